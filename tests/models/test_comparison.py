@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 from onnx.parser import parse_model
 
-from ndgather.errors import ModelError
+from ndgather.errors import AttributeValueError, ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.evaluation import index_places
 from ndgather.models.onnx.comparison.explanation import explain
@@ -72,6 +72,12 @@ def odd_runtimes(tmp_path, monkeypatch):
         "dies": "os.abort()",
     }.items():
         (package / f"{name}.py").write_text(ODD.replace("{what}", what))
+    soft = ODD.replace("class GatherND(OpRun)", "class Softmax(OpRun)").replace(
+        "[GatherND]", "[Softmax]"
+    )
+    soft = soft.replace("data, indices, **_", "data, **_").replace("at = indices[..., 0]", "")
+    soft = soft.replace("data[at]", "data + 1").replace("{what}", "")
+    (package / "soft.py").write_text(soft)
     for name in ("one", "two"):
         (package / f"{name}.py").write_text(TOLD)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -165,7 +171,7 @@ def test_a_report_on_the_command_line(ndgather_in, tmp_path):
     assert (run["status"], run["obeys"], run["ruling"]["rule"]) == ("refused", True, "index range")
     page = (tmp_path / "page.html").read_text()
     assert "an index out of range is an error" in page
-    rest = "0 other gather or scatter nodes are the same in every runtime; 1 did not run in every"
+    rest = "No other gather or scatter node ran in every runtime."
     assert rest in page
     assert (
         rest in ndgather_in(tmp_path, "compare model.onnx --inputs all.npz --runtime reference").out
@@ -184,7 +190,10 @@ def ndgather_in(monkeypatch, capsys):
 
     def run(folder, line):
         monkeypatch.chdir(folder)
-        status = main(line.split())
+        try:
+            status = main(line.split())
+        except SystemExit as end:
+            status = end.code
         out, err = capsys.readouterr()
         return SimpleNamespace(status=status, out=out, err=err)
 
@@ -341,3 +350,80 @@ def test_which_of_two_updates_stays_is_open():
     found = explain(made)
     assert (found.rule, found.decided) == ("duplicates", False)
     assert found.indices == "indices[0] = 1; indices[1] = 1"
+
+
+SOFT = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+    g (float[2, 3] x, int64[1] at) => (float[1, 3] y)
+    { a = Abs(x)  b = Neg(a)  s = Softmax(b)  t = Add(s, x)  u = Relu(t)  y = Gather(u, at) }""")
+SOFT_FEEDS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "at": np.array([0])}
+
+
+def test_a_difference_that_no_gather_makes_is_located(odd_runtimes):
+    del odd_runtimes
+    found = onnx_models.compare(SOFT, SOFT_FEEDS, runtimes=["reference", "odd_runtimes.soft"])
+    assert not found.same
+    assert [run.status for node in found.nodes for run in node.runs] == ["same", "same"]
+    (origin,) = found.origins
+    start = (
+        "the first node that differs: Softmax of s: odd_runtimes.soft returns s[0, 0] = 1.0, not"
+    )
+    assert origin.startswith(start)
+    assert start in repr(found)
+
+
+def test_a_gather_at_fault_is_the_origin_itself(odd_runtimes):
+    del odd_runtimes
+    found = onnx_models.compare(MODEL, FEEDS, runtimes=["reference", "odd_runtimes.clamps"])
+    assert found.outputs
+    assert found.origins == ()
+
+
+def test_the_advice_for_an_attribute_of_a_later_opset(ndgather_in, tmp_path):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3] x, int64[2] i, float[2] u) => (float[3] y)
+        { y = ScatterElements<reduction = "max">(x, i, u) }""")
+    onnx.save(model, tmp_path / "model.onnx")
+    advice = "convert --opset 18, which has ai.onnx ScatterElements-18"
+    outcome = ndgather_in(tmp_path, "run model.onnx --random --runtime reference")
+    assert outcome.status == 1
+    assert f"(to repair it: {advice})" in outcome.err
+    outcome = ndgather_in(tmp_path, "compare model.onnx --random --runtime reference")
+    assert f"  instead: {advice}\n" in outcome.out
+    inputs = {"x": np.zeros(3, np.float32), "i": [0, 1], "u": np.ones(2, np.float32)}
+    with pytest.raises(AttributeValueError, match="to repair it: convert --opset 18"):
+        onnx_models.run(model, inputs, runtime="reference")
+
+
+TWICE = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+    pick (float[N, 2] data, int64[M, 1] rows, int64[K, 1] at) => (float[M, 2] p, float[K, 2] q)
+    { p = GatherND(data, rows)  q = GatherND(data, at) }""")
+
+
+def test_all_kinds_of_differences_are_a_table(odd_runtimes, ndgather_in, tmp_path):
+    del odd_runtimes
+    onnx.save(TWICE, tmp_path / "model.onnx")
+    kinds = onnx_models.search_all(TWICE, 24, runtimes=["reference", "odd_runtimes.clamps"])
+    assert any("refused" in runtimes for _, _, runtimes in (parting.kind for parting in kinds))
+    assert len({parting.kind for parting in kinds}) == len(kinds) > 1
+    counts = [parting.count for parting in kinds]
+    assert counts == sorted(counts, reverse=True)
+    assert max(counts) > 1
+    line = "compare model.onnx --search 24 --all --valid-indices --runtime odd_runtimes.clamps"
+    outcome = ndgather_in(tmp_path, f"{line} --keep kinds")
+    assert (outcome.status, outcome.err) == (1, "")
+    title, row, *_, last = outcome.out.splitlines()
+    assert title.split() == ["inputs", "node", "rule", "runtimes", "edge", "case", "saved", "to"]
+    assert row.split()[1:4] in (["GatherND", "of", "p"], ["GatherND", "of", "q"])
+    assert "negative index" in row
+    assert "index range" not in outcome.out
+    assert "odd_runtimes.clamps differs" in row
+    assert last.endswith(" of 24 inputs.")
+    again = ndgather_in(
+        tmp_path, "compare model.onnx --inputs kinds/0 --runtime odd_runtimes.clamps"
+    )
+    assert again.status == 1
+    objects = json.loads(ndgather_in(tmp_path, f"{line} --json").out)
+    assert objects["kinds"][0]["count"] == int(row.split()[0])
+    outcome = ndgather_in(tmp_path, "compare model.onnx --random --all")
+    assert outcome.status == 2
+    assert "--all does not apply (allowed: --search)" in outcome.err

@@ -428,14 +428,42 @@ def test_a_file_of_a_tensor_that_is_too_short_is_an_error(tmp_path):
     assert "1000" in finding.what
 
 
-def test_a_sparse_tensor_is_named():
+def with_sparse(values, positions, dims):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
-        add (float[3] x) => (float[3] y) { y = Add(x, table) }""")
-    values = helper.make_tensor("table", 1, [1], [5.0])
-    indices = helper.make_tensor("", 7, [1], [2])
-    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [3]))
-    finding = onnx_models.check(model)[0]
-    assert finding.what == "'table' is a sparse tensor, whose values are not checked"
+        pick (float[4] x) => (float[3] y) { y = Gather(x, at) }""")
+    values = helper.make_tensor("at", 7, [len(values)], values)
+    positions = np.array(positions)
+    indices = helper.make_tensor("", 7, positions.shape, positions.ravel())
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, dims))
+    return model
+
+
+def test_a_sparse_tensor_is_read():
+    x = np.array([10, 11, 12, 13], np.float32)
+    for positions in [1, 2], [[1], [2]]:
+        model = with_sparse([3, 2], positions, [3])
+        assert onnx_models.check(model) == ()
+        assert onnx_models.infer(model).graph.sparse_initializer == []
+        result = onnx_models.run(model, {"x": x}, runtime="reference")
+        np.testing.assert_array_equal(result["y"], [10, 13, 12])
+        assert len(model.graph.sparse_initializer) == 1
+    (finding,) = onnx_models.check(with_sparse([3, 9], [1, 2], [3]))
+    assert finding.severity is Severity.ERROR
+    assert "indices[2] = 9 is outside axis 0 of data" in finding.what
+
+
+@pytest.mark.parametrize(
+    ("positions", "dims"), [([1, 7], [3]), ([-1, 1], [3]), ([[0], [1]], [3, 3]), ([1, 2], [-3])]
+)
+def test_a_sparse_tensor_that_is_none_is_an_error(positions, dims):
+    with pytest.raises(FileError, match=r"^constant 'at': is not a sparse tensor of shape "):
+        onnx_models.check(with_sparse([3, 2], positions, dims))
+
+
+def test_a_large_sparse_tensor_is_named():
+    finding = onnx_models.check(with_sparse([3, 2], [1, 2], [10**12]))[0]
+    assert finding.severity is Severity.PORTABLE
+    assert finding.what.startswith("'at' is a sparse tensor of more than 1048576 elements, whose")
 
 
 @pytest.mark.parametrize("call", [onnx_models.check, onnx_models.convert])

@@ -18,12 +18,16 @@ from ndgather.cli.options import (
     positive,
 )
 from ndgather.errors import one_line
+from ndgather.models.graph import aligned
 from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.runtimes.children import LIMIT_S
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from ndgather.models.graph import Port
+    from ndgather.models.onnx import Parting
 
 DESCRIPTION = """\
 Run an ONNX model in several runtimes, every one in a process of its own, and
@@ -45,10 +49,14 @@ examples:
       search for inputs on which the runtimes disagree, and save them to found/,
       which --inputs found runs again
 
+  ndgather compare model.onnx --search 200 --all --valid-indices
+      list all kinds of differences that valid indices lead to
+
 The exit status is 1 if anything differs.
 """
 
 RUNTIMES = ("onnxruntime", "openvino")
+_AGREE = "The runtimes agree on all {} inputs."
 
 
 def add_to(commands: Any) -> None:
@@ -65,6 +73,9 @@ def add_to(commands: Any) -> None:
     add_timeout(compare, limit)
     table = """
         --search N     run up to N inputs with edge cases, until the runtimes disagree
+        --all          go on after the first difference, and print a table of their kinds
+        --valid-indices
+                       draw no index that is out of bounds
         --keep FOLDER  where --search saves the inputs, for --inputs (default: found)
         --json         print the report as JSON
         --html FILE    write the report as a page
@@ -95,16 +106,28 @@ def _compare(options: argparse.Namespace) -> int:
         "libraries": _by_runtime(options.libraries, runtimes),
     }
     searched: dict[str, object] | None = None
+    for name in ("all", "valid_indices"):
+        if getattr(options, name) and options.search is None:
+            options.parser.error(f"--{name.replace('_', '-')} does not apply (allowed: --search)")
     if options.search is not None:
-        example = onnx.search(
-            options.model, options.search, seed=options.random or 0, sizes=options.sizes, **how
-        )
+        about = {
+            "seed": options.random or 0,
+            "sizes": options.sizes,
+            "valid_indices": options.valid_indices,
+        }
+        if options.all:
+            if options.html is not None:
+                options.parser.error("--html does not apply to --all (allowed: --inputs)")
+            kinds = onnx.search_all(options.model, options.search, **about, **how)
+            _print_kinds(options, ports, kinds)
+            return int(bool(kinds))
+        example = onnx.search(options.model, options.search, **about, **how)
         if example is None:
             if options.json:
                 nothing = {"tries": options.search, "what": None, "kept": None}
                 print(json.dumps({"same": True, "search": nothing}, indent=2))
             else:
-                print(f"The runtimes agree on all {options.search} inputs.")
+                print(_AGREE.format(options.search))
             return 0
         keep_inputs(options.keep, ports, example.inputs)
         searched = {"tries": example.tries, "what": example.what, "kept": str(options.keep)}
@@ -125,6 +148,33 @@ def _compare(options: argparse.Namespace) -> int:
     else:
         print(reports.to_text(result))
     return int(not result.same)
+
+
+def _print_kinds(
+    options: argparse.Namespace, ports: Sequence[Port], kinds: Sequence[Parting]
+) -> None:
+    """Save the inputs of every kind of difference, and print a table of the kinds."""
+    from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as below
+
+    rows: list[tuple[str, ...]] = [("inputs", "node", "rule", "runtimes", "edge case", "saved to")]
+    objects = []
+    for number, parting in enumerate(kinds):
+        folder = options.keep / str(number)
+        keep_inputs(folder, ports, parting.inputs)
+        node, rule, runtimes = parting.kind
+        rows.append(
+            (str(parting.count), *map(one_line, (node, rule, runtimes, parting.what)), f"{folder}/")
+        )
+        about = {"count": parting.count, "what": parting.what, "kept": str(folder)}
+        objects.append({**about, **reports.to_json(parting.report)})
+    if options.json:
+        print(json.dumps({"same": not kinds, "tries": options.search, "kinds": objects}, indent=2))
+    elif kinds:
+        print(aligned(rows))
+        count = sum(parting.count for parting in kinds)
+        print(f"\nThe runtimes disagree on {count} of {options.search} inputs.")
+    else:
+        print(_AGREE.format(options.search))
 
 
 def _by_runtime(texts: Sequence[str], runtimes: Sequence[str]) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from ndgather.cli.inputs import add_sizes
 from ndgather.cli.options import add_command, add_common, add_options, domain_names, operator_names
 from ndgather.errors import DTypeError, ModelError, one_line
 from ndgather.messages import shown
-from ndgather.models.graph import port_dtype_name
+from ndgather.models.graph import aligned, port_dtype_name
 from ndgather.models.tensors import tensor_files
 from ndgather.published.schema import AttributeType, RankAtLeast, TensorType
 
@@ -212,10 +212,8 @@ def _print(
         if known.shape is not None:
             sizes = shown(["?" if size is None else size for size in _sizes(known.shape)])
         rows.append((role, one_line(name), known.dtype or "?", sizes))
-    widths = [max(map(len, column), default=0) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    if rows:
+        print(aligned(rows))
     for name, other in equal.items():
         print(one_line(f"{name} = {other}"))
 

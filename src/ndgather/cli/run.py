@@ -48,9 +48,9 @@ ndgather runs the gather and scatter nodes. In a runtime ndgather computes each
 of them again, and a value that differs from the specification is an error that
 names the node.
 
-An IR (pip install 'ndgather[openvino]') has its constants in a .bin file beside
-it. ndgather runs its gathers, scatters, constants and casts; a file with other
-layers runs in the package openvino, if that is installed.
+An IR (pip install 'ndgather[ir]') has its constants in a .bin file beside it.
+ndgather runs its gathers, scatters, constants and casts; a file with other
+layers runs in the package openvino (pip install 'ndgather[openvino]').
 """
 
 EXAMPLES = """\

@@ -6,6 +6,7 @@ Readers of a format return a `Graph`, and writers take one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ from ndgather.published.schema import TensorType, dtype_name
 from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ndgather.models.arguments import Array
     from ndgather.published.schema import OperatorVersion
@@ -147,6 +148,48 @@ class Port:
     def __str__(self) -> str:
         dtype = "any dtype" if self.dtype is None else port_dtype_name(self.dtype)
         return f"{self.name} {dtype} {'(...)' if self.shape is None else shown(self.shape)}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of text in columns."""
+    widths = [max(map(len, column), default=0) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(lines)
+
+
+def html_table(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows of text as a table for notebooks; the first row has the titles."""
+    lines, cell = [], "th"
+    for row in rows:
+        cells = "".join(f'<{cell} style="text-align: left">{escape(x)}</{cell}>' for x in row)
+        lines.append(f"<tr>{cells}</tr>")
+        cell = "td"
+    return f"<table>{''.join(lines)}</table>"
+
+
+class HasPorts:
+    """A model that is shown by the names and types of its inputs and outputs."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    def __repr__(self) -> str:
+        return aligned(self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table([("", "name", "dtype", "shape"), *self._rows()])
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        return [
+            (
+                role,
+                one_line(port.name),
+                "?" if port.dtype is None else port_dtype_name(port.dtype),
+                "?" if port.shape is None else shown(port.shape),
+            )
+            for role, ports in (("input", self.inputs), ("output", self.outputs))
+            for port in ports
+        ]
 
 
 @dataclass(frozen=True, slots=True)

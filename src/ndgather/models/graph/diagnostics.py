@@ -7,6 +7,7 @@ import tomllib
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
+from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -22,6 +23,7 @@ from ndgather.errors import (
     one_line,
 )
 from ndgather.messages import did_you_mean, listed
+from ndgather.models.graph import html_table
 from ndgather.published.rows import microsoft
 from ndgather.published.schema import COMPLEX, BatchRule, Duplicates, Kind, OperatorVersion, Role
 from ndgather.published.shapes import LARGEST_RANK
@@ -63,6 +65,18 @@ class Finding:
     severity: Severity
     runtimes: tuple[str, ...] = ()  # those that are affected; empty for every one
     notes: tuple[Finding, ...] = ()  # one for each behaviour, if runtimes differ in theirs
+
+
+class Findings(tuple[Finding, ...]):
+    """Findings, shown as the table that the command prints."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return f"{html_table(_rows(self)) if self else ''}<p>{escape(summary(self))}</p>"
 
 
 def rule_of(error: NdgatherError, other: str) -> str:
@@ -147,14 +161,7 @@ def as_text(findings: Sequence[Finding], width: int = 100) -> str:
     """
     if not findings:
         return summary(findings)
-    groups: dict[Finding, list[str]] = {}
-    for finding in worst_first(findings):
-        groups.setdefault(replace(finding, where=""), []).append(one_line(finding.where))
-    rows = [("severity", "where", "operator", "rule", "what is wrong")]
-    for finding, nodes in groups.items():
-        where = nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
-        text = one_line(_text(finding))
-        rows.append((finding.severity.value, where, finding.operator, finding.rule, text))
+    rows = _rows(findings)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     lines = []
     for *cells, text in rows:
@@ -164,6 +171,19 @@ def as_text(findings: Sequence[Finding], width: int = 100) -> str:
             lines.append(f"{start}{line}".rstrip())
             start = " " * len(start)
     return "\n".join([*lines, "", summary(findings)])
+
+
+def _rows(findings: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
+    """Return the titles and the rows of a table of findings."""
+    groups: dict[Finding, list[str]] = {}
+    for finding in worst_first(findings):
+        groups.setdefault(replace(finding, where=""), []).append(one_line(finding.where))
+    rows = [("severity", "where", "operator", "rule", "what is wrong")]
+    for finding, nodes in groups.items():
+        where = nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
+        text = one_line(_text(finding))
+        rows.append((finding.severity.value, where, finding.operator, finding.rule, text))
+    return rows
 
 
 def _text(finding: Finding) -> str:

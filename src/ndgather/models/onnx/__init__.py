@@ -23,7 +23,7 @@ from ndgather.models.onnx.runs import load, run
 if TYPE_CHECKING:
     from ndgather.models.onnx.checks import check
     from ndgather.models.onnx.comparison import Comparison, compare
-    from ndgather.models.onnx.comparison.counterexamples import Parting, search
+    from ndgather.models.onnx.comparison.counterexamples import Parting, search, search_all
     from ndgather.models.onnx.converter import conversion, convert
     from ndgather.models.onnx.evaluator import Backend, Model, reference_ops
     from ndgather.models.onnx.rewriting.deployment import RewrittenNode
@@ -48,6 +48,7 @@ __all__ = [
     "run",
     "save",
     "search",
+    "search_all",
     "tensor_from_bytes",
     "tensor_to_bytes",
 ]
@@ -59,13 +60,17 @@ _LATER = {
         "onnx.checks": ("check",),
         "onnx.comparison": ("Comparison", "compare"),
         "onnx.converter": ("conversion", "convert"),
-        "onnx.comparison.counterexamples": ("Parting", "search"),
+        "onnx.comparison.counterexamples": ("Parting", "search", "search_all"),
         "onnx.evaluator": ("Backend", "Model", "reference_ops"),
         "onnx.rewriting.deployment": ("RewrittenNode",),
         "tensors.pb_tensor": ("tensor_from_bytes", "tensor_to_bytes"),
     }.items()
     for name in names
 }
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> object:

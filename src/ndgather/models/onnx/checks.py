@@ -16,13 +16,14 @@ from ndgather.models.graph.diagnostics import (
     ERROR,
     PORTABLE,
     Finding,
+    Findings,
     KnownCall,
     has_errors,
     noted,
     rule_of,
     runtime_notes,
 )
-from ndgather.models.onnx.files import Source, check_tensors, open_model
+from ndgather.models.onnx.files import LARGEST_SPARSE, Source, check_tensors, open_model
 from ndgather.models.onnx.inference import InferredNode, infer_types, origins
 from ndgather.models.onnx.nodes import (
     check_acyclic,
@@ -85,29 +86,35 @@ def check(model: Source) -> tuple[Finding, ...]:
             check_tensors(proto, folder)
         check_acyclic(proto)
         inferred, inferred_nodes = infer_types(proto, folder)
-        findings = (
-            *_check_sparse(proto),
-            *(finding for node in inferred_nodes for finding in _check_inferred(node)),
-            *_check_other_nodes(inferred),
+        findings = Findings(
+            [
+                *_check_sparse(proto),
+                *(finding for node in inferred_nodes for finding in _check_inferred(node)),
+                *_check_other_nodes(inferred),
+            ]
         )
     except NdgatherError as error:
-        return (Finding("model", "", "model", str(error), ERROR),)
+        return Findings([Finding("model", "", "model", str(error), ERROR)])
     if has_errors(findings):
         return findings
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
     try:
         onnx.checker.check_model(path)
-        onnx.shape_inference.infer_shapes(inferred, check_type=True, strict_mode=True)
+        if not proto.graph.sparse_initializer:  # whose types it does not know
+            onnx.shape_inference.infer_shapes(inferred, check_type=True, strict_mode=True)
     except MemoryError:
         raise
     except Exception as error:  # onnx has errors of several kinds
-        return (*findings, Finding("model", "", "onnx.checker", reason(error), ERROR))
+        return Findings([*findings, Finding("model", "", "onnx.checker", reason(error), ERROR)])
     return findings
 
 
 def _check_sparse(model: ModelProto) -> Iterator[Finding]:
-    for tensor in model.graph.sparse_initializer:
-        what = f"{tensor.values.name!r} is a sparse tensor, whose values are not checked"
+    for sparse in model.graph.sparse_initializer:
+        what = (
+            f"{sparse.values.name!r} is a sparse tensor of more than {LARGEST_SPARSE} elements, "
+            "whose values are not read"
+        )
         yield Finding("model", "", "constants", what, PORTABLE)
 
 

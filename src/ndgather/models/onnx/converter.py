@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
-from ndgather.errors import AttributeValueError, ModelError, NdgatherError, one_line
+from ndgather.errors import ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed
 from ndgather.models.arguments import file_path, instance
 from ndgather.models.graph.conversion import fit
-from ndgather.models.graph.diagnostics import Finding, Severity
+from ndgather.models.graph.diagnostics import Finding, Findings, Severity
 from ndgather.models.onnx.files import Conversion, Source, inferable, open_model
 from ndgather.models.onnx.inference import (
     InferredNode,
@@ -249,7 +249,7 @@ def _convert(
     if inferable(original) is original and _is_valid(original):
         with foreign_errors(ModelError, INVALID_RESULT):
             onnx.checker.check_model(result)
-    return Conversion(model=result, findings=tuple(converter.findings), folder=folder)
+    return Conversion(model=result, findings=Findings(converter.findings), folder=folder)
 
 
 def _with_reductions_of(
@@ -301,7 +301,7 @@ def _deployed(
     with foreign_errors(ModelError, INVALID_RESULT):
         if _is_valid(result.model):
             onnx.checker.check_model(model)
-    return replace(result, model=model, nodes=nodes)
+    return replace(result, model=model, nodes=nodes, target=known)
 
 
 def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelError:
@@ -394,22 +394,12 @@ class _Converter:
 
     def _repaired(self, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
         """Return the node as one of a later version, if its attributes are valid there."""
-        versions: range | tuple[()] = ()
-        if (
-            isinstance(refusal, AttributeValueError)
-            and row_domain(op_node.node.domain) == DEFAULT_DOMAIN
-        ):
-            versions = range(self.source.get(DEFAULT_DOMAIN, 1) + 1, self.opset + 1)
-        for version in versions:
-            scope = replace(op_node.scope, opsets={DEFAULT_DOMAIN: version})
-            later = OpNode(node=op_node.node, scope=scope)
-            try:
-                inference = later.infer()
-            except NdgatherError:
-                continue
+        opset = op_node.repairing_opset(refusal)
+        if opset is not None and opset <= self.opset:
+            later = op_node.in_opset(opset)
             what = f"{refusal}; converted as {later.operator().row}"
             self._add_finding(op_node, op_node.operator().row, what, "repair")
-            return InferredNode(later, inference)
+            return InferredNode(later, later.infer())
         raise op_node.named(refusal)
 
     def _call(self, op_node: OpNode, inferred: InferredNode, typed: Scope) -> GatherCall:

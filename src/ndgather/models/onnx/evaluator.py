@@ -17,12 +17,18 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun
 
 from ndgather import messages
-from ndgather.errors import DTypeError, ModelError, one_line
+from ndgather.errors import AttributeValueError, DTypeError, ModelError, one_line
 from ndgather.messages import LOGGER, foreign_errors, listed, plural
 from ndgather.models.arguments import Array, array, instance, named_arrays, sequence
-from ndgather.models.graph import Run, fit_inputs
+from ndgather.models.graph import HasPorts, Run, fit_inputs
 from ndgather.models.graph.evaluation import TimedNode, finished
-from ndgather.models.onnx.files import IN_MEMORY, check_self_contained, check_valid, load_model
+from ndgather.models.onnx.files import (
+    IN_MEMORY,
+    check_self_contained,
+    check_valid,
+    load_model,
+    with_dense_tensors,
+)
 from ndgather.models.onnx.inference import check_functions
 from ndgather.models.onnx.nodes import (
     PUBLISHED,
@@ -30,10 +36,13 @@ from ndgather.models.onnx.nodes import (
     implementation,
     model_ports,
     names_read,
+    repair,
+    repairing_opset,
     row_domain,
     with_one_name,
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
+from ndgather.published.schema import TensorType, dtype_name
 from ndgather.runtimes.onnx_reference import CORRECTED
 
 if TYPE_CHECKING:
@@ -43,7 +52,7 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.files import Source
 
 
-class Model:
+class Model(HasPorts):
     """An ONNX model that can be run many times.
 
     Parameters
@@ -78,6 +87,7 @@ class Model:
 
     def __init__(self, proto: onnx.ModelProto, path: str = IN_MEMORY) -> None:
         instance("Model", "proto", proto, onnx.ModelProto, "a model")
+        proto = with_dense_tensors(proto, None, copies=True)
         check_self_contained(proto)
         check_functions(proto)
         self.not_loaded = ""
@@ -215,7 +225,14 @@ class _PublishedOp(OpRun):
         opset = self.run_params["opsets"][self.domain]
         # The evaluator adds defaults by the name of the operator alone; ndgather knows its version.
         written = {item.name: attributes[item.name] for item in self.onnx_node.attribute}
-        return (implementation(self.op_type, self.domain, opset)(*inputs, **written),)
+        try:
+            return (implementation(self.op_type, self.domain, opset)(*inputs, **written),)
+        except AttributeValueError as error:
+            types = (TensorType(dtype_name(item), item.shape) for item in inputs)
+            later = repairing_opset(self.onnx_node, opset, types, error)
+            if later is not None:
+                error.args = (f"{error} (to repair it: {repair(self.onnx_node, later)})",)
+            raise
 
 
 _OPS = tuple(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx
-from onnx import ModelProto, TensorProto, external_data_helper, helper
+from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper
 
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
@@ -26,12 +26,14 @@ from ndgather.models.tensors.tensor_files import (
     replace_file,
     resolved,
 )
+from ndgather.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from ndgather.models.graph.diagnostics import Finding
     from ndgather.models.onnx.rewriting.deployment import RewrittenNode
+    from ndgather.models.onnx.rewriting.target import Target
 
 Source: TypeAlias = ModelProto | Content | FilePath
 """A model in memory, its bytes, or the path of its file."""
@@ -51,9 +53,9 @@ def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
     `caller` is the public function that was called; errors name it.
     """
     if isinstance(model, ModelProto):
-        return model, None
+        return with_dense_tensors(model, None, copies=True), None
     if isinstance(model, Content):
-        return _parsed(bytes(model), IN_MEMORY), None
+        return with_dense_tensors(_parsed(bytes(model), IN_MEMORY), None), None
     if not isinstance(model, str | os.PathLike):
         allowed = "ModelProto, its bytes, or the path of its file"
         raise messages.argument_kind(caller, "model", model, "a model", allowed)
@@ -62,9 +64,57 @@ def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
     try:
         for tensor in external_tensors(proto):
             tensor_path(tensor, path.parent)
+        return with_dense_tensors(proto, str(path.parent)), str(path.parent)
     except FileError as error:
         raise FileError(f"{path}: {error}") from error
-    return proto, str(path.parent)
+
+
+LARGEST_SPARSE = 2**20
+"""The largest number of elements of a sparse tensor that is read."""
+
+
+def with_dense_tensors(
+    model: ModelProto, folder: str | None, *, copies: bool = False
+) -> ModelProto:
+    """Return a model whose sparse tensors are dense, unless they are large.
+
+    onnx infers wrong types for sparse ones.
+    """
+    if copies and model.graph.sparse_initializer:
+        model = deepcopy(model)
+    sparse = model.graph.sparse_initializer
+    for number in reversed(range(len(sparse))):
+        dense = _dense_tensor(sparse[number], folder)
+        if dense is not None:
+            model.graph.initializer.append(dense)
+            del sparse[number]
+    return model
+
+
+def _dense_tensor(sparse: onnx.SparseTensorProto, folder: str | None) -> TensorProto | None:
+    name, dims = sparse.values.name, tuple(sparse.dims)
+    arrays = []
+    for tensor in sparse.values, sparse.indices:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            if folder is None:
+                raise messages.tensor_elsewhere(name)
+            check_tensor(tensor, folder)
+        with foreign_errors(FileError, f"constant {name!r}: cannot be read"):
+            arrays.append(numpy_helper.to_array(tensor, folder or ""))
+    if min(dims, default=0) >= 0 and math.prod(dims) > LARGEST_SPARSE:
+        return None
+    values, at = arrays
+    try:
+        flat = at if at.ndim == 1 else np.ravel_multi_index(tuple(at.T), dims)
+        if flat.size and flat.min() < 0:
+            raise ValueError("an index is negative")
+        dense = np.zeros(math.prod(dims), values.dtype)
+        dense[flat] = values
+        return numpy_helper.from_array(dense.reshape(dims), name)
+    except (IndexError, TypeError, ValueError) as error:
+        raise FileError(
+            f"constant {name!r}: is not a sparse tensor of shape {shown(dims)}: {reason(error)}"
+        ) from error
 
 
 def _parsed(serialized: bytes, path: object) -> ModelProto:
@@ -292,14 +342,14 @@ def inferable(model: ModelProto) -> ModelProto:
 def without_values(model: ModelProto, dropped: Callable[[TensorProto], bool]) -> ModelProto:
     """Return a copy of a model without the values of the initializers for which `dropped` holds."""
     copy = ModelProto()
-    _copy(model, copy, {"graph"})
-    _copy(model.graph, copy.graph, {"initializer"})
+    copy_fields(model, copy, {"graph"})
+    copy_fields(model.graph, copy.graph, {"initializer"})
     for tensor in model.graph.initializer:
-        _copy(tensor, copy.graph.initializer.add(), _VALUES if dropped(tensor) else ())
+        copy_fields(tensor, copy.graph.initializer.add(), _VALUES if dropped(tensor) else ())
     return copy
 
 
-def _copy(source: Any, target: Any, without: Collection[str]) -> None:
+def copy_fields(source: Any, target: Any, without: Collection[str]) -> None:
     for field, value in source.ListFields():
         if field.name in without:
             continue
@@ -332,7 +382,7 @@ def map_model(path: Path, caller: str) -> tuple[ModelProto, str | None]:
         except Exception:  # read whole, where the error says what is wrong
             return open_model(path, caller)
     _check_names(proto, path)
-    return proto, str(path.parent)
+    return with_dense_tensors(proto, str(path.parent)), str(path.parent)
 
 
 def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str) -> None:
@@ -401,7 +451,7 @@ _SMALL = 1024  # bytes of a tensor that stays in the model
 _CHUNK = 1 << 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Conversion:
     """A converted model, and findings about its nodes.
 
@@ -415,12 +465,24 @@ class Conversion:
         The folder of the model file, in which tensors of the model may be stored.
     nodes : tuple of RewrittenNode
         With a target: what became of every gather and scatter, and why those that stay do.
+    target : Target or None
+        The target, with its name, source and limits.
     """
 
     model: ModelProto
     findings: tuple[Finding, ...]
     folder: str | None = None
     nodes: tuple[RewrittenNode, ...] = ()
+    target: Target | None = None
+
+    def __repr__(self) -> str:
+        """Return what the command prints."""
+        text = plural(len(self.model.graph.node), "node")
+        if self.target is not None:
+            from ndgather.models.onnx.rewriting import deployment  # noqa: PLC0415 - it imports this
+
+            return f"{text}\n\n{deployment.as_text(self.nodes, self.target)}"
+        return f"{text}\n\n{self.findings!r}" if self.findings else text
 
 
 def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None = None) -> None:

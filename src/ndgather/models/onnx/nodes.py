@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
@@ -17,12 +19,20 @@ from onnx import (
     TensorProto,
     TypeProto,
     ValueInfoProto,
+    defs,
     helper,
     numpy_helper,
 )
 
 from ndgather import messages
-from ndgather.errors import AttributeValueError, DTypeError, FileError, ModelError, one_line
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    FileError,
+    ModelError,
+    NdgatherError,
+    one_line,
+)
 from ndgather.messages import reason
 from ndgather.models.arguments import Array, instance
 from ndgather.models.graph import Port
@@ -188,6 +198,30 @@ def _implementation(op_type: str, domain: str, opset: int) -> Operator:
     return operator(op_type, domain=row_domain(domain), opset=opset)
 
 
+def repairing_opset(
+    node: NodeProto, opset: int, types: Iterable[TensorType], error: Exception | None
+) -> int | None:
+    """Return the first later opset of ONNX that has the attributes of a node.
+
+    None if there is none, or `error`, that of the node in this opset, is not of its attributes.
+    """
+    if not isinstance(error, AttributeValueError) or row_domain(node.domain) != DEFAULT_DOMAIN:
+        return None
+    types = tuple(types)
+    for later in range(opset + 1, defs.onnx_opset_version() + 1):
+        with suppress(NdgatherError):
+            attributes = {item.name: attribute_value(item) for item in node.attribute}
+            implementation(node.op_type, DEFAULT_DOMAIN, later).infer(*types, **attributes)
+            return later
+    return None
+
+
+def repair(node: NodeProto, opset: int) -> str:
+    """Return how a model becomes valid of which `opset` has a node."""
+    row = implementation(node.op_type, DEFAULT_DOMAIN, opset).row
+    return f"convert --opset {opset}, which has {row}"
+
+
 def opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     """Return the version of every imported domain."""
     versions: dict[str, int] = {}
@@ -344,6 +378,8 @@ class Scope:
     def add(self, node: NodeProto) -> None:
         """Add the outputs of a node."""
         self._nodes.update((name, node) for name in node.output if name)
+        if node.op_type != "Constant":
+            return
         tensor = constant_tensor(node)
         if tensor is not None:
             self._add_constant(node.output[0], tensor)
@@ -448,6 +484,16 @@ class OpNode:
 
     def infer(self) -> Inference:
         return self.operator().infer(*self.types(), constants=self.constants(), **self.attributes())
+
+    def repairing_opset(self, error: Exception | None) -> int | None:
+        opset = self.scope.opsets.get(DEFAULT_DOMAIN, 0)
+        return repairing_opset(self.node, opset, self.types(), error)
+
+    def in_opset(self, opset: int) -> OpNode:
+        """Return the same node in a model that imports another version of ONNX."""
+        scope = copy(self.scope)
+        scope.opsets = {DEFAULT_DOMAIN: opset}
+        return OpNode(node=self.node, scope=scope)
 
     def named(self, error: Exception) -> Exception:
         """Return `error` with the names of the node and of the nodes around it before its text."""

@@ -28,9 +28,9 @@ from ndgather.models.arguments import (
     seconds,
     whole_number,
 )
-from ndgather.models.graph import NodeTime, OutputArray, Run, fit_inputs
+from ndgather.models.graph import HasPorts, NodeTime, OutputArray, Run, fit_inputs
 from ndgather.models.onnx import files
-from ndgather.models.onnx.nodes import model_ports, nodes
+from ndgather.models.onnx.nodes import model_ports, nodes, repair
 from ndgather.models.onnx.tracing import CheckedNode, TracedNode, trace
 from ndgather.runtimes.children import call_isolated
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, model_runtime
@@ -214,7 +214,7 @@ def run_once(
 _FAILED_NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)'")
 
 
-class RuntimeModel:
+class RuntimeModel(HasPorts):
     """An ONNX model in a runtime, which can be run many times.
 
     The inputs and outputs of its gather and scatter nodes are outputs of the model that the
@@ -308,6 +308,13 @@ class RuntimeModel:
     def _difference(self, node: CheckedNode) -> Exception:
         """Return the error of a node whose output is not that of its specification."""
         if node.refusal is not None:
+            later = node.op_node.repairing_opset(node.refusal)
+            if later is not None:
+                how = repair(node.op_node.node, later)
+                node.refusal.args = (
+                    f"{node.refusal} (to repair it: {how}; to continue with the result of the "
+                    "runtime: --accept-runtime, accept_runtime=True)",
+                )
             return node.op_node.named(node.refusal)
         operator, actual, expected = node.op_node.operator().row, node.actual, node.expected
         assert actual is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -65,8 +64,22 @@ class TracedNode:
             value = self.op_node.scope.constant(name_in_scope) if value is None else value
             if value is None:
                 return None
-            arrays.append(value)
-        return check_node(self.op_node, arrays, None if actual is None else np.asarray(actual))
+            is_scalar = self.op_node.scope.type_of(name_in_scope).shape == ()
+            lifted = is_scalar and name in self.in_branch and np.shape(value) == (1,)
+            arrays.append(np.reshape(value, ()) if lifted else value)
+        checked = check_node(self.op_node, arrays, None if actual is None else np.asarray(actual))
+        if not self.in_branch or checked.actual is None or checked.expected is None:
+            return checked
+        _, output = alike((checked.expected, checked.actual))
+        return checked if output is checked.actual else check_node(self.op_node, arrays, output)
+
+
+def alike(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return two values of a branch, of which runtimes return a scalar as one of shape (1,)."""
+    first, second = pair
+    if {first.shape, second.shape} == {(), (1,)}:
+        second = second.reshape(first.shape)
+    return first, second
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +110,12 @@ class TracedModel:
             if not needed.isdisjoint(filter(None, node.output)):
                 kept.append(node)
                 needed |= names_read(node)
-        proto = deepcopy(self.proto)
-        del proto.graph.node[:], proto.graph.output[:]
+        proto, graph = ModelProto(), self.proto.graph
+        files.copy_fields(self.proto, proto, {"graph"})
+        files.copy_fields(graph, proto.graph, {"node", "output", "initializer"})
         proto.graph.node.extend(reversed(kept))
         proto.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
-        for tensor in self.proto.graph.initializer:
-            if tensor.name not in needed:
-                proto.graph.initializer.remove(tensor)
+        proto.graph.initializer.extend(item for item in graph.initializer if item.name in needed)
         return replace(self, proto=proto, names=outputs)
 
 

@@ -27,6 +27,7 @@ from ndgather.models.graph import (
     unique,
     value_types,
 )
+from ndgather.models.graph.diagnostics import Finding, Findings
 from ndgather.models.graph.evaluation import evaluate
 from ndgather.models.openvino.layers import (
     KNOWN_TYPES,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ndgather.models.arguments import Array, FilePath
-    from ndgather.models.graph.diagnostics import Finding
     from ndgather.models.openvino.reading import Layer, LayerPort
 
 
@@ -226,7 +226,7 @@ class Model:
 
     def check(self) -> tuple[Finding, ...]:
         """Return what is wrong with the model: its edges, attributes, constants and ports."""
-        return tuple(check_network(self.network, self.constants))
+        return Findings(check_network(self.network, self.constants))
 
 
 def _source(caller: str, argument: str, value: object) -> Path | bytes:

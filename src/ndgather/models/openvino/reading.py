@@ -24,7 +24,7 @@ try:
     from defusedxml.common import DefusedXmlException
     from defusedxml.ElementTree import iterparse
 except ModuleNotFoundError as missing:
-    raise extra_missing("defusedxml", "openvino") from missing
+    raise extra_missing("defusedxml", "ir") from missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,9 +16,9 @@ from ndgather.models.arguments import Array, named_arrays, names, seconds, toler
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison.explanation import Explanation, explain
 from ndgather.models.onnx.files import open_model
-from ndgather.models.onnx.nodes import model_ports
+from ndgather.models.onnx.nodes import model_ports, names_read, title_of
 from ndgather.models.onnx.runs import load_options, load_runtime
-from ndgather.models.onnx.tracing import TracedNode, first_difference, trace
+from ndgather.models.onnx.tracing import TracedNode, alike, first_difference, trace
 from ndgather.runtimes.children import LIMIT_S, Answer, RuntimeProcess
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class NodeComparison:
         return all(run.status in {"same", "not run"} and not run.inputs_differ for run in self.runs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
     """The result of `compare`.
 
@@ -91,17 +91,31 @@ class Comparison:
         The outputs that differ from those of the first runtime, and how.
     left : tuple of (str, str)
         The nodes that cannot be compared, and why.
+    origins : tuple of str
+        Where outputs differ although no gather or scatter does: the first node that differs in a
+        runtime, and how.
     """
 
     runs: tuple[RuntimeRun, ...]
     nodes: tuple[NodeComparison, ...]
     outputs: tuple[tuple[str, str], ...]
     left: tuple[tuple[str, str], ...]
+    origins: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
         ran = all(run.status == "ran" for run in self.runs)
         return ran and not self.outputs and all(node.same for node in self.nodes)
+
+    def __repr__(self) -> str:
+        from ndgather.models.onnx.comparison import report  # noqa: PLC0415 - it imports this
+
+        return report.to_text(self)
+
+    def _repr_html_(self) -> str:
+        from ndgather.models.onnx.comparison import report  # noqa: PLC0415 - as above
+
+        return report.to_table(self)
 
 
 def compare(
@@ -208,11 +222,20 @@ class Comparer:
         fitted = fit_inputs(self.ports, inputs)
         runs = [TracedRun(self, name, fitted) for name in self.options]
         first = next((run.values for run in runs if run.values is not None), {})
+        nodes = tuple(self._compare_node(node, runs, first) for node in self.traced.nodes)
+        outputs = {run: list(self._differing_outputs(run, first)) for run in runs}
+        origins = []
+        for number, run in enumerate(runs):
+            at_fault = any(node.runs[number].status not in {"same", "not run"} for node in nodes)
+            if outputs[run] and not at_fault:
+                base = next(item for item in runs if item.values is first)
+                origins.append(self._origin(outputs[run][0][0], base, run))
         return Comparison(
             runs=tuple(run.summary() for run in runs),
-            nodes=tuple(self._compare_node(node, runs, first) for node in self.traced.nodes),
-            outputs=tuple(self._differing_outputs(runs, first)),
+            nodes=nodes,
+            outputs=tuple(item for differing in outputs.values() for item in differing),
             left=self.traced.untraced,
+            origins=tuple(origins),
         )
 
     def differ(self, first: Array, second: Array) -> bool:
@@ -229,7 +252,10 @@ class Comparer:
             node_run, values = run.node_run(node), run.values or {}
             if node_run.status != "not run" and values is not first:
                 shared = [name for name in node.reads if name in first and name in values]
-                differ = any(self.differ(first[name], values[name]) for name in shared)
+                pairs = ((first[name], values[name]) for name in shared)
+                differ = any(
+                    self.differ(*(alike(pair) if node.in_branch else pair)) for pair in pairs
+                )
                 node_run = replace(node_run, inputs_differ=differ)
             node_runs.append(node_run)
         op_node, row = node.op_node, node.op_node.operator().row
@@ -237,23 +263,55 @@ class Comparer:
         runs = tuple(node_runs)
         return NodeComparison(op_node.where, str(row), row.source, reads, gives, runs)
 
-    def _differing_outputs(
-        self, runs: Sequence[TracedRun], first: Values
-    ) -> Iterator[tuple[str, str]]:
-        for run in runs:
-            if not run.complete or run.values is first or run.values is None:
-                continue
-            for name in self.outputs:
-                expected, actual = first.get(name), run.values[name]
-                if expected is None or not self.differ(expected, actual):
-                    continue
-                types = [f"{array.dtype} {shown(array.shape)}" for array in (actual, expected)]
-                text = f"{types[0]}, not {types[1]}"
-                if types[0] == types[1]:
-                    at = first_difference(expected, actual, rtol=self._rtol, atol=self._atol)
-                    assert at is not None
-                    text = f"[{', '.join(map(str, at))}] = {actual[at]}, not {expected[at]}"
-                yield name, f"{run.runtime} returns {text}"
+    def _differing_outputs(self, run: TracedRun, first: Values) -> Iterator[tuple[str, str]]:
+        if not run.complete or run.values is first or run.values is None:
+            return
+        for name in self.outputs:
+            expected, actual = first.get(name), run.values[name]
+            if expected is not None and self.differ(expected, actual):
+                yield name, f"{run.runtime} returns {self._how(expected, actual)}"
+
+    def _how(self, expected: Array, actual: Array) -> str:
+        """Return how two arrays differ."""
+        types = [f"{array.dtype} {shown(array.shape)}" for array in (actual, expected)]
+        if types[0] != types[1]:
+            return f"{types[0]}, not {types[1]}"
+        at = first_difference(expected, actual, rtol=self._rtol, atol=self._atol)
+        assert at is not None
+        return f"[{', '.join(map(str, at))}] = {actual[at]}, not {expected[at]}"
+
+    def _origin(self, output: str, first: TracedRun, run: TracedRun) -> str:
+        """Find the first node that differs before `output`, by bisection.
+
+        The values that leave the first nodes are the same, or one of these nodes is the first.
+        """
+        nodes = self.traced.up_to([output]).proto.graph.node
+        last_read = {name: number for number, node in enumerate(nodes) for name in names_read(node)}
+        last_read[output] = len(nodes)
+
+        def differing(count: int) -> tuple[str, str] | None:
+            """Return a value that leaves the first `count` nodes and differs, and how."""
+            names = [name for node in nodes[:count] for name in node.output if name]
+            leaving = [name for name in names if last_read.get(name, -1) >= count]
+            expected, actual = first.values_of(leaving), run.values_of(leaving)
+            for name in leaving:
+                known = name in expected and name in actual
+                if known and self.differ(expected[name], actual[name]):
+                    return name, self._how(expected[name], actual[name])
+            return None
+
+        same, differs, how = 0, len(nodes), differing(len(nodes))
+        while how is not None and differs - same > 1:
+            middle = (same + differs) // 2
+            found = differing(middle)
+            if found is None:
+                same = middle
+            else:
+                differs, how = middle, found
+        if how is None:
+            return f"no node before {output!r} differs in {run.runtime} where it runs alone"
+        title = title_of(nodes[differs - 1])
+        return f"the first node that differs: {title}: {run.runtime} returns {how[0]}{how[1]}"
 
 
 class TracedRun:
@@ -281,6 +339,18 @@ class TracedRun:
             arrays = map(np.asarray, answer.values)
             self.values = {**self._inputs, **dict(zip(outputs, arrays, strict=True))}
         return version, answer
+
+    def values_of(self, names: Sequence[str]) -> Values:
+        """Run the part of the model that computes `names`, and return those that are arrays."""
+        part = self._model.up_to(names)
+        source, limit_s = part.source(), self._limit_s
+        with RuntimeProcess(self.runtime, source, self._options, limit_s=limit_s) as process:
+            values = process.run(part.names, self._inputs).values or ()
+        return {
+            name: np.asarray(value)
+            for name, value in zip(part.names, values, strict=False)
+            if isinstance(value, np.ndarray | np.generic)
+        }
 
     def _run_part(self, nodes: Sequence[TracedNode], extra: Sequence[str] = ()) -> Answer:
         """Run the part of the model that computes `nodes` and the values `extra`."""

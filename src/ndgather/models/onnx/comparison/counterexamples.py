@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather.errors import NotLoadedError
-from ndgather.models.arguments import Array, whole_number
+from ndgather.errors import IndexOutOfBoundsError, NotLoadedError
+from ndgather.models.arguments import Array, instance, whole_number
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison import Comparer
+from ndgather.models.onnx.comparison.explanation import explain
 from ndgather.models.onnx.files import IN_MEMORY
 from ndgather.models.onnx.inference import checked_sizes, open_sizes
 from ndgather.models.onnx.random_inputs import highest_indices, random_inputs
@@ -24,15 +27,17 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.files import Source
     from ndgather.models.onnx.runs import ForRuntimes
 
-Inputs = dict[str, Array]
+Inputs: TypeAlias = dict[str, Array]
+Kind: TypeAlias = tuple[str, ...]
 
+_NUMBER = re.compile(r"-?\d+")
 _MOST_CHANGES = 3
 _SIZES = (0, 1, 2, 3)  # for sizes that the model leaves open, in every second try
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Parting:
-    """Inputs on which runtimes disagree, as `search` returns them.
+    """Inputs on which runtimes disagree, as `search` and `search_all` return them.
 
     Attributes
     ----------
@@ -44,12 +49,30 @@ class Parting:
         How many inputs were run, these included.
     report : Comparison
         The result of `compare` for them.
+    count : int
+        On how many of all inputs the runtimes disagree in this way; 1 for `search`.
     """
 
     inputs: Inputs
     what: str
     tries: int
     report: Comparison
+    count: int = 1
+
+    def __repr__(self) -> str:
+        return f"The runtimes disagree on input {self.tries} ({self.what}).\n\n{self.report!r}"
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """The first difference: the node or output, the rule, and the outcome in every runtime."""
+        report = self.report
+        for node in report.nodes:
+            if not node.same:
+                rulings = (run.ruling.rule for run in node.runs if run.ruling is not None)
+                runs = ", ".join(f"{run.runtime} {run.status}" for run in node.runs)
+                return node.where, next(rulings, ""), runs
+        runs = ", ".join(f"{run.runtime} {run.status}" for run in report.runs)
+        return f"output {report.outputs[0][0]}" if report.outputs else "the whole model", "", runs
 
 
 def search(
@@ -58,6 +81,7 @@ def search(
     *,
     seed: int = 0,
     sizes: Mapping[str, int] | None = None,
+    valid_indices: bool = False,
     runtimes: Sequence[str] = ("onnxruntime", "openvino"),
     rtol: float = 1e-3,
     atol: float = 1e-5,
@@ -81,6 +105,8 @@ def search(
         The largest number of inputs to run.
     seed, sizes
         As in `random_inputs`.
+    valid_indices : bool, default False
+        Draw no index that is out of bounds, and pass over inputs with which a node gets one.
     runtimes, rtol, atol, threads, providers, libraries, timeout
         As in `compare`.
 
@@ -93,53 +119,137 @@ def search(
     ------
     FileError, ModelError, ExtraMissingError
         As in `compare`, or no runtime loads the model.
+
+    See Also
+    --------
+    search_all : Goes on after the first difference.
     """
-    tries, seed = whole_number("search", "tries", tries, 1), whole_number("search", "seed", seed, 0)
-    chosen_sizes = checked_sizes("search", sizes)
-    comparer = Comparer(
-        "search", model, runtimes, rtol, atol, threads, providers, libraries, timeout
-    )
-    required = [port for port in comparer.ports if not port.optional]
-    open_names = sorted(set(open_sizes(required).values()))
-    with ExitStack() as processes:
-        runtime_processes = _Processes(comparer, processes)
-        for number in range(tries):
-            rng = np.random.default_rng([seed, number])
-            chosen = dict(chosen_sizes)
-            if number % 2:
-                for name in open_names:
-                    chosen.setdefault(name, int(rng.choice(_SIZES)))
-            base = random_inputs(model, seed + number, sizes=chosen)
-            shapes = {name: array.shape for name, array in base.items()}
-            highest = highest_indices(comparer.proto, comparer.folder, shapes)
-            what, name, changes = _draw_changes(base, highest, rng)
-            inputs = _with_changes(base, name, changes)
-            if not runtime_processes.disagree(inputs):
-                continue
-            for smaller in _smaller(model, name, changes, seed + number, chosen, open_names):
-                fewer = _element_count(smaller) < _element_count(inputs)
-                if fewer and runtime_processes.disagree(smaller):
-                    inputs = smaller
-            report = comparer.compare(inputs)
-            return Parting(inputs=inputs, what=what, tries=number + 1, report=report)
-        runtime_processes.require_loaded(IN_MEMORY if comparer.folder is None else model)
-    return None
+    settings = (runtimes, rtol, atol, threads, providers, libraries, timeout)
+    searcher = _Searcher("search", model, tries, seed, sizes, valid_indices, settings)
+    return next(searcher.partings(), None)
+
+
+def search_all(
+    model: Source,
+    tries: int = 50,
+    *,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
+    valid_indices: bool = False,
+    runtimes: Sequence[str] = ("onnxruntime", "openvino"),
+    rtol: float = 1e-3,
+    atol: float = 1e-5,
+    threads: int | None = None,
+    providers: ForRuntimes = (),
+    libraries: ForRuntimes = (),
+    timeout: float | None = None,
+) -> tuple[Parting, ...]:
+    """Search for inputs of every kind on which a runtime disagrees.
+
+    The inputs are those of `search`. Differences are of one kind if they begin at the same node,
+    by the same rule, with the same outcome in every runtime.
+
+    Parameters
+    ----------
+    model, tries, seed, sizes, valid_indices, runtimes, rtol, atol, threads, providers, libraries, \
+timeout
+        As in `search`.
+
+    Returns
+    -------
+    tuple of Parting
+        One for every kind, with the `count` of its inputs; the most frequent kind comes first.
+
+    Raises
+    ------
+    FileError, ModelError, ExtraMissingError
+        As in `search`.
+    """
+    settings = (runtimes, rtol, atol, threads, providers, libraries, timeout)
+    searcher = _Searcher("search_all", model, tries, seed, sizes, valid_indices, settings)
+    kinds: dict[tuple[str, str, str], Parting] = {}
+    for parting in searcher.partings():
+        known = kinds.setdefault(parting.kind, parting)
+        if known is not parting:
+            searcher.counts[known.tries] += searcher.counts.pop(parting.tries)
+    counted = [replace(item, count=searcher.counts[item.tries]) for item in kinds.values()]
+    return tuple(sorted(counted, key=lambda item: -item.count))
+
+
+class _Searcher:
+    """Draws inputs and runs them; `counts` says how many are as the first of a kind, by its try."""
+
+    def __init__(
+        self,
+        caller: str,
+        model: Source,
+        tries: object,
+        seed: object,
+        sizes: object,
+        valid_indices: object,
+        settings: tuple[Any, ...],
+    ) -> None:
+        self._model, self._tries = model, whole_number(caller, "tries", tries, 1)
+        self._seed = whole_number(caller, "seed", seed, 0)
+        self._sizes = checked_sizes(caller, sizes)
+        self._valid = instance(caller, "valid_indices", valid_indices, bool, "a choice")
+        self._comparer = Comparer(caller, model, *settings)
+        self.counts: Counter[int] = Counter()
+
+    def partings(self) -> Iterator[Parting]:
+        """Yield the first inputs of every kind, reduced to smaller ones."""
+        comparer, model = self._comparer, self._model
+        required = [port for port in comparer.ports if not port.optional]
+        open_names = sorted(set(open_sizes(required).values()))
+        first_tries: dict[Kind, int] = {}
+        with ExitStack() as stack:
+            processes = _Processes(comparer, stack, valid=self._valid)
+            for number in range(self._tries):
+                rng, seed = np.random.default_rng([self._seed, number]), self._seed + number
+                chosen = dict(self._sizes)
+                if number % 2:
+                    for name in open_names:
+                        chosen.setdefault(name, int(rng.choice(_SIZES)))
+                base = random_inputs(model, seed, sizes=chosen)
+                shapes = {name: array.shape for name, array in base.items()}
+                highest = highest_indices(comparer.proto, comparer.folder, shapes)
+                what, name, changes = _draw_changes(base, highest, rng, valid=self._valid)
+                inputs = _with_changes(base, name, changes)
+                kind = processes.difference(inputs)
+                if kind is None:
+                    continue
+                first = first_tries.setdefault(kind, number + 1)
+                self.counts[first] += 1
+                if first <= number:
+                    continue
+                for smaller in _smaller(model, name, changes, seed, chosen, open_names):
+                    fewer = _element_count(smaller) < _element_count(inputs)
+                    if fewer and processes.difference(smaller) == kind:
+                        inputs = smaller
+                report = comparer.compare(inputs)
+                yield Parting(inputs=inputs, what=what, tries=number + 1, report=report)
+            if not first_tries:
+                processes.require_loaded(IN_MEMORY if comparer.folder is None else model)
 
 
 def _draw_changes(
-    base: Inputs, highest: Mapping[str, int], rng: np.random.Generator
+    base: Inputs, highest: Mapping[str, int], rng: np.random.Generator, *, valid: bool
 ) -> tuple[str, str, list[tuple[int, Any]]]:
     """Draw elements of one input that become edge cases.
 
     Return a description, the name of the input, and positions in C order with the new values.
     """
-    numbers = [name for name, array in base.items() if array.size and array.dtype.kind in "iuf"]
+    numbers = [
+        name
+        for name, array in base.items()
+        if array.size and array.dtype.kind in ("f" if valid and name not in highest else "iuf")
+    ]
     numbers = [name for name in numbers if name in highest] * 3 + numbers  # indices more often
     if not numbers:
         return "random inputs", "", []
     name = str(rng.choice(numbers))
     array = base[name]
-    cases = _edge_cases(array.dtype, highest.get(name))
+    cases = _edge_cases(array.dtype, highest.get(name), valid=valid)
     what = str(rng.choice(list(cases)))
     count = int(rng.integers(1, min(_MOST_CHANGES, array.size) + 1))
     positions = rng.choice(array.size, count, replace=False)
@@ -148,7 +258,7 @@ def _draw_changes(
     return f"{what} in `{name}`", name, changes
 
 
-def _edge_cases(dtype: np.dtype[Any], highest: int | None) -> dict[str, list[Any]]:
+def _edge_cases(dtype: np.dtype[Any], highest: int | None, *, valid: bool) -> dict[str, list[Any]]:
     if dtype.kind == "f":
         largest = float(np.finfo(dtype).max)
         return {
@@ -162,8 +272,8 @@ def _edge_cases(dtype: np.dtype[Any], highest: int | None) -> dict[str, list[Any
     cases = {
         "negative index": [-1, -size],
         "end of the axis": [] if highest is None else [0, size - 1],
-        "index out of bounds": [size, -size - 1],
-        "huge value": [int(limits.max), int(limits.min), 2**31],
+        "index out of bounds": [] if valid else [size, -size - 1],
+        "huge value": [] if valid else [int(limits.max), int(limits.min), 2**31],
     }
     possible = {
         what: [value for value in values if limits.min <= value <= limits.max]
@@ -204,31 +314,39 @@ def _element_count(inputs: Inputs) -> int:
 class _Processes:
     """Processes in which the runtimes run a model with one input after the other."""
 
-    def __init__(self, comparer: Comparer, processes: ExitStack) -> None:
-        self._comparer, self._processes = comparer, processes
+    def __init__(self, comparer: Comparer, processes: ExitStack, *, valid: bool) -> None:
+        self._comparer, self._processes, self._valid = comparer, processes, valid
         self._loaded: dict[str, RuntimeProcess] = {}
 
-    def disagree(self, inputs: Inputs) -> bool:
-        """Return whether a runtime disagrees with the specification or with the first runtime."""
+    def difference(self, inputs: Inputs) -> Kind | None:
+        """Return how runtimes disagree, and the first node that differs, or None."""
         comparer = self._comparer
         fitted = fit_inputs(comparer.ports, inputs)
-        answers = [self._process(name).run(comparer.names, fitted) for name in comparer.options]
-        statuses = {answer.status for answer in answers}
+        names = comparer.names
+        answers = {name: self._process(name).run(names, fitted) for name in comparer.options}
+        kinds: list[Kind] = []
+        statuses = {answer.status for answer in answers.values()}
         if "crashed" in statuses or len(statuses) > 1:
-            return True
+            texts = ((name, x.status, _NUMBER.sub("", x.text)) for name, x in answers.items())
+            kinds.append(tuple(text for item in texts for text in item))
         first: Inputs | None = None
-        for answer in answers:
+        for runtime, answer in answers.items():
             if answer.values is None:
                 continue
             arrays = map(np.asarray, answer.values)
             values = {**fitted, **dict(zip(comparer.names, arrays, strict=True))}
             first = first or values
-            checks = (node.check(values) for node in comparer.traced.nodes)
-            if any(check is not None and not check.same for check in checks) or any(
-                comparer.differ(first[name], values[name]) for name in comparer.outputs
-            ):
-                return True
-        return False
+            for node in comparer.traced.nodes:
+                checked = node.check(values)
+                if checked is None or checked.same:
+                    continue
+                if self._valid and isinstance(checked.refusal, IndexOutOfBoundsError):
+                    return None
+                kinds.append((runtime, node.op_node.where, explain(checked).rule))
+            for name in comparer.outputs:
+                if not kinds and comparer.differ(first[name], values[name]):
+                    kinds.append((runtime, "output", name))
+        return tuple(text for kind in kinds[:2] for text in kind) or None
 
     def _process(self, name: str) -> RuntimeProcess:
         process = self._loaded.get(name)

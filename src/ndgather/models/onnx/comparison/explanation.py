@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather.errors import DTypeError, IndexOutOfBoundsError
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError
 from ndgather.models.graph.diagnostics import rule_of
 from ndgather.models.graph.evaluation import index_places
+from ndgather.models.onnx.nodes import repair
 from ndgather.published.schema import Kind
 
 if TYPE_CHECKING:
@@ -79,9 +80,15 @@ def explain(node: CheckedNode) -> Explanation:
             advice="clip the indices to their axis before the node, or select with Where after it",
         )
     if refusal is not None:
-        advice = "make the shapes fit before the node"
-        if isinstance(refusal, DTypeError):
+        later = node.op_node.repairing_opset(refusal)
+        if later is not None:
+            advice = repair(node.op_node.node, later)
+        elif isinstance(refusal, DTypeError):
             advice = "Cast to a type that the version takes, or import a newer opset"
+        elif isinstance(refusal, AttributeValueError):
+            advice = "write an attribute that the version has"
+        else:
+            advice = "make the shapes fit before the node"
         return Explanation(rule_of(refusal, "model"), str(refusal), advice)
     if node.first is None or node.actual is None or expected is None:
         form = None if expected is None else (str(expected.dtype), expected.shape)

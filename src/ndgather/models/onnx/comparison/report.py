@@ -9,6 +9,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from ndgather.errors import one_line
+from ndgather.models.graph import html_table
 from ndgather.show import style_sheet
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def _last_lines(comparison: Comparison) -> Iterator[str]:
     """Yield the outputs that differ, the nodes that cannot be compared, and the counts."""
     for name, difference in comparison.outputs:
         yield f"output {name}: {difference}"
+    yield from comparison.origins
     for node, why in comparison.left:
         yield f"not compared: {node}, because {why}"
     same = [node for node in comparison.nodes if node.same]
@@ -53,7 +55,14 @@ def _last_lines(comparison: Comparison) -> Iterator[str]:
     other = "other " if len(same) < len(comparison.nodes) else ""
     nodes, are = ("node", "is") if ran == 1 else ("nodes", "are")
     rest = f"; {len(same) - ran} did not run in every one" if ran < len(same) else ""
-    yield f"{ran} {other}gather or scatter {nodes} {are} the same in every runtime{rest}."
+    if ran:
+        yield f"{ran} {other}gather or scatter {nodes} {are} the same in every runtime{rest}."
+    elif same:
+        yield f"No {other}gather or scatter node ran in every runtime."
+    elif comparison.nodes:
+        yield "Every gather or scatter node differs."
+    else:
+        yield "The model has no gather or scatter node that is compared."
 
 
 def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:
@@ -85,6 +94,19 @@ def _outcome(run: NodeRun) -> str:
     if run.text:
         parts.append(run.text)
     return "; ".join(parts)
+
+
+def to_table(comparison: Comparison) -> str:
+    """Return the nodes that differ as a table for notebooks, a column for every runtime."""
+    rows = [("node", *(f"{run.runtime} {run.version}" for run in comparison.runs))]
+    rows += [("whole model", *(one_line(f"{x.status} {x.text}") for x in comparison.runs))]
+    rows += [
+        (one_line(node.where), *(one_line(_outcome(run)) for run in node.runs))
+        for node in comparison.nodes
+        if not node.same
+    ]
+    lines = (f"<p>{escape(one_line(line))}</p>" for line in _last_lines(comparison))
+    return f"{html_table(rows)}{''.join(lines)}"
 
 
 def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:

@@ -1,0 +1,75 @@
+"""What a notebook shows of models, findings and reports: the text of the commands."""
+
+import numpy as np
+import pytest
+from onnx.parser import parse_model
+
+from ndgather.cli import main
+from ndgather.models import onnx
+
+MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+    pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    { picked = GatherND(data, rows) }""")
+
+
+@pytest.fixture
+def printed(tmp_path, monkeypatch, capsys):
+    """Run a command on the model, and return what it prints."""
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+
+    def run(line):
+        main(line.split())
+        return capsys.readouterr().out.rstrip("\n")
+
+    return run
+
+
+def test_only_public_names_are_listed():
+    assert dir(onnx) == sorted(onnx.__all__)
+    assert all(getattr(onnx, name) is not None for name in dir(onnx))
+
+
+def test_a_model_is_shown_as_its_inputs_and_outputs(printed):
+    loaded = onnx.load(MODEL)
+    assert repr(loaded) == printed("infer model.onnx")
+    assert "<td" in loaded._repr_html_()
+    assert ">rows<" in loaded._repr_html_()
+
+
+def test_findings_are_shown_as_their_table(printed):
+    wrong = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        pick (float[N, 2] data, int32[M, 1] rows) => (float[M, 2] picked)
+        { picked = GatherND(data, rows) }""")
+    onnx.save(wrong, "model.onnx")
+    findings = onnx.check(wrong)
+    assert isinstance(findings, tuple)
+    assert " ".join(repr(findings).split()) == " ".join(printed("check model.onnx").split())
+    assert "indices.dtype = int32" in findings._repr_html_()
+    assert repr(onnx.check(MODEL)) == "nothing found"
+    assert onnx.check(MODEL) == ()
+
+
+def test_a_conversion_is_shown_as_its_nodes(printed):
+    result = onnx.conversion(MODEL, opset=11)
+    line = printed("convert model.onnx --opset 11 -o old.onnx")
+    assert line == f"old.onnx: {result!r}"
+    for result, options in (
+        (onnx.conversion(MODEL, operator="GatherElements"), "--operator GatherElements"),
+        (onnx.conversion(MODEL, target="basic"), "--target basic --dry-run"),
+    ):
+        words = repr(result).split()
+        assert words[1] in {"node", "nodes"}
+        text = printed(f"convert model.onnx -o new.onnx {options}")
+        assert set(words) <= {*text.split(), words[0], words[1]}
+
+
+def test_a_comparison_is_shown_as_its_report(printed):
+    inputs = {"data": np.zeros((3, 2), np.float32), "rows": np.array([[7]])}
+    np.savez("all.npz", **inputs)
+    report = onnx.compare(MODEL, inputs, runtimes=["reference"])
+    assert repr(report) == printed("compare model.onnx --inputs all.npz --runtime reference")
+    assert "index range" not in report._repr_html_()
+    assert ">GatherND of picked<" in report._repr_html_()
+    found = onnx.search(MODEL, 4, runtimes=["reference"])
+    assert found is None or "disagree on input" in repr(found)
