@@ -17,7 +17,7 @@ from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_he
 
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
-from ndgather.messages import foreign_errors, reason, shown
+from ndgather.messages import foreign_errors, plural, reason, shown
 from ndgather.models.arguments import Array, Content, FilePath, file_path, instance
 from ndgather.models.tensors.tensor_files import (
     LARGEST_PROTOBUF,
@@ -26,7 +26,6 @@ from ndgather.models.tensors.tensor_files import (
     replace_file,
     resolved,
 )
-from ndgather.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
