@@ -11,6 +11,7 @@ import xarray
 from ndgather import arguments, slow_path
 from ndgather.array_call import Call
 from ndgather.arrays.xarray import arrays, interpolation, selection
+from ndgather.arrays.xarray.windows import windows
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import listed, shown_value
 from ndgather.stored.chunks import stand_in
@@ -19,6 +20,7 @@ from ndgather.stored.plan import tuples
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
+    from ndgather.api import WindowMode
     from ndgather.stored.estimates import Estimate
 
 T = TypeVar("T", xarray.DataArray, xarray.Dataset)
@@ -177,6 +179,82 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
             checked[name] = selection.checked_positions("isel", name, indexer, data.sizes[name])
         options = _options("isel", memory, progress, executor)
         return self._like(selection.select(data, checked, options))
+
+    def windows(
+        self,
+        indexers: Mapping[Hashable, Any] | None = None,
+        *,
+        size: int | Mapping[Hashable, int],
+        method: Literal["nearest", "pad", "ffill", "backfill", "bfill"] | None = "nearest",
+        tolerance: Any = None,
+        period: Mapping[Hashable, Any] | None = None,
+        mode: WindowMode | Mapping[Hashable, WindowMode] | None = None,
+        memory: Any = None,
+        progress: Any = None,
+        executor: Any = None,
+        **labels: Any,
+    ) -> T:
+        """Cut windows with labels in their middle; lists of labels are points, not axes.
+
+        With `i`, `j` the positions of the labels ``lat[p]``, ``lon[p]``, and `u`, `v` from
+        ``-(size // 2)`` on::
+
+            out[p, ..., u, v] = array[..., i + u, j + v]
+
+        Parameters
+        ----------
+        indexers, **labels
+            The labels in the middle of the windows along some dimensions: DataArrays, which keep
+            their dimensions, or lists and arrays, which share the dimension ``window``.
+        size : int or dict
+            The sizes of a window: one for all dimensions, or by name. In a window of even size the
+            label is the first of the second half.
+        method, tolerance
+            How labels are looked up; see `sel`.
+        period : dict, optional
+            The length of a cyclic axis by name, such as ``{"lon": 360}``. Labels are compared
+            modulo this length, and windows go around.
+        mode : {"raise", "clip", "fill", "wrap", "edge", "reflect"} or dict, optional
+            What happens to windows that stick out, for all dimensions or by name; see
+            `ndgather.gather_windows`. What is filled is NaN, as in `sel`. Default: "wrap" for axes
+            with a period, else "raise".
+        memory, progress, executor
+            For arrays that are read lazily; see `ndgather.gather_nd`.
+
+        Returns
+        -------
+        DataArray or Dataset
+            Windows of every variable that has one of the dimensions. Dimension ``lat`` becomes
+            ``lat_offset``, the distance from the label in positions. Coordinates are cut as the
+            values are: ``lat`` has the dimensions ``(window, lat_offset)``.
+
+        Raises
+        ------
+        IndexOutOfBoundsError
+            A window sticks out in mode "raise".
+        LabelError, CallError, DTypeError, ShapeError, AttributeValueError, StoredArrayError
+            As for `sel`; and AttributeValueError if labels do not fill a period.
+
+        Examples
+        --------
+        >>> import numpy as np, xarray as xr
+        >>> import ndgather.arrays.xarray
+        >>> lat, lon = [-45.0, 0.0, 45.0], [0.0, 90.0, 180.0, 270.0]
+        >>> sst = xr.DataArray(np.arange(12.0).reshape(3, 4), {"lat": lat, "lon": lon})
+        >>> patches = sst.ndgather.windows(
+        ...     lat=[0.0], lon=[-10.0], size=3, period={"lon": 360}
+        ... )
+        >>> patches.values[0]
+        array([[ 3.,  0.,  1.],
+               [ 7.,  4.,  5.],
+               [11.,  8.,  9.]])
+        >>> patches.lon.values
+        array([[270.,   0.,  90.]])
+        """
+        wanted = selection.merged("windows", indexers, labels)
+        request = _request("windows", method, _METHODS[:-1], tolerance, "raise", "", period)
+        options = _options("windows", memory, progress, executor)
+        return self._like(windows(self._dataset(), wanted, size, mode, request, options))
 
     def add_at(
         self,

@@ -18,7 +18,7 @@ import numpy as np
 from xarray.core import indexing
 from xarray.core.dtypes import maybe_promote
 
-from ndgather import api
+from ndgather import api, slow_path
 from ndgather.exchange import adapter_name
 from ndgather.stored import calls
 from ndgather.stored.cache import CachedArray, cached_array
@@ -194,15 +194,10 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     if not in_memory:
         behind = [axis for axis, entry in enumerate(key) if isinstance(entry, slice)]
         call = replace(options.call, indices=tuples(positions))
-        reader: Reader
-        if options.kept is None or options.estimates is not None:
-            reader = open_reader(inner, options.chunks, options.name)
-        else:
+        if options.kept is not None and options.estimates is None and not behind:
             cached = options.kept.of(inner)
-            if not behind:
-                return decoded(steps, cached_array.run(replace(call, data=cached)))
-            reader = cached_array.reader(cached)
-        transposed = TransposedReader(reader, (*front, *behind))
+            return decoded(steps, cached_array.run(replace(call, data=cached)))
+        transposed = TransposedReader(_reader(inner, options), (*front, *behind))
         if options.estimates is not None:
             options.estimates[options.name] = estimate_of(call, transposed)
             shape = call.indices.shape[:-1] + transposed.grid.shape[len(front) :]
@@ -216,6 +211,22 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     else:
         values = api.gather_nd(np.moveaxis(box, front, range(len(front))), tuples(positions))
     return decoded(steps, values)
+
+
+def take_windows(array: Any, axes: Sequence[int], call: Call, options: Options) -> Any:
+    """Return the windows of a call along some axes of `array`, which come first in the result."""
+    order = (*axes, *(axis for axis in range(len(array.shape)) if axis not in axes))
+    inner, _, steps = unwrapped(array)
+    if not isinstance(inner, indexing.ExplicitlyIndexed):
+        return decoded(steps, slow_path.run(replace(call, data=inner.transpose(order))))
+    transposed = TransposedReader(_reader(inner, options), order)
+    return decoded(steps, calls.gather(call, transposed))
+
+
+def _reader(inner: Any, options: Options) -> Reader:
+    if options.kept is None or options.estimates is not None:
+        return open_reader(inner, options.chunks, options.name)
+    return cached_array.reader(options.kept.of(inner))
 
 
 def _is_whole(entry: slice | Positions, size: int) -> bool:

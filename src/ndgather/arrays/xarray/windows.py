@@ -1,0 +1,209 @@
+"""Windows around labels: boxes of one shape, whose coordinates are cut as the values are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+from xarray.core import indexing
+
+from ndgather import arguments
+from ndgather.arrays.xarray import arrays, selection
+from ndgather.errors import (
+    AttributeValueError,
+    CallError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    ShapeError,
+)
+from ndgather.messages import shown_value
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from ndgather.arrays.xarray.arrays import Options
+    from ndgather.arrays.xarray.selection import Request
+
+_POINTS = "window"  # the dimension of labels in lists and arrays without names
+
+
+def windows(
+    data: xarray.Dataset,
+    labels: Mapping[Hashable, Any],
+    size: Any,
+    mode: Any,
+    request: Request,
+    options: Options,
+) -> xarray.Dataset:
+    """Return the windows of every variable that has a dimension of theirs."""
+    caller = request.caller
+    if not labels:
+        raise CallError(f"{caller}: no labels are given (allowed: one coordinate or more)")
+    data, positions = selection.positions(data, labels, request)
+    centres, coords = _centres(caller, data, positions)
+    names = {dim: (dim, *(name for name in labels if data[name].dims == (dim,))) for dim in centres}
+    starts, sizes, modes = {}, {}, {}
+    for dim, centre in centres.items():
+        sizes[dim] = _size(caller, _of_dim(size, names[dim]), dim)
+        starts[dim] = centre - sizes[dim] // 2
+        period = _of_dim(dict(request.period), names[dim])
+        word = _of_dim(mode, names[dim]) or ("raise" if period is None else "wrap")
+        modes[dim] = arguments.choice(caller, "mode", word, arguments.WINDOW_MODES)
+        if modes[dim] == "raise":
+            _check_inside(caller, dim, centre, starts[dim], sizes[dim], data.sizes[dim])
+        elif modes[dim] == "wrap" and period is not None:
+            _check_cyclic(caller, dim, data, period)
+    cut: dict[Hashable, xarray.Variable] = {}
+    for name, variable in data.variables.items():
+        inside = [dim for dim in variable.dims if dim in centres]
+        if inside:
+            of_variable = replace(
+                options, name=options.name or str(name), chunks=arrays.chunks_of(variable)
+            )
+            cut[name] = _cut(caller, variable, inside, starts, sizes, modes, of_variable)
+    offsets = {f"{dim}_offset": np.arange(wide) - wide // 2 for dim, wide in sizes.items()}
+    kept = data.drop_vars([*cut])
+    result = kept.assign({name: cut[name] for name in data.data_vars if name in cut})
+    result = result.assign_coords(
+        xarray.Coordinates({name: cut[name] for name in data.coords if name in cut}, indexes={})
+    ).assign_coords(offsets)
+    return result.assign_coords({n: c for n, c in coords.items() if n not in result.variables})
+
+
+def _centres(
+    caller: str, data: xarray.Dataset, positions: Mapping[Hashable, Any]
+) -> tuple[dict[Hashable, xarray.Variable], dict[Hashable, Any]]:
+    """Return the positions of the labels by dimension, and the coordinates that they have."""
+    centres: dict[Hashable, xarray.Variable] = {}
+    coords: dict[Hashable, Any] = {}
+    lengths: dict[Hashable, int] = {}
+    for dim, given in positions.items():
+        position: Any = given
+        if isinstance(given, slice) or np.asarray(given).dtype.kind == "b":
+            raise DTypeError(
+                f"{caller}: {dim} is a slice or a mask (allowed: the labels in the middle of the "
+                f"windows)"
+            )
+        if isinstance(given, xarray.DataArray):
+            coords |= given.coords
+            position = given.variable
+        elif not isinstance(given, xarray.Variable):
+            position = xarray.Variable((_POINTS,) * np.ndim(given), given)
+        for point_dim, length in position.sizes.items():
+            if point_dim in data.dims:
+                raise ShapeError(
+                    f"{caller}: {dim}.dims has {point_dim}, which is a dimension of the array "
+                    f"(allowed: other names); write {dim}.rename({point_dim}=...)"
+                )
+            if lengths.setdefault(point_dim, length) != length:
+                raise ShapeError(
+                    f"{caller}: {dim} has {length} labels along {point_dim}, and another argument "
+                    f"has {lengths[point_dim]} (allowed: as many)"
+                )
+        centres[dim] = position
+    return centres, coords
+
+
+def _of_dim(option: Any, names: tuple[Hashable, ...]) -> Any:
+    """Return what an option says for a dimension, by its name or that of a coordinate."""
+    if not hasattr(option, "items"):
+        return option
+    return next((option[name] for name in names if name in option), None)
+
+
+def _size(caller: str, size: Any, dim: Hashable) -> int:
+    if size is None:
+        raise CallError(f"{caller}: size has no entry for {dim} (allowed: a size for each)")
+    [wide] = arguments.sizes(caller, "size", [size])
+    return wide
+
+
+def _check_inside(
+    caller: str,
+    dim: Hashable,
+    centre: xarray.Variable,
+    start: xarray.Variable,
+    wide: int,
+    size: int,
+) -> None:
+    """Raise IndexOutOfBoundsError if a window sticks out of its axis."""
+    outside = np.asarray((start < 0) | (start > size - wide))
+    if not outside.any():
+        return
+    position = tuple(int(at) for at in np.argwhere(outside)[0])
+    where = f"[{', '.join(map(str, position))}]" if position else ""
+    value = int(centre.values[position])
+    first, last = wide // 2, size - wide + wide // 2
+    allowed = f"positions {first}..{last}, " if first <= last else ""
+    raise IndexOutOfBoundsError(
+        f"{caller}: {dim}{where} lies at position {value}: a window of size {wide} around it "
+        f"sticks out of {dim}, which has size {size} (allowed: {allowed}or mode={{{dim!r}: ...}} "
+        f"with 'clip', 'fill', 'wrap', 'edge' or 'reflect')",
+        position=position,
+        value=value,
+        size=size,
+        count=int(outside.sum()),
+    )
+
+
+def _check_cyclic(caller: str, dim: Hashable, data: xarray.Dataset, period: Any) -> None:
+    """Raise AttributeValueError if the labels of an axis do not go around at equal distances."""
+    axis: Any = data[dim].values if dim in data.coords else None
+    if axis is None or len(axis) < 2:
+        return
+    steps = np.diff(axis)
+    step, gap = np.median(steps), (axis[0] - axis[-1]) % period
+    gap = gap if step > 0 * step else gap - period
+    if not abs(gap - step) <= abs(step) / 2:
+        raise AttributeValueError(
+            f"{caller}: period = {shown_value(period)} and the labels of {dim} from {axis[0]} to "
+            f"{axis[-1]} leave {abs(gap)} between the last and the first, where others lie "
+            f"{abs(step)} apart, so that no window goes around (allowed: an axis that goes around "
+            f"once, or mode={{{dim!r}: ...}})"
+        )
+
+
+def _cut(
+    caller: str,
+    variable: xarray.Variable,
+    dims: list[Hashable],
+    starts: Mapping[Hashable, xarray.Variable],
+    sizes: Mapping[Hashable, int],
+    modes: Mapping[Hashable, str],
+    options: Options,
+) -> xarray.Variable:
+    """Return the windows of one variable; what is filled is NaN."""
+    points = {d: n for centre in starts.values() for d, n in centre.sizes.items()}
+    lead = {d: n for d, n in points.items() if any(d in starts[dim].dims for dim in dims)}
+    at = [starts[dim].set_dims(lead).transpose(*lead) for dim in dims]  # type: ignore[no-untyped-call]
+    call = replace(
+        options.call,
+        caller=caller,
+        kind="gather_windows",
+        indices=np.stack([each.values for each in at], -1),
+        mode=",".join("edge" if modes[dim] == "fill" else modes[dim] for dim in dims),
+        window_shape=tuple(sizes[dim] for dim in dims),
+    )
+    array: Any = variable._data
+    if isinstance(array, indexing.PandasIndexingAdapter):
+        array = variable.values
+    values = arrays.take_windows(array, [variable.dims.index(dim) for dim in dims], call, options)
+    rest = [dim for dim in variable.dims if dim not in dims]
+    result = xarray.Variable([*lead, *(f"{dim}_offset" for dim in dims), *rest], values)
+    for dim, start in zip(dims, at, strict=True):
+        if modes[dim] != "fill":
+            continue
+        position = start + xarray.Variable((f"{dim}_offset",), np.arange(sizes[dim]))
+        size = variable.sizes[dim]
+        inside = (position >= 0) & (position < size)
+        if bool(inside.all()):
+            continue
+        if result.dtype == bool:
+            result = result.astype(float)
+        result = result.where(inside)  # type: ignore[no-untyped-call]
+    ordered = [f"{dim}_offset" if dim in dims else dim for dim in variable.dims]
+    result = result.transpose(*lead, *ordered)
+    result.attrs.update(variable.attrs)
+    return result
