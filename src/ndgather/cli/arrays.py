@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import api, arguments, slow_path
+from ndgather import api, slow_path
+from ndgather.arguments import REDUCTIONS
 from ndgather.array_call import Call, _core
 from ndgather.cli.options import (
     MISSING_CHUNKS,
@@ -114,11 +115,11 @@ class ArrayCommand:
         if scatters:
             table = f"""
                 --reduction NAME  how an update changes its element: 'none' replaces it (default),
-                    others combine: {", ".join(arguments.REDUCTIONS[1:])}
+                    others combine: {", ".join(REDUCTIONS[1:])}
                 --no-init-val  leave the elements of DATA out of the reduction where they are
                     updated
             """
-            reduction = {"choices": arguments.REDUCTIONS, "default": "none"}
+            reduction = {"choices": REDUCTIONS, "default": "none"}
             start = {"dest": "use_init_val", "action": "store_false"}
             add_options(parser, table, reduction=reduction, no_init_val=start)
         else:

@@ -10,11 +10,11 @@ from ndgather.cli.options import (
     add_command,
     add_common,
     add_options,
-    node_count,
     page_width,
     positive,
 )
 from ndgather.errors import ModelError, one_line
+from ndgather.messages import plural
 from ndgather.models.graph import diagnostics
 from ndgather.models.tensors import tensor_files
 
@@ -125,7 +125,7 @@ def _convert(options: argparse.Namespace) -> None:
         count, findings = len(result.model.graph.node), result.findings
         found = onnx.check(options.output)
         findings += tuple(item for item in found if item.severity is diagnostics.ERROR)
-    print(f"{one_line(str(options.output))}: {node_count(count)}")
+    print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
     if findings:
         print(diagnostics.as_text(findings, page_width()))
 
@@ -159,9 +159,9 @@ def _deploy(options: argparse.Namespace) -> None:
         print(deployment.as_text(result.nodes, known))
         if written:
             count = len(result.model.graph.node)
-            print(f"{one_line(str(options.output))}: {node_count(count)}")
+            print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
     if stay and not (options.dry_run or options.partial):
         raise ModelError(
-            f"{options.output}: is not written, because {node_count(len(stay))} cannot become "
+            f"{options.output}: is not written, because {plural(len(stay), 'node')} cannot become "
             f"{known.name} (allowed: --partial)"
         )

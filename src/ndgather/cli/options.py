@@ -354,10 +354,6 @@ def time_text(seconds: float) -> str:
     return scaled(seconds, TIMES)
 
 
-def node_count(count: int) -> str:
-    return f"{count} node" if count == 1 else f"{count} nodes"
-
-
 def scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
     """Format `value` in the largest unit below it, with at least three digits."""
     size, unit = next((item for item in units if value >= item[0]), units[-1])

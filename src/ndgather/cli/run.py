@@ -20,14 +20,13 @@ from ndgather.cli.options import (
     add_timeout,
     columns,
     node_bar,
-    node_count,
     print_table,
     runtime_names,
     scaled,
     time_text,
 )
 from ndgather.errors import FileError, ModelError, one_line
-from ndgather.messages import did_you_mean, listed
+from ndgather.messages import did_you_mean, listed, plural
 from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
 
@@ -174,13 +173,13 @@ def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:
     for node, why in result.left:
         print(f"\nnot compared: {one_line(node)}, for {one_line(why)}")
     if result.runtime == "reference":
-        others = f", {node_count(result.other_nodes)} in the reference evaluator of onnx"
-        who = f"{node_count(result.own_nodes)} ran in ndgather"
+        others = f", {plural(result.other_nodes, 'node')} in the reference evaluator of onnx"
+        who = f"{plural(result.own_nodes, 'node')} ran in ndgather"
         who += others if result.other_nodes else ""
     else:
         total = result.own_nodes + result.other_nodes
         who = (
-            f"{node_count(total)} ran in {result.runtime}, and {result.own_nodes} of them, "
+            f"{plural(total, 'node')} ran in {result.runtime}, and {result.own_nodes} of them, "
             "gathers and scatters, were compared with ndgather"
         )
     print(f"\n{who}; {time_text(seconds)} in all.")
