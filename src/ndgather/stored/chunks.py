@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 
@@ -217,6 +218,44 @@ class TransposedReader:
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         return self.reader.read(self._there(chunk), buffers).transpose(self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedArray:
+    """Reads and writes the chunks of any array by indexing it with slices."""
+
+    array: Any
+    name: str
+    dtype: np.dtype[Any]
+    grid: Grid
+    chunk_bytes: int
+    in_flight: int = 1
+
+    @classmethod
+    def of(cls, array: Any, name: str, grid: Grid) -> Self:
+        dtype = np.dtype(array.dtype)
+        return cls(array, name, dtype, grid, dtype.itemsize * math.prod(grid.largest))
+
+    @property
+    def stored_bytes(self) -> int:
+        return self.chunk_bytes
+
+    @property
+    def writeable(self) -> bool:
+        return hasattr(self.array, "__setitem__")
+
+    def values(self, box: Box) -> Array:
+        values = self.array[box]
+        if isinstance(values, np.ma.MaskedArray):
+            raise TypeError("values are masked, and a cache does not keep masks")
+        return np.asarray(values)
+
+    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        buffers.acquire_permit()
+        return self.values(self.grid.box(chunk))
+
+    def write(self, chunk: Chunk, values: Array) -> None:
+        self.array[self.grid.box(chunk)] = values
 
 
 def new_permits(count: int) -> Permits:

@@ -8,7 +8,6 @@ that is wrapped in another way is read in boxes by indexing it.
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -22,7 +21,7 @@ from ndgather import api, slow_path
 from ndgather.exchange import adapter_name
 from ndgather.stored import calls
 from ndgather.stored.cache import CachedArray, cached_array
-from ndgather.stored.chunks import Grid, TransposedReader, box_shape, stand_in
+from ndgather.stored.chunks import Grid, IndexedArray, TransposedReader, box_shape, stand_in
 from ndgather.stored.estimates import estimate_of
 from ndgather.stored.plan import tuples, without_slices
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from ndgather.array_call import Call
     from ndgather.stored.cache import ChunkCache
-    from ndgather.stored.chunks import Array, Buffers, Chunk, Reader
+    from ndgather.stored.chunks import Array, Box, Reader
     from ndgather.stored.estimates import Estimate
     from ndgather.stored.plan import Key, Plan
 
@@ -96,28 +95,16 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
             return reader
     if chunks is None or len(chunks) != len(array.shape):
         chunks = box_shape(array.shape, dtype.itemsize, _BOX_BYTES)
-    grid = Grid.regular(array.shape, chunks)
-    return BoxReader(array, name, dtype, grid, dtype.itemsize * math.prod(grid.largest))
+    return BoxReader.of(array, name, Grid.regular(array.shape, chunks))
 
 
-@dataclass(frozen=True, slots=True)
-class BoxReader:
+class BoxReader(IndexedArray):
     """Reads boxes of any array of xarray by indexing it."""
 
-    array: Any
-    name: str
-    dtype: np.dtype[Any]
-    grid: Grid
-    chunk_bytes: int
-    in_flight: int = 1
+    __slots__ = ()
 
-    @property
-    def stored_bytes(self) -> int:
-        return self.chunk_bytes
-
-    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        buffers.acquire_permit()
-        taken = self.array[indexing.BasicIndexer(self.grid.box(chunk))]
+    def values(self, box: Box) -> Array:
+        taken = self.array[indexing.BasicIndexer(box)]
         if isinstance(taken, indexing.ExplicitlyIndexed):
             taken = taken.get_duck_array()  # type: ignore[no-untyped-call]
         return np.asarray(taken, self.dtype)

@@ -21,7 +21,7 @@ from ndgather.errors import CallError
 from ndgather.messages import shown_value
 from ndgather.stored import calls
 from ndgather.stored.cache.chunk_cache import ArrayChunks, ChunkCache
-from ndgather.stored.chunks import Buffers, Grid, box_shape, stand_in
+from ndgather.stored.chunks import Buffers, Grid, IndexedArray, box_shape, stand_in
 from ndgather.stored.estimates import reader_of
 from ndgather.stored.plan import make_plan, with_data
 from ndgather.stored.walk import read_chunk, walk
@@ -366,10 +366,19 @@ def _opened(array: Any, what: str = "reader") -> Any:
         return array
     names = ("shape", "dtype", "__getitem__")
     if module is None and type(array) is not np.ndarray and all(hasattr(array, n) for n in names):
-        return _IndexedArray.of(array)
+        return _indexed(array)
     is_stored = module is not None and module.startswith("ndgather.stored.") and module != __name__
     kind = "gather_nd" if what == "reader" else "scatter_nd"
     return reader_of(Call("cached", kind, array if is_stored else None, None), "array")
+
+
+def _indexed(array: Any) -> IndexedArray:
+    """Return the reader of an array that is no stored array, by its chunks if it has such."""
+    shape, dtype = tuple(array.shape), np.dtype(array.dtype)
+    chunks: Any = getattr(array, "chunks", None) or box_shape(shape, dtype.itemsize, _BOX_BYTES)
+    regular = all(isinstance(length, int) for length in chunks)
+    grid = Grid.regular(shape, chunks) if regular else Grid.of_sizes(chunks)
+    return IndexedArray.of(array, f"{type(array).__name__} object", grid)
 
 
 class _CachedReader:
@@ -429,45 +438,6 @@ class _CachedWriter:
 
 def _itself(reader: Reader) -> Reader:
     return reader
-
-
-@dataclass(frozen=True, slots=True)
-class _IndexedArray:
-    """Reads and writes any array by indexing it with slices."""
-
-    array: Any
-    name: str
-    dtype: np.dtype[Any]
-    grid: Grid
-    chunk_bytes: int
-    in_flight: int = 1
-
-    @classmethod
-    def of(cls, array: Any) -> _IndexedArray:
-        shape, dtype = tuple(array.shape), np.dtype(array.dtype)
-        chunks: Any = getattr(array, "chunks", None) or box_shape(shape, dtype.itemsize, _BOX_BYTES)
-        regular = all(isinstance(length, int) for length in chunks)
-        grid = Grid.regular(shape, chunks) if regular else Grid.of_sizes(chunks)
-        count = dtype.itemsize * math.prod(grid.largest)
-        return cls(array, f"{type(array).__name__} object", dtype, grid, count)
-
-    @property
-    def stored_bytes(self) -> int:
-        return self.chunk_bytes
-
-    @property
-    def writeable(self) -> bool:
-        return hasattr(self.array, "__setitem__")
-
-    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        buffers.acquire_permit()
-        values = self.array[self.grid.box(chunk)]
-        if isinstance(values, np.ma.MaskedArray):
-            raise TypeError("values are masked, and a cache does not keep masks")
-        return np.asarray(values)
-
-    def write(self, chunk: Chunk, values: Array) -> None:
-        self.array[self.grid.box(chunk)] = values
 
 
 @dataclass(frozen=True, slots=True)
