@@ -89,7 +89,7 @@ def test_bands_are_rows(ndgather, folder):
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("sel plain.tif points.csv -o out.csv", "plain.tif: has no place on a map .*"),
+        ("sel plain.tif points.csv -o out.csv", "plain.tif: has no georeference .*"),
         ("sel turned.tif points.csv -o out.csv", "turned.tif: is rotated .*"),
         ("sel none.tif points.csv -o out.csv", "none.tif: cannot be read: no such file .*"),
         ("sel broken.tif points.csv -o out.csv", "broken.tif: cannot be read: .*"),

@@ -19,8 +19,7 @@ from zarr.core.sync import sync
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, missing_raises, no_chunk
 from ndgather.stored.zarr.codecs import v2_decoder, v3_decoder
-from ndgather.stored.zarr.objects import objects_of
-from ndgather.stored.zarr.shards import Shards
+from ndgather.stored.zarr.objects import Shards, objects_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
