@@ -69,7 +69,7 @@ bool ChunkTable::look_up(const Plan& plan, Size* listed, Size most, Found& found
     const Size n = std::min(plan.positions - done, kTile);
     Size at[kTile], number[kTile] = {}, offset[kTile] = {};
     const char* from[kTile];
-    inside = loops().record_offsets(plan, done, done + n, at);
+    inside = loops().record_offsets(plan, done, done + n, {at});
     for (int d = 0; d < rank; ++d) {
       const auto [size, step, shift, mask, number_stride, stride] = axis[d];
       const double inverse = 1 / static_cast<double>(step);

@@ -104,7 +104,7 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
     Size at[kTile];
     const Size n = std::min(of.n - done, kTile);
     std::uint64_t *const keys = of.keys + done, *const split = unsorted + done;
-    if (!loops().record_offsets(plan, begin + done, begin + done + n, at)) return false;
+    if (!loops().record_offsets(plan, begin + done, begin + done + n, {at})) return false;
     std::fill_n(keys, n, 0);
     std::fill_n(split, n, 0);
     for (int d = 0; d < grid.rank; ++d) split_axis(grid.axis[d], at, n, keys, split);

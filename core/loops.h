@@ -34,8 +34,7 @@ struct Loops {
   bool (*scatter)(const Plan&, const Schedule&, Store, Size begin, Size end) noexcept;
   // One panel of a scatter, or of a gather where the store is null.
   bool (*run_panel)(const Plan&, const Schedule&, Store, Size number, char* buffer) noexcept;
-  bool (*record_offsets)(const Plan&, Size begin, Size end, Size* out) noexcept;
-
+  bool (*record_offsets)(const Plan&, Size begin, Size end, const Records&) noexcept;
   void (*apply_owned)(const Plan&, const Schedule&, Store, const Partition&, int owner) noexcept;
   Outside (*check)(const Plan&, Size begin, Size end) noexcept;
   bool (*shares_lines)(const Plan&) noexcept;

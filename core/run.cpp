@@ -43,9 +43,10 @@ bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction,
 }
 
 // Round after round: all threads record the offsets of the updates, then each applies its own.
-bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, Size* offsets, Stop* stop) noexcept {
+bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, char* memory, Stop* stop) noexcept {
   const int owners = schedule.threads;
-  Partition partition{offsets, 0, 0, owners, {}};
+  Partition partition{schedule.records, 0, 0, owners, {}};
+  partition.offsets.memory = memory;
   while (partition.end < plan.positions) {
     if (stop != nullptr && stop->reached(0)) return true;
     partition.begin = partition.end;
@@ -53,7 +54,9 @@ bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, S
     const Size count = partition.end - partition.begin, tasks = std::min(count, owners * kTuning.tasks_each);
     const bool good = share_all(owners, tasks, nullptr, [&](int, Size task) {
       const Size first = count * task / tasks, last = count * (task + 1) / tasks;
-      return loops().record_offsets(plan, partition.begin + first, partition.begin + last, offsets + first);
+      Records part = partition.offsets;
+      part.memory = memory + first * part.bytes();
+      return loops().record_offsets(plan, partition.begin + first, partition.begin + last, part);
     });
     if (!good) return false;
     set_borders(partition);
@@ -142,13 +145,13 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
   const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, threads());
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
   const pool::Scratch scratch(schedule.panels.count > 0 ? schedule.panels.buffer * schedule.threads
-                                                        : schedule.round * Size{sizeof(Size)});
+                                                        : schedule.round * schedule.records.bytes());
   const bool recorded_first = scratch && schedule.panels.count == 0 && schedule.round == plan.positions;
   if (!recorded_first && !may_write(plan, stop)) return false;
   if (scratch) {  // else there is no memory, or none is wanted
     if (schedule.panels.count > 0) return run_panels(plan, schedule, store, scratch.memory(), stop);
     join_runs(plan, kTuning.short_run);
-    return scatter_by_owner(plan, schedule, store, reinterpret_cast<Size*>(scratch.memory()), stop);
+    return scatter_by_owner(plan, schedule, store, scratch.memory(), stop);
   }
   const bool whole = schedule.split_dim < 0 && schedule.task_bytes == plan.width;
   if (whole) return scatter_in_order(plan, schedule, reduction, type, stop, 0);

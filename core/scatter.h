@@ -132,37 +132,87 @@ inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Siz
 // A scatter whose destination is shared out between threads: all index tuples are checked and their offsets recorded; then
 // each owner reads these and applies, in order, the updates of its own.
 
-// Writes the offsets of the positions [begin, end). False: an index is outside its axis.
-inline bool record_offsets(const Plan& plan, Size begin, Size end, Size* out) noexcept {
+// Records the offsets of the positions [begin, end). False: an index is outside its axis.
+inline bool record_offsets(const Plan& plan, Size begin, Size end, const Records& records) noexcept {
+  auto* wide = static_cast<Size*>(records.memory);
+  auto* narrow = static_cast<std::uint32_t*>(records.memory);
   return walk_blocks<Block, false>(plan, {}, begin, end, [&](const Block& block) {
-    std::memcpy(out, block.at, static_cast<std::size_t>(block.n) * sizeof(Size));
-    out += block.n;
+    if (!records.narrow) {
+      wide = std::copy_n(block.at, block.n, wide);
+      return;
+    }
+    for (Size i = 0; i < block.n; ++i) {
+      const auto at = static_cast<std::uint32_t>(block.at[i] - records.lowest);
+      narrow[i] = block.at[i] == kOutside ? kNarrowOutside : at;
+    }
+    narrow += block.n;
   });
 }
 
-// Appends to `own` what lies in [first, first + size) among n offsets, whose updates are `step` apart from `dense` on.
+// Some updates of one owner. Updates of Carried bytes that follow each other are copied; of others (Carried = 0) it is
+// listed where they are.
+template <int Carried>
+struct Owned : Updates {
+  char carried[std::max(Carried, 1) * kBlock];
+};
+
+// What an owner reads: where it has come to among the recorded offsets, and how far apart the updates are.
+struct Share {
+  Size first;
+  std::uint64_t size;  // of the range of offsets that begins with `first`
+  Size lowest, step;
+};
+
+// Appends to `own` what belongs to the owner among n recorded offsets, whose updates begin at `dense` in the dense array.
 // Without a branch: which they are cannot be predicted.
-inline void pick_owned(Updates& own, const Size* offsets, Size n, Size first, std::uint64_t size, Size dense,
-                       Size step) noexcept {
+template <int Carried, class At>
+void pick_owned(Owned<Carried>& own, const Share& share, const At* offsets, Size n, const char* array,
+                Size dense) noexcept {
   Size kept = own.n, i = 0;
 #if defined(__AVX512F__)
-  const __m512i begin = _mm512_set1_epi64(first), length = _mm512_set1_epi64(static_cast<long long>(size));
-  const __m512i steps = _mm512_mullo_epi64(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi64(step));
-  for (; i + 8 <= n; i += 8) {
-    const __m512i updates = _mm512_add_epi64(_mm512_set1_epi64(dense + i * step), steps);
-    const __m512i at = _mm512_loadu_si512(offsets + i);
-    const __mmask8 mine = _mm512_cmplt_epu64_mask(_mm512_sub_epi64(at, begin), length);
-    unsigned lanes = mine;
-    asm("" : "+r"(lanes));  // GCC 12 may keep the mask as one byte in memory, and count the bits of four
-    _mm512_storeu_si512(own.at + kept, _mm512_maskz_compress_epi64(mine, at));
-    _mm512_storeu_si512(own.listed + kept, _mm512_maskz_compress_epi64(mine, updates));
-    kept += std::popcount(lanes);
+  if constexpr (sizeof(At) == 4) {
+    const __m512i first = _mm512_set1_epi32(static_cast<int>(share.first)), lowest = _mm512_set1_epi64(share.lowest);
+    const __m512i size = _mm512_set1_epi32(static_cast<int>(share.size));
+    const __m512i count = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    const auto store_wide = [](Size* to, __m512i numbers, __m512i factor, __m512i addend, bool multiplies) {
+      for (const bool high : {false, true}) {
+        const __m512i half = _mm512_cvtepu32_epi64(high ? _mm512_extracti64x4_epi64(numbers, 1)
+                                                        : _mm512_castsi512_si256(numbers));
+        _mm512_storeu_si512(to + 8 * high, _mm512_add_epi64(multiplies ? _mm512_mullo_epi64(half, factor) : half, addend));
+      }
+    };
+    for (; i + 16 <= n; i += 16) {
+      const __m512i at = _mm512_loadu_si512(offsets + i);
+      const __mmask16 mine = _mm512_cmplt_epu32_mask(_mm512_sub_epi32(at, first), size);
+      unsigned lanes = mine;
+      asm("" : "+r"(lanes));  // GCC 12 may keep the mask in memory, and read more of it than it has written
+      store_wide(own.at + kept, _mm512_maskz_compress_epi32(mine, at), lowest, lowest, false);
+      const char* const updates = array + dense + i * Carried;
+      if constexpr (Carried == 4) {
+        _mm512_storeu_si512(own.carried + kept * 4, _mm512_maskz_compress_epi32(mine, _mm512_loadu_si512(updates)));
+      } else if constexpr (Carried == 8) {
+        const auto low = static_cast<__mmask8>(lanes), high = static_cast<__mmask8>(lanes >> 8);
+        char* const to = own.carried + kept * 8;
+        _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(low, _mm512_loadu_si512(updates)));
+        _mm512_storeu_si512(to + std::popcount(lanes & 0xFF) * 8,
+                            _mm512_maskz_compress_epi64(high, _mm512_loadu_si512(updates + kLine)));
+      } else {
+        store_wide(own.listed + kept, _mm512_maskz_compress_epi32(mine, count), _mm512_set1_epi64(share.step),
+                   _mm512_set1_epi64(dense + i * share.step), true);
+      }
+      kept += std::popcount(lanes);
+    }
   }
 #endif
   for (; i < n; ++i) {
-    own.at[kept] = offsets[i];
-    own.listed[kept] = dense + i * step;
-    kept += Size{static_cast<std::uint64_t>(offsets[i]) - static_cast<std::uint64_t>(first) < size};
+    const auto at = static_cast<Size>(offsets[i]);
+    own.at[kept] = at + share.lowest;
+    if constexpr (Carried > 0) {
+      std::memcpy(own.carried + kept * Carried, array + dense + i * Carried, Carried);
+    } else {
+      own.listed[kept] = dense + i * share.step;
+    }
+    kept += Size{static_cast<std::uint64_t>(at) - static_cast<std::uint64_t>(share.first) < share.size};
   }
   own.n = kept;
 }
@@ -177,33 +227,46 @@ struct PrefetchOwned {
   }
 };
 
-// Applies the recorded updates of one owner.
-inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition,
-                        int owner) noexcept {
-  const Size first = partition.border[owner];
-  const auto size = static_cast<std::uint64_t>(partition.border[owner + 1]) - static_cast<std::uint64_t>(first);
-  const Size step = plan.inner().dense;
+template <int Carried, class At>
+void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition,
+                    int owner) noexcept {
+  const Size first = partition.border[owner], end = partition.border[owner + 1];
+  const Share share{first, static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(first),
+                    partition.offsets.lowest, plan.inner().dense};
   const Size part = std::max<Size>(block_size(plan, {}) / 2, 1);  // a block has room for two
-  const Size* offsets = partition.offsets;
+  const At* offsets = static_cast<const At*>(partition.offsets.memory);
   Cursor cursor(plan, partition.begin);
   Size left = partition.end - partition.begin;
-  const auto fill = [&](Updates& own) {
+  const auto fill = [&](Owned<Carried>& own) {
     own.n = 0;
     while (left > 0 && own.n <= part) {
       const Size n = std::min({left, part, cursor.left});
-      prefetch_lines(reinterpret_cast<const char*>(offsets) + kTuning.index_ahead, n * Size{sizeof(Size)});
-      pick_owned(own, offsets, n, first, size, cursor.dense, step);
+      prefetch_lines(reinterpret_cast<const char*>(offsets) + kTuning.index_ahead, n * Size{sizeof(At)});
+      pick_owned(own, share, offsets, n, plan.dense, cursor.dense);
       offsets += n;
       left -= n;
       cursor.advance(n);
     }
     return true;
   };
+  Plan carried = plan;
   const PrefetchOwned prefetch_owned{{plan, schedule.prefetch && !schedule.nontemporal}, plan.width > kLine};
-  each_block<Updates>(schedule.prefetch || prefetch_owned.updates, fill, prefetch_owned, [&](const Updates& own) {
-    store(plan, own.at, {0, 0, own.listed}, own.n);
+  each_block<Owned<Carried>>(schedule.prefetch || prefetch_owned.updates, fill, prefetch_owned, [&](Owned<Carried>& own) {
+    if (Carried > 0) carried.dense = own.carried;
+    store(carried, own.at, {0, Carried, Carried > 0 ? nullptr : own.listed}, own.n);
   });
   if (schedule.nontemporal) finish_writes();
+}
+
+// Applies the recorded updates of one owner.
+inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition,
+                        int owner) noexcept {
+  const auto apply = !partition.offsets.narrow               ? apply_owned_as<0, Size>
+                     : plan.slice_rank > 0 || plan.inner().dense != plan.width ? apply_owned_as<0, std::uint32_t>
+                     : plan.width == 4                       ? apply_owned_as<4, std::uint32_t>
+                     : plan.width == 8                       ? apply_owned_as<8, std::uint32_t>
+                                                             : apply_owned_as<0, std::uint32_t>;
+  apply(plan, schedule, store, partition, owner);
 }
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -185,6 +185,16 @@ bool pays_to_own(const Schedule& schedule, const Plan& plan) {
   return schedule.threads >= 4 || plan.reach() > caches().second_level || plan.slice_bytes() >= kLine;
 }
 
+// How the offsets of a plan can be kept.
+Records records_of(const Plan& plan) {
+  Size lowest = 0, highest = 0;
+  const auto reaches = [&](Size size, Size step) { (step < 0 ? lowest : highest) += (size - 1) * step; };
+  for (int c = 0; c < plan.column_count; ++c) reaches(plan.column[c].extent, plan.column[c].stride);
+  for (int d = 0; d < plan.loop_rank; ++d) reaches(plan.loop[d].size, plan.loop[d].indexed);
+  const bool narrow = highest - lowest < Size{UINT32_MAX};
+  return {nullptr, narrow, narrow ? lowest : 0};
+}
+
 }  // namespace
 
 double nanoseconds(const Plan& plan) {
@@ -257,7 +267,8 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   } else if (plan.reach() >= kLine * kLine * schedule.threads && pays_to_own(schedule, plan)) {
     schedule.threads = std::min(schedule.threads, kMostOwners);
     const double stoppable = static_cast<double>(plan.positions) * kLongestTask / nanoseconds(plan);
-    schedule.round = std::min({plan.positions, kTuning.scratch_bytes / Size{sizeof(Size)},
+    schedule.records = records_of(plan);
+    schedule.round = std::min({plan.positions, kTuning.scratch_bytes / schedule.records.bytes(),
                                std::max(static_cast<Size>(stoppable), kBlock)});
   } else {
     schedule.threads = 1;  // most updates would belong to one owner
@@ -279,13 +290,17 @@ void set_borders(Partition& partition) {
   const auto count = static_cast<std::uint64_t>(partition.end - partition.begin);
   Size samples[kSamples];
   Size n = 0;
+  const Records& offsets = partition.offsets;
   for (std::uint32_t i = 0; i < kSamples; ++i) {
-    const Size at = partition.offsets[std::uint64_t{i * kSpread} * count >> 32];
-    if (at != kOutside) samples[n++] = at / kLine * kLine;
+    const auto position = std::uint64_t{i * kSpread} * count >> 32;
+    const Size at = offsets.narrow ? Size{static_cast<const std::uint32_t*>(offsets.memory)[position]}
+                                   : static_cast<const Size*>(offsets.memory)[position];
+    if (at != (offsets.narrow ? Size{kNarrowOutside} : kOutside)) samples[n++] = at / kLine * kLine;
   }
   std::sort(samples, samples + n);
-  partition.border[0] = kOutside + 1;  // so that what is outside is nobody's
-  partition.border[partition.owners] = PTRDIFF_MAX;
+  // What is outside is nobody's.
+  partition.border[0] = offsets.narrow ? 0 : kOutside + 1;
+  partition.border[partition.owners] = offsets.narrow ? Size{kNarrowOutside} : PTRDIFF_MAX;
   for (int owner = 1; owner < partition.owners; ++owner) {
     if (n == 0) {
       partition.border[owner] = 0;  // any borders will do

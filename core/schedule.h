@@ -44,13 +44,22 @@ struct Panels {
   Size buffer = 0;      // bytes of the copy
 };
 
+// Checked offsets that are kept: as they are, or where their range allows it as 32 bits from the lowest one on.
+struct Records {
+  void* memory;
+  bool narrow = false;
+  Size lowest = 0;
+  Size bytes() const { return narrow ? 4 : 8; }  // of an offset
+};
+inline constexpr std::uint32_t kNarrowOutside = UINT32_MAX;  // for kOutside
+
 // A scatter of some positions whose destination is shared out between owners; see scatter.h.
 inline constexpr int kMostOwners = 16;  // every owner reads all offsets
 struct Partition {
-  Size* offsets;  // of the positions [begin, end), checked
+  Records offsets;  // of the positions [begin, end)
   Size begin, end;
   int owners;
-  Size border[kMostOwners + 1];  // owner o has the offsets from border o up to the next
+  Size border[kMostOwners + 1];  // owner o has the recorded offsets from border o up to the next
 };
 
 struct Schedule {
@@ -64,7 +73,8 @@ struct Schedule {
   int split_dim = -1;        //   a range of this loop dim, whose steps address parts of their own,
   Size task_bytes = 0;       //   so many bytes of every slice,
   Panels panels;             //   a panel,
-  Size round = 0;            //   or the part of an owner in a scatter of so many positions at a time
+  Size round = 0;            //   or the part of an owner in a scatter of so many positions at a time,
+  Records records{nullptr};  //   whose offsets are recorded like this
 };
 
 // Brings the dims of a simplified plan into the order in which they are walked.
