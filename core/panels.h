@@ -48,82 +48,101 @@ inline void copy_panel(char* to, Size to_stride, const char* from, Size from_str
   }
 }
 
-// Copies a grid of elements whose rows and columns lie any number of bytes apart, some columns at a time.
+// Moves n rows of a tile, whose offset in row r of column c is at[c * n + r], to or from rows of the dense array.
 template <int Width>
-void copy_grid(char* to, Size to_row, Size to_column, const char* from, Size from_row, Size from_column, Size rows,
-               Size columns) noexcept {
+void copy_tile(char* to, Size next_row, const char* from, const Size* at, Size n, Size columns) noexcept {
   constexpr Size kColumns = kLine / Width;
-  for (Size first = 0; first < columns; first += kColumns) {
-    const Size count = std::min(kColumns, columns - first);
-    for (Size row = 0; row < rows; ++row) {
-      char* const out = to + row * to_row + first * to_column;
-      const char* const in = from + row * from_row + first * from_column;
-      if (count == kColumns) {
-#pragma GCC unroll 64
-        for (Size c = 0; c < kColumns; ++c) std::memcpy(out + c * to_column, in + c * from_column, Width);
-      } else {
-        for (Size c = 0; c < count; ++c) std::memcpy(out + c * to_column, in + c * from_column, Width);
-      }
+  for (Size r = 0; r < n; ++r, to += next_row, ++at) {
+    if (columns == kColumns) {
+#pragma GCC unroll 16
+      for (Size c = 0; c < kColumns; ++c) std::memcpy(to + c * Width, from + at[c * n], Width);
+    } else {
+      for (Size c = 0; c < columns; ++c) std::memcpy(to + c * Width, from + at[c * n], Width);
     }
   }
 }
 
-using CopyGrid = void (*)(char*, Size, Size, const char*, Size, Size, Size, Size) noexcept;
+using CopyTile = void (*)(char*, Size, const char*, const Size*, Size, Size) noexcept;
 
-inline CopyGrid pick_grid(Size width) noexcept {
+inline CopyTile pick_tile(Size width) noexcept {
   switch (width) {
-    case 1: return copy_grid<1>;
-    case 2: return copy_grid<2>;
-    case 4: return copy_grid<4>;
-    case 8: return copy_grid<8>;
-    case 16: return copy_grid<16>;
-    default: return nullptr;
+    case 1: return copy_tile<1>;
+    case 2: return copy_tile<2>;
+    case 4: return copy_tile<4>;
+    case 8: return copy_tile<8>;
+    default: return copy_tile<16>;
   }
+}
+
+// Runs a plan of rows and columns, of which the columns lie side by side in the dense array, by tiles of some columns of
+// one line: their offsets are computed column by column, and the dense array is read or written row by row.
+inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
+  Plan by_columns = plan;
+  std::swap(by_columns.loop[0], by_columns.loop[1]);
+  const Dim &across = by_columns.loop[0], &along = by_columns.loop[1];
+  const Size most_columns = kLine / plan.width, most_rows = std::min(kBlock / most_columns, along.size);
+  const bool joined = most_rows == along.size && across.index == along.size * along.index;
+  const Offsets offsets = pick_offsets(by_columns);
+  const CopyTile copy = pick_tile(plan.width);
+  Size bases[kBlock];
+  for (Size i = 0; i < most_columns * most_rows; ++i) {
+    const Size column = i / most_rows, row = i % most_rows;
+    bases[i] = column * across.indexed + row * along.indexed;
+  }
+  Updates tile;
+  for (Size column = 0; column < across.size; column += most_columns) {
+    const Size columns = std::min(most_columns, across.size - column);
+    for (Size row = 0; row < along.size; row += most_rows) {
+      const Size rows = std::min(most_rows, along.size - row);
+      const char* const index = plan.indices + column * across.index + row * along.index;
+      const Size base = column * across.indexed + row * along.indexed;
+      bool good = true;
+      for (Size c = 0; c < columns && !joined; ++c) {
+        const char* const first = index + c * across.index;
+        if (prefetches) prefetch_lines(first + 2 * rows * along.index, rows * along.index);
+        good &= offsets(by_columns, first, base, bases + c * most_rows, rows, tile.at + c * rows);
+      }
+      tile.n = columns * rows;
+      if (joined) {
+        if (prefetches) prefetch_lines(index + kTuning.index_ahead, tile.n * along.index);
+        good = offsets(by_columns, index, base, bases, tile.n, tile.at);
+      }
+      if (!good && !plan.fills()) return false;
+      const Size dense = column * plan.width + row * along.dense;
+      if (store == nullptr && good) {
+        copy(plan.dense + dense, along.dense, plan.indexed, tile.at, rows, columns);
+        continue;
+      }
+      for (Size c = 0; c < columns; ++c) {
+        const DenseOffsets places{dense + c * plan.width, along.dense, nullptr};
+        if (store == nullptr) copy_or_fill(plan, tile.at + c * rows, places, rows);
+        for (Size r = 0; r < rows; ++r) tile.listed[c * rows + r] = places.first + r * places.step;
+      }
+      if (store == nullptr) continue;
+      if (!good) drop_outside(tile);
+      store(plan, tile.at, {0, 0, tile.listed}, tile.n);
+    }
+  }
+  return true;
 }
 
 // Runs one panel of a scatter, or of a gather where the store is null.
 inline bool run_panel(const Plan& plan, const Schedule& schedule, Store store, Size number, char* buffer) noexcept {
   const Panels& panels = schedule.panels;
-  const bool scatters = store != nullptr;
+  Plan panel = panel_of(plan, panels, number);
+  if (!panels.packed) return run_tiles(panel, schedule.prefetch_indices, store);
   Schedule within;  // what a panel is looked up in is in the cache; the indices need not be
   within.prefetch_indices = schedule.prefetch_indices;
-  const auto run = [&](const Plan& part) {
-    return scatters ? scatter(part, within, store, 0, part.positions) : gather(part, within, 0, part.positions);
-  };
-  Plan panel = panel_of(plan, panels, number);
-  if (panels.packed) {
-    char* const columns = panel.indexed;
-    IndexColumn& column = panel.column[0];
-    const Size stride = column.stride, bytes = panel.inner().size * panel.width;
-    copy_panel(buffer, panels.pitch, columns, stride, column.extent, bytes);
-    panel.indexed = buffer;
-    column.stride = panels.pitch;
-    if (!run(panel)) return false;
-    if (scatters) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
-    return true;
-  }
-  // Parts that walk column after column, and whose dense array is `buffer`: it is copied from the real one before, or to
-  // it afterwards.
-  const CopyGrid copy = pick_grid(panel.width);
-  const Size all = panel.loop[0].size, columns = panel.loop[1].size, width = panel.width;
-  for (Size row = 0; row < all; row += panels.rows) {
-    Plan part = panel;
-    const Size size = std::min(panels.rows, all - row);
-    keep_range(part, 0, row, row + size);
-    std::swap(part.loop[0], part.loop[1]);
-    char* const dense = part.dense;
-    Dim& rows = part.loop[1];
-    const Size next_row = rows.dense;
-    if (scatters) copy(buffer, width, panels.pitch, dense, next_row, width, size, columns);
-    part.dense = buffer;
-    part.loop[0].dense = panels.pitch;
-    rows.dense = width;
-    part.dense_linear = panels.pitch == size * width;
-    join_runs(part, kTuning.short_run);
-    if (!run(part)) return false;
-    if (!scatters) copy(dense, next_row, width, buffer, width, panels.pitch, size, columns);
-  }
-  return true;
+  char* const columns = panel.indexed;
+  IndexColumn& column = panel.column[0];
+  const Size stride = column.stride, bytes = panel.inner().size * panel.width;
+  copy_panel(buffer, panels.pitch, columns, stride, column.extent, bytes);
+  panel.indexed = buffer;
+  column.stride = panels.pitch;
+  const bool scatters = store != nullptr;
+  const bool good = scatters ? scatter(panel, within, store, 0, panel.positions) : gather(panel, within, 0, panel.positions);
+  if (good && scatters) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
+  return good;
 }
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -296,12 +296,18 @@ void join_runs(Plan& plan, Size most) {
   --plan.loop_rank;
 }
 
-void loop_over_slices(Plan& plan) {
+void loop_over_slices(Plan& plan, int left) {
+  if (plan.slice_rank <= left) return;
+  int rank = 0;
   for (int d = 0; d < plan.slice_rank; ++d) {
+    if (d >= plan.slice_rank - left) {
+      plan.slice[rank++] = plan.slice[d];
+      continue;
+    }
     plan.loop[plan.loop_rank++] = plan.slice[d];
     plan.positions *= plan.slice[d].size;
   }
-  plan.slice_rank = 0;
+  plan.slice_rank = rank;
   merge_loops(plan);
 }
 
@@ -315,10 +321,12 @@ void keep_range(Plan& plan, int d, Size begin, Size end) {
   dim.size = end - begin;
 }
 
-void keep_bytes(Plan& plan, Size begin, Size end) {
-  plan.indexed += begin;
-  plan.dense += begin;
-  plan.width = end - begin;
+void keep_part(Plan& plan, Size begin, Size end) {
+  const bool bytes = plan.slice_rank == 0;
+  Dim& last = plan.slice[bytes ? 0 : plan.slice_rank - 1];
+  plan.indexed += begin * (bytes ? 1 : last.indexed);
+  plan.dense += begin * (bytes ? 1 : last.dense);
+  (bytes ? plan.width : last.size) = end - begin;
 }
 
 }  // namespace ndgather

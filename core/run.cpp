@@ -113,23 +113,23 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
     return loops().gather(plan, kUnscheduled, 0, plan.positions);
   }
   plan.any_order = true;  // each position writes to a place of its own
-  arrange(plan, true);
+  arrange(plan);
   if (!may_write(plan, stop)) return false;
   const Schedule schedule = schedule_gather(plan, threads());
   if (schedule.panels.count > 0) {
     const pool::Scratch buffers(schedule.panels.buffer * schedule.threads);
-    if (!buffers) return loops().gather(plan, schedule, 0, plan.positions);
+    if (!buffers && schedule.panels.packed) return loops().gather(plan, schedule, 0, plan.positions);
     return run_panels(plan, schedule, nullptr, buffers.memory(), stop);
   }
   if (plan.width <= 16) join_runs(plan, kTuning.short_run);
-  const Size parts = schedule.task_bytes > 0 ? (plan.width + schedule.task_bytes - 1) / schedule.task_bytes : 1;
+  const Size length = plan.slice_length(), parts = (length + schedule.task_slice - 1) / schedule.task_slice;
   return share_all(schedule.threads, schedule.tasks, stop, [&](int, Size task) {
     const Size begin = task / parts * schedule.task_positions;
     const Size end = std::min(begin + schedule.task_positions, plan.positions);
     if (parts == 1) return loops().gather(plan, schedule, begin, end);
     Plan part = plan;
-    const Size first = task % parts * schedule.task_bytes;
-    keep_bytes(part, first, std::min(first + schedule.task_bytes, plan.width));
+    const Size first = task % parts * schedule.task_slice;
+    keep_part(part, first, std::min(first + schedule.task_slice, length));
     return loops().gather(part, schedule, begin, end);
   });
 }
@@ -141,19 +141,22 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
     if (plan.positions > kBlock && !may_write(plan, stop)) return false;
     return scatter_in_order(plan, kUnscheduled, reduction, type, nullptr, 0);
   }
-  arrange(plan, false);
+  arrange(plan);
   const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, threads());
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
   const pool::Scratch scratch(schedule.panels.count > 0 ? schedule.panels.buffer * schedule.threads
                                                         : schedule.round * schedule.records.bytes());
   const bool recorded_first = scratch && schedule.panels.count == 0 && schedule.round == plan.positions;
   if (!recorded_first && !may_write(plan, stop)) return false;
-  if (scratch) {  // else there is no memory, or none is wanted
-    if (schedule.panels.count > 0) return run_panels(plan, schedule, store, scratch.memory(), stop);
+  if (schedule.panels.count > 0 && (scratch || !schedule.panels.packed)) {
+    return run_panels(plan, schedule, store, scratch.memory(), stop);
+  }
+  if (scratch && schedule.round > 0) {  // else there is no memory, or none is wanted
     join_runs(plan, kTuning.short_run);
     return scatter_by_owner(plan, schedule, store, scratch.memory(), stop);
   }
-  const bool whole = schedule.split_dim < 0 && schedule.task_bytes == plan.width;
+  const Size length = plan.slice_length();
+  const bool whole = schedule.split_dim < 0 && schedule.task_slice == length;
   if (whole) return scatter_in_order(plan, schedule, reduction, type, stop, 0);
   return share_all(schedule.threads, schedule.tasks, nullptr, [&](int worker, Size task) {
     Plan part = plan;
@@ -161,8 +164,8 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
       const Size size = plan.loop[schedule.split_dim].size;
       keep_range(part, schedule.split_dim, size * task / schedule.tasks, size * (task + 1) / schedule.tasks);
     } else {
-      const Size first = task * schedule.task_bytes;
-      keep_bytes(part, first, std::min(first + schedule.task_bytes, plan.width));
+      const Size first = task * schedule.task_slice;
+      keep_part(part, first, std::min(first + schedule.task_slice, length));
     }
     return scatter_in_order(part, schedule, reduction, type, stop, worker);
   });

@@ -104,13 +104,13 @@ struct Updates : Block {
   Size listed[kBlock];
 };
 
-// Keeps the updates whose index is inside, in order, and lists where they are.
-inline void drop_outside(Updates& block, Size step) noexcept {
+// Keeps the updates whose index is inside, in order.
+inline void drop_outside(Updates& block) noexcept {
   Size kept = 0;
   for (Size i = 0; i < block.n; ++i) {
     const Size at = block.at[i];
     block.at[kept] = at;
-    block.listed[kept] = block.dense + i * step;
+    block.listed[kept] = block.listed[i];
     kept += Size{at != kOutside};
   }
   block.n = kept;
@@ -122,7 +122,8 @@ inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Siz
   const Size step = plan.inner().dense;
   const bool good = walk_blocks<Updates, true>(plan, schedule, begin, end, [&](Updates& block) {
     const bool all = block.good;
-    if (!all) drop_outside(block, step);
+    for (Size i = 0; i < block.n && !all; ++i) block.listed[i] = block.dense + i * step;
+    if (!all) drop_outside(block);
     store(plan, block.at, {block.dense, step, all ? nullptr : block.listed}, block.n);
   });
   if (schedule.nontemporal) finish_writes();
@@ -176,8 +177,8 @@ void pick_owned(Owned<Carried>& own, const Share& share, const At* offsets, Size
     const __m512i count = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     const auto store_wide = [](Size* to, __m512i numbers, __m512i factor, __m512i addend, bool multiplies) {
       for (const bool high : {false, true}) {
-        const __m512i half = _mm512_cvtepu32_epi64(high ? _mm512_extracti64x4_epi64(numbers, 1)
-                                                        : _mm512_castsi512_si256(numbers));
+        const __m512i half = _mm512_maskz_cvtepu32_epi64(
+            0xFF, high ? _mm512_maskz_extracti64x4_epi64(0xF, numbers, 1) : _mm512_castsi512_si256(numbers));
         _mm512_storeu_si512(to + 8 * high, _mm512_add_epi64(multiplies ? _mm512_mullo_epi64(half, factor) : half, addend));
       }
     };

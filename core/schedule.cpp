@@ -56,6 +56,20 @@ bool writes_past_caches(const Plan& plan) {
          estimated_bytes(plan) >= static_cast<double>(caches().last_level);
 }
 
+// Slices whose elements lie a line or more apart share these lines with neighbouring slices, and so are not walked one
+// after the other, but element by element, or where the dense array allows it by parts that fill a line of that.
+bool are_spread(const Plan& plan) {
+  bool spread = plan.slice_rank > 0 && plan.loop_rank + plan.slice_rank <= kMaxRank && plan.positions >= 64;
+  for (int d = 0; d < plan.slice_rank; ++d) spread &= std::abs(plan.slice[d].indexed) >= kLine;
+  return spread;
+}
+
+// How much of every slice belongs to one task.
+Size slice_part(const Plan& plan) {
+  const bool by_lines = are_spread(plan) && plan.slice[plan.slice_rank - 1].dense == plan.width;
+  return by_lines ? std::clamp<Size>(kLine / plan.width, 1, plan.slice_length()) : plan.slice_length();
+}
+
 void set_common(Schedule& schedule, const Plan& plan, int threads) {
   const Cached cached = cached_part(plan);
   schedule.prefetch = cached == Cached::none && !loops().shares_lines(plan);
@@ -65,14 +79,18 @@ void set_common(Schedule& schedule, const Plan& plan, int threads) {
   schedule.nontemporal = writes_past_caches(plan);
   if (worth_sharing(plan, threads)) schedule.threads = threads;
   schedule.task_positions = plan.positions;
-  schedule.task_bytes = plan.width;
+  schedule.task_slice = slice_part(plan);
 }
 
 // Parts of a slice hold whole elements and whole cache lines.
 void split_slices(Schedule& schedule, const Plan& plan, Size parts) {
   const Size grain = plan.element * kLine;
   parts = std::min(parts, (plan.width + grain - 1) / grain);
-  schedule.task_bytes = std::min((plan.width / parts + grain) / grain * grain, plan.width);
+  schedule.task_slice = std::min((plan.width / parts + grain) / grain * grain, plan.width);
+}
+
+Size count_parts(const Schedule& schedule, const Plan& plan) {
+  return plan.width > 0 ? (plan.slice_length() + schedule.task_slice - 1) / schedule.task_slice : 1;
 }
 
 void split_positions(Schedule& schedule, const Plan& plan) {
@@ -80,8 +98,8 @@ void split_positions(Schedule& schedule, const Plan& plan) {
   if (plan.positions < wanted && plan.slice_rank == 0 && plan.width > 0) {
     split_slices(schedule, plan, (wanted + plan.positions - 1) / plan.positions);
   }
-  schedule.task_positions = std::max<Size>((plan.positions + wanted - 1) / wanted, 1);
-  const Size parts = plan.width > 0 ? (plan.width + schedule.task_bytes - 1) / schedule.task_bytes : 1;
+  const Size parts = count_parts(schedule, plan), ranges = (wanted + parts - 1) / parts;
+  schedule.task_positions = std::max<Size>((plan.positions + ranges - 1) / ranges, 1);
   schedule.tasks = (plan.positions + schedule.task_positions - 1) / schedule.task_positions * parts;
 }
 
@@ -96,15 +114,15 @@ Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
   return along.size >= rows / 2 && fits ? kTuning.panel_bytes / plan.width : 0;
 }
 
-// Where the dense array lies in another order than the indices or the data, a walk along either would touch a line of
-// the other for every element.
+// Where the dense array lies in another order than the indices, a walk along either would touch a line of the other for
+// every element.
 bool is_crossed(const Dim& along, const Dim& across) {
-  const bool crossed = std::abs(across.index) >= kLine / 2 || (across.index == 0 && std::abs(across.indexed) >= kLine);
-  return crossed && std::abs(along.index) < kLine && std::abs(along.dense) >= kLine && across.indexed != 0;
+  return std::abs(across.index) >= kLine / 2 && std::abs(along.index) < kLine && std::abs(along.dense) >= kLine &&
+         across.indexed != 0;
 }
 
 // Panels that go across one of the two innermost loop dims, and along the other.
-Panels panels_across(const Plan& plan, bool swapped, Size threads, bool scatters) {
+Panels panels_across(const Plan& plan, bool swapped, const Schedule& schedule, bool scatters) {
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2) return {};
   if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return {};
   const Dim* const inner = &plan.inner();
@@ -115,30 +133,24 @@ Panels panels_across(const Plan& plan, bool swapped, Size threads, bool scatters
   }
   Panels panels;
   panels.swapped = swapped;
-  const Size most = caches().second_level / 4;  // bytes of a copied part of the dense array
   panels.columns = packed_columns(plan, along, across);
   if (panels.columns > 0 && loops().shares_lines(plan)) panels.columns = 0;
   panels.packed = panels.columns > 0;
-  panels.rows = panels.packed ? along.size : std::min(along.size, most / (4 * kLine));
+  const Size planes = plan.positions / (along.size * across.size), threads = schedule.threads;
   if (!panels.packed) {
     if (!is_crossed(along, across)) return {};
-    // Rows that all columns look up are a short run, whose offsets are computed once.
-    if (across.index == 0) panels.rows = std::min(along.size, kTuning.short_run - 8);
-    panels.columns = (across.index == 0 ? 2 * kTuning.block_bytes : most) / (panels.rows * plan.width);
+    const Size tasks = (task_count(plan, threads > 1, schedule.threads) + planes - 1) / planes, tile = kLine / plan.width;
+    panels.columns = ((across.size + tasks - 1) / tasks + tile - 1) / tile * tile;
   }
   panels.per_plane = (across.size + panels.columns - 1) / panels.columns;
   if (panels.per_plane < 4 * threads) panels.per_plane = (panels.per_plane + threads - 1) / threads * threads;
   panels.columns = (across.size + panels.per_plane - 1) / panels.per_plane;
   panels.per_plane = (across.size + panels.columns - 1) / panels.columns;
-  panels.count = panels.per_plane * (plan.positions / (along.size * across.size));
+  panels.count = panels.per_plane * planes;
   if (nanoseconds(plan) / static_cast<double>(panels.count) > 10 * kLongestTask) return {};  // could not be stopped
   if (panels.packed) {
     panels.pitch = (panels.columns * plan.width + kLine - 1) / kLine * kLine;
     panels.buffer = plan.column[0].extent * panels.pitch;
-  } else {
-    panels.pitch = panels.rows * plan.width;
-    if (panels.pitch % (4 * kLine) == 0) panels.pitch += kLine;  // columns do not compete for the same cache sets
-    panels.buffer = panels.columns * panels.pitch;
   }
   return panels;
 }
@@ -146,25 +158,12 @@ Panels panels_across(const Plan& plan, bool swapped, Size threads, bool scatters
 bool set_panels(Schedule& schedule, const Plan& plan, bool scatters) {
   for (const bool swapped : {false, true}) {
     if (swapped && !plan.any_order) break;
-    schedule.panels = panels_across(plan, swapped, schedule.threads, scatters);
+    schedule.panels = panels_across(plan, swapped, schedule, scatters);
     if (schedule.panels.count == 0) continue;
     schedule.tasks = schedule.panels.count;
     return true;
   }
   return false;
-}
-
-// Slices whose elements lie a line or more apart are walked element by element, so that neighbouring slices find the
-// lines that they share. A gather leaves them whole where the cache keeps all lines of a slice.
-void spread_slices(Plan& plan, bool gathers) {
-  if (plan.slice_rank == 0 || plan.loop_rank + plan.slice_rank > kMaxRank || plan.positions < 64) return;
-  bool same_sets = false;
-  for (int d = 0; d < plan.slice_rank; ++d) {
-    if (std::abs(plan.slice[d].indexed) < kLine) return;
-    same_sets |= plan.slice[d].indexed % kSameSets == 0;
-  }
-  const bool kept = gathers && !same_sets && plan.slice_elements() * kLine <= caches().second_level / 8;
-  if (!kept) loop_over_slices(plan);
 }
 
 // A loop dim whose steps write to parts of the destination that lie apart.
@@ -178,11 +177,6 @@ bool set_split_dim(Schedule& schedule, const Plan& plan) {
     return true;
   }
   return false;
-}
-
-// Owners read the offsets of all updates: on few threads that pays only where updates are long, or waited for.
-bool pays_to_own(const Schedule& schedule, const Plan& plan) {
-  return schedule.threads >= 4 || plan.reach() > caches().second_level || plan.slice_bytes() >= kLine;
 }
 
 // How the offsets of a plan can be kept.
@@ -242,8 +236,8 @@ bool order_loops(Plan& plan) {
   return changed;
 }
 
-void arrange(Plan& plan, bool gathers) {
-  spread_slices(plan, gathers);
+void arrange(Plan& plan) {
+  if (are_spread(plan)) loop_over_slices(plan, plan.slice[plan.slice_rank - 1].dense == plan.width ? 1 : 0);
   order_loops(plan);
 }
 
@@ -259,12 +253,13 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   set_common(schedule, plan, threads);
   schedule.nontemporal &= assigns;  // to reduce a row it has to be read
   if (set_panels(schedule, plan, true)) return schedule;
-  if (schedule.threads == 1) return schedule;
+  schedule.tasks = count_parts(schedule, plan);
+  if (schedule.threads == 1 || schedule.tasks > 1) return schedule;
   if (set_split_dim(schedule, plan)) return schedule;
   if (plan.slice_rank == 0 && plan.width >= kTuning.block_bytes) {
     split_slices(schedule, plan, std::min<Size>(2 * plan.width / kTuning.block_bytes, schedule.threads));
-    schedule.tasks = (plan.width + schedule.task_bytes - 1) / schedule.task_bytes;
-  } else if (plan.reach() >= kLine * kLine * schedule.threads && pays_to_own(schedule, plan)) {
+    schedule.tasks = count_parts(schedule, plan);
+  } else if (plan.reach() >= kLine * kLine * schedule.threads) {
     schedule.threads = std::min(schedule.threads, kMostOwners);
     const double stoppable = static_cast<double>(plan.positions) * kLongestTask / nanoseconds(plan);
     schedule.records = records_of(plan);
@@ -279,7 +274,7 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
 Schedule schedule_check(const Plan& plan, int threads) {
   Schedule schedule;
   if (worth_sharing(plan, threads)) schedule.threads = threads;
-  schedule.task_bytes = plan.width;
+  schedule.task_slice = plan.width;
   split_positions(schedule, plan);
   return schedule;
 }

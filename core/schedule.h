@@ -37,10 +37,9 @@ struct Panels {
   Size count = 0;       // in all; 0: the plan does not suit
   Size per_plane = 0;   // within one step of the dims outside
   Size columns = 0;     // in each but the last of a plane
-  bool packed = false;  // the columns of the data are copied; else those of the dense array
+  bool packed = false;  // the columns of the data are copied; else they are walked by tiles
   bool swapped = false;  // the innermost loop dim goes along the columns, not across them
-  Size rows = 0;        // that are walked at once
-  Size pitch = 0;       // bytes in the copy from one row of the data, or one column of the dense array, to the next
+  Size pitch = 0;       // bytes from one row of the copy to the next
   Size buffer = 0;      // bytes of the copy
 };
 
@@ -71,14 +70,14 @@ struct Schedule {
   Size tasks = 1;            // each of which is one of these:
   Size task_positions = 0;   //   so many positions,
   int split_dim = -1;        //   a range of this loop dim, whose steps address parts of their own,
-  Size task_bytes = 0;       //   so many bytes of every slice,
+  Size task_slice = 0;       //   so many bytes of every slice, or elements along its last dim,
   Panels panels;             //   a panel,
   Size round = 0;            //   or the part of an owner in a scatter of so many positions at a time,
   Records records{nullptr};  //   whose offsets are recorded like this
 };
 
 // Brings the dims of a simplified plan into the order in which they are walked.
-void arrange(Plan& plan, bool gathers);
+void arrange(Plan& plan);
 
 // The schedule of an arranged plan.
 Schedule schedule_gather(const Plan& plan, int threads);

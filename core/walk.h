@@ -75,7 +75,9 @@ struct Walk {
   bool repeated, repeated_good = true;
   Size ahead = 0;     // prefetch distance of the indices in bytes; 0: none
   Size dense_ahead = 0;  // the same of the dense array, where runs are short
-  Size next_row = 0;  // bytes of a row whose elements are looked up in any order, if the next one follows it
+  // Of a row whose elements are looked up in any order, if the next one follows it: its bytes, and for each position
+  // how many of the next one are asked for, in parts of 2**16.
+  Size next_row = 0, row_share = 0;
   alignas(kLine) Size bases[kBlock + kTuning.short_run];
 
   explicit Walk(const Plan& p, const Schedule& schedule = {}) noexcept
@@ -90,7 +92,10 @@ struct Walk {
       const Size before = bases[i - joined.run];
       bases[i] = before == kOutside ? kOutside : before + joined.next_run;
     }
-    if (schedule.prefetch_rows) next_row = plan.reach();
+    if (schedule.prefetch_rows) {
+      next_row = plan.reach();
+      row_share = (next_row << 16) / (joined.run > 0 ? joined.run : inner.size);
+    }
     if (schedule.prefetch_indices && inner.index > 0 && inner.index <= kLine) {
       // Of a run that ends before, the indices of a later run are asked for.
       const bool ends = plan.loop_rank > 1 && inner.size * inner.index < kTuning.index_ahead;
@@ -110,8 +115,8 @@ struct Walk {
     }
     if (dense_ahead != 0) prefetch_lines(plan.dense + cursor.dense + dense_ahead, n * plan.width);
     if (next_row != 0) {
-      const Size row = plan.joined.run > 0 ? plan.joined.run : plan.inner().size, done = plan.inner().size - cursor.left;
-      prefetch_lines(plan.indexed + cursor.base + next_row + next_row * done / row, next_row * n / row);
+      const Size done = plan.inner().size - cursor.left;
+      prefetch_lines(plan.indexed + cursor.base + next_row + (done * row_share >> 16), n * row_share >> 16);
     }
     const Joined& joined = plan.joined;
     if (joined.run == 0) return offsets(plan, cursor.index, cursor.base, bases, n, out);
