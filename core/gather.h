@@ -73,8 +73,9 @@ template <bool Gathers, class Move>
   });
 }
 
-// Elements from anywhere, written side by side: put together in a register, as wide stores cost less than many.
-template <int Width>
+// Elements from anywhere, written side by side: put together in a register, as wide stores cost less than many. Past the
+// caches, if wanted, where they fill whole registers.
+template <int Width, bool Past>
 void join_elements(char* to, const char* from, const Size* at, Size n) noexcept {
   constexpr int kTogether = 16 % Width == 0 ? 16 / Width : 1;
   Size i = 0;
@@ -82,19 +83,27 @@ void join_elements(char* to, const char* from, const Size* at, Size n) noexcept 
     char joined[kTogether * Width];
 #pragma GCC unroll 16
     for (int e = 0; e < kTogether; ++e) std::memcpy(joined + e * Width, from + at[i + e], Width);
+#if defined(__SSE2__)
+    if constexpr (Past) {
+      const __m128i whole = _mm_loadu_si128(reinterpret_cast<const __m128i*>(joined));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i * Width), whole);
+      continue;
+    }
+#endif
     std::memcpy(to + i * Width, joined, sizeof joined);
   }
 #pragma GCC unroll 8
   for (; i < n; ++i) std::memcpy(to + i * Width, from + at[i], Width);
 }
 
-template <bool Gathers, int Width>
+template <bool Gathers, int Width, bool Past = false>
 void move_elements(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
   if (Gathers && dense.step == Width && plan.slice_rank == 0) {
-    join_elements<Width>(plan.dense + dense.first, plan.indexed, at, n);
-  } else {
-    each_move<Gathers>(plan, at, dense, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
+    char* const to = plan.dense + dense.first;
+    const bool aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
+    return (Past && aligned ? join_elements<Width, Past> : join_elements<Width, false>)(to, plan.indexed, at, n);
   }
+  each_move<Gathers>(plan, at, dense, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
 }
 
 // Widths from Half + 1 to 2 * Half: two pieces that overlap in the middle.
@@ -173,6 +182,8 @@ inline void copy_or_fill(const Plan& plan, const Size* at, const DenseOffsets& d
 
 template <bool Gathers>
 Store pick_move(const Plan& plan, bool nontemporal) noexcept {
+  if (nontemporal && plan.width == 4) return move_elements<Gathers, 4, Gathers>;
+  if (nontemporal && plan.width == 8) return move_elements<Gathers, 8, Gathers>;
   switch (plan.width) {
     case 1: return move_elements<Gathers, 1>;
     case 2: return move_elements<Gathers, 2>;

@@ -18,22 +18,21 @@ double estimated_bytes(const Plan& plan) {
   return static_cast<double>(plan.positions) * static_cast<double>(plan.slice_bytes());
 }
 
-// What lookups find in the cache: all; nothing; or the row that is looked up, once it was read as a whole.
-enum class Cached { all, none, rows };
+// What lookups find in the cache: all; nothing; or the part that some of the innermost dims look up, once its lines were
+// read.
+enum class Cached { all, none, parts };
 
 Cached cached_part(const Plan& plan) {
-  const Size cached = caches().last_level / 2, reach = plan.reach();
-  if (reach > cached) return Cached::none;
-  Size lookups = 1, span = reach;
-  bool inner = true;
+  Size lookups = 1, span = plan.reach();
+  if (span == 0) return Cached::all;
+  Cached cached = Cached::none;
   for (int d = plan.loop_rank - 1; d >= 0; --d) {
     const Dim& dim = plan.loop[d];
-    inner &= dim.indexed == 0;
-    if (inner) lookups *= dim.size;
+    lookups *= dim.size;
     span += dim.size * std::abs(dim.indexed);
+    if (span <= caches().second_level && lookups >= 2 * span / kLine) cached = Cached::parts;
   }
-  if (reach == 0 || span <= cached) return Cached::all;
-  return lookups < 2 * reach / kLine ? Cached::none : Cached::rows;
+  return span <= caches().last_level / 2 ? Cached::all : cached;
 }
 
 bool leaves_cache(const Plan& plan) { return cached_part(plan) == Cached::none; }
@@ -50,9 +49,10 @@ Size task_count(const Plan& plan, bool shared, int threads) {
   return std::max(wanted, static_cast<Size>(std::min(work / kLongestTask, 1e5)));
 }
 
-// Rows alone, where what is written would not stay in the caches anyway.
-bool writes_past_caches(const Plan& plan) {
-  return plan.slice_rank == 0 && plan.width >= kTuning.nontemporal_row &&
+// Rows, and elements of a gather that are written side by side, where they would not stay in the caches anyway.
+bool writes_past_caches(const Plan& plan, bool gathers) {
+  const bool elements = gathers && (plan.width == 4 || plan.width == 8) && plan.inner().dense == plan.width;
+  return plan.slice_rank == 0 && (plan.width >= kTuning.nontemporal_row || elements) &&
          estimated_bytes(plan) >= static_cast<double>(caches().last_level);
 }
 
@@ -70,13 +70,13 @@ Size slice_part(const Plan& plan) {
   return by_lines ? std::clamp<Size>(kLine / plan.width, 1, plan.slice_length()) : plan.slice_length();
 }
 
-void set_common(Schedule& schedule, const Plan& plan, int threads) {
+void set_common(Schedule& schedule, const Plan& plan, int threads, bool gathers) {
   const Cached cached = cached_part(plan);
   schedule.prefetch = cached == Cached::none && !loops().shares_lines(plan);
-  schedule.prefetch_rows = cached == Cached::rows && plan.slice_rank == 0 && plan.loop_rank > 1 &&
+  schedule.prefetch_rows = cached == Cached::parts && plan.slice_rank == 0 && plan.loop_rank > 1 &&
                            plan.inner().indexed == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach();
   schedule.prefetch_indices = plan.positions * plan.column_count * index_bytes(plan.index_type) > caches().second_level;
-  schedule.nontemporal = writes_past_caches(plan);
+  schedule.nontemporal = writes_past_caches(plan, gathers);
   if (worth_sharing(plan, threads)) schedule.threads = threads;
   schedule.task_positions = plan.positions;
   schedule.task_slice = slice_part(plan);
@@ -100,6 +100,8 @@ void split_positions(Schedule& schedule, const Plan& plan) {
   }
   const Size parts = count_parts(schedule, plan), ranges = (wanted + parts - 1) / parts;
   schedule.task_positions = std::max<Size>((plan.positions + ranges - 1) / ranges, 1);
+  // What is written past the caches begins with whole registers.
+  if (plan.width <= 8) schedule.task_positions = (schedule.task_positions + 15) / 16 * 16;
   schedule.tasks = (plan.positions + schedule.task_positions - 1) / schedule.task_positions * parts;
 }
 
@@ -243,14 +245,14 @@ void arrange(Plan& plan) {
 
 Schedule schedule_gather(const Plan& plan, int threads) {
   Schedule schedule;
-  set_common(schedule, plan, threads);
+  set_common(schedule, plan, threads, true);
   if (!set_panels(schedule, plan, false)) split_positions(schedule, plan);
   return schedule;
 }
 
 Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   Schedule schedule;
-  set_common(schedule, plan, threads);
+  set_common(schedule, plan, threads, false);
   schedule.nontemporal &= assigns;  // to reduce a row it has to be read
   if (set_panels(schedule, plan, true)) return schedule;
   schedule.tasks = count_parts(schedule, plan);

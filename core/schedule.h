@@ -10,7 +10,7 @@ struct Tuning {
   Size small_positions = 128;          // up to so many (8 times as many in cached data) need no schedule
   Size block_bytes = Size{1} << 14;    // a block of slices and what becomes of it stay in the first-level cache
   Size short_run = 128;                // longer runs are worth a block of their own
-  Size prefetch_bytes = 1024;          // of a slice: the hardware follows longer ones by itself
+  Size prefetch_bytes = 128;           // of a slice: the hardware follows longer ones by itself
   Size index_ahead = 6144;             // bytes: so far before their use indices are asked for
   Size panel_bytes = 256;              // wide enough for memory to bring it fast, narrow enough to stay in the cache
   Size nontemporal_row = 512;          // shorter rows share too many of their lines with others

@@ -213,7 +213,7 @@ bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcep
 // slices or indices that are prefetched is so short that the processor moves one while it asks for the next.
 inline Size block_size(const Plan& plan, const Schedule& schedule) noexcept {
   constexpr Size kSlices = 32, kLines = 8;
-  const bool fewer = schedule.prefetch_indices && plan.width < kLine;
+  const bool fewer = schedule.prefetch_rows && schedule.prefetch_indices && plan.width < kLine;
   const Size most = schedule.prefetch ? kSlices
                     : fewer           ? std::min(kLines * kLine / index_bytes(plan.index_type), kBlock)
                                       : kBlock;
