@@ -178,7 +178,7 @@ void pick_owned(Owned<Carried>& own, const Share& share, const At* offsets, Size
     const auto store_wide = [](Size* to, __m512i numbers, __m512i factor, __m512i addend, bool multiplies) {
       for (const bool high : {false, true}) {
         const __m512i half = _mm512_maskz_cvtepu32_epi64(
-            0xFF, high ? _mm512_maskz_extracti64x4_epi64(0xF, numbers, 1) : _mm512_castsi512_si256(numbers));
+            0xFF, high ? _mm512_maskz_extracti64x4_epi64(0xF, numbers, 1) : _mm512_maskz_extracti64x4_epi64(0xF, numbers, 0));
         _mm512_storeu_si512(to + 8 * high, _mm512_add_epi64(multiplies ? _mm512_mullo_epi64(half, factor) : half, addend));
       }
     };

@@ -19,6 +19,8 @@ struct Cursor {
   Cursor(const Plan& p, Size begin) noexcept : plan(p), index(p.indices), base(0), dense(0) {
     for (int d = plan.loop_rank - 1; d >= 0; --d) {
       const Dim& dim = plan.loop[d];
+      coordinate[d] = 0;
+      if (begin == 0) continue;  // a division takes longer than all else that a small call does here
       coordinate[d] = begin % dim.size;
       begin /= dim.size;
       move(dim, coordinate[d]);
@@ -100,7 +102,7 @@ struct Walk {
       // Of a run that ends before, the indices of a later run are asked for.
       const bool ends = plan.loop_rank > 1 && inner.size * inner.index < kTuning.index_ahead;
       ahead = ends ? 4 * plan.loop[plan.loop_rank - 2].index : kTuning.index_ahead;
-      if (ends && inner.dense == plan.width) dense_ahead = 4 * plan.loop[plan.loop_rank - 2].dense;
+      if (ends && inner.dense == plan.width && !schedule.nontemporal) dense_ahead = 4 * plan.loop[plan.loop_rank - 2].dense;
     }
   }
 
@@ -120,9 +122,9 @@ struct Walk {
     }
     const Joined& joined = plan.joined;
     if (joined.run == 0) return offsets(plan, cursor.index, cursor.base, bases, n, out);
-    const Size done = plan.inner().size - cursor.left;
-    const Size base = cursor.base + done / joined.run * joined.next_run;
-    const Size* const from = bases + done % joined.run;
+    const Size done = plan.inner().size - cursor.left, runs = done < joined.run ? 0 : done / joined.run;
+    const Size base = cursor.base + runs * joined.next_run;
+    const Size* const from = bases + done - runs * joined.run;
     if (!repeated) return offsets(plan, cursor.index, base, from, n, out);
     for (Size i = 0; i < n; ++i) out[i] = repeated_good || from[i] != kOutside ? base + from[i] : kOutside;
     return repeated_good;
@@ -217,7 +219,8 @@ inline Size block_size(const Plan& plan, const Schedule& schedule) noexcept {
   const Size most = schedule.prefetch ? kSlices
                     : fewer           ? std::min(kLines * kLine / index_bytes(plan.index_type), kBlock)
                                       : kBlock;
-  return std::clamp<Size>(kTuning.block_bytes / std::max<Size>(plan.slice_bytes(), 1), 1, most);
+  const Size bytes = plan.slice_bytes();
+  return bytes <= kTuning.block_bytes / kBlock ? most : std::clamp<Size>(kTuning.block_bytes / bytes, 1, most);
 }
 
 // Calls use(block) for the positions [begin, end). False: an index is outside its axis, and the mode has no answer

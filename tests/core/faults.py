@@ -55,15 +55,15 @@ FAULTS = {
     # the owner of a part of a partition applies the first updates of the next one too
     "owners-overlap": Fault(
         "scatter.h",
-        "- static_cast<std::uint64_t>(first);",
-        "- static_cast<std::uint64_t>(first) + 4;",
+        "- static_cast<std::uint64_t>(first),",
+        "- static_cast<std::uint64_t>(first) + 4,",
     ),
     # the updates of a partition are counted from the first position of the call
     "owned-from-the-start": Fault("scatter.h", "cursor(plan, partition.begin)", "cursor(plan, 0)"),
     # every panel of a plane begins at its first column
     "panels-start-alike": Fault("panels.h", "number % panels.per_plane * panels.columns", "0"),
     # what a scatter added to a packed panel stays in the buffer
-    "panel-not-copied-back": Fault("panels.h", "if (scatters) copy_panel", "if (false) copy_panel"),
+    "panel-not-copied-back": Fault("panels.h", "if (good && scatters)", "if (false)"),
     # an entry on the border of two chunks counts as one of the chunk before
     "cut-is-before": Fault("group.cpp", "last, Size(c))", "last, Size(c) - 1)"),
     # the points are not sorted by the highest digit of their chunk
