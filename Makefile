@@ -93,7 +93,7 @@ lint: $(VENV)/installed-$(LINT)
 	$(BIN)/python -m mypy.stubtest ndgather._core ndgather.api
 	$(BIN)/lint-imports
 
-# Two at a time where nothing is timed. Property tests draw a fifth of the examples that `make test` draws.
+# Two at a time where nothing is timed. Property tests draw an eighth of the examples that `make test` draws.
 check:
 	$(MAKE) --jobs 2 --output-sync=target lint check-core LINT=lint-docs-samples
 	touch $(addprefix $(VENV)/installed-,test docs viz-onnx stores-viz-samples)

@@ -19,6 +19,6 @@ COMMON = {
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
 settings.register_profile("dev", **COMMON, max_examples=150)
-settings.register_profile("short", **COMMON, max_examples=30)
+settings.register_profile("short", **COMMON, max_examples=20)
 settings.register_profile("nightly", **COMMON, max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

@@ -19,7 +19,7 @@ GATHERS = ["gather_nd", "gather_elements", "gather"]
 SCATTERS = ["scatter_nd", "scatter_elements"]
 # NumPy does not copy the bytes between the fields of a structure.
 DTYPES = [each for each in DATA_DTYPES if each.names is None]
-FEW = max(30, settings.default.max_examples // 5)  # each builds and runs a graph
+FEW = max(12, settings.default.max_examples // 5)  # each builds and runs a graph
 MOSTLY_VALUES = ["value", "value", "value", "empty"]
 
 

@@ -50,7 +50,7 @@ def opened(request, tmp_path_factory):
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=min(30, settings.default.max_examples))
 @given(indexers=isel_indexers())
 def test_isel(opened, indexers):
     lazy, loaded = opened

@@ -65,7 +65,7 @@ def check(call, desired, same, draw, *arrays):
 
 
 @pytest.mark.parametrize("function", GATHERS)
-@settings(max_examples=40)
+@settings(max_examples=min(40, settings.default.max_examples))
 @given(data=st.data())
 def test_gathers_are_the_definition(function, data):
     call = data.draw(calls(function, dtypes=NUMBERS + SMALL, index_dtypes=INDICES))
@@ -73,7 +73,7 @@ def test_gathers_are_the_definition(function, data):
 
 
 @pytest.mark.parametrize("function", SCATTERS)
-@settings(max_examples=40)
+@settings(max_examples=min(40, settings.default.max_examples))
 @given(data=st.data())
 def test_scatters_replace_as_the_definition_says(function, data):
     drawn = scatter_calls(
@@ -84,7 +84,7 @@ def test_scatters_replace_as_the_definition_says(function, data):
 
 
 @pytest.mark.parametrize("function", SCATTERS)
-@settings(max_examples=40)
+@settings(max_examples=min(40, settings.default.max_examples))
 @given(data=st.data())
 def test_scatters_reduce_as_the_definition_says(function, data):
     drawn = scatter_calls(

@@ -183,7 +183,7 @@ def test_a_file_of_two_names_is_read_whole(path):
     assert found == onnx.load(path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=min(60, settings.default.max_examples), deadline=None)
 @given(st.data())
 def test_damage_is_read_as_onnx_reads_it(tmp_path_factory, data):
     """Whatever the bytes are, it is a model that onnx reads from them too, or a refusal."""

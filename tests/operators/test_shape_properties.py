@@ -247,7 +247,7 @@ def test_forgetting_sizes_never_makes_inference_wrong(op, data):
 
 
 @EVERY
-@settings(max_examples=40)
+@settings(max_examples=min(40, settings.default.max_examples))
 @given(data=st.data())
 def test_accepted_sizes_with_unknowns_have_a_call_that_runs(op, data):
     call = data.draw(calls(op.row))

@@ -53,7 +53,7 @@ def parsed(picture):
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=min(60, settings.default.max_examples))
 def test_any_type_gives_well_formed_files(data):
     dtype = data.draw(st.sampled_from(DATA_DTYPES))
     array = distinct((2, 3), dtype)
@@ -197,7 +197,7 @@ shapes = st.lists(st.sampled_from([1, 2, 3, 7, 40, 1000]), min_size=1, max_size=
     seed=st.integers(0, 99),
     data=st.data(),
 )
-@settings(max_examples=40)
+@settings(max_examples=min(40, settings.default.max_examples))
 def test_a_picture_of_anything_is_small(shape, count, seed, data):
     rng = np.random.default_rng(seed)
     array = np.broadcast_to(np.float64(-1.2345678e-200), tuple(shape))

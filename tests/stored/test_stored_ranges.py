@@ -37,7 +37,7 @@ def calls(draw, modes=("raise", "wrap", "clip", "fill")):
     return data, starts, stops, {"axis": axis, "mode": mode}
 
 
-@settings(max_examples=60)
+@settings(max_examples=min(60, settings.default.max_examples))
 @given(call=calls(), draws=st.data())
 def test_zarr_arrays(call, draws):
     data, starts, stops, options = call

@@ -47,7 +47,7 @@ def stored_as(data, draws):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=60)
+@settings(max_examples=min(60, settings.default.max_examples))
 @given(draws=st.data())
 def test_result_is_the_definition(function, draws):
     call = draws.draw(scatter_calls(function, dtypes=DTYPES))

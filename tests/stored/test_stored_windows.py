@@ -58,7 +58,7 @@ def wanted(data, starts, window, mode):
     return values.astype(data.dtype)[places]
 
 
-@settings(max_examples=60)
+@settings(max_examples=min(60, settings.default.max_examples))
 @given(call=calls(), draws=st.data())
 def test_zarr_arrays(call, draws):
     data = call[0]

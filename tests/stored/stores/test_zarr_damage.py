@@ -100,7 +100,7 @@ def test_a_chunk_that_says_it_holds_more_than_there_is_memory(tmp_path):
     assert f"holds {2**60} bytes" in refuses(stored)
 
 
-@settings(max_examples=40)
+@settings(max_examples=min(40, settings.default.max_examples))
 @given(seed=st.integers(0, 2**32 - 1), codec=st.sampled_from(["zstd", "gzip", "crc"]))
 def test_changed_bytes_are_refused_or_give_values(tmp_path_factory, seed, codec):
     """Whatever a chunk holds, the others are as they were, and nothing else happens."""
