@@ -255,19 +255,19 @@ def copy(
     axis: int,
     starts: Integers,
     lengths: Integers,
-    places: Integers,
+    offsets: Integers,
     out: Array | None,
     length: int = 0,
 ) -> Array:
-    """Copy ranges of `data` to places of `out`, or of a new array that is `length` long there."""
+    """Copy ranges of `data` to `offsets` of `out`, or of a new array of that `length`."""
     if not (data.dtype.hasobject or data.itemsize == 0):
-        result = _core.copy_ranges(data, axis, starts, lengths, places, out, length)
+        result = _core.copy_ranges(data, axis, starts, lengths, offsets, out, length)
         if isinstance(result, _core.Refusal):
             raise messages.result_too_large("gather_ranges", result.slices)
         return result
     if out is None:
         out = np.empty((*data.shape[:axis], length, *data.shape[axis + 1 :]), data.dtype)
     lead = (slice(None),) * axis
-    for start, count, place in zip(starts, lengths, places, strict=True):
-        out[(*lead, slice(place, place + count))] = data[(*lead, slice(start, start + count))]
+    for start, count, offset in zip(starts, lengths, offsets, strict=True):
+        out[(*lead, slice(offset, offset + count))] = data[(*lead, slice(start, start + count))]
     return out

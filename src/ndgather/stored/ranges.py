@@ -1,4 +1,4 @@
-"""Ranges of stored arrays: their parts are grouped by chunk, and each chunk is read once."""
+"""Ranges of stored arrays: their parts are grouped by chunk, and every chunk is read once."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class RangePlan:
-    """The parts of ranges by chunk: a part is what a range shares with one chunk of the axis.
+    """The parts of ranges, by chunk: a part is what a range has in one chunk of the axis.
 
     The parts of group g, which lie in the chunk ``chunks[g]`` of the axis, are
     ``first[g]..first[g + 1]``. Part p begins in its chunk at ``starts[p]``, and in the result at
-    ``places[p]``.
+    ``offsets[p]``.
     """
 
     def __init__(self, grid: Grid, axis: int, named: Ranges) -> None:
         self.grid, self.axis = grid, axis
         step, some = grid.steps[axis], np.flatnonzero(named.lengths)
         starts = named.starts[some]
-        stops, places = starts + named.lengths[some], named.offsets[some]
+        stops, offsets = starts + named.lengths[some], named.offsets[some]
         first = chunk_at(step, starts)
         count = chunk_at(step, stops - 1) - first + 1
         chunk = np.repeat(first, count)
@@ -44,20 +44,20 @@ class RangePlan:
             begin, end = chunk * step, (chunk + 1) * step
         else:
             begin, end = step[chunk], step[chunk + 1]
-        starts, stops, places = (np.repeat(each, count) for each in (starts, stops, places))
+        starts, stops, offsets = (np.repeat(array, count) for array in (starts, stops, offsets))
         low, high = np.maximum(starts, begin), np.minimum(stops, end)
         order = np.argsort(chunk, kind="stable")
         self.chunks, self.first = np.unique(chunk[order], return_index=True)
         self.first = np.append(self.first, len(chunk))
         self.starts = (low - begin)[order]
         self.lengths = (high - low)[order]
-        self.places = (places + low - starts)[order]
+        self.offsets = (offsets + low - starts)[order]
         shape, length = grid.shape, int(named.offsets[-1])
         self.dense_shape = (*shape[:axis], length, *shape[axis + 1 :])
         self._others = (*grid.counts[:axis], *grid.counts[axis + 1 :])
 
     def __len__(self) -> int:
-        """Return the number of steps, each of which needs one chunk."""
+        """Return the number of steps; every step needs one chunk."""
         return len(self.chunks) * math.prod(self._others)
 
     @property
@@ -76,7 +76,7 @@ class RangePlan:
         parts = slice(self.first.item(group), self.first.item(group + 1))
         box: Box = self.grid.box(chunk)
         target = out[(*box[: self.axis], slice(None), *box[self.axis + 1 :])]
-        copied = self.starts[parts], self.lengths[parts], self.places[parts]
+        copied = self.starts[parts], self.lengths[parts], self.offsets[parts]
         return _RangeJob(chunk, self.axis, *copied, target)
 
 
@@ -88,12 +88,12 @@ class _RangeJob:
     axis: int
     starts: Integers
     lengths: Integers
-    places: Integers
+    offsets: Integers
     out: Array
     is_read: bool = True
 
     def use(self, values: Array) -> None:
-        ranges.copy(values, self.axis, self.starts, self.lengths, self.places, self.out)
+        ranges.copy(values, self.axis, self.starts, self.lengths, self.offsets, self.out)
 
     def send(self) -> tuple[Callable[[Array], Any], int]:
         count = int(self.lengths.sum())
@@ -104,17 +104,17 @@ class _RangeJob:
     def receive(self, result: Any) -> None:
         values = result.astype(self.out.dtype, copy=False)  # pickles may have swapped its bytes
         begins = np.cumsum(self.lengths) - self.lengths
-        ranges.copy(values, self.axis, begins, self.lengths, self.places, self.out)
+        ranges.copy(values, self.axis, begins, self.lengths, self.offsets, self.out)
 
 
 def _joined(values: Array, axis: int, starts: Integers, lengths: Integers) -> Array:
     """Return the parts of ranges in a chunk one after another; executors are sent this."""
-    places = np.cumsum(lengths) - lengths
-    return ranges.copy(values, axis, starts, lengths, places, None, int(lengths.sum()))
+    offsets = np.cumsum(lengths) - lengths
+    return ranges.copy(values, axis, starts, lengths, offsets, None, int(lengths.sum()))
 
 
 def gather(call: Call, reader: Reader, named: Ranges) -> Array:
-    """Return the values of ranges that are inside of what `reader` reads."""
+    """Return the values of ranges, all of which are inside the array that `reader` reads."""
     call = with_data(call, reader.grid, reader.dtype)
     plan = RangePlan(reader.grid, call.axis, named)
     out = provide_out(call, plan.dense_shape)
