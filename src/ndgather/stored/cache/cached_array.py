@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ndgather.stored.chunks import Array, Chunk, Reader, Writer
 
 _MEMORY = "512 MiB"
+_MOST_LISTED = 1024  # chunks that the core lists
 _BOX_BYTES = 2**20  # of arrays without chunks
 
 
@@ -220,16 +221,30 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         for indices in coming:
             kind = "gather_nd" if window is None else "gather_windows"
             call = Call("prefetch", kind, None, indices, mode="fill", window_shape=window or ())
-            plan = make_plan(with_data(call, reader.grid, reader.dtype), reader.grid)
             jobs = []
-            for chunk in map(plan.chunk, range(len(plan))):
+            for chunk in self._missing(call, reader):
                 size = kept.size_of(reader.grid.extent(chunk))
-                if size <= room and self.cache.missing(kept, [reader.number(chunk)]):
+                if size <= room:
                     jobs.append(_BoxJob(chunk))
                     room -= size
             _read(call, reader, jobs)
             done += len(jobs)
         return done
+
+    def _missing(self, call: Call, reader: _CachedReader) -> list[Chunk]:
+        """Return the chunks of a call that are not there."""
+        kept = self._kept
+        if kept.table is not None and call.kind == "gather_nd" and type(call.indices) is np.ndarray:
+            kind, _, *rest = replace(call, data=kept.data).arguments()
+            found = _core.look_up(kept.table, True, kind, kept.data, *rest)
+            if isinstance(found, np.ndarray):
+                return []
+            if not isinstance(found, _core.Refusal) and 0 < len(found[0]) < _MOST_LISTED:
+                return kept.chunks_at(found[0])
+        plan = make_plan(with_data(call, reader.grid, reader.dtype), reader.grid)
+        chunks = [*map(plan.chunk, range(len(plan)))]
+        missing = {*kept.cache.missing(kept, [*map(reader.number, chunks)])}
+        return [chunk for chunk in chunks if reader.number(chunk) in missing]
 
     def __len__(self) -> int:
         if not self.shape:
@@ -345,9 +360,7 @@ def _look_up(kind: str, data: CachedArray, *rest: Any, caller: str = "") -> Any:
         if not len(numbers) or (len(numbers) + hits) * chunk_bytes > kept.cache.memory:
             return NotImplemented
         kept.cache.add_hits(kept, hits)
-        counts = kept.grid.counts
-        at = zip(*(axis.tolist() for axis in np.unravel_index(numbers, counts)), strict=True)
-        jobs = [_BoxJob(chunk) for chunk in at] if counts else [_BoxJob(())]
+        jobs = [*map(_BoxJob, kept.chunks_at(numbers))]
         read = Call(caller or kind, kind, None, None, memory=rest[-3])
         _read(read, _CachedReader(kept), jobs)
         found = _core.look_up(kept.table, True, kind, kept.data, *rest)

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from ndgather.stored.chunks import Array, Buffers, Chunk, Reader
 
 _MAPPED_BYTES = 1 << 17  # of a chunk, from which on a cache maps its memory
-# Zeroed pages of this process alone; a mapping of Windows is never shared without a name.
-_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
+# Pages of this process alone, all of them at once if the system can.
+_PRIVATE: dict[str, int] = {}
+if os.name == "posix":
+    _PRIVATE["flags"] = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
 _PATIENCE = 0.1  # seconds until a call that has ended no longer waits for another thread's read
 
 
@@ -100,7 +102,8 @@ class ArrayChunks:
         self.forget_reader()
         grid, size = self.grid, self.dtype.itemsize
         steps: Any = grid.steps
-        self._strides = np.empty(grid.largest[:1] and (1, *grid.largest[1:]), self.dtype).strides
+        self._largest = whole = grid.largest
+        self._strides = np.empty(whole[:1] and (1, *whole[1:]), self.dtype).strides
         is_plain = size > 0 and not self.dtype.hasobject
         # Where the core looks up points, if it can.
         self.table = None
@@ -110,9 +113,17 @@ class ArrayChunks:
         self.reading: dict[int, futures.Future[Array | None]] = {}
         self.hits = self.misses = self.decodes = self.evictions = self.bytes = 0
 
+    def chunks_at(self, numbers: Array) -> list[Chunk]:
+        """Return the chunks of some numbers."""
+        counts = self.grid.counts
+        if not counts:
+            return [()]
+        at = np.unravel_index(numbers, counts)
+        return [*zip(*(axis.tolist() for axis in at), strict=True)]
+
     def size_of(self, shape: tuple[int, ...]) -> int:
         """Return the bytes that a chunk of this shape takes."""
-        return prod(shape[:1] + self.grid.largest[1:]) * self.dtype.itemsize
+        return prod(shape[:1] + self._largest[1:]) * self.dtype.itemsize
 
     def put(self, number: int, values: Array | None) -> None:
         """Put the values of a chunk into the table, or take them away."""
@@ -142,15 +153,15 @@ class ArrayChunks:
             )
         is_own = (
             len(allocated) == 1
-            and allocated[0].nbytes == self.size_of(values.shape)
+            and values.base is allocated[0]
+            and values.base.nbytes == self.size_of(values.shape)
             and values.strides == self._strides
-            and values.ctypes.data == allocated[0].ctypes.data
         )
         return values, is_own
 
     def copy(self, values: Array) -> Array:
         """Return a copy of a chunk with the strides of a whole chunk."""
-        shape = values.shape[:1] + self.grid.largest[1:]
+        shape = values.shape[:1] + self._largest[1:]
         if self.dtype.hasobject:
             memory: Array = np.empty(shape, self.dtype)
         else:
