@@ -6,7 +6,7 @@ command ``ndgather run``: one node samples the terrain along a transect, the oth
 of stations. The answer is checked against plain NumPy indexing and drawn.
 
     python examples/elevation.py
-    python examples/elevation.py --small docs/elevation.webp    # and the picture of the README
+    python examples/elevation.py --small docs/elevation.webp --phone docs/elevation-phone.webp
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 import onnx
-from elevation_picture import draw
+from elevation_picture import draw, save_for_phone
 from matplotlib.cbook import get_sample_data
 from onnx import helper
 
@@ -98,7 +98,8 @@ def shown(path: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Sample a mountain with GatherND.")
     parser.add_argument("--small", type=Path, metavar="FILE", help="also write a small picture")
-    small: Path | None = parser.parse_args().small
+    parser.add_argument("--phone", type=Path, metavar="FILE", help="and the part for a phone")
+    options = parser.parse_args()
     mpl.use("agg")
     OUTPUT.mkdir(exist_ok=True)
     terrain = load_terrain()
@@ -112,12 +113,12 @@ def main() -> None:
 
     model = OUTPUT / "sample_elevation.onnx"
     onnx.save(gather_model(terrain.elevation), model)
-    options = []
+    arguments = []
     for name, array in inputs.items():
         file = OUTPUT / f"{name}.npy"
         np.save(file, array)
-        options.append(("--input", f"{name}={shown(file)}"))
-    options.append(("--output-dir", shown(OUTPUT)))
+        arguments.append(("--input", f"{name}={shown(file)}"))
+    arguments.append(("--output-dir", shown(OUTPUT)))
 
     rows, columns = terrain.elevation.shape
     print(
@@ -126,8 +127,11 @@ def main() -> None:
     )
     print(f"Model: two GatherND nodes, which read it along a transect of {len(transect)} cells")
     print(f"and at {stations.shape[0]} x {stations.shape[1]} stations.\n")
-    print(" \\\n    ".join(["$ ndgather run " + shown(model), *map(" ".join, options)]), end="\n\n")
-    command = ["run", shown(model), *(word for option in options for word in option)]
+    print(
+        " \\\n    ".join(["$ ndgather run " + shown(model), *map(" ".join, arguments)]),
+        end="\n\n",
+    )
+    command = ["run", shown(model), *(word for option in arguments for word in option)]
     if status := ndgather(command):
         raise SystemExit(status)
 
@@ -142,8 +146,10 @@ def main() -> None:
     picture = OUTPUT / "elevation.png"
     figure = draw(terrain, transect, profile, stations, heights)
     figure.savefig(picture, dpi=150)
-    if small is not None:
-        figure.savefig(small, dpi=80)
+    if options.small is not None:
+        figure.savefig(options.small, dpi=80)
+    if options.phone is not None:
+        save_for_phone(figure, options.phone)
     print(f"Picture: {shown(picture)}")
 
 

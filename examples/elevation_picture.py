@@ -8,8 +8,11 @@ import numpy as np
 from matplotlib.colors import LightSource, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
+from matplotlib.transforms import Bbox
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from elevation import Terrain
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -25,6 +28,9 @@ RELIEF = LinearSegmentedColormap.from_list(
     ["#5f8a76", "#86a982", "#b4c294", "#ddd6a6", "#dbbf8e", "#bf9672", "#a07a66", "#efe8e2"],
 )
 HALO = [withStroke(linewidth=2.6, foreground=PAPER)]
+SIZE = (13, 12.2)  # inches
+FOR_PHONE = 0.6  # of that size, so that letters are larger
+OF_PHONE = Bbox([[0.12, 2.04], [4.9, 6.62]])
 
 
 class _Ground:
@@ -56,7 +62,7 @@ def draw(
     distance = np.hypot(x - x[0], y - y[0])
     marks = _landmarks(profile)
 
-    figure = Figure(figsize=(13, 12.2), facecolor=PAPER)
+    figure = Figure(figsize=SIZE, facecolor=PAPER)
     land = figure.add_axes((0.055, 0.315, 0.565, 0.575))
     table = figure.add_axes((0.63, 0.442, 0.335, 0.388))
     scale = figure.add_axes((0.63, 0.362, 0.335, 0.014))
@@ -91,6 +97,12 @@ def _landmarks(profile: NDArray[np.int16]) -> tuple[int, int, int]:
     top = int(profile.argmax())
     valley = top + int(profile[top:].argmin())
     return top, valley, valley + int(profile[valley:].argmax())
+
+
+def save_for_phone(figure: Figure, path: Path) -> None:
+    """Save the main part of the picture in a size that a phone shows."""
+    figure.set_size_inches(*(FOR_PHONE * side for side in SIZE))
+    figure.savefig(path, dpi=150, bbox_inches=OF_PHONE)
 
 
 def _write(

@@ -1,7 +1,8 @@
 """The main job on stored arrays: a ship's log through a field that does not fit in memory.
 
-Four years of hourly sea surface temperature (1.2 GB) are written to zarr, with and without
-shards, by a process that is allowed less memory than that. Then they are read where a ship was at
+Four years of hourly sea surface temperature are written to zarr, with and without shards, by a
+process that is allowed less memory than the field takes: 1.1 GiB, and 44 MiB compressed, as the
+hours are interpolated from monthly means. Then they are read where a ship was at
 every hour, at moorings, and along the equator; every value is checked against plain indexing, and
 drawn. Two runs of a climate model are read at cities by the command ``ndgather sel``.
 
@@ -27,7 +28,7 @@ import numpy as np
 import xarray as xr
 import zarr
 from ship_track_data import CITIES, MOORINGS, SAMPLES, Sea, load_sea, ship_log, write_store
-from ship_track_picture import CITY_COMMAND, draw
+from ship_track_picture import CITY_COMMAND, draw, save_for_phone
 
 import ndgather
 import ndgather.arrays.xarray
@@ -50,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Read a stored field along a ship's track.")
     parser.add_argument("--days", type=int, metavar="N", help="only so many days, and no picture")
     parser.add_argument("--small", type=Path, metavar="FILE", help="also write a small picture")
+    parser.add_argument("--phone", type=Path, metavar="FILE", help="and the part for a phone")
     options = parser.parse_args()
     sea = load_sea()
     if options.days:
@@ -67,6 +69,7 @@ def main() -> None:
             write_store(sea, path, sharded=name == "sharded")
             written = _mib(_bytes_moved("wchar") - before)
             print(f"wrote {name}.zarr: {perf_counter() - start:.2f} s, {written}")
+        on_disk = _mib(sum(file.stat().st_size for file in stores["chunked"].rglob("*")))
         readings = [_read(sea, path) for path in stores.values()]
     xr.testing.assert_identical(*readings)
     print("Both stores give the same bits, equal to plain indexing of the field, value for value.")
@@ -74,7 +77,7 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     print(f"Resident memory at its peak: {_mib(peak)}, all libraries included.")
     if not options.days:
-        _draw(sea, readings[0], cities, options.small)
+        _draw(sea, readings[0], cities, f"{on_disk} on disk, {_mib(sea.nbytes)} decoded", options)
     if sea.nbytes > ALLOWED:
         print(f"The field is {sea.nbytes / ALLOWED:.1f} times what this process was allowed.")
 
@@ -196,14 +199,20 @@ def _table(file: Path, out: Path) -> xr.DataArray:
 
 
 def _draw(
-    sea: Sea, reading: xr.Dataset, cities: dict[str, xr.DataArray], small: Path | None
+    sea: Sea,
+    reading: xr.Dataset,
+    cities: dict[str, xr.DataArray],
+    size: str,
+    options: argparse.Namespace,
 ) -> None:
     mpl.use("agg")
-    figure = draw(SHOWN_DAY, ship_log(sea), reading, cities)
+    figure = draw(SHOWN_DAY, size, ship_log(sea), reading, cities)
     picture = OUTPUT / "ship_track.png"
     figure.savefig(picture, dpi=130)
-    if small is not None:
-        figure.savefig(small, dpi=80)
+    if options.small is not None:
+        figure.savefig(options.small, dpi=80)
+    if options.phone is not None:
+        save_for_phone(figure, options.phone)
     print(f"Picture: {_shown(picture)}")
 
 

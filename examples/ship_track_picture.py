@@ -9,9 +9,12 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
+from matplotlib.transforms import Bbox
 from ship_track_data import BUENAVENTURA, MOORINGS, NAURU
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import xarray as xr
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -30,24 +33,28 @@ WARMTH = LinearSegmentedColormap.from_list(
 CELSIUS = Normalize(20, 31)
 MARKS = ("#1f3b73", "#2f8f8a", "#d98a2b", "#a5302a")
 HALO = [withStroke(linewidth=2.6, foreground=PAPER)]
+SIZE = (13, 13.4)  # inches
+FOR_PHONE = 0.6  # of that size, so that letters are larger
+OF_PHONE = Bbox([[0.12, 2.1], [4.9, 6.12]])
 
 
 def draw(
     day: str,
+    size: str,
     log: xr.Dataset,
     reading: xr.Dataset,
     cities: dict[str, xr.DataArray],
 ) -> Figure:
     """Draw what was read out of the store, and where."""
-    figure = Figure(figsize=(13, 13.4), facecolor=PAPER)
+    figure = Figure(figsize=SIZE, facecolor=PAPER)
     count = reading.sizes["time"]
     _write(figure, 0.055, 0.961, "A ship's log through four years of sea", INK, 24, weight="bold")
     _write(
         figure,
         0.055,
         0.937,
-        f"Every point was gathered from a zarr store of {count:,} hourly fields, which is larger"
-        f" than the memory that the process was allowed.",
+        f"Read from a zarr store of {count:,} hourly fields, interpolated from monthly means:"
+        f" {size}.",
         QUIET,
         13,
     )
@@ -73,6 +80,12 @@ def draw(
     _describe(figure, 0.217, f"$ {CITY_COMMAND.format(run='A1B')}", "air at four cities", 0.055)
     _draw_cities(climate, cities)
     return figure
+
+
+def save_for_phone(figure: Figure, path: Path) -> None:
+    """Save the main part of the picture in a size that a phone shows."""
+    figure.set_size_inches(*(FOR_PHONE * side for side in SIZE))
+    figure.savefig(path, dpi=150, bbox_inches=OF_PHONE)
 
 
 def _write(
@@ -120,6 +133,7 @@ def _draw_map(axes: Axes, sea: NDArray[np.float32], log: xr.Dataset) -> None:
         axes.plot(longitude % 360, 0, "D", color=color, markeredgecolor=PAPER, markersize=8)
     axes.set_xticks(range(160, 281, 20), [_meridian(degree) for degree in range(160, 281, 20)])
     axes.set_yticks([-4, 0, 4], ["4° S", "0°", "4° N"])
+    axes.set_title("line: the way of the ship; diamonds: moorings", color=QUIET, fontsize=10, pad=3)
     _quieten(axes)
 
 
@@ -148,6 +162,7 @@ def _draw_log(axes: Axes, log: xr.Dataset, reading: xr.Dataset) -> None:
     axes.set_xticks(range(160, 281, 20), [_meridian(degree) for degree in range(160, 281, 20)])
     years = ("2007", "2008", "2009", "2010")
     axes.set_yticks([_on_axis(year) for year in years], years)
+    axes.set_ylabel("date, the first at the bottom", color=QUIET, fontsize=10)
     for text, when in (("La Niña", "2008-01-15"), ("El Niño", "2009-12-15")):
         axes.text(
             215,
@@ -160,7 +175,9 @@ def _draw_log(axes: Axes, log: xr.Dataset, reading: xr.Dataset) -> None:
             style="italic",
             path_effects=HALO,
         )
-    axes.set_xlabel("where the ship was, and how warm the water there", color=QUIET, fontsize=10)
+    axes.set_xlabel(
+        "longitude of the ship; colour: temperature of the water", color=QUIET, fontsize=10
+    )
     _quieten(axes)
 
 
@@ -180,7 +197,7 @@ def _draw_moorings(axes: Axes, reading: xr.Dataset) -> None:
             fontsize=10,
         )
     axes.tick_params(labelleft=False)
-    axes.set_xlabel("°C on the equator", color=QUIET, fontsize=10)
+    axes.set_xlabel("water at four longitudes of the equator, °C", color=QUIET, fontsize=10)
     axes.grid(axis="y", color=LAND, linewidth=0.8)
     _quieten(axes)
     axes.spines[["top", "right"]].set_visible(False)
@@ -209,6 +226,7 @@ def _draw_cities(axes: Axes, cities: dict[str, xr.DataArray]) -> None:
     axes.plot([], [], color=INK, label="scenario A1B")
     axes.plot([], [], color=INK, linestyle=(0, (2, 1.2)), label="scenario E1")
     axes.legend(loc="upper left", frameon=False, fontsize=10, ncols=2)
+    axes.set_xlabel("year", color=QUIET, fontsize=10)
     axes.set_ylabel("°C, mean of 11 years", color=QUIET, fontsize=10)
     axes.grid(axis="y", color=LAND, linewidth=0.8)
     _quieten(axes)

@@ -325,14 +325,14 @@
       const shapes =
         rect(left, top, wide, high, bad ? "outside" : "box") +
         rect(x, y, chip, CHIP, bad ? "alarm" : replaced ? "gone" : "chip", 3) +
+        (replaced ? line(x - 2, y + CHIP / 2, chip + 4, 0, "cross") : "") +
         label(
           x + chip / 2,
           y + 10.5,
           chipText(entries[entry]),
-          bad ? "wrong" : replaced ? "gone" : "letter",
+          bad ? "wrong" : replaced ? "replaced" : "letter",
           "middle",
-        ) +
-        (replaced ? line(x - 1, y + CHIP / 2, chip + 2, 0, "cross") : "");
+        );
       const known = isEntries ? `role="img" tabindex="0" aria-label="${escaped(text)}"` : 'aria-hidden="true"';
       const step = entry === current ? " n-now" : entry > current ? " n-later" : "";
       all += `<g class="n-e n-k${entry} n-c${entry % COLOURS}${step}" ${known}><title>${escaped(text)}</title>${shapes}</g>`;

@@ -69,6 +69,7 @@ TEXTS = {
     "error": Text(size=12.5, colour="error", bold=True),
     "wrong": Text(size=10, colour="on_error", bold=True),
     "letter": Text(size=10, colour=ENTRY, bold=True),
+    "replaced": Text(size=10, colour="ink", bold=True),
 }
 SHAPES = {
     "page": Paint(fill="page", radius=8),
@@ -77,9 +78,10 @@ SHAPES = {
     "hatch": Paint(stroke="faint", stroke_opacity=0.35),
     "outside": Paint(fill="error", fill_opacity=0.12, stroke="error", width=2, dashes=(4, 2)),
     "alarm": Paint(fill="error", radius=3),
-    "cross": Paint(stroke="ink", width=1.2),
+    "cross": Paint(stroke="error", width=1.2),
     "box": Paint(fill=ENTRY, fill_opacity=0.2, stroke=ENTRY, width=2),
     "chip": Paint(fill=ENTRY, radius=3),
+    "gone": Paint(fill="page", stroke=ENTRY, radius=3),
 }
 
 
@@ -304,10 +306,13 @@ def _box(
     x, y = left + 4 + used, top - _CHIP_HEIGHT / 2 - 1
     width = _chip_width(box, entries) - _CHIP_GAP
     text, style = _chip_text(box, entries), "wrong" if is_error else "letter"
-    yield Rect(x, y, width, _CHIP_HEIGHT, "alarm" if is_error else "chip")
-    yield Label(x + width / 2, y + 10.5, text, style, "middle")
+    chip = "alarm" if is_error else "chip"
     if box.replaced:
-        yield Line(x - 1, y + _CHIP_HEIGHT / 2, width + 2, 0, "cross")
+        chip, style = "gone", "replaced"
+    yield Rect(x, y, width, _CHIP_HEIGHT, chip)
+    if box.replaced:
+        yield Line(x - 2, y + _CHIP_HEIGHT / 2, width + 4, 0, "cross")  # behind the letter
+    yield Label(x + width / 2, y + 10.5, text, style, "middle")
 
 
 def _chip_text(box: Box, entries: Sequence[EntryLabel]) -> str:
