@@ -9,7 +9,7 @@ from ndgather.testing.conformance import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ndgather.testing.conformance import Case, Rule
+    from ndgather.testing.conformance import Case
 
     from .runner import Answer, Column
 
@@ -101,13 +101,24 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         "",
         *(f"- {SYMBOLS[verdict]} {verdict.value}: {MEANINGS[verdict]}." for verdict in Verdict),
         "",
+        "## Every case",
+        "",
+        "A column is a call, and links to what decides it.",
+        "",
+        f"```{{conformance}} {' '.join(names)}",
+        *(
+            f"{case.name} {''.join(SYMBOLS[answer.verdict] for answer in answers)}"
+            for case, answers in _rows(columns)
+        ),
+        "```",
+        "",
         "## How to run and read it",
         "",
         f"    {_COMMAND} --format md > docs/conformance.md",
         "",
         f"`{_COMMAND} --peer onnxruntime --case 'onnx-GatherND*'` prints what a library did in "
-        "every case; `--json PATH` writes everything. The cases are data, in "
-        "`src/ndgather/testing/conformance/corpus/`.",
+        "every case; `--json PATH` writes everything. `ndgather.testing.conformance.load()` "
+        "returns the cases.",
         "",
         "- Every library runs in a separate process, on the CPU, with its default settings. A case "
         "in which this process crashes is run again alone, and the second run counts.",
@@ -116,24 +127,10 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         "- *undefined* marks calls whose result the specification does not define. Raising, or "
         "returning input elements or zeros, counts as right; crashing or returning foreign memory "
         "does not.",
-        "- *seen* links to a public report of a library that gets such a call wrong.",
         "- ONNX models declare the shapes of the case.",
         "- Foreign memory differs from run to run, so such a verdict may change from a value to a "
         "crash.",
     ]
-    for operator, rows in _sections(columns):
-        lines += ["", f"## {operator}", ""]
-        lines += _table(
-            ["case", "must be", "rule", *names],
-            (
-                [_case_cell(case), str(case.expected), case.rule.name]
-                + [SYMBOLS[answer.verdict] for answer in answers]
-                for case, answers in rows
-            ),
-        )
-        lines.append("")
-        rules = {case.rule.name: case.rule for case, _ in rows}
-        lines += [f"- **{rule.name}**: {_rule_text(rule)}" for rule in rules.values()]
     return "\n".join(lines) + "\n"
 
 
@@ -169,15 +166,6 @@ def as_data(columns: Sequence[Column]) -> dict[str, Any]:
 def _rows(columns: Sequence[Column]) -> Iterator[tuple[Case, tuple[Answer, ...]]]:
     for answers in zip(*(column.answers for column in columns), strict=True):
         yield answers[0].case, answers
-
-
-def _sections(
-    columns: Sequence[Column],
-) -> Iterable[tuple[str, list[tuple[Case, tuple[Answer, ...]]]]]:
-    sections: dict[str, list[tuple[Case, tuple[Answer, ...]]]] = {}
-    for case, answers in _rows(columns):
-        sections.setdefault(str(case.operator), []).append((case, answers))
-    return sections.items()
 
 
 def _in_short(columns: Sequence[Column]) -> list[str]:
@@ -217,16 +205,3 @@ def _notes(columns: Sequence[Column]) -> list[str]:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     aligned = ["---", *[":-:"] * (len(head) - 1)]
     return [f"| {' | '.join(row)} |" for row in (head, aligned, *rows)]
-
-
-def _case_cell(case: Case) -> str:
-    name = case.name.partition("/")[2]
-    return f"{name} ([seen]({case.seen}))" if case.seen else name
-
-
-def _rule_text(rule: Rule) -> str:
-    text = rule.text.replace("|", "\\|")
-    text = f"“{text}”" if rule.quoted else text
-    if rule.source.startswith("https:"):
-        return f"{text} ([source]({rule.source}))"
-    return f"{text} (`{rule.source}`)"

@@ -1,0 +1,46 @@
+"""The calls of the conformance cases, as Python that runs by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ndgather.testing.conformance import Case
+
+_LARGEST = 24  # values that a call lists
+
+
+def call(case: Case) -> str:
+    """Return the call of a case; large and unusual arrays are read from the corpus."""
+    name, domain, version = case.operator.name, case.operator.domain, case.operator.version
+    function = f"ndgather.{name}"
+    if version is not None:
+        inside = "" if domain == "ai.onnx" else f"domain={domain!r}, "
+        function = f"ndgather.operator({name!r}, {inside}version={version})"
+    options = [f"{name}={value!r}" for name, value in case.attributes.items()]
+    arrays = dict(_arrays(case))
+    lines = ["import ndgather", "import numpy as np", ""]
+    if len(arrays) < len(case.inputs):
+        lines[1:] = [
+            "from ndgather.testing.conformance import load",
+            "",
+            f"(case,) = load({case.name!r})",
+            "inputs = {name: tensor.array() for name, tensor in case.inputs.items()}",
+        ]
+        return "\n".join((*lines, f"{function}({', '.join(['**inputs', *options])})"))
+    lines += [f"{name} = {text}" for name, text in arrays.items()]
+    arguments = [f"{name}={name}" for name in arrays]
+    return "\n".join((*lines, f"{function}({', '.join(arguments + options)})"))
+
+
+def _arrays(case: Case) -> Iterator[tuple[str, str]]:
+    """Yield the inputs whose values are short to write."""
+    for name, tensor in case.inputs.items():
+        array, record = tensor.array(), tensor.record
+        plain = not {"bits", "layout", "except"} & record.keys() and array.dtype.kind in "biufU"
+        if plain and array.dtype.isbuiltin == 1 and array.size <= _LARGEST:
+            text = repr(array.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
+            reshape = f".reshape({array.shape})" if 0 in array.shape else ""
+            yield name, f"np.array({text}, {str(array.dtype)!r}){reshape}"
