@@ -32,9 +32,11 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_design",
     "command_pages",
+    "conformance_map",
     "operator_pages",
     "pictures",
-    "source_entries",
+    "redirects",
+    "reference_entries",
 ]
 
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -44,6 +46,7 @@ templates_path = ["templates"]
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "substitution"]
 myst_substitutions = numbers()
 myst_heading_anchors = 3
+myst_heading_slug_func = "docutils.nodes.make_id"  # links have the addresses of the pages
 
 autodoc_typehints = "none"  # the docstrings say more: shapes, and which values
 autodoc_member_order = "bysource"
@@ -59,24 +62,22 @@ WIDE = ("benchmarks", "benchmarks-stored", "conformance", "exporters", "kinds", 
 
 html_favicon = "static/favicon.svg"
 html_context = {"default_mode": "auto"}
-html_sidebars = {  # room for code on both sides
-    page: [] for page in ("benchmarks", "conformance", "index", "playground")
-}
+html_sidebars = {"**": ["site-nav.html"]}
 html_theme = "pydata_sphinx_theme"
 html_title = "ndgather: gather and scatter for Python"
 html_short_title = f"ndgather {__version__}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = [("site.js", {"defer": "defer"})]
+html_search_scorer = str(Path(__file__).parent / "extensions" / "search_scorer.js")
+html_use_index = False
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "ndgather"},
     "navbar_align": "left",
+    "navbar_center": [],  # the pages stand on the left
     "navbar_end": ["theme-switcher"],
-    "header_links_before_dropdown": 7,
-    "collapse_navigation": True,
-    "navigation_depth": 2,
     "show_prev_next": True,
     "secondary_sidebar_items": {
         page: [] if page in WIDE else ["page-toc"] for page in (*WIDE, "**")

@@ -101,7 +101,8 @@ def _landmarks(profile: NDArray[np.int16]) -> tuple[int, int, int]:
 
 def save_for_phone(figure: Figure, path: Path) -> None:
     """Save the main part of the picture in a size that a phone shows."""
-    figure.set_size_inches(*(FOR_PHONE * side for side in SIZE))
+    width, height = SIZE
+    figure.set_size_inches(FOR_PHONE * width, FOR_PHONE * height)
     figure.savefig(path, dpi=150, bbox_inches=OF_PHONE)
 
 

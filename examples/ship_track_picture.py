@@ -84,7 +84,8 @@ def draw(
 
 def save_for_phone(figure: Figure, path: Path) -> None:
     """Save the main part of the picture in a size that a phone shows."""
-    figure.set_size_inches(*(FOR_PHONE * side for side in SIZE))
+    width, height = SIZE
+    figure.set_size_inches(FOR_PHONE * width, FOR_PHONE * height)
     figure.savefig(path, dpi=150, bbox_inches=OF_PHONE)
 
 

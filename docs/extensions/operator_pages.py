@@ -1,25 +1,42 @@
-"""The pages of operators, written at every build: their examples are run then."""
+"""The pages of operators, one for each kind, written at every build.
+
+Their examples are run then.
+"""
 
 from __future__ import annotations
 
+import html
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generated_files import write
 
-from ndgather.pages import operator_table
-from ndgather.pages.document import Document, Example, Paragraph, Section, Table, render, string
+from ndgather.pages import operator_table, rule_texts
+from ndgather.pages.document import (
+    Document,
+    Example,
+    FieldList,
+    Paragraph,
+    Section,
+    render,
+    spans,
+    string,
+)
 from ndgather.pages.operator_page import changes, comparison, operator_document, rules
 from ndgather.published import Operator, operators
-from ndgather.published.schema import Kind
+from ndgather.published.schema import Kind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sphinx.application import Sphinx
 
-_OF_ONE_VERSION = ("Notes", "Errors in the published text")  # sections that every version keeps
+# Sections of a page of one version that stand first, and those that the newest alone has.
+_REMARKS = ("Notes", "Errors in the published text")
+_OF_OTHERS = ("Examples of the published text", "In a model")
+_FEW = 5  # types that a cell lists
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -37,90 +54,136 @@ def _write(app: Sphinx) -> None:
 
 
 def _pages() -> Iterator[tuple[str, str]]:
-    families = [tuple(op for op in operators() if op.row.kind is kind) for kind in Kind]
+    families = [_ordered(op for op in operators() if op.row.kind is kind) for kind in Kind]
     for family in families:
-        for op in family:
-            yield _file(op), _page(op)
-        yield _comparison_file(family), _markdown(_comparison(family))
+        yield family[0].name, "\n".join(_page(family))
     yield "index", _index(families)
 
 
-def _markdown(document: Document) -> str:
-    return render("docs", document, format="md", width=0)
+def _ordered(family: Iterator[Operator]) -> tuple[Operator, ...]:
+    """Return the operators of a kind, the specification of ONNX first, the newest of each first."""
+    return tuple(sorted(family, key=lambda op: (op.domain, -op.version)))
 
 
-def _page(op: Operator) -> str:
-    """Return the page of a version: the newest in full, of the others how they differ from it."""
-    versions = sorted(operators(op.name, op.domain), key=lambda other: -other.version)
-    document = operator_document(op)
-    newest = versions[0]
-    if op.version != newest.version:
-        own = _only_in(document, operator_document(newest))
-        sections = (comparison(op, newest), *own)
-        short = _markdown(Document(document.title, document.lead, sections))
-        title, _, text = short.partition("\n")
-        link = f"[{newest.row}]({_file(newest)}.md)"
-        return f"{title}\n\nIn all that is not listed here, this version is as {link}.\n{text}"
-    blocks = (block for section in document.sections for block in section.blocks)
-    run = next(block for block in blocks if isinstance(block, Example)).runs[0]
-    drawn = op.show(*(tensor for _, tensor in run.tensors), **dict(run.options))
-    picture = drawn.to_html(style=False)
-    if len(versions) > 1:
-        differs = "; ".join(map(string, changes(op, versions[1]))) or "wording only"
-        document = replace(
-            document,
-            lead=(Paragraph(f"Differs from {versions[1].row}: {differs}."), *document.lead),
-        )
-    formula, heading, rest = _markdown(document).partition("## Rules\n")
-    return f"{formula}```{{raw}} html\n{picture}\n```\n\n{heading}{rest}"
-
-
-def _only_in(document: Document, newest: Document) -> Iterator[Section]:
-    """Yield the notes on a version, and the errors of its text, that the newest has not."""
-    there = {section.title: section.blocks[0] for section in newest.sections}
-    for section in document.sections:
-        if section.title in _OF_ONE_VERSION:
-            (block,), field = section.blocks, "items" if section.title == "Notes" else "rows"
-            known = getattr(there.get(section.title), field, ())
-            entries = tuple(entry for entry in getattr(block, field) if entry not in known)
-            if entries:
-                yield Section(section.title, (replace(block, **{field: entries}),))
-
-
-def _file(op: Operator) -> str:
-    return f"{op.domain}-{op.name}-{op.version}"
-
-
-def _comparison_file(family: Sequence[Operator]) -> str:
-    return f"{family[0].name}-compared"
-
-
-def _comparison(family: Sequence[Operator]) -> Document:
-    """Return the page that compares all operators of one kind."""
-    newest = max((op for op in family if op.domain == family[0].domain), key=lambda op: op.version)
-    latest = {(op.domain, op.name): op for op in sorted(family, key=lambda op: op.version)}
-    others = [op for op in latest.values() if op is not newest]
-    lead = Paragraph(
-        "First the rules that are not the same in all versions. Then the newest of "
-        f"{newest.domain} with the newest of other specifications: what differs, and the calls "
-        "that the two answer differently, run when this page was made."
+def _page(family: Sequence[Operator]) -> Iterator[str]:
+    newest = family[0]
+    name, kind = newest.name, newest.row.kind.value
+    yield f"# {name}\n\n{newest.row.summary}\n"
+    yield (
+        f"The function {{py:func}}`ndgather.{kind}` does the "
+        f"same without the limits of one version. Alike: {rule_texts.ALIKE[newest.row.kind]}.\n"
     )
-    sections = (_all_rules(family), *(comparison(newest, other) for other in others))
-    return Document(f"{family[0].name}: versions and dialects side by side", (lead,), sections)
+    yield f"```{{picture}}\n{_call(newest)}\n```\n"
+    yield "## Versions side by side\n"
+    yield f"Cells that differ from {newest.row} are tinted.\n"
+    yield f"```{{raw}} html\n{_matrix(family)}\n```\n"
+    for op in family:
+        yield _version(op, family)
 
 
-def _all_rules(family: Sequence[Operator]) -> Section:
-    """Return a table of the rules that differ, with the versions that have every variant."""
-    rules_of = {op: dict(rules(op.row)) for op in family}
+def _call(op: Operator) -> str:
+    """Return the first example as a call that is drawn."""
+    blocks = (block for section in operator_document(op).sections for block in section.blocks)
+    run = next(block for block in blocks if isinstance(block, Example)).runs[0]
+    arguments = [tensor.tolist() for _, tensor in run.tensors]
+    code = ", ".join([*map(repr, arguments), *(f"{name}={value!r}" for name, value in run.options)])
+    return f"show.{op.row.kind.value}({code})"
+
+
+def _version(op: Operator, family: Sequence[Operator]) -> str:
+    """Return the text of a version: the newest of ONNX in full, of others how they differ."""
+    newest, document = family[0], operator_document(op)
+    sections = {section.title: section for section in document.sections}
+    of_domain = [each for each in family if each.domain == op.domain]
+    older = [each for each in of_domain if each.version < op.version]
+    lead = list(document.lead[1:])  # the page begins with the summary
+    if older:
+        differs = "; ".join(map(string, changes(op, older[0]))) or "wording only"
+        lead.insert(0, Paragraph(f"Differs from {older[0].row}: {differs}."))
+    remarks = [sections[title] for title in _REMARKS if title in sections]
+    if op is newest:
+        left_out = (*_REMARKS, "Versions", "In other specifications")
+        rest = [each for each in document.sections if each.title not in left_out]
+    else:
+        lead[-3:] = [FieldList((("source", op.row.source),)), document.lead[-2]]
+        remarks = list(_only_in(remarks, operator_document(newest)))
+        rest = []
+        if op is of_domain[0]:
+            rest = [comparison(op, newest)]
+            rest += [sections[title] for title in _OF_OTHERS if title in sections]
+    short = Document(document.title, tuple(lead), (*remarks, *rest))
+    return _demoted(render("docs", short, format="md", width=0))
+
+
+def _only_in(remarks: Sequence[Section], newest: Document) -> Iterator[Section]:
+    """Yield the remarks on a version that the newest has not."""
+    there = {section.title: section.blocks[0] for section in newest.sections}
+    for section in remarks:
+        (block,), field = section.blocks, "items" if section.title == "Notes" else "rows"
+        known = getattr(there.get(section.title), field, ())
+        entries = tuple(entry for entry in getattr(block, field) if entry not in known)
+        if entries:
+            yield Section(section.title, (replace(block, **{field: entries}),))
+
+
+def _demoted(text: str) -> str:
+    """Return Markdown with headings one level lower."""
+    lines, is_code = [], False
+    for line in text.splitlines():
+        is_code ^= line.startswith("```")
+        lines.append(f"#{line}" if line.startswith("#") and not is_code else line)
+    return "\n".join((*lines, ""))
+
+
+def _matrix(family: Sequence[Operator]) -> str:
+    """Return a table of the rules that differ, with a column for every version."""
+    columns = [dict(_cells(op, family)) for op in family]
+    names = dict.fromkeys(name for column in columns for name in column)
+    head = "".join(f'<th scope="col"><a href="#{anchor(op)}">{op.row}</a></th>' for op in family)
     rows = []
-    for name in dict.fromkeys(name for found in rules_of.values() for name in found):
-        variants: dict[str, list[str]] = {}
-        for op, found in rules_of.items():
-            variants.setdefault(found.get(name, "not mentioned"), []).append(str(op.row))
-        if len(variants) > 1:
-            for number, (text, versions) in enumerate(variants.items()):
-                rows.append(("" if number else name, text, ", ".join(versions)))
-    return Section("Rules that differ", (Table(("rule", "what it is", "in"), tuple(rows)),))
+    for name in names:
+        cells = [column.get(name, rule_texts.NONE) for column in columns]
+        if len(set(cells)) > 1:
+            first, *others = cells
+            written = [f"<td>{_html(first)}</td>"]
+            for cell in others:
+                same = cell == first
+                style, text = ("same", "same") if same else ("differs", _html(cell))
+                written.append(f'<td class="{style}">{text}</td>')
+            rows.append(f'<tr><th scope="row">{_html(name)}</th>{"".join(written)}</tr>')
+    return (
+        '<div class="pst-scrollable-table-container"><table class="table versions">'
+        f'<thead><tr><th scope="col">rule</th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def anchor(op: Operator) -> str:
+    """Return the address of a version on its page."""
+    return f"{op.domain}-{op.name}-{op.version}".lower().replace(".", "-")
+
+
+def _cells(op: Operator, family: Sequence[Operator]) -> Iterator[tuple[str, str]]:
+    yield from rules(op.row)
+    yield "attributes", ", ".join(f"`{each.name}`" for each in op.row.attributes) or rule_texts.NONE
+    reduction = op.row.attribute("reduction")
+    if reduction is not None:
+        yield "`reduction`", ", ".join(f"`{choice.word}`" for choice in reduction.choices)
+    for role in (Role.DATA, Role.INDICES):
+        known = dict.fromkeys(itertools.chain(*(each.row.input(role).types for each in family)))
+        types = op.row.input(role).types
+        missing = [name for name in known if name not in types]
+        text = ", ".join(f"`{name}`" for name in types)
+        if len(types) > _FEW:
+            some = ", ".join(f"`{name}`" for name in missing[:_FEW])
+            more = f" and {len(missing) - _FEW} more" if len(missing) > _FEW else ""
+            text = f"{len(types)} types" + (f", without {some}{more}" if missing else "")
+        yield f"types of `{role.value}`", text
+
+
+def _html(text: str) -> str:
+    parts = (html.escape(part) for part in spans(text))
+    return "".join(f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))
 
 
 _INDEX = """\
@@ -128,23 +191,28 @@ _INDEX = """\
 
 A published operator has versions, with different rules about negative indices, indices out of
 bounds, types and batches. `ndgather.operator("GatherND", version=13)` is one of them, strict to its
-own text. The page of the newest version has the formula, the rules, examples that were run when the
-page was made, what the text leaves open, and the errors in it; those of older versions say how they
-differ. `ndgather doc GatherND --version 11` prints any of them in full.
+own text. Each page has the versions of an operator side by side, the newest in full, and how the
+others differ; `ndgather doc GatherND --version 11` prints any of them in full.
 
-| what it does | versions | side by side |
-| --- | --- | --- |
 """
 
 
 def _index(families: Sequence[Sequence[Operator]]) -> str:
     rows, toctree = [], []
     for family in families:
-        versions = ", ".join(f"[{op.row}]({_file(op)}.md)" for op in family)
-        compared = f"[{family[0].name} compared]({_comparison_file(family)}.md)"
-        rows.append(f"| {family[-1].row.summary} | {versions} | {compared} |")
-        toctree.append(f"{family[0].name} compared <{_comparison_file(family)}>")
-        toctree += [f"{op.row} <{_file(op)}>" for op in family]
+        versions = ", ".join(f"[{op.row}]({family[0].name}.md#{anchor(op)})" for op in family)
+        rows.append(
+            f"| [{family[0].name}]({family[0].name}.md) | {family[0].row.summary} | {versions} |"
+        )
+        toctree.append(family[0].name)
     _, _, table = operator_table(width=0).partition(" versions\n\n")
-    lines = (*rows, "", f"## {sum(map(len, families))} versions at a glance", "", table)
+    lines = (
+        "| operator | what it does | versions |",
+        "| --- | --- | --- |",
+        *rows,
+        "",
+        f"## {sum(map(len, families))} versions at a glance",
+        "",
+        table,
+    )
     return _INDEX + "\n".join((*lines, "```{toctree}", ":hidden:", "", *toctree, "```", ""))

@@ -1,8 +1,8 @@
 """Pictures of calls on pages: ``picture`` draws a call, and a function's page its first example.
 
 The content of the directive is Python, whose last line is a picture; `np`, `ndgather` and `show`
-are imported. It runs when the page is read, so a wrong call fails the build. With the option
-``call``, the call is printed below its picture, without `show`, to copy.
+are imported. It runs when the page is read, so a wrong call fails the build. The call stands
+below its picture, without `show`, to copy; the option ``of`` has it where something else is drawn.
 """
 
 from __future__ import annotations
@@ -63,21 +63,19 @@ class PictureDirective(SphinxDirective):
     """Draw the picture on the last line of the content."""
 
     has_content = True
-    option_spec: ClassVar = {"call": directives.flag}
+    option_spec: ClassVar = {"of": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
         code = "\n".join(self.content)
         picture, fields = _drawn(code)
-        text = picture.to_html(style=False)
+        call = self.options.get("of", code.replace("show.", "ndgather.").replace(".show(", "("))
+        block = nodes.literal_block(call, call, language="python", classes=["ndg-call"])
+        drawn = [nodes.raw("", picture.to_html(style=False), format="html"), block]
         if fields:
             up = "../" * self.env.docname.count("/")
             address = f"{up}playground.html#{urlencode(fields)}"
             link = f'<a href="{html.escape(address)}">Open in the playground</a>'
-            text += f'<p class="ndg-open">{link}</p>'
-        drawn: list[nodes.Node] = [nodes.raw("", text, format="html")]
-        if "call" in self.options:
-            text = code.replace("show.", "ndgather.")
-            drawn.append(nodes.literal_block(text, text, language="python"))
+            drawn.append(nodes.raw("", f'<p class="ndg-open">{link}</p>', format="html"))
         return drawn
 
 
@@ -142,23 +140,24 @@ def _add_first_example(
     _app: Sphinx, _what: str, name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
     if name in DRAWN or name in OPERATORS:
-        code = _first_call(name, "\n".join(lines))
+        call, code = _first_call(name, "\n".join(lines))
         place = lines.index("Parameters")
-        drawn = [".. picture::", "", *(f"   {line}" for line in code), ""]
+        drawn = [".. picture::", f"   :of: {call}", "", *(f"   {line}" for line in code), ""]
         if name.startswith("ndgather.vjp."):
             drawn = ["The first example, as the gather or scatter that it is:", "", *drawn]
         lines[place:place] = drawn
 
 
-def _first_call(name: str, docstring: str) -> list[str]:
-    """Return the lines of the examples up to the first call, changed to draw that call."""
+def _first_call(name: str, docstring: str) -> tuple[str, list[str]]:
+    """Return the first call of the examples, and the lines up to it, changed to draw it."""
     lines: list[str] = []
     operators: set[str] = set()
     for example in doctest.DocTestParser().get_examples(docstring):
         for statement in ast.parse(example.source).body:
             for node in ast.walk(statement):
-                if isinstance(node, ast.Call) and _draws(name, node, operators):
-                    return [*lines, *ast.unparse(node).splitlines()]
+                call = ast.unparse(node) if isinstance(node, ast.Call) else ""
+                if call and _draws(name, node, operators):
+                    return call.replace("\n", " "), [*lines, *ast.unparse(node).splitlines()]
             lines += ast.unparse(statement).splitlines()
             if isinstance(statement, ast.Assign) and "operator(" in ast.unparse(statement.value):
                 operators.add(ast.unparse(statement.targets[0]))

@@ -71,7 +71,9 @@ for (const table of document.querySelectorAll(".bd-article table.table")) {
 
 // What is wider than its place says that it scrolls.
 const hints = new Map();
-const boxes = document.querySelectorAll(".bd-article pre, .pst-scrollable-table-container, .n-part");
+const boxes = document.querySelectorAll(
+  '.bd-article pre, .pst-scrollable-table-container, .n-part, p:has(> img[src$="benchmarks.svg"])',
+);
 const mark = () => {
   for (const box of boxes) {
     const scrolls = box.scrollWidth > box.clientWidth + 1;
@@ -88,3 +90,49 @@ const mark = () => {
 addEventListener("resize", mark);
 addEventListener("load", mark);
 mark();
+
+// The map of conformance: the case that the address names is shown below its operator.
+if (globalThis.conformance) {
+  const { cases, verdicts } = globalThis.conformance;
+  const panel = Object.assign(document.createElement("div"), { className: "conf-case" });
+  panel.setAttribute("role", "region");
+  panel.setAttribute("aria-live", "polite");
+  panel.setAttribute("aria-label", "the case");
+  const line = (label, ...parts) => {
+    const made = document.createElement("p");
+    made.append(Object.assign(document.createElement("b"), { textContent: `${label}: ` }), ...parts);
+    return made;
+  };
+  const link = (href, text = href) => Object.assign(document.createElement("a"), { href, textContent: text });
+  const show = () => {
+    const name = decodeURIComponent(location.hash.slice(1));
+    const column = cases[name] && document.getElementById(name);
+    for (const open of document.querySelectorAll(".conf-cells .is-open")) open.classList.remove("is-open");
+    panel.remove();
+    if (!column) return;
+    const { rule, source, seen, page, call, "must be": wanted } = cases[name];
+    const libraries = [...column.closest(".conf-row").querySelectorAll(".conf-names span")];
+    const found = libraries.map((library, n) => `${library.textContent} ${verdicts[column.dataset.verdicts[n]]}`);
+    const code = document.createElement("pre");
+    code.textContent = call;
+    code.tabIndex = 0;
+    const bar = Object.assign(document.createElement("div"), { className: "copy-bar" });
+    bar.append(button("copy", call));
+    const where = /^https:/.test(source) ? link(source, "source") : `(${source})`;
+    panel.replaceChildren(
+      line("case", name, ...(page ? [" of ", link(page, "this operator")] : [])),
+      line("must be", wanted),
+      line("rule", rule, " ", where),
+      line("found", found.join("; ")),
+      ...(seen ? [line("reported", link(seen))] : []),
+      code,
+      bar,
+    );
+    column.classList.add("is-open");
+    column.closest(".conf-group").after(panel);
+  };
+  const only = document.getElementById("only-different");
+  only.addEventListener("change", () => document.body.classList.toggle("only-different", only.checked));
+  addEventListener("hashchange", show);
+  show();
+}

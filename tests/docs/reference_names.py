@@ -10,7 +10,9 @@ from types import ModuleType
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _ONE = re.compile(r"^\.\. from-source:: (\S+)$", re.MULTILINE)
-_LIST = re.compile(r"^\.\. autosummary::\n   :toctree: generated\n\n((?:   \S+\n)+)", re.MULTILINE)
+_LIST = re.compile(
+    r"^\.\. (?:entries::|autosummary::\n   :toctree: generated)\n\n((?:   \S+\n)+)", re.MULTILINE
+)
 
 
 def documented():

@@ -12,6 +12,7 @@ _ANCHOR = re.compile(r'<[^>]* id="([^"]*)"')
 _TARGET = re.compile(r'<[^>]* (?:href|src)="([^"]*)"')
 _IMAGE = re.compile(r"<img[^>]*>")
 _UNTITLED = re.compile(r"<th[^>]*><p></p></th>")
+_REDIRECT = re.compile(r'<meta http-equiv="refresh" content="0; url=([^"]+)">')
 _TEXT = re.compile(r' alt="[^"]+"')
 
 
@@ -26,7 +27,14 @@ class Page:
 
 
 def page_files() -> list[Path]:
-    return [each for each in sorted(SITE.rglob("*.html")) if "_static" not in each.parts]
+    """Return the pages, without old addresses that only lead to a page."""
+    files = [each for each in sorted(SITE.rglob("*.html")) if "_static" not in each.parts]
+    return [each for each in files if not redirect_of(each)]
+
+
+def redirect_of(place: Path) -> str | None:
+    found = _REDIRECT.search(place.read_text(encoding="utf-8"))
+    return found and found[1]
 
 
 def read(place: Path) -> Page:

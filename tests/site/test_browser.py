@@ -15,8 +15,8 @@ MAIN = [
     "guide/models.html",
     "gallery.html",
     "playground.html",
-    "operators/GatherND-compared.html",
-    "operators/ai.onnx-GatherND-13.html",
+    "conformance.html",
+    "operators/GatherND.html",
     "reference/generated/ndgather.gather_nd.html",
     "promises/speed.html",
 ]
@@ -50,8 +50,27 @@ def broken_images(page):
 
 
 def test_these_are_all_pages():
-    assert len(NAMES) > 150
+    assert len(NAMES) > 70
     assert set(MAIN) <= set(NAMES)
+    assert sum(name.startswith("reference/") for name in NAMES) <= 60
+
+
+def test_every_page_lists_the_ten_pages(open_page):
+    wanted = [
+        "Start",
+        "Install",
+        "Which function",
+        "NumPy",
+        "torch and JAX",
+        "ONNX models",
+        "Larger than memory",
+        "Errors",
+        "Operators",
+        "Functions",
+    ]
+    for name in ("index.html", "conformance.html", "playground.html", "search.html"):
+        links = open_page(name).locator(".bd-sidebar-primary nav .toctree-l1 > a")
+        assert links.all_inner_texts()[:10] == wanted, name
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,17 +92,74 @@ def test_main_pages_are_accessible_and_fit_in_every_view(name, size, scheme, ope
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-@pytest.mark.parametrize("size", ["phone", "desktop"])
-def test_search_finds_the_operator(size, open_page):
-    page = open_page("index.html", size)
+def results_of(page, query):
     page.locator("button.search-button:visible, button.search-button__button:visible").first.click()
-    page.keyboard.type("GatherND batch_dims")
+    page.keyboard.type(query)
     page.keyboard.press("Enter")
-
     page.wait_for_selector("ul.search li a")
+    page.wait_for_function("!document.querySelector('#search-progress .spinner')")
+    page.wait_for_timeout(500)
+    return page.eval_on_selector_all(
+        "ul.search li > a", "all => all.map(each => each.pathname.slice(1) + each.hash)"
+    )
 
-    found = page.eval_on_selector_all("ul.search li a", "all => all.map(each => each.href)")
-    assert any("ai.onnx-GatherND-13" in each for each in found[:8]), found[:8]
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("which function", "guide/which-function.html"),
+        ("gather_windows", "reference/generated/ndgather.gather_windows.html"),
+        ("index out of bounds", "questions/gather-index-out-of-bounds.html"),
+        ("torch.gather", "questions/torch-gather-explained.html"),
+        ("zarr", "questions/points-from-a-zarr-array.html"),
+        ("GatherND", "operators/GatherND.html"),
+    ],
+)
+def test_search_finds_the_right_page_first(query, wanted, open_page):
+    found = results_of(open_page("index.html"), query)
+    assert found[0].split("#")[0] == wanted, found[:6]
+
+
+def test_search_lists_guides_then_functions_then_operators(open_page):
+    found = results_of(open_page("index.html", "phone"), "batch_dims")
+    kinds = ("guide/", "reference/generated/", "operators/")
+    first = [next(n for n, each in enumerate(found) if each.startswith(kind)) for kind in kinds]
+    assert first == sorted(first), found[:12]
+
+
+def test_a_case_of_conformance_has_an_address(open_page):
+    page = open_page("conformance.html#onnx-GatherND-13/example-2")
+    panel = page.locator(".conf-case")
+    assert "onnx-GatherND-13/example-2" in panel.inner_text()
+    assert "ndgather.operator('GatherND', version=13)" in panel.locator("pre").inner_text()
+
+    other = page.locator("[id='onnx-GatherND-13/example-1']")
+    other.click()
+
+    assert page.url.endswith("#onnx-GatherND-13/example-1")
+    assert "onnx-GatherND-13/example-1" in panel.inner_text()
+
+
+def test_the_map_shows_only_the_cases_that_differ(open_page):
+    page = open_page("conformance.html")
+    assert page.locator(".conf-cells a:visible").count() == page.locator(".conf-cells a").count()
+
+    page.get_by_label("only where they differ").check()
+
+    shown = page.locator(".conf-cells a:visible")
+    verdicts = shown.evaluate_all("all => all.map(each => each.dataset.verdicts)")
+    assert verdicts
+    assert all(set(each) - set("\u2713\u00b7") for each in verdicts)
+
+
+def test_versions_have_addresses_and_differences_are_tinted(open_page):
+    page = open_page("operators/GatherND.html")
+    table = page.locator("table.versions")
+    for link in table.locator("th a").all():
+        assert page.locator(f"section{link.get_attribute('href')}").count() == 1
+    plain = "rgba(0, 0, 0, 0)"
+    colour = "each => getComputedStyle(each).backgroundColor"
+    assert table.locator("td.differs").first.evaluate(colour) != plain
 
 
 @pytest.mark.parametrize("size", ["phone", "desktop"])

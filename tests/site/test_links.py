@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from tests.site.pages import SITE, page_files, read
+from tests.site.pages import SITE, page_files, read, redirect_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +38,13 @@ def leads(pages, place: Path, target: str) -> bool:
     if not parts.fragment or file not in pages or is_call:
         return file.is_file()
     return unquote(parts.fragment) in pages[file].anchors
+
+
+def test_old_addresses_lead_to_what_they_had(pages):
+    old = {place: redirect_of(place) for place in SITE.rglob("*.html") if place not in pages}
+    moved = {place: target for place, target in old.items() if target}
+    assert len(moved) > 100
+    assert [place for place, target in moved.items() if not leads(pages, place, target)] == []
 
 
 def test_every_image_has_a_text(pages):

@@ -73,7 +73,7 @@ def test_a_crash_and_what_differs_from_the_specification_are_named():
     differences = [["openvino", "ai.onnx Gather-13", "differs", "index range"]]
     text = page(results_of(onnxruntime="crashed", differences=differences))
     assert "**crashes**" in text
-    link = "[Gather-13](operators/ai.onnx-Gather-13.md)"
+    link = "[Gather-13](operators/Gather.md#ai-onnx-gather-13)"
     where = "`x[i]` (TorchScript, outside)"
     assert f"| openvino 2.0 | {link} | differs | index range | 1 | {where} |" in text
 

@@ -101,7 +101,7 @@ _DIFFERENCES = """\
 ## Where a runtime differs from the specification
 
 The output of `ndgather compare` for these models. The page of an operator, which `ndgather doc`
-prints too, has its rules; [models that misbehave](guide/models-that-misbehave.md) explains what to
+prints too, has its rules; [ONNX models](guide/models.md#compare-runtimes) explains what to
 do.
 """
 
@@ -223,7 +223,9 @@ def _differences(results: dict[str, Any]) -> Iterator[str]:
     yield from _table("runtime", "operator", "what it does", "rule", "exports", "such as")
     for (runtime, operator, status, rule), names in sorted(rows.items()):
         domain, _, name = operator.partition(" ")
-        link = f"[{name}](operators/{domain}-{name}.md)"
+        page = name.rpartition("-")[0].removesuffix("Update")
+        anchor = f"{domain}-{name}".lower().replace(".", "-")
+        link = f"[{name}](operators/{page}.md#{anchor})"
         count, examples = str(len(set(names))), "<br>".join(names[:2])
         yield _row(f"{runtime} {results['runtimes'][runtime]}", link, status, rule, count, examples)
 

@@ -66,11 +66,10 @@ def operator_document(operator: Operator, other: Operator | None = None) -> Docu
         ),
         *examples,
     )
-    model = (
-        Paragraph("The first call of this page, as a model has it:"),
-        Code(in_a_model(first.runs[0])),
-    )
+    in_model = Paragraph("The first call of this page, as a model has it:")
     sections = [
+        *_versions(operator),
+        *_remarks(row),
         Section("Formula", tuple(_formula(row, first))),
         Section("Rules", (FieldList(tuple(rules(row))),)),
         Section("Inputs and output", _tensors(row)),
@@ -78,22 +77,22 @@ def operator_document(operator: Operator, other: Operator | None = None) -> Docu
         *_reductions(row),
         Section("More examples", more),
         *_published_examples(operator),
-        Section("In a model", model),
+        Section("In a model", (in_model, Code(in_a_model(first.runs[0])))),
+        *_other_specifications(operator),
+        *([] if other is None else [comparison(operator, other)]),
     ]
-    if row.notes:
-        sections.append(Section("Notes", (Bullets(tuple(map(literal, row.notes))),)))
-    if row.errata:
-        errata = tuple(
-            (literal(error.place), literal(error.quote), literal(error.correction))
-            for error in row.errata
-        )
-        table = Table(("where", "the text says", "correct"), errata)
-        sections.append(Section("Errors in the published text", (table,)))
-    sections += (*_versions(operator), *_other_specifications(operator))
-    if other is not None:
-        sections.append(comparison(operator, other))
     lead = (Paragraph(literal(row.summary)), _facts(operator), *_use(operator))
     return Document(str(row), lead, tuple(sections))
+
+
+def _remarks(row: OperatorVersion) -> Iterator[Section]:
+    if row.notes:
+        yield Section("Notes", (Bullets(tuple(map(literal, row.notes))),))
+    if row.errata:
+        texts = ((error.place, error.quote, error.correction) for error in row.errata)
+        errata = tuple(tuple(map(literal, cells)) for cells in texts)
+        table = Table(("where", "the text says", "correct"), errata)
+        yield Section("Errors in the published text", (table,))
 
 
 def _examples(calls: Sequence[ExampleCall], operator: Operator) -> list[Example]:

@@ -1,11 +1,14 @@
-"""Reference entries of functions whose module needs a library that is not installed.
+"""Entries of the reference: all names of a page on that page, with a table of them first.
 
-``from-source`` takes the name of a function in a package of adapters, and reads its source.
+``entries`` takes public names, one a line. ``from-source`` takes the name of a function whose
+module needs a library that is not installed, and reads its source.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +25,29 @@ _HOME = Path(ndgather.__file__).parent
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("entries", Entries)
     app.add_directive("from-source", FromSource)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class Entries(SphinxDirective):
+    """Describe every name of the content by its docstring."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        lines = [".. autosummary::", "   :nosignatures:", ""]
+        lines += [f"   {name}" for name in self.content]
+        for name in self.content:
+            module, _, attribute = name.rpartition(".")
+            found = getattr(importlib.import_module(module), attribute)
+            kind = "function" if inspect.isroutine(found) else "data"
+            if inspect.isclass(found):
+                kind = "exception" if issubclass(found, BaseException) else "class"
+            lines += ["", f".. auto{kind}:: {name}"]
+            if kind in ("class", "exception"):
+                lines += ["   :members:", "   :special-members: __call__"]
+        return self.parse_text_to_nodes("\n".join(lines))
 
 
 class FromSource(SphinxDirective):

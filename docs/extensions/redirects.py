@@ -1,0 +1,64 @@
+"""Old addresses lead to where their text is now: a page each, which opens the new one."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ndgather.published import operators
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sphinx.application import Sphinx
+
+MOVED = {
+    "guide/index": "index.html",
+    "guide/models-that-misbehave": "guide/models.html",
+    "reference/index": "reference/functions.html",
+}
+_PAGE = """\
+<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Moved</title>
+<meta http-equiv="refresh" content="0; url={0}"><link rel="canonical" href="{0}">
+<p>This page is now <a href="{0}">here</a>.</p></html>
+"""
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("build-finished", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _write(app: Sphinx, error: Exception | None) -> None:
+    if error is None and app.builder.name == "html":
+        for old, new in (*MOVED.items(), *_entries(app), *_operators()):
+            page = Path(app.outdir, f"{old}.html")
+            page.parent.mkdir(exist_ok=True)
+            way = posixpath.relpath(new, posixpath.dirname(old) or ".")
+            page.write_text(_PAGE.format(way), encoding="utf-8")
+
+
+def _entries(app: Sphinx) -> Iterator[tuple[str, str]]:
+    """Yield names of the reference that had a page of their own."""
+    objects = app.env.domains.python_domain.objects
+    for name, entry in objects.items():
+        if entry.objtype in ("function", "class", "exception", "data") and not entry.aliased:
+            old = f"reference/generated/{name}"
+            if entry.docname != old and entry.docname.startswith("reference/"):
+                yield old, f"{entry.docname}.html#{name}"
+
+
+def _operators() -> Iterator[tuple[str, str]]:
+    """Yield versions of operators that had a page of their own."""
+    first = {op.row.kind: op.name for op in reversed(operators())}
+    for kind, name in first.items():
+        yield f"operators/{name}-compared", f"operators/{name}.html"
+        for op in operators():
+            if op.row.kind is kind:
+                anchor = f"{op.domain}-{op.name}-{op.version}"
+                yield (
+                    f"operators/{anchor}",
+                    f"operators/{name}.html#{anchor.lower().replace('.', '-')}",
+                )
