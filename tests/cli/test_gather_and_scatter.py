@@ -341,6 +341,25 @@ def test_stored_arrays_are_changed_in_place(ndgather, stores, place):
     np.testing.assert_array_equal(read(place), expected, strict=True)
 
 
+def test_with_a_journal_an_addition_counts_once(ndgather, stores):
+    indices, updates = np.array([[0, 1], [19, -1], [0, 1]]), np.array([5, 6, 7], "i4")
+    save(indices, updates)
+    for _ in range(2):
+        line = "scatter-nd era.zarr/t2m i.npy u.npy --in-place --reduction add --journal log"
+        assert ndgather(line).err == ""
+    expected = reference.scatter_nd(GRID, indices, updates, reduction="add")
+    np.testing.assert_array_equal(read("era.zarr/t2m"), expected, strict=True)
+    outcome = ndgather("scatter-nd era.h5/grid/t2m i.npy u.npy --in-place --journal other")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert "cannot be used in a journal (allowed: zarr and tensorstore" in outcome.err
+    outcome = ndgather("scatter-nd era.zarr/t2m i.npy u.npy -o out.npy --journal log")
+    assert outcome.status == 1
+    np.save("data.npy", GRID)
+    outcome = ndgather("scatter-nd data.npy i.npy u.npy --in-place --journal log")
+    assert outcome.status == 1
+    assert "a journal is of a stored array" in outcome.err
+
+
 def test_elements_of_a_stored_array(ndgather, stores):
     indices, updates = np.array([[0, 29, -1]] * 2), np.array([[1, 2, 3], [4, 5, 6]], "i4")
     save(indices, updates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from ndgather.cli.options import (
 from ndgather.errors import FileError, NdgatherError, one_line
 from ndgather.models.tensors import tensor_files
 from ndgather.published.schema import Kind
-from ndgather.stored import estimate, missing_chunks, open_path
+from ndgather.stored import estimate, journal, missing_chunks, open_path
 
 if TYPE_CHECKING:
     import argparse
@@ -58,7 +58,8 @@ With --in-place DATA is a .npy file or a stored array: STORE.zarr/ARRAY,
 FILE.h5/ARRAY, or a URL of zarr (s3://, ...), with the credentials of the
 environment; only the chunks that INDICES touch are read and written. All
 arguments are checked before anything is changed; a command that is then killed,
-or a chunk that cannot be written, leaves some updates undone.
+or a chunk that cannot be written, leaves some updates undone. The same command
+with --journal FILE (zarr only) goes on where it was, so that all count once.
 """
 
 _OPTIONS = {
@@ -101,6 +102,8 @@ class ArrayCommand:
         add_options(where, "-o --output OUT.npy  the result", output=output)
         if scatters:
             add_options(where, "--in-place  change DATA itself")
+            about = "with --in-place, for a command that may be killed: note what is done in FILE"
+            add_options(parser, f"--journal FILE  {about}, and go on from there")
         for option in self.options:
             number = {"type": int, "default": 0}
             add_options(parser, _OPTIONS[option], **{option: number})
@@ -144,6 +147,12 @@ class ArrayCommand:
             )
         if not in_place:
             tensor_files.check_place(options.output)
+        noted = getattr(options, "journal", None)
+        if noted and not (stored and in_place):
+            raise FileError(
+                f"{one_line(options.data)}: a journal is of a stored array that is changed where "
+                "it is (allowed: --in-place and STORE.zarr/ARRAY)"
+            )
         named: dict[str, Any] = {name: getattr(options, name) for name in self.options}
         arguments = {**named, "mode": options.mode, "memory": options.memory}
         indices = tensor_files.read(options.indices)
@@ -164,7 +173,10 @@ class ArrayCommand:
         def run(*arrays: Any, out: Any = None) -> Array:
             nonlocal seconds
             start = time.perf_counter()
-            with missing_chunks(getattr(options, "missing_chunks", "fill")):
+            with (
+                missing_chunks(getattr(options, "missing_chunks", "fill")),
+                journal(noted) if noted else nullcontext(),
+            ):
                 result = function(*arrays, out=out, **arguments)
             seconds = time.perf_counter() - start
             return result

@@ -3,6 +3,7 @@
 from ndgather.stored.cache import CachedArray, CacheInfo, ChunkCache, cached
 from ndgather.stored.chunks import missing_chunks
 from ndgather.stored.estimates import Estimate, estimate
+from ndgather.stored.journal import journal
 
 __all__ = [
     "CacheInfo",
@@ -11,5 +12,6 @@ __all__ = [
     "Estimate",
     "cached",
     "estimate",
+    "journal",
     "missing_chunks",
 ]

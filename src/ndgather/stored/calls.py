@@ -24,6 +24,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import LOGGER, plural, shown_value
 from ndgather.stored.chunks import stand_in
+from ndgather.stored.journal import digest, open_journal
 from ndgather.stored.plan import WINDOW_BLOCK, Points, make_plan, shared_plan, with_data
 from ndgather.stored.walk import walk, write
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Reader, Writer
+    from ndgather.stored.journal import CallJournal
     from ndgather.stored.plan import ChunkCopy, Plan, PointAxes, Runs
 
 _MOST_SHOWN = 20  # chunks in one text
@@ -176,20 +178,25 @@ def scatter(call: Call, writer: Writer) -> Any:
     """Carry out a scatter into what `writer` writes; all is checked before a chunk is read."""
     plan, updates = _checked_scatter(call, writer)
     written: list[Chunk] = []
+    opened = open_journal()
+    journal = None if opened is None else opened.begin(plan, writer)
+    steps = range(len(plan)) if journal is None else journal.steps
 
     def replace_chunk(chunk: Chunk, values: Array) -> None:
         write(call.caller, writer, chunk, values)
         written.append(chunk)
 
-    def job_of(step: int) -> _ScatterJob:
+    def job_of(number: int) -> _ScatterJob:
+        step = steps[number]
         chunk = plan.chunk(step)
         [copy] = plan.copies(step, chunk, updates)
         options = plan.call.reduction, plan.call.use_init_val
         update = ChunkUpdate(plan.axes, copy.points, copy.runs, copy.dense, *options)
-        return _ScatterJob(chunk, update, not _overwrites(plan, step), writer, replace_chunk)
+        is_read = not _overwrites(plan, step)
+        return _ScatterJob(chunk, update, is_read, writer, replace_chunk, journal)
 
     try:
-        walk(call, writer, len(plan), job_of)
+        walk(call, writer, len(steps), job_of)
     except BaseException as error:
         some = ", ".join(f"({', '.join(map(str, chunk))})" for chunk in written[:_MOST_SHOWN])
         rest = ", ..." if len(written) > _MOST_SHOWN else ""
@@ -201,6 +208,8 @@ def scatter(call: Call, writer: Writer) -> Any:
         if isinstance(error, StoredArrayError):
             error.written = tuple(written)
         raise
+    if journal is not None:
+        journal.end()
     LOGGER.info("%s: %s of %s replaced", call.caller, plural(len(written), "chunk"), writer.name)
     return call.out
 
@@ -283,9 +292,20 @@ class _ScatterJob:
     is_read: bool
     writer: Writer
     replace_chunk: Callable[[Chunk, Array], None]
+    journal: CallJournal | None = None
 
     def use(self, values: Array) -> None:
-        self.replace_chunk(self.chunk, self.update.apply(values))
+        if self.journal is None:
+            self.replace_chunk(self.chunk, self.update.apply(values))
+            return
+        if not self.is_read:
+            self.replace_chunk(self.chunk, self.update.apply(values))
+        elif not self.journal.was_replaced(self.chunk, values):
+            before = digest(values)
+            updated = self.update.apply(values)
+            self.journal.replaces(self.chunk, before, updated)
+            self.replace_chunk(self.chunk, updated)
+        self.journal.is_done(self.chunk)
 
     def send(self) -> tuple[Callable[[Array], Any], int]:
         update = self.update.compact()

@@ -191,7 +191,11 @@ class Reader(Protocol):
 
 
 class Writer(Reader, Protocol):
-    """A stored array that is also written; its grid is that of the units of writing."""
+    """A stored array that is also written; its grid is that of the units of writing.
+
+    `journal` takes those with an attribute `replaces_objects`, which is true: a write is seen whole
+    or not at all, and lasts when `write` returns.
+    """
 
     @property
     def writeable(self) -> bool: ...

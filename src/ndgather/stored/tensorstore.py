@@ -41,6 +41,8 @@ def writer(array: tensorstore.TensorStore) -> TensorStoreReader:
 class TensorStoreReader:
     """Reads and writes an array by units of one shape."""
 
+    replaces_objects = True
+
     def __init__(self, array: tensorstore.TensorStore, unit: Sequence[int | None] | None) -> None:
         self.array = array
         self._unit = unit

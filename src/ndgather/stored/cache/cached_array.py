@@ -428,6 +428,7 @@ class _CachedWriter:
         self.chunk_bytes, self.stored_bytes = store.chunk_bytes, store.stored_bytes
         self.in_flight, self.writeable = store.in_flight, store.writeable
         self.stored_size = getattr(store, "stored_size", None)
+        self.replaces_objects = getattr(store, "replaces_objects", False)
 
     def __reduce__(self) -> Any:
         return _itself, (self.store,)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zarr
 import zarr.codecs
+import zarr.storage
 from zarr.core.sync import sync
 
 from ndgather.stored import calls
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
     from ndgather.stored.chunks import Array, Buffers, Chunk
     from ndgather.stored.zarr.codecs import Bytes, Decoder
     from ndgather.stored.zarr.objects import Objects
+
+
+_OF_OBJECTS = (
+    zarr.storage.LocalStore,
+    zarr.storage.MemoryStore,
+    zarr.storage.FsspecStore,
+    zarr.storage.ObjectStore,
+)
 
 
 def run(call: Call) -> Any:
@@ -157,6 +166,10 @@ class ZarrWriter(ZarrReader):
     @property
     def writeable(self) -> bool:
         return not self.array.read_only
+
+    @property
+    def replaces_objects(self) -> bool:
+        return isinstance(self.array.store, _OF_OBJECTS)  # a session of Icechunk is to be committed
 
     def write(self, chunk: Chunk, values: Array) -> None:
         self.array[self.grid.box(chunk)] = values

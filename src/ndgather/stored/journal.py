@@ -1,0 +1,238 @@
+"""Journals: which chunks a scatter has replaced, so that a call that was killed can go on.
+
+A line is written before a chunk is replaced, with digests of its old and new values, and another
+line behind it. A chunk with the first line alone was replaced if it holds its new values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather.errors import AttributeValueError, StoredArrayError, one_line
+from ndgather.messages import shown_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ndgather.stored.chunks import Array, Chunk, Writer
+    from ndgather.stored.plan import Plan
+
+_FIRST_LINE = "ndgather journal 1"
+
+
+class CallRecord:
+    """What a journal says about one call."""
+
+    def __init__(self, digest: str) -> None:
+        self.digest = digest
+        self.digests: dict[str, tuple[str, str]] = {}  # of the values of chunks, before and after
+        self.done: set[str] = set()
+
+
+class Journal:
+    """An open journal; `calls` are those it began with, and those that were added."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.calls: list[CallRecord] = []
+        self.next_call = 0
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            self._lock()
+            self._read()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _lock(self) -> None:
+        with suppress(ImportError):  # not on Windows
+            import fcntl  # noqa: PLC0415
+
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise self._error("is used by another process (allowed: one at a time)") from error
+
+    def _read(self) -> None:
+        with open(self._file, "rb", closefd=False) as file:
+            content = file.read()
+        whole = content.rfind(b"\n") + 1  # the last line is cut if the process ended meanwhile
+        _, *lines = content[:whole].decode(errors="replace").split("\n")
+        begun = f"{_FIRST_LINE}\n".encode()
+        if not (content.startswith(begun) or begun.startswith(content)):
+            raise self._error("is not a journal (allowed: a new file, or one of `journal`)")
+        for line in lines[:-1]:
+            match line.split():
+                case ["call", digest]:
+                    self.calls.append(CallRecord(digest))
+                case ["replace", chunk, before, after] if self.calls:
+                    self.calls[-1].digests[chunk] = before, after
+                case ["done", chunk] if self.calls:
+                    self.calls[-1].done.add(chunk)
+                case _:
+                    raise self._error(f"has an unknown line {shown_value(line)} (allowed: none)")
+        os.ftruncate(self._file, whole)
+        if whole == 0:
+            self._write(_FIRST_LINE)
+
+    def _write(self, line: str) -> None:
+        os.write(self._file, f"{line}\n".encode())
+
+    def _error(self, what: str) -> AttributeValueError:
+        return AttributeValueError(f"journal: path = {shown_value(self.path)} {what}")
+
+    def begin(self, plan: Plan, writer: Writer) -> CallJournal:
+        """Return the journal of the next call, which is a new one or that of the same call."""
+        caller = plan.call.caller
+        if plan.call.executor is not None or not getattr(writer, "replaces_objects", False):
+            what = "an executor" if plan.call.executor is not None else one_line(writer.name)
+            raise AttributeValueError(
+                f"{caller}: {what} cannot be used in a journal (allowed: zarr and tensorstore, "
+                f"where they replace every chunk at once, and threads of this process)"
+            )
+        digest = _digest_of(plan, writer)
+        if self.next_call == len(self.calls):
+            self._write(f"call {digest}")
+            self.calls.append(CallRecord(digest))
+        elif self.calls[self.next_call].digest != digest:
+            raise self._error(
+                f"has another call at number {self.next_call} (allowed: the same arrays and "
+                f"options in the same order, or a new file)"
+            )
+        return CallJournal(self, self.calls[self.next_call], plan, writer)
+
+
+class CallJournal:
+    """The part of a journal for one call."""
+
+    def __init__(self, journal: Journal, record: CallRecord, plan: Plan, writer: Writer) -> None:
+        self._journal, self._record = journal, record
+        self._caller, self._writer = plan.call.caller, writer
+        steps = range(len(plan))
+        self.steps = [step for step in steps if _name(plan.chunk(step)) not in record.done]
+
+    def was_replaced(self, chunk: Chunk, values: Array) -> bool:
+        """Whether a chunk that holds `values` was replaced before the process ended."""
+        digests = self._record.digests.get(_name(chunk))
+        if digests is None:
+            return False
+        found = digest(values)
+        if found not in digests:
+            raise StoredArrayError(
+                f"{self._caller}: chunk ({', '.join(map(str, chunk))}) of "
+                f"{one_line(self._writer.name)} holds neither its values before nor those after "
+                f"the call that was interrupted (allowed: a codec that loses nothing, and no other "
+                f"process that writes meanwhile)",
+                name=self._writer.name,
+                chunk=tuple(chunk),
+                box=self._writer.grid.box(chunk),
+            )
+        return found == digests[1]
+
+    def replaces(self, chunk: Chunk, before: str, values: Array) -> None:
+        """Note that a chunk is about to be replaced by `values`."""
+        self._journal._write(f"replace {_name(chunk)} {before} {digest(values)}")
+
+    def is_done(self, chunk: Chunk) -> None:
+        self._journal._write(f"done {_name(chunk)}")
+        self._record.done.add(_name(chunk))
+
+    def end(self) -> None:
+        """Let the next call begin; a call that fails may be made again."""
+        self._journal.next_call += 1
+
+
+def _name(chunk: Chunk) -> str:
+    return ",".join(map(str, chunk)) or "-"
+
+
+def digest(*arrays: Array, of: str = "") -> str:
+    """Return a digest of the elements of arrays, bit by bit."""
+    hashed = hashlib.blake2b(of.encode(), digest_size=16)
+    for array in arrays:
+        hashed.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+    return hashed.hexdigest()
+
+
+def _digest_of(plan: Plan, writer: Writer) -> str:
+    call, grid = plan.call, writer.grid
+    if call.data.dtype.hasobject or not call.data.dtype.itemsize:
+        raise AttributeValueError(
+            f"{call.caller}: data.dtype = {call.data.dtype} cannot be used in a journal (allowed: "
+            f"dtypes of a fixed size)"
+        )
+    options = (call.kind, call.axis, call.batch_dims, call.mode, call.reduction, call.use_init_val)
+    steps = [step if isinstance(step, int) else step.tolist() for step in grid.steps]
+    described: list[Any] = [writer.name, grid.shape, steps, writer.dtype.str, *options]
+    for array in (call.indices, call.updates):
+        described += [array.shape, array.dtype.str]
+    arrays = (np.atleast_1d(array) for array in (call.indices, call.updates))
+    return digest(*arrays, of=repr(described))
+
+
+_OPEN: ContextVar[Journal | None] = ContextVar("journal", default=None)
+
+
+def open_journal() -> Journal | None:
+    """Return the journal of the ``with`` block around this call."""
+    return _OPEN.get()
+
+
+@contextmanager
+def journal(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let scatters into stored arrays go on after the process was killed, in a ``with`` block.
+
+    The journal notes which chunks were replaced. If the same calls are made again with the same
+    journal, these chunks are left alone: every update counts once, also with
+    ``reduction="add"``, however often the process was killed. A block may hold several calls, which
+    have to be the same, and in the same order, when it runs again.
+
+    Parameters
+    ----------
+    path : str or path
+        The file of the journal, which is made if it does not exist. Delete it when the block has
+        ended: with it, the same calls change nothing.
+
+    Raises
+    ------
+    AttributeValueError
+        The file is no journal, is used by another process, or has other calls; a call has an
+        executor, or a store that does not replace chunks at once and for all: HDF5, memory maps,
+        ZIP files, Icechunk.
+    StoredArrayError
+        The chunk that was being replaced when the process ended holds neither its old nor its new
+        values: its codec loses something, or another process has written to it.
+
+    Notes
+    -----
+    This is for processes that end, at any moment and in any way. After a crash of the machine a
+    file system may have kept the journal, but not a chunk.
+
+    Examples
+    --------
+    >>> import tempfile, zarr, ndgather
+    >>> from ndgather.stored import journal
+    >>> path = f"{tempfile.mkdtemp()}/add.journal"
+    >>> counts = zarr.create_array(store={}, shape=(100,), chunks=(10,), dtype="i8")
+    >>> for _ in range(2):  # as if the process had ended
+    ...     with journal(path):
+    ...         _ = ndgather.scatter_nd(counts, [[3], [3]], [1, 1], reduction="add", out=counts)
+    >>> counts[3]
+    array(2)
+    """
+    opened = Journal(path)
+    token = _OPEN.set(opened)
+    try:
+        yield
+    finally:
+        _OPEN.reset(token)
+        opened.close()

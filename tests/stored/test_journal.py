@@ -1,0 +1,264 @@
+"""Journals: a scatter that was killed goes on, and every update counts once."""
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+import ndgather
+from ndgather.errors import AttributeValueError, StoredArrayError
+from ndgather.stored import cached, journal
+
+SHAPE, CHUNKS = (40, 30), (10, 10)
+COUNT = 500
+
+# Every forked process makes two scatters within a journal, and is killed at one of its events: the
+# writes of the journal, and what comes before and after each object that the store replaces.
+KILLED = """
+import json, os, signal, sys
+import numpy as np, zarr
+import ndgather
+from ndgather.stored import journal
+from tests.stored.test_journal import SHAPE, CHUNKS, calls, make
+
+folder, shards = sys.argv[1], json.loads(sys.argv[2])
+
+def child(path, log, place):
+    left = place
+    def event():
+        nonlocal left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+    write, put = os.write, zarr.storage._local._put
+    def noted_write(file, content):
+        event()
+        return write(file, content)
+    def noted_put(*arguments, **options):
+        event()
+        result = put(*arguments, **options)
+        event()
+        return result
+    os.write, zarr.storage._local._put = noted_write, noted_put
+    ndgather.set_num_threads(2)
+    with journal(log):
+        calls(zarr.open_array(path, mode="r+"))
+
+outcomes = []
+for place in range(int(sys.argv[3])):
+    path, log = f"{folder}/{place}.zarr", f"{folder}/{place}.journal"
+    pid = os.fork()
+    if pid == 0:
+        make(path, shards)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    deaths = 0
+    while True:
+        pid = os.fork()
+        if pid == 0:
+            # The second run is killed too, somewhat later; then one ends.
+            child(path, log, (place, place + 7)[deaths] if deaths < 2 else -1)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        if status == 0:
+            break
+        assert os.WTERMSIG(status) == signal.SIGKILL, status
+        deaths += 1
+    outcomes.append(deaths)
+print(json.dumps(outcomes))
+"""
+
+
+def make(path, shards=None):
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 100, SHAPE).astype("i8")
+    return zarr.create_array(path, data=data, chunks=(5, 5) if shards else CHUNKS, shards=shards)
+
+
+def calls(array):
+    """Two additions that would show if they were made twice or left out."""
+    rng = np.random.default_rng(1)
+    for _ in range(2):
+        indices = np.stack([rng.integers(0, size, COUNT) for size in SHAPE], -1)
+        updates = rng.integers(1, 1000, COUNT)
+        ndgather.scatter_nd(array, indices, updates, reduction="add", out=array)
+
+
+def expected(array):
+    result = array[...]
+    rng = np.random.default_rng(1)
+    for _ in range(2):
+        indices = np.stack([rng.integers(0, size, COUNT) for size in SHAPE], -1)
+        np.add.at(result, tuple(indices.T), rng.integers(1, 1000, COUNT))
+    return result
+
+
+@pytest.mark.parametrize(("shards", "places"), [(None, 20), ((20, 10), 6)])
+def test_an_addition_that_is_killed_twice_counts_once(shards, places, tmp_path):
+    command = [sys.executable, "-c", KILLED, str(tmp_path), json.dumps(shards), str(places)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    deaths = json.loads(done.stdout)
+    assert len(deaths) == places
+    assert all(deaths), deaths
+    wanted = expected(make(tmp_path / "whole.zarr", shards))
+    for place in range(places):
+        array = zarr.open_array(tmp_path / f"{place}.zarr", mode="r")
+        np.testing.assert_array_equal(array[...], wanted)
+
+
+class Full(zarr.storage.LocalStore):
+    """A store whose writes fail after some."""
+
+    left = 0
+
+    async def set(self, key, value, *rest, **options):
+        if Full.left == 0:
+            raise OSError("the disk is full")
+        Full.left -= 1
+        await super().set(key, value, *rest, **options)
+
+
+def test_a_call_that_failed_may_be_made_again_in_the_same_block(tmp_path):
+    array = make(tmp_path / "a.zarr")
+    wanted = array[...]
+    indices, ones = np.argwhere(wanted >= 0), np.ones(wanted.size, int)
+    failing = zarr.open_array(Full(tmp_path / "a.zarr"), mode="r+")
+    Full.left = 5
+    with journal(tmp_path / "log"):
+        with pytest.raises(StoredArrayError, match="the disk is full"):
+            ndgather.scatter_nd(failing, indices, ones, reduction="add", out=failing)
+        assert 0 < (array[...] != wanted).sum() < wanted.size
+        Full.left = 100
+        ndgather.scatter_nd(failing, indices, ones, reduction="add", out=failing)
+    assert Full.left == 100 - (12 - 5)
+    np.testing.assert_array_equal(array[...], wanted + 1)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mul", "mean", "max"])
+def test_what_is_done_is_not_done_again(reduction, tmp_path):
+    array = make(tmp_path / "a.zarr")
+    rng = np.random.default_rng(2)
+    indices, updates = rng.integers(0, 30, (300, 2)), rng.integers(0, 9, 300)
+    options = {"reduction": reduction, "mode": "clip"}
+    wanted = ndgather.scatter_nd(array[...], indices, updates, **options)
+    for _ in range(3):
+        with journal(tmp_path / "log"):
+            ndgather.scatter_nd(array, indices, updates, out=array, **options)
+        np.testing.assert_array_equal(array[...], wanted)
+
+
+def test_rows_elements_and_whole_chunks(tmp_path):
+    array = make(tmp_path / "a.zarr")
+    wanted = array[...]
+    for _ in range(2):
+        with journal(tmp_path / "log"):
+            ndgather.scatter_nd(
+                array, [[3], [3]], np.ones((2, 30), int), reduction="add", out=array
+            )
+            ndgather.scatter_elements(array, [[1] * 30], np.ones((1, 30), int), out=array)
+            ndgather.scatter_nd(array, np.arange(10)[:, None], np.ones((10, 30), int), out=array)
+    wanted[:10] = 1
+    np.testing.assert_array_equal(array[...], wanted)
+
+
+def test_a_cached_array(tmp_path):
+    array = make(tmp_path / "a.zarr")
+    before = int(array[3, 4])
+    for _ in range(2):
+        with journal(tmp_path / "log"), cached(array) as data:
+            ndgather.scatter_nd(data, [[3, 4]], [5], reduction="add", out=data)
+    assert array[3, 4] == before + 5
+
+
+def test_tensorstore(tmp_path):
+    tensorstore = pytest.importorskip("tensorstore")
+    make(tmp_path / "a.zarr")
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(tmp_path / "a.zarr")}}
+    array = tensorstore.open(spec).result()
+    wanted = np.asarray(array)
+    for _ in range(2):
+        with journal(tmp_path / "log"):
+            ndgather.scatter_nd(array, [[3, 4]], [5], reduction="add", out=array)
+    wanted[3, 4] += 5
+    np.testing.assert_array_equal(np.asarray(array), wanted)
+
+
+def interrupted(array, log):
+    """Add 1 to two chunks, and forget that the second one is done."""
+    with journal(log):
+        ndgather.scatter_nd(array, [[3, 4], [33, 4]], [1, 1], reduction="add", out=array)
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join(line for line in lines if line != "done 3,0") + "\nrepl")
+
+
+def test_the_chunk_in_doubt_is_known_by_its_values(tmp_path):
+    array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
+    before = array[...]
+    interrupted(array, log)
+    after = array[...]
+    with journal(log):
+        ndgather.scatter_nd(array, [[3, 4], [33, 4]], [1, 1], reduction="add", out=array)
+    np.testing.assert_array_equal(array[...], after)
+    log.unlink()
+    array[...] = before
+    interrupted(array, log)
+    array[30:40] = before[30:40]  # as if the process had ended before it was written
+    with journal(log):
+        ndgather.scatter_nd(array, [[3, 4], [33, 4]], [1, 1], reduction="add", out=array)
+    np.testing.assert_array_equal(array[...], after)
+    log.unlink()
+    array[...] = before
+    interrupted(array, log)
+    array[35, 5] = 7777
+    error = pytest.raises(StoredArrayError, match=r"chunk \(3, 0\).*neither its values before")
+    with error, journal(log):
+        ndgather.scatter_nd(array, [[3, 4], [33, 4]], [1, 1], reduction="add", out=array)
+
+
+def refused(text):
+    return pytest.raises(AttributeValueError, match=text)
+
+
+def test_what_is_refused(tmp_path):
+    array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
+    with journal(log):
+        ndgather.scatter_nd(array, [[3, 4]], [5], reduction="add", out=array)
+    for other in ({"indices": [[3, 5]]}, {"updates": [6]}, {"reduction": "sub"}, {"data": 1}):
+        target = make(tmp_path / "b.zarr") if "data" in other else array
+        call = {"indices": [[3, 4]], "updates": [5], "reduction": "add"} | other
+        call |= {"data": target, "out": target}
+        with refused("has another call at number 0"), journal(log):
+            ndgather.scatter_nd(**call)
+    with journal(log), refused("is used by another process"), journal(log):
+        pass
+    text = tmp_path / "notes.txt"
+    for content in (
+        "notes",
+        "notes\n",
+        "ndgather journal 1\nnotes\n",
+        "ndgather journal 1\ndone 1\n",
+    ):
+        text.write_text(content)
+        with refused("is not a journal|has an unknown line"), journal(text):
+            pass
+        assert text.read_text() == content
+    new = tmp_path / "new"
+    with journal(new), ThreadPoolExecutor(1) as pool, refused("an executor cannot be used in a"):
+        ndgather.scatter_nd(array, [[3, 4]], [5], out=array, executor=pool)
+    with h5py.File(tmp_path / "a.h5", "w") as file, journal(new):
+        data = file.create_dataset("a", data=np.zeros(5), chunks=(2,))
+        with refused(r"cannot be used in a journal \(allowed: zarr and tensorstore"):
+            ndgather.scatter_nd(data, [[3]], [5.0], out=data)
+
+
+def test_arrays_in_memory_are_not_noted(tmp_path):
+    memory = np.zeros(5)
+    with journal(tmp_path / "log"):
+        ndgather.scatter_nd(memory, [[3]], [5.0], out=memory)
+    assert memory[3] == 5
