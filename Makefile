@@ -60,6 +60,8 @@ run-storage: $(VENV)/installed-stores-viz-samples
 
 # Files that import those packages: their examples are run with the tests of frameworks.
 FRAMEWORKS := tests/frameworks $(wildcard $(addprefix src/ndgather/arrays/,torch jax tensorflow pint.py polars.py))
+# Those that Triton interprets: the kernels of tensors on a GPU, on tensors of the CPU.
+INTERPRETED := tests/frameworks/test_torch_kernels.py
 # Files that `make test` leaves to other targets.
 ELSEWHERE := $(addprefix --ignore=,$(FRAMEWORKS) tests/site tests/xarray_suite)
 
@@ -75,6 +77,7 @@ test-targets: $(RUNTIMES)/installed-exports
 
 test-frameworks: $(VENV)/built-for-jax
 	$(BIN)/python -m pytest -q $(FRAMEWORKS) $(PYTEST_FLAGS)
+	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -q $(INTERPRETED) $(PYTEST_FLAGS)
 
 test-large: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/core/test_two_gib.py

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["onnx_translations", "run", "vjp"]
 
 operators.register()
-autograd.register()
-checks.accept()
 compiling.register()
+if not checks.INTERPRETED:
+    autograd.register()
+    checks.accept()
 
 vjp = autograd.vjp
 
@@ -95,7 +96,11 @@ def _into(call: Call) -> torch.Tensor:
                 f"transform (allowed: out=None, or a call under torch.no_grad())"
             )
     is_memory = out.device.type == "cpu" and not (out.is_conj() or out.is_neg())
-    if is_memory and all(type(tensor) in checks.KINDS for _, tensor in checks.tensors(call)):
+    if (
+        is_memory
+        and not checks.INTERPRETED
+        and all(type(tensor) in checks.KINDS for _, tensor in checks.tensors(call))
+    ):
         operators.run(call)
         checks.written(out)
         return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+
+# "0": no kernels of Triton; "1": if Triton interprets them, for tensors of the CPU too.
+KERNELS = os.environ.get("NDGATHER_TORCH_KERNELS", "")
+INTERPRETED = KERNELS == "1" and os.environ.get("TRITON_INTERPRET") == "1"
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
 INTEGERS = (

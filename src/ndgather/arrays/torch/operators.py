@@ -1,14 +1,16 @@
 """The operators ``torch.ops.ndgather.*``: what torch, its transforms and its compilers see.
 
-A kernel for the CPU calls the core; one for all other devices composes torch's functions. The rule
-of differentiation is registered where torch has its own, below `torch.func` and above the devices,
-so that gradients, tangents and `vmap` nest in any order.
+A kernel for the CPU calls the core, one for CUDA and ROCm those of Triton if it is installed, and
+one for all other devices composes torch's functions. The rule of differentiation is registered
+where torch has its own, below `torch.func` and above the devices, so that gradients, tangents and
+`vmap` nest in any order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,9 +34,12 @@ LIBRARY = torch.library.Library("ndgather", "DEF")
 
 def register() -> None:
     """Make the operators known to torch."""
+    on_cpu = _by_kernels if checks.INTERPRETED else run
+    on_gpu = _by_kernels if checks.KERNELS != "0" and find_spec("triton") else composition.run
     for kind in checks.OPTIONS:
         LIBRARY.define(checks.schema(kind), tags=(torch.Tag.pt2_compliant_tag,))
-        LIBRARY.impl(kind, partial(_kernel, run, kind), "CPU")
+        LIBRARY.impl(kind, partial(_kernel, on_cpu, kind), "CPU")
+        LIBRARY.impl(kind, partial(_kernel, on_gpu, kind), "CUDA")
         LIBRARY.impl(kind, partial(_kernel, composition.run, kind), "CompositeExplicitAutograd")
         LIBRARY.impl(kind, partial(autograd.differentiated, kind), "Autograd")
         torch.library.register_fake(f"ndgather::{kind}", partial(_fake, kind), lib=LIBRARY)
@@ -47,6 +52,12 @@ def _kernel(run: Callable[[Call], torch.Tensor], kind: str, *arguments: Any) -> 
     if call.fill_value is not None and known is not None:
         fill_element(call.caller, call.fill_value, known)  # raises for a value it loses
     return run(call)
+
+
+def _by_kernels(call: Call) -> torch.Tensor:
+    from ndgather.arrays.torch import kernels  # noqa: PLC0415 - only who has a GPU has Triton
+
+    return kernels.run(call)
 
 
 def _fake(kind: str, *arguments: Any) -> torch.Tensor:

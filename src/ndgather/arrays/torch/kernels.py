@@ -1,0 +1,450 @@
+"""Gathers and scatters by kernels of Triton, for tensors on CUDA and ROCm devices.
+
+A gather is one kernel, which reads an index, checks it and copies the slice; nothing outside of
+data is read. A scatter first writes the destination of every update. If several updates may have
+the same destination, they are sorted by it, and one thread applies all updates of an element in the
+order of the indices: the result has the bits of the core, in every run.
+
+In the kernels a *position* is one slice that is copied, and a *run* its elements. The *dense* array
+is the result of a gather or the updates of a scatter. A thread moves *lanes*, and a *word* is as
+many lanes as one instruction moves.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import nullcontext
+from dataclasses import replace
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from ndgather import arguments, slow_path
+from ndgather.arrays import lowering
+from ndgather.arrays.torch import checks, composition
+from ndgather.errors import AttributeValueError
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
+
+_LANES = {1: tl.int8, 2: tl.int16, 4: tl.int32, 8: tl.int64}
+_ATOMIC = (torch.int32, torch.int64, torch.uint32, torch.uint64)
+_OF_BOOL = {"add": "max", "sub": "xor", "mul": "min"}
+
+
+class Walk(NamedTuple):
+    """A call as positions and runs: distances in elements, or halves of those of 16 bytes."""
+
+    positions: int
+    run: int  # the length of a run
+    step: int  # from one element of a run to the next in data
+    dense_step: int
+    unit: int  # what `steps` and `strides` count
+    share: int  # blocks of a run that one program takes
+    # Of the axes of positions, the innermost first
+    sizes: tuple[int, ...]  # without the outermost
+    steps: tuple[int, ...]
+    index_steps: tuple[int, ...]
+    dense_steps: tuple[int, ...]
+    # Of the entries of an index tuple
+    limits: tuple[int, ...]  # how many coordinates there are
+    strides: tuple[int, ...]
+    entry_step: int
+    windows: tuple[int, ...]  # their sizes, if elements of a window are filled by themselves
+    window_steps: tuple[int, ...]  # positions from one element of a window to the next
+
+
+class Config(NamedTuple):
+    """What kernels are compiled for."""
+
+    number: Any  # the type of distances
+    nothing: int  # the destination of an update that is dropped: it is sorted last
+    mode: str
+    negative: bool
+    rows: int = 1024  # positions of a program
+    lanes: int = 1
+    word: int = 1
+    operation: str = "none"
+    atomic: bool = False
+    ahead: int = 0  # updates that are read before one is applied; 0: destinations differ
+
+
+@triton.jit
+def _share(walk, config: tl.constexpr):
+    """Return which lanes of a run are the program's, and how many there are in all."""
+    program = tl.program_id(1).to(config.number)
+    begin = program * walk.share * config.lanes
+    width = (program * 0 + walk.run) * config.word
+    return begin, tl.minimum(begin + walk.share * config.lanes, width), width
+
+
+@triton.jit
+def _along(number, sizes, steps):
+    """Return where positions are in an array."""
+    at = tl.zeros_like(number)
+    for axis in tl.static_range(len(steps)):
+        coordinate = number
+        if axis < len(sizes):
+            coordinate = number % sizes[axis]
+            number = number // sizes[axis]
+        at += coordinate * steps[axis]
+    return at
+
+
+@triton.jit
+def _locate(number, indices, errors, walk, config: tl.constexpr):
+    """Return where positions are in data, and which are inside."""
+    good = number < walk.positions
+    live = good
+    bad = tl.zeros_like(number)
+    key = _along(number, walk.sizes, walk.steps)
+    at = _along(number, walk.sizes, walk.index_steps)
+    unsigned: tl.constexpr = indices.dtype.element_ty == tl.uint64
+    for entry in tl.static_range(len(walk.limits)):
+        value = tl.load(indices + (at + entry * walk.entry_step), mask=live, other=0)
+        limit = walk.limits[entry]
+        if unsigned and config.mode == "wrap":
+            value = value % (tl.zeros_like(value) + limit)
+        value = value.to(tl.int64)
+        if unsigned:  # beyond what int64 holds, and beyond every axis
+            value = tl.where(value < 0, 9223372036854775807, value)
+        if config.mode == "wrap":
+            value = value % limit
+            value = tl.where(value < 0, value + limit, value)
+        elif config.mode == "clip":
+            value = tl.minimum(tl.maximum(value, 0), limit - 1)
+        else:
+            lowest = 0
+            if len(walk.windows) > 0:  # a start far outside stays outside
+                value = tl.minimum(tl.maximum(value, -walk.windows[entry]), limit)
+                value += number // walk.window_steps[entry] % walk.windows[entry]
+            elif config.negative:
+                lowest = -limit
+            inside = (value >= lowest) & (value < limit)
+            value = tl.where(value < 0, value + limit, value)
+            bad += (live & ~inside).to(number.dtype)
+            good = good & inside
+        key += value.to(number.dtype) * walk.strides[entry]
+    if config.mode == "raise":  # the first bad position, counted from the end, and bad entries
+        wrong = live & ~good & (tl.program_id(1) == 0)
+        here = tl.zeros_like(number)
+        position = 9223372036854775807 - number.to(tl.int64)
+        tl.atomic_max(errors + here, position, mask=wrong, sem="relaxed")
+        tl.atomic_add(errors + 1 + here, bad.to(tl.int64), mask=wrong, sem="relaxed")
+    return key, good
+
+
+@triton.jit(do_not_specialize=("low", "high"))
+def gather_kernel(data, result, indices, errors, low, high, walk, config: tl.constexpr):
+    number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
+    key, good = _locate(number, indices, errors, walk, config)
+    source = key * walk.unit * config.word
+    target = _along(number, walk.sizes, walk.dense_steps) * config.word
+    live = (number < walk.positions)[:, None]
+    kind: tl.constexpr = data.dtype.element_ty
+    begin, end, width = _share(walk, config)
+    for start in range(begin, end, config.lanes):
+        lane = start + tl.arange(0, config.lanes)
+        inner = (lane < width)[None, :]
+        # Of elements of 16 bytes there are two halves.
+        fill = tl.where((lane % 2 == 0)[None, :], low.to(kind), high.to(kind))
+        at = source[:, None] + (lane * walk.step)[None, :]
+        value = tl.load(data + at, mask=good[:, None] & inner, other=fill)
+        tl.store(result + target[:, None] + lane[None, :], value, mask=live & inner)
+
+
+@triton.jit
+def key_kernel(keys, last, indices, errors, walk, config: tl.constexpr):
+    """Write the destination of every update, and the last update of every destination."""
+    number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
+    key, good = _locate(number, indices, errors, walk, config)
+    tl.store(keys + number, tl.where(good, key, config.nothing), mask=number < walk.positions)
+    if last is not None:
+        before = tl.atomic_max(last + key, number, mask=good, sem="relaxed")
+        if errors is not None:
+            here = tl.zeros_like(number).to(tl.int64)
+            tl.store(errors + 2 + here, here + 1, mask=good & (before >= 0))
+
+
+@triton.jit
+def _combine(old, new, operation: tl.constexpr):
+    """Return what becomes of an element and an update; short floats are rounded at every step."""
+    short: tl.constexpr = old.dtype.is_floating() and old.dtype.primitive_bitwidth == 16
+    kind: tl.constexpr = tl.float32 if short else old.dtype
+    a = old.to(kind)
+    b = new.to(kind)
+    if operation == "add":
+        result = (a + b).to(old.dtype)
+    elif operation == "sub":
+        result = (a - b).to(old.dtype)
+    elif operation == "mul":
+        result = (a * b).to(old.dtype)
+    elif operation == "xor":
+        result = a ^ b
+    elif operation == "min":  # a NaN wins, and the first NaN stays
+        result = tl.where((b >= a) | ~(a == a), old, new)  # noqa: PLR0124 - false for a NaN
+    else:
+        result = tl.where((b <= a) | ~(a == a), old, new)  # noqa: PLR0124
+    return result
+
+
+@triton.jit
+def scatter_kernel(result, updates, keys, last, order, walk, config: tl.constexpr):
+    """Apply updates, of which one destination may have several.
+
+    Then the update that counts is the one in `last` or, in an assignment, the last one in `order`;
+    or integers are combined in any order; or the program of the first one applies all in `order`.
+    """
+    number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
+    key = tl.load(keys + number, mask=number < walk.positions, other=config.nothing)
+    good = key != config.nothing
+    if last is not None:
+        good = good & (tl.load(last + key, mask=good, other=-1) == number)
+    if order is not None:
+        beside = number - 1 if config.ahead else number + 1
+        inside = (beside >= 0) & (beside < walk.positions)
+        good = good & (tl.load(keys + beside, mask=inside, other=config.nothing) != key)
+    target = key * walk.unit * config.word
+    ahead: tl.constexpr = config.ahead
+    begin, end, width = _share(walk, config)
+    for start in range(begin, end, config.lanes):
+        lane = start + tl.arange(0, config.lanes)
+        inner = (lane < width)[None, :]
+        mask = good[:, None] & inner
+        to = result + target[:, None] + lane[None, :]
+        apart = (lane * walk.dense_step)[None, :]
+        if ahead:
+            old = tl.load(to, mask=mask, other=0)
+            at = number
+            more = good
+            while tl.max(more.to(tl.int32), 0) > 0:
+                for _ in tl.static_range(ahead):
+                    here = at < walk.positions
+                    same = tl.load(keys + at, mask=here, other=config.nothing) == key
+                    position = tl.load(order + at, mask=here, other=0).to(key.dtype)
+                    source = _along(position, walk.sizes, walk.dense_steps) * config.word
+                    more = more & same
+                    takes = more[:, None] & inner
+                    new = tl.load(updates + source[:, None] + apart, mask=takes, other=0)
+                    old = tl.where(takes, _combine(old, new, config.operation), old)
+                    at += 1
+            tl.store(to, old, mask=mask)
+        else:
+            position = number
+            if order is not None:
+                position = tl.load(order + number, mask=good, other=0).to(key.dtype)
+            source = _along(position, walk.sizes, walk.dense_steps) * config.word
+            new = tl.load(updates + source[:, None] + apart, mask=mask, other=0)
+            if not config.atomic:
+                if config.operation != "none":
+                    new = _combine(tl.load(to, mask=mask, other=0), new, config.operation)
+                tl.store(to, new, mask=mask)
+            else:
+                new = 0 - new if config.operation == "sub" else new
+                tl.atomic_add(to, new, mask=mask, sem="relaxed")
+
+
+def _index_axes(call: Call, layout: lowering.Layout) -> list[int]:
+    """Return where the axes of index tuples are among those of the slices."""
+    rank = call.indices.dim() - call.kind.endswith(("_nd", "_windows"))
+    batch = call.batch_dims if call.kind == "gather" else rank
+    return [*range(batch), *range(layout.end - 1, layout.end - 1 + rank - batch)]
+
+
+def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any) -> Any:
+    """Return how to walk data, or the result of a scatter, and a dense array of these strides."""
+    indices, window = call.indices, call.window_shape
+    fills, halves = bool(window) and call.mode == "fill", 2 if call.data.itemsize == 16 else 1
+    strides = [stride * halves for stride in strides]
+    dense_strides = [stride * halves for stride in dense_strides]
+    steps, index_steps, alone = ([0] * len(layout.result) for _ in range(3))
+    end = layout.first + len(layout.positions)
+    within = range(end - len(window), end)
+    for axis in (*range(layout.first), *(axis for axis, _, _ in layout.others())):
+        steps[axis] = strides[axis] if layout.data[axis] > 1 else 0
+    for entry, axis in enumerate(within):
+        steps[axis], alone[axis] = (0, 1) if fills else (strides[entry], 0)
+    steps[end:] = strides[layout.end :]
+    places = _index_axes(call, layout)
+    for axis, stride in zip(places, indices.stride(), strict=False):
+        index_steps[axis] = stride
+    every = zip(layout.result, alone, steps, index_steps, dense_strides, strict=True)
+    axes: list[tuple[int, ...]] = []  # outermost first; an axis that continues another is in it
+    for size, lone, *distances in (*every, (halves, 0, 1, 0, 1)):
+        if axes and axes[-1][1:] == (lone, *(size * distance for distance in distances)):
+            axes[-1] = (axes[-1][0] * size, lone, *distances)
+        elif size > 1:
+            axes.append((size, lone, *distances))
+    run, step, dense_step = 1, 1, 1
+    if axes and axes[-1][1] == axes[-1][3] == 0 and (axes[-1][2] == 1 or not call.scatters):
+        run, _, step, _, dense_step = axes.pop()
+    columns: Any = zip(*axes[::-1], strict=True) if axes else [()] * 5
+    sizes, _, walked, index_walked, dense_walked = columns
+    along = [strides[axis] for axis in layout.axes]
+    unit = gcd(*walked, *along) or run
+    limits = [layout.data[axis] for axis in layout.axes]
+    if window and not fills:
+        limits = [size - wide + 1 for size, wide in zip(limits, window, strict=True)]
+    inner = (prod(layout.result[axis + 1 :]) * halves // run for axis in within)
+    walk = Walk(
+        *(prod(sizes), run, step, dense_step, unit, 1),
+        *(sizes[:-1], tuple(step // unit for step in walked), index_walked, dense_walked),
+        *(tuple(limits), tuple(stride // unit for stride in along)),
+        indices.stride(-1) if len(places) < indices.dim() else 0,
+        *((window, tuple(inner)) if fills else ((), ())),
+    )
+    shapes = layout.data, layout.result, indices.shape
+    spans = zip(shapes, (strides, dense_strides, indices.stride()), strict=True)
+    ends = (sum((size - 1) * step for size, step in zip(*span, strict=True)) for span in spans)
+    wide = max(walk.positions, *ends) >= 2**31 - 2**16  # and those of one program more
+    number, nothing = (tl.int64, 2**63 - 1) if wide else (tl.int32, 2**31 - 1)
+    return walk, Config(number, nothing, call.mode, call.negative)
+
+
+def _launch(kernel: Any, walk: Walk, config: Config, arrays: Any, *given: Any) -> None:
+    """Launch a kernel, whose programs have `config.rows` lanes, on two arrays and what follows."""
+    word = size = lane = min(arrays[0].itemsize, 8)
+    if walk.step == walk.dense_step == 1:
+        common = size * gcd(walk.unit, walk.run, *walk.dense_steps)
+        word = max(gcd(16, common, *(array.data_ptr() for array in arrays)), size)
+    if config.operation == "none":  # bits are moved
+        lane = max(min(word, 4), size)
+        arrays = [triton.reinterpret(array, _LANES[lane]) for array in arrays]
+    width = walk.run * size // lane
+    most = (2048 if config.ahead else 4096) // lane  # 16 or 32 bytes for every thread
+    lanes = min(triton.next_power_of_2(width), 1024, most)
+    rows = max(config.rows // lanes, 1)
+    programs, blocks = triton.cdiv(walk.positions, rows), triton.cdiv(width, lanes)
+    share = triton.cdiv(blocks, min(max(1024 // programs, 1), 65535))
+    run, unit, *dense = (n * size // word for n in (walk.run, walk.unit, *walk.dense_steps))
+    walk = walk._replace(run=run, unit=unit, share=share, dense_steps=tuple(dense))
+    config = config._replace(rows=rows, lanes=lanes, word=word // lane)
+    grid = programs, triton.cdiv(blocks, share)
+    kernel[grid](*arrays, *given, walk, config, num_warps=4 if rows * lanes > 256 else 1)
+
+
+_kept = threading.local()
+
+
+def _errors(device: torch.device) -> tuple[str, torch.Tensor]:
+    """Return zeros that kernels of this thread and stream write to, for `_read`."""
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    key = f"{device} {stream}"
+    # Out of reach until it is read: a call that is interrupted leaves nothing behind.
+    kept = vars(_kept).pop(key, None)
+    return key, torch.zeros(3, dtype=torch.int64, device=device) if kept is None else kept
+
+
+def _read(call: Call, layout: lowering.Layout, walk: Walk, key: str, errors: torch.Tensor) -> Any:
+    """Wait for the kernels; return whether destinations are repeated, or raise an error."""
+    found = errors.tolist()
+    if any(found):
+        errors.zero_()
+    setattr(_kept, key, errors)
+    if not found[1]:
+        return bool(found[2])
+    indices, halves = call.indices, 2 if call.data.itemsize == 16 else 1
+    element = (2**63 - 1 - found[0]) * walk.run // halves
+    at = np.unravel_index(element, tuple(layout.result))
+    where = tuple(int(at[axis]) for axis in _index_axes(call, layout))
+    values = indices[where].reshape(-1).tolist()
+    lowest = [-limit * (call.negative and not call.window_shape) for limit in walk.limits]
+    pairs = enumerate(zip(values, lowest, walk.limits, strict=True))
+    entry = next((n for n, (value, low, limit) in pairs if not low <= value < limit), 0)
+    # An index was read once for every run that it names.
+    count = found[1] * indices.numel() // (walk.positions * len(values))
+    where = where if len(where) == indices.dim() else (*where, entry)
+    axis = layout.axes[entry]
+    facts = where, values[entry], axis, layout.data[axis], lowest[entry], count, indices.numel()
+    raise arguments.out_of_bounds(call, facts)
+
+
+def _gather(call: Call, layout: lowering.Layout) -> torch.Tensor:
+    data = call.data.resolve_conj().resolve_neg()
+    result = data.new_empty(tuple(layout.result))
+    walk, config = _plan(call, layout, data.stride(), result.stride())
+    fill = np.zeros(2, np.int64)
+    if call.fill_value is not None:
+        element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype))
+        fill = np.tile(element, 16 // data.itemsize).view(np.int64)
+    key, errors = _errors(data.device) if call.mode == "raise" else ("", None)
+    _launch(gather_kernel, walk, config, (data, result), call.indices, errors, *fill.tolist())
+    if errors is not None:
+        _read(call, layout, walk, key, errors)
+    return result
+
+
+class _Scatter(composition.Steps):
+    """Scatters at the indices of one call, whose destinations are computed once."""
+
+    def __init__(self, call: Call, layout: lowering.Layout) -> None:
+        data, device = call.data, call.data.device
+        walk, self.config = _plan(call, layout, data.stride(), call.updates.stride())
+        number = torch.int64 if self.config.number == tl.int64 else torch.int32
+        self.walk, self.last = walk, None
+        self.order: Any = None
+        self.keys = torch.empty(walk.positions, dtype=number, device=device)
+        rows = data.numel() * max(data.itemsize // 8, 1) // walk.unit + 1
+        assigns = call.reduction == "none" or not call.use_init_val
+        checks_all = call.mode == "raise" and (data.dtype not in _ATOMIC or call.reduction == "mul")
+        # Worth its memory where it saves sorting the updates.
+        if rows <= 4 * walk.positions and (assigns or checks_all):
+            self.last = torch.full((rows,), -1, dtype=number, device=device)
+        key, errors = _errors(device) if call.mode == "raise" else ("", None)
+        grid = (triton.cdiv(walk.positions, self.config.rows),)
+        key_kernel[grid](self.keys, self.last, call.indices, errors, walk, self.config)
+        self.distinct = walk.positions == 1
+        if errors is not None:
+            repeated = _read(call, layout, walk, key, errors)
+            self.distinct |= self.last is not None and not repeated
+
+    def scatter(self, data: torch.Tensor, updates: torch.Tensor, reduction: str) -> torch.Tensor:
+        """Apply updates to data, which is contiguous, in place."""
+        arrays, assigns = [data, updates], reduction == "none"
+        if data.dtype == torch.bool and not assigns:
+            arrays = [data.view(torch.uint8), updates.view(torch.uint8)]
+            reduction = _OF_BOOL.get(reduction, reduction)
+        atomic = data.dtype in _ATOMIC and reduction in ("add", "sub")
+        keys, last, order, ahead = self.keys, None, None, 0
+        if not self.distinct and not atomic:
+            last = self.last if assigns else None
+            if last is None:
+                self.order = self.order or torch.sort(keys, stable=True)
+                keys, order = self.order
+                ahead = 0 if assigns else 8 if self.walk.run == 1 else 4
+        rows = 64 if ahead else 1024
+        config = self.config._replace(rows=rows, operation=reduction, atomic=atomic, ahead=ahead)
+        _launch(scatter_kernel, self.walk, config, arrays, keys, last, order)
+        return data
+
+
+def run(call: Call) -> torch.Tensor:
+    """Make a call, whose options are checked, on the device of its tensors."""
+    data, updates, reduction = call.data, call.updates, call.reduction
+    shape = checks.check_shapes(call)
+    if "raise" in call.mode and data.is_cuda and torch.cuda.is_current_stream_capturing():
+        modes = ", ".join(mode for mode in arguments.modes_of(call) if mode != "raise")
+        raise AttributeValueError(
+            f"{call.caller}: mode = {call.mode!r} waits for the device, which a CUDA graph cannot "
+            f"capture (allowed: {modes})"
+        )
+    unlike = call.window_shape and call.mode not in ("raise", "clip", "fill")
+    if reduction != "none":
+        unlike = data.is_complex() or (data.is_floating_point() and data.itemsize == 1)
+    if unlike or 0 in data.shape or 0 in shape:
+        return composition.run(call)
+    with torch.cuda.device(data.device) if data.is_cuda else nullcontext():
+        layout = lowering.layout_of(call, data.shape, call.indices.shape)
+        if not call.scatters:
+            return _gather(call, layout)
+        data = data.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+        updates = updates.resolve_conj().resolve_neg()
+        if reduction == "mean" or not call.use_init_val:
+            updates = updates.contiguous()  # as the counts are
+        steps = _Scatter(replace(call, data=data, updates=updates), layout)
+        use_init_val = call.use_init_val or reduction == "none"
+        return slow_path.in_steps(steps, data, updates, reduction, use_init_val)

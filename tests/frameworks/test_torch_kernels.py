@@ -1,0 +1,338 @@
+"""The kernels of tensors on a GPU, interpreted by Triton on tensors of the CPU.
+
+Their oracles are the plain loops, and for sums of floats the core, which adds in the same order.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
+from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
+from tests.frameworks.drawn_calls import drawn_calls
+from tests.frameworks.torch_calls import GATHERS, SCATTERS, data_of, expected, indices_of, same
+from triton.runtime import interpreter
+
+import ndgather
+from ndgather.array_call import Call
+from ndgather.arrays.torch import checks, kernels, operators
+from ndgather.errors import IndexOutOfBoundsError
+
+INDEX_DTYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64")
+FEW = settings(max_examples=60)
+# Of NumPy, which interprets sums of infinities.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def interpreted_as_compiled(monkeypatch):
+    """The interpreter copies whole storages, and does not round to bfloat16 as devices do."""
+    convert = interpreter._convert_float
+
+    def converted(values, from_type, to_type, rounding):
+        if to_type != tl.bfloat16:
+            return convert(values, from_type, to_type, rounding)
+        rounded = torch.from_numpy(np.array(values)).to(torch.bfloat16)
+        return rounded.view(torch.uint16).numpy()
+
+    monkeypatch.setattr(interpreter, "_convert_float", converted)
+    monkeypatch.setattr(interpreter.GridExecutor, "_restore_args_dev", lambda *_: None)
+
+
+def by_core(kind, data, indices, updates=None, **options):
+    """Make a call in the core."""
+    call = Call(kind, kind, data, torch.as_tensor(indices), updates, **options)
+    return operators.run(checks.checked(checks.with_nonnegative_axes(call)))
+
+
+def same_bits(result, wanted):
+    """A NaN may have other bits: a device has one."""
+    assert result.dtype == wanted.dtype
+    if result.dtype.is_floating_point:
+        assert torch.equal(result.isnan(), wanted.isnan())
+        result, wanted = (each.masked_fill(each.isnan(), 0) for each in (result, wanted))
+    assert result.shape == wanted.shape
+    same(result.contiguous().view(torch.uint8), wanted.contiguous().view(torch.uint8))
+
+
+def test_tensors_take_this_way(monkeypatch):
+    calls = []
+    monkeypatch.setattr(kernels, "run", lambda call: calls.append(call.kind) or call.data)
+    ndgather.gather_nd(torch.ones(3), [[1]])
+    ndgather.scatter_nd(torch.ones(3, requires_grad=True), [[1]], [2.0])
+    assert calls == ["gather_nd", "scatter_nd"]
+
+
+@FEW
+@given(drawn_calls(GATHER_NAMES, DTYPES, INDEX_DTYPES))
+def test_gathers_are_their_definitions(drawn):
+    check(drawn)
+
+
+@FEW
+@given(drawn_calls(SCATTER_NAMES, DTYPES, INDEX_DTYPES))
+def test_scatters_are_their_definitions(drawn):
+    if drawn.data.dtype == bool and drawn.options["reduction"] == "mean":
+        return
+    check(drawn)
+
+
+def check(drawn):
+    error = drawn.error()
+    if error is None:
+        same(drawn.run(torch.from_numpy), torch.from_numpy(np.asarray(drawn.expected())))
+        return
+    with pytest.raises(IndexOutOfBoundsError) as found:
+        drawn.run(torch.from_numpy)
+    assert str(found.value) == str(error)
+    assert found.value.position == error.position
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("reduction", ["add", "sub", "mul", "min", "max", "mean"])
+def test_repeated_destinations_have_the_bits_of_the_core(reduction, dtype, rng):
+    """Long segments and short ones, of rows and of elements, with infinities, NaN and -0."""
+    for shape, places, size in (((3, 5), (40, 1), (40, 5)), ((3, 4), (60, 2), (60,))):
+        data, updates = (
+            torch.from_numpy(rng.normal(size=sizes) * 10 ** rng.uniform(-3, 3, sizes)).to(dtype)
+            for sizes in (shape, size)
+        )
+        updates.view(-1)[:8] = torch.tensor([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-7, -0.0, 0.0])
+        indices = rng.integers(0, shape[: places[-1]], places)
+        indices[rng.integers(0, places[0], places[0] // 2)] = 1
+        options = {"reduction": reduction, "use_init_val": bool(rng.integers(2))}
+        for mode in ("raise", "clip"):
+            wanted = by_core("scatter_nd", data, indices, updates, mode=mode, **options)
+            result = ndgather.scatter_nd(data, indices, updates, mode=mode, **options)
+            same_bits(result, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int64, torch.uint32, torch.bool])
+@pytest.mark.parametrize("reduction", ["none", "add", "sub", "mul", "min", "max"])
+def test_integers_wrap_around_and_the_last_update_stays(reduction, dtype, rng):
+    low, high = (0, 2) if dtype == torch.bool else (-(2**62), 2**62)
+    data, updates = (
+        torch.from_numpy(rng.integers(low, high, size)).to(dtype) for size in ((3, 2), (20, 2))
+    )
+    indices = rng.integers(0, 3, (20, 1))
+    for mode in ("raise", "drop"):
+        options = {"reduction": reduction, "mode": mode}
+        wanted = by_core("scatter_nd", data, indices, updates, **options)
+        same_bits(ndgather.scatter_nd(data, indices, updates, **options), wanted)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+def test_few_updates_of_a_large_array_are_sorted(reduction, rng):
+    data, updates = data_of(rng, (500,)), data_of(rng, (9,))
+    indices = rng.integers(0, 4, (9, 1))
+    for mode in ("raise", "clip"):
+        options = {"reduction": reduction, "mode": mode}
+        same(
+            ndgather.scatter_nd(data, indices, updates, **options),
+            expected("scatter_nd", data, indices, updates, **options),
+        )
+
+
+def layouts(tensor):
+    """Return the same values with other strides, and where they begin in memory."""
+    yield tensor.mT.contiguous().mT
+    wide = torch.zeros(*tensor.shape[:-1], 2 * tensor.shape[-1] + 1, dtype=tensor.dtype)
+    wide[..., 1::2] = tensor
+    yield wide[..., 1::2]
+    moved = torch.zeros(tensor.numel() + 1, dtype=tensor.dtype)[1:].view(tensor.shape)
+    yield moved.copy_(tensor)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.complex128])
+def test_data_of_any_strides_are_read_in_place(dtype, rng):
+    plain = data_of(rng, (4, 3, 8), dtype)
+    for data in layouts(plain):
+        for kind, indices, options in (
+            ("gather_nd", rng.integers(-4, 4, (5, 1)), {}),
+            ("gather", rng.integers(0, 9, (2, 2)), {"axis": 2, "mode": "fill", "fill_value": 3}),
+            (
+                "gather_windows",
+                rng.integers(-2, 4, (3, 2)),
+                {"window_shape": (2, 2), "mode": "fill"},
+            ),
+        ):
+            wanted = expected(kind, plain, indices, **options)
+            same(ndgather.__dict__[kind](data, torch.from_numpy(indices), **options), wanted)
+
+
+def test_updates_and_indices_of_any_strides(rng):
+    plain, places = data_of(rng, (6, 3)), rng.integers(0, 4, (6, 2))
+    data = data_of(rng, (4, 3))
+    wanted = expected("scatter_nd", data, places[:, :1], plain, reduction="add")
+    for updates, indices in itertools.product(layouts(plain), layouts(torch.from_numpy(places))):
+        result = ndgather.scatter_nd(data, indices[:, :1], updates, reduction="add")
+        same(result, wanted)
+    row = torch.arange(3.0, dtype=torch.float64).expand(6, 3)
+    wanted = expected("scatter_nd", data, places[:, :1], row, reduction="mean")
+    same(ndgather.scatter_nd(data, places[:, :1], row, reduction="mean"), wanted)
+
+
+def test_an_index_that_is_expanded_is_read_once_for_a_row(rng, monkeypatch):
+    data, rows = data_of(rng, (4, 3)), torch.tensor([2, 0, 1, 2, 3])
+    indices, read = rows[:, None].expand(-1, 3), []
+    watch(monkeypatch, lambda address, size: read.append(address))
+    same(ndgather.gather_elements(data, indices), data[rows])
+    places = [rows.data_ptr() + 8 * number for number in range(5)]
+    assert [read.count(place) for place in places] == [1] * 5
+
+
+def watch(monkeypatch, action):
+    """Call `action(address, bytes)` for everything that the interpreter reads or writes."""
+    real = interpreter._interpreter
+
+    class Watched:
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def load(self, pointers, mask, other, dtype):
+            self._each(pointers, mask, dtype.itemsize)
+            return real.load(pointers, mask, other, dtype)
+
+        def store(self, pointers, values, mask):
+            self._each(pointers, mask, values.dtype.itemsize)
+            return real.store(pointers, values, mask)
+
+        def _each(self, pointers, mask, size):
+            for address in pointers[mask].reshape(-1).tolist():
+                action(address, size)
+
+    monkeypatch.setattr(interpreter, "_interpreter", Watched())
+
+
+@pytest.mark.parametrize("dtype", INDEX_DTYPES)
+@pytest.mark.parametrize("kind", [*GATHER_NAMES, *SCATTER_NAMES])
+def test_nothing_outside_is_read_or_written(kind, dtype, monkeypatch):
+    """Wild indices in every mode: what surrounds data, indices and updates stays untouched."""
+    held = torch.arange(60.0, dtype=torch.float64)
+    data, updates = held[20:32].view(4, 3), held[40:49].view(3, 3)
+    largest = np.iinfo(dtype).max
+    wild = [[largest], [min(5, largest)], [np.iinfo(dtype).min]]
+    indices = torch.from_numpy(np.array(wild, dtype))
+    given = [data, indices.expand(3, 3) if "elements" in kind else indices]
+    options = {"window_shape": (2,)} if kind == "gather_windows" else {}
+    if kind in SCATTER_NAMES:
+        given.append(updates)
+    outside = []
+
+    def note(address, size):
+        before = address < data.data_ptr() and address + size > held.data_ptr()
+        between = data.data_ptr() + 96 <= address < updates.data_ptr()
+        after = updates.data_ptr() + 72 <= address < held.data_ptr() + 480
+        if before or between or after:
+            outside.append(address)
+
+    watch(monkeypatch, note)
+    before = held.clone()
+    modes = ("raise", "clip", "fill") if "gather" in kind else ("raise", "wrap", "drop")
+    for mode in modes:
+        if mode == "raise":
+            with pytest.raises(IndexOutOfBoundsError):
+                ndgather.__dict__[kind](*given, mode=mode, **options)
+        else:
+            ndgather.__dict__[kind](*given, mode=mode, **options)
+    assert not outside
+    same(held, before)
+
+
+def test_distances_of_more_than_32_bits():
+    """Pages of memory that nobody touches do not exist."""
+    apart = 2**29
+    data = torch.empty(5 * apart, dtype=torch.uint8)[::apart]
+    data.copy_(torch.arange(5))
+    indices = torch.tensor([[4], [-5], [2]])
+    same(ndgather.gather_nd(data, indices), torch.tensor([4, 0, 2], dtype=torch.uint8))
+    rows = data[:, None].expand(5, 4)
+    same(ndgather.gather_nd(rows, indices)[:, 3], torch.tensor([4, 0, 2], dtype=torch.uint8))
+    with pytest.raises(IndexOutOfBoundsError, match=r"indices\[1, 0\] = -6"):
+        ndgather.gather_nd(data, indices - 1)
+
+
+def test_a_long_row_is_shared_by_programs(rng):
+    data = data_of(rng, (3, 5003), torch.float32)
+    result = ndgather.gather_nd(data, [[2], [0]])
+    same(result, data[[2, 0]])
+    result = ndgather.scatter_nd(data, [[1], [1]], result, reduction="add")
+    same(result[1], data[1] + data[2] + data[0])
+
+
+def test_an_error_leaves_nothing_to_the_next_call():
+    data = torch.arange(12.0).reshape(4, 3)
+    for bad in (9, -5):
+        with pytest.raises(IndexOutOfBoundsError, match=rf"indices\[1, 0\] = {bad}"):
+            ndgather.gather_nd(data, [[1], [bad], [7]])
+        same(ndgather.gather_nd(data, [[1]]), data[1:2])
+    repeated = ndgather.scatter_nd(data, [[0], [0]], data[:2], reduction="add")
+    same(repeated[0], torch.tensor([3.0, 6.0, 9.0]))
+    same(ndgather.scatter_nd(data, [[0], [1]], data[:2], reduction="add")[0], 2 * data[0])
+
+
+def test_out_may_be_data_itself():
+    data = torch.arange(12.0).reshape(4, 3)
+    wanted = data[[3, 2, 1, 0]]
+    assert ndgather.gather_nd(data, [[3], [2], [1], [0]], out=data) is data
+    same(data, wanted)
+
+
+@pytest.mark.parametrize(("kind", "shape", "places", "options"), [GATHERS[0], GATHERS[5]])
+def test_gradients_of_gathers(kind, shape, places, options, rng):
+    data = data_of(rng, shape).requires_grad_()
+    indices = torch.from_numpy(indices_of(rng, kind, shape, places, options))
+    weights = torch.rand(expected(kind, data, indices, **options).shape, dtype=torch.float64)
+    result = ndgather.__dict__[kind](data, indices, **options)
+    (gradient,) = torch.autograd.grad((result * weights).sum(), data)
+    back = "scatter_nd" if kind == "gather_nd" else "scatter_elements"
+    zeros = torch.zeros(shape, dtype=torch.float64)
+    same(gradient, expected(back, zeros, indices, weights, reduction="add", **options))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_compiled_programs_with_any_sizes(rng):
+    compiled = torch.compile(ndgather.gather_nd, fullgraph=True, backend="aot_eager", dynamic=True)
+    for size in (4, 5, 7):
+        data = data_of(rng, (size, 3)).requires_grad_()
+        indices = torch.from_numpy(rng.integers(0, size, (size + 1, 1)))
+        result = compiled(data, indices)
+        same(result.detach(), data.detach()[indices[:, 0]])
+        (gradient,) = torch.autograd.grad(result.sum(), data)
+        same(gradient.sum(), torch.tensor(3.0 * (size + 1), dtype=torch.float64))
+
+
+@pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS[:2])
+def test_a_gradient_of_a_scatter(kind, shape, places, sizes, options, rng):
+    data, updates = (data_of(rng, each).requires_grad_() for each in (shape, sizes))
+    indices = torch.from_numpy(indices_of(rng, kind, shape, places, options))
+    call = {"reduction": "mul", **options}
+    result = ndgather.__dict__[kind](data, indices, updates, **call)
+    ours = torch.autograd.grad(result.sum(), (data, updates))
+    change = 1e-6
+    for which, gradient in enumerate(ours):
+        moved = [each.detach().clone() for each in (data, updates)]
+        moved[which].view(-1)[0] += change
+        near = ndgather.__dict__[kind](moved[0], indices, moved[1], **call).sum()
+        slope = (near - result.detach().sum()) / change
+        torch.testing.assert_close(gradient.view(-1)[0], slope, rtol=1e-4, atol=1e-4)
+
+
+@given(st.data())
+@settings(max_examples=10)
+def test_every_bit_of_an_element_is_copied(data):
+    dtype = data.draw(st.sampled_from([torch.float16, torch.bfloat16, torch.float8_e4m3fn]))
+    elements = torch.randint(-128, 128, (7, 2 * dtype.itemsize), dtype=torch.int8).view(dtype)
+    rows = data.draw(st.lists(st.integers(-7, 6), min_size=1, max_size=5))
+    result = ndgather.gather_nd(elements, torch.tensor(rows)[:, None])
+    same(result.view(torch.int8), elements.view(torch.int8)[rows])

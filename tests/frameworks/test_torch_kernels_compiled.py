@@ -1,0 +1,55 @@
+"""The kernels of torch tensors, compiled for devices that need not be there."""
+
+import re
+
+import pytest
+import torch
+from tests.frameworks.compiled_kernels import CALLS, TARGETS, compiled
+
+import ndgather
+from ndgather.arrays.torch import kernels
+from ndgather.errors import AttributeValueError
+
+NVIDIA = [name for name in TARGETS if name.startswith("sm_")]
+CALLS_OF_ROWS = {name for name in CALLS if name.startswith("rows")} - {"rows of 6 bytes"}
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_is_spilled_and_rows_move_in_wide_words(name, target):
+    for kernel in compiled(name, target):
+        assert kernel.spilled == 0
+        assert kernel.registers <= 128
+        # A thread has four of the 128 elements of bfloat16, which are 8 bytes.
+        if target in NVIDIA and name in CALLS_OF_ROWS and kernel.kernel != "key_kernel":
+            assert kernel.widest("load") == (8 if "bfloat16" in name else 16)
+            if kernel.kernel == "gather_kernel":
+                assert "ld.global.v4.b32" in kernel.text
+                assert "st.global.v4.b32" in kernel.text
+
+
+@pytest.mark.parametrize("target", NVIDIA)
+def test_sums_of_floats_keep_small_numbers_and_use_no_atomics(target):
+    for name in ("rows, add", "rows, add, bfloat16", "rows, add, float64", "points, max"):
+        keys, scatter = compiled(name, target)
+        assert ".ftz" not in scatter.text
+        assert not re.search(r"fma\.rn\.f(32|64)", scatter.text)
+        assert "atom." not in keys.text + scatter.text
+        assert "red." not in keys.text + scatter.text
+    keys, scatter = compiled("rows, add, int32", target)
+    assert "atom." in scatter.text or "red." in scatter.text
+
+
+def test_indices_are_not_checked_while_a_graph_is_captured(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with torch._subclasses.FakeTensorMode():
+        data = torch.empty(4, 3, device="cuda")
+        indices = torch.empty(2, 1, dtype=torch.int64, device="cuda")
+        call = ndgather.array_call.Call("gather_nd", "gather_nd", data, indices)
+        with pytest.raises(AttributeValueError) as error:
+            kernels.run(call)
+    assert str(error.value) == (
+        "gather_nd: mode = 'raise' waits for the device, which a CUDA graph cannot capture "
+        "(allowed: wrap, clip, fill)"
+    )
