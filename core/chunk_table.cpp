@@ -53,7 +53,7 @@ bool ChunkTable::set_up(int axes, const Size* shape, const Size* steps, Size byt
 void ChunkTable::set(Size first, Size last, const char* bytes) noexcept {
   changing.store(true);
   while (users.load() != 0) std::this_thread::yield();
-  for (Size c = first; c < last; ++c) entries[c].bytes.store(bytes, std::memory_order_release);
+  for (Size c = first; c < last; ++c) entries.get()[c].bytes.store(bytes, std::memory_order_release);
   changing.store(false);
 }
 
@@ -84,7 +84,7 @@ bool ChunkTable::look_up(const Plan& plan, Size* listed, Size most, Found& found
     for (Size i = 0; i < n && inside; ++i) {
       from[i] = nullptr;
       if (at[i] == kOutside) continue;
-      Entry& entry = entries[number[i]];
+      Entry& entry = entries.get()[number[i]];
       const char* const bytes = entry.bytes.load(std::memory_order_acquire);
       if (entry.last_use.load(std::memory_order_relaxed) < now) {
         entry.last_use.store(now, std::memory_order_relaxed);
