@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ndgather.errors import NdgatherError
 from ndgather.testing.conformance import Verdict, judge, load
-from ndgather.testing.conformance.outcomes import refused, result
+from ndgather.testing.conformance.cases import refused, result
 
 
 def written(case):

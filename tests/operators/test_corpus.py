@@ -23,7 +23,7 @@ from tools.conformance.runner import LibraryFailedError, run_apart, run_here
 from ndgather.published.schema import Kind
 from ndgather.testing import Call, bad_entries, expected, reference
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
-from ndgather.testing.conformance.outcomes import Outcome, refused, result
+from ndgather.testing.conformance.cases import Outcome, refused, result
 
 CASES = load()
 BY_NAME = {case.name: case for case in CASES}

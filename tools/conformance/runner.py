@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ndgather.testing.conformance import Case, Outcome, Verdict, judge, load
-from ndgather.testing.conformance.outcomes import refused, result, unable
+from ndgather.testing.conformance.cases import refused, result, unable
 from tools.child_process import ChildError, ChildProcess, serve
 
 from .libraries import CannotExpressError, Library, library

@@ -5,7 +5,16 @@ inputs, the expected result, and the rule that decides it with its source. To tr
 on each `Case` and pass an `Outcome` to `judge`.
 """
 
-from ndgather.testing.conformance.cases import Case, Refusal, Rule, Undefined, Value, load
-from ndgather.testing.conformance.outcomes import Outcome, Verdict, judge
+from ndgather.testing.conformance.cases import (
+    Case,
+    Outcome,
+    Refusal,
+    Rule,
+    Undefined,
+    Value,
+    Verdict,
+    judge,
+    load,
+)
 
 __all__ = ["Case", "Outcome", "Refusal", "Rule", "Undefined", "Value", "Verdict", "judge", "load"]
