@@ -40,7 +40,7 @@ extensions = [
 ]
 
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["extensions", "templates"]
+exclude_patterns = ["design.md", "extensions", "templates"]  # the design is for contributors
 templates_path = ["templates"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "substitution"]

@@ -41,7 +41,7 @@ Calls of ndgather on arrays of a library, compared with the library's own way to
 two take turns of 20 ms, and the table has the medians of the turns. Arrays and indices are made
 beforehand, for torch as separate columns too, which it takes fastest.
 
-    pip install '.[torch,jax]'
+    pip install 'ndgather[torch,jax]'
     python -m bench --suite torch --page
     python -m bench --suite jax --page
 """

@@ -43,7 +43,6 @@ def _page(parser: argparse.ArgumentParser, summary: str) -> Iterator[str]:
     parser.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=WIDTH)
     yield f"# {parser.prog}"
     yield from ("", f"{summary[0].upper()}{summary[1:]}.", "")
-    yield from _literal(parser.format_usage())
     yield from _literal(parser.description or "")
     for group in parser._action_groups:
         if group._group_actions:

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
 
-# Sections of a page of one version that stand first, and those that the newest alone has.
+# Sections of a page of one version that stand first, and those that `ndgather doc` alone prints.
 _REMARKS = ("Notes", "Errors in the published text")
-_OF_OTHERS = ("Examples of the published text", "In a model")
+_PRINTED = ("Versions", "In other specifications", "Examples of the published text")
+_MOST_CALLS = 2  # that two specifications answer differently
+_MOST_EXAMPLES = 6
 _FEW = 5  # types that a cell lists
 
 
@@ -102,15 +104,19 @@ def _version(op: Operator, family: Sequence[Operator]) -> str:
         lead.insert(0, Paragraph(f"Differs from {older[0].row}: {differs}."))
     remarks = [sections[title] for title in _REMARKS if title in sections]
     if op is newest:
-        left_out = (*_REMARKS, "Versions", "In other specifications")
+        left_out = (*_REMARKS, *_PRINTED)
         rest = [each for each in document.sections if each.title not in left_out]
+        more = sections["More examples"]
+        shorter = replace(more, blocks=more.blocks[: 1 + _MOST_EXAMPLES])
+        rest[rest.index(more)] = shorter
     else:
         lead[-3:] = [FieldList((("source", op.row.source),)), document.lead[-2]]
         remarks = list(_only_in(remarks, operator_document(newest)))
         rest = []
         if op is of_domain[0]:
-            rest = [comparison(op, newest)]
-            rest += [sections[title] for title in _OF_OTHERS if title in sections]
+            differences = comparison(op, newest)
+            blocks = differences.blocks[: 1 + _MOST_CALLS]
+            rest = [replace(differences, blocks=blocks), sections["In a model"]]
     short = Document(document.title, tuple(lead), (*remarks, *rest))
     return _demoted(render("docs", short, format="md", width=0))
 
@@ -192,7 +198,8 @@ _INDEX = """\
 A published operator has versions, with different rules about negative indices, indices out of
 bounds, types and batches. `ndgather.operator("GatherND", version=13)` is one of them, strict to its
 own text. Each page has the versions of an operator side by side, the newest in full, and how the
-others differ; `ndgather doc GatherND --version 11` prints any of them in full.
+others differ; `ndgather doc GatherND --version 11` prints any of them in full, with the examples of
+its text.
 
 """
 

@@ -36,7 +36,6 @@ _SHOWN = [name for name in show.__all__ if name not in ("Picture", "style_sheet"
 # What draws a call of a function or method, with its arguments.
 DRAWN = {
     **{f"ndgather.{name}": f"show.{name}" for name in _SHOWN},
-    **{f"ndgather.show.{name}": f"show.{name}" for name in _SHOWN},
     **{f"ndgather.vjp.{name}": f"{_OTHER}.vjp.{name}" for name in vars(example_pictures.vjp)},
     "ndgather.models.onnx.run": f"{_OTHER}.onnx_run",
     "ndgather.models.onnx.compare": f"{_OTHER}.onnx_run",

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 MOVED = {
+    "design": "project/index.html",
     "guide/index": "index.html",
     "guide/models-that-misbehave": "guide/models.html",
+    "project/contributing": "project/index.html",
     "reference/index": "reference/functions.html",
 }
 _PAGE = """\

@@ -10,8 +10,9 @@ import ast
 import importlib
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from docutils.parsers.rst import directives
 from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.docutils import SphinxDirective
 
@@ -34,6 +35,7 @@ class Entries(SphinxDirective):
     """Describe every name of the content by its docstring."""
 
     has_content = True
+    option_spec: ClassVar = {"brief": directives.flag}  # the first paragraphs of functions alone
 
     def run(self) -> list[nodes.Node]:
         lines = [".. autosummary::", "   :nosignatures:", ""]
@@ -44,6 +46,15 @@ class Entries(SphinxDirective):
             kind = "function" if inspect.isroutine(found) else "data"
             if inspect.isclass(found):
                 kind = "exception" if issubclass(found, BaseException) else "class"
+            if kind == "function" and "brief" in self.options:
+                summary = (inspect.getdoc(found) or "").partition("\n")[0]
+                lines += [
+                    "",
+                    f".. py:function:: {name}{inspect.signature(found)}",
+                    "",
+                    f"   {summary}",
+                ]
+                continue
             lines += ["", f".. auto{kind}:: {name}"]
             if kind in ("class", "exception"):
                 lines += ["   :members:", "   :special-members: __call__"]

@@ -11,7 +11,9 @@ from types import ModuleType
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _ONE = re.compile(r"^\.\. from-source:: (\S+)$", re.MULTILINE)
 _LIST = re.compile(
-    r"^\.\. (?:entries::|autosummary::\n   :toctree: generated)\n\n((?:   \S+\n)+)", re.MULTILINE
+    r"^\.\. (?:entries::(?:\n   :brief:)?|autosummary::\n   :toctree: generated)\n\n"
+    r"((?:   \S+\n)+)",
+    re.MULTILINE,
 )
 
 
