@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,8 +94,14 @@ _PROSE = 40  # letters of a cell in a column of prose
 
 
 def setup(app: Sphinx) -> None:
+    app.connect("source-read", _with_repository)
     app.connect("doctree-read", _without_last_blank_line)
     app.connect("doctree-read", _mark_prose)
+
+
+def _with_repository(_app: Sphinx, _page: str, source: list[str]) -> None:
+    """Write the address of the repository where the environment has it, as a release does."""
+    source[0] = source[0].replace("REPOSITORY", os.environ.get("REPOSITORY", "REPOSITORY"))
 
 
 def _mark_prose(_app: Sphinx, document: nodes.document) -> None:

@@ -29,8 +29,8 @@ RELIEF = LinearSegmentedColormap.from_list(
 )
 HALO = [withStroke(linewidth=2.6, foreground=PAPER)]
 SIZE = (13, 12.2)  # inches
-FOR_PHONE = 0.6  # of that size, so that letters are larger
-OF_PHONE = Bbox([[0.12, 2.04], [4.9, 6.62]])
+FOR_PHONE = 0.66  # of that size, so that letters are larger
+OF_PHONE = Bbox([[0.02, 2.31], [4.9, 7.25]])
 
 
 class _Ground:

@@ -34,8 +34,8 @@ CELSIUS = Normalize(20, 31)
 MARKS = ("#1f3b73", "#2f8f8a", "#d98a2b", "#a5302a")
 HALO = [withStroke(linewidth=2.6, foreground=PAPER)]
 SIZE = (13, 13.4)  # inches
-FOR_PHONE = 0.6  # of that size, so that letters are larger
-OF_PHONE = Bbox([[0.12, 2.1], [4.9, 6.12]])
+FOR_PHONE = 0.66  # of that size, so that letters are larger
+OF_PHONE = Bbox([[0.02, 2.3], [5.45, 6.3]])
 
 
 def draw(
