@@ -204,26 +204,6 @@ class Writer(Reader, Protocol):
         """Replace a chunk by `values`, which have the shape of its box."""
 
 
-class TransposedReader:
-    """Reads an array with its axes in another order."""
-
-    def __init__(self, reader: Reader, order: tuple[int, ...]) -> None:
-        self.reader, self.order = reader, order
-        self.name, self.dtype, self.grid = reader.name, reader.dtype, reader.grid.along(order)
-        self.chunk_bytes, self.stored_bytes = reader.chunk_bytes, reader.stored_bytes
-        self.in_flight = reader.in_flight
-
-    def stored_size(self, chunk: Chunk) -> int | None:
-        size_of = getattr(self.reader, "stored_size", None)
-        return None if size_of is None else size_of(self._there(chunk))
-
-    def _there(self, chunk: Chunk) -> Chunk:
-        return tuple(chunk[self.order.index(axis)] for axis in range(len(chunk)))
-
-    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        return self.reader.read(self._there(chunk), buffers).transpose(self.order)
-
-
 @dataclass(frozen=True, slots=True)
 class IndexedArray:
     """Reads and writes the chunks of any array by indexing it with slices."""

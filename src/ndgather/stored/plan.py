@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     Integers: TypeAlias = NDArray[np.int64]
     Runs: TypeAlias = tuple[Integers, Integers]  # where runs of points start and stop
-    Key: TypeAlias = tuple[slice | Integers, ...]  # axes of the arrays come first in the result
 
 _MOST_BITS = 63  # of the coordinates of a point, with the number of its chunk
 _LEAST_BLOCK = 1 << 18  # points that are sorted at once, in 28 bytes each
@@ -420,25 +419,3 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
 def chunk_at(step: int | Integers, at: Integers) -> Integers:
     """Return the numbers of the chunks of an axis in which positions lie."""
     return at // step if isinstance(step, int) else np.searchsorted(step, at, side="right") - 1
-
-
-def tuples(positions: list[Integers]) -> Integers:
-    """Return positions on several axes as index tuples, along a last axis."""
-    columns = np.empty((len(positions), *np.broadcast(*positions).shape), np.int64)
-    for column, array in zip(columns, positions, strict=True):
-        column[...] = array
-    return np.moveaxis(columns, 0, -1)
-
-
-def without_slices(key: Key, shape: Sequence[int]) -> Key:
-    """Return a key of arrays; every slice becomes an array along one more axis."""
-    count = sum(isinstance(entry, slice) for entry in key)
-    arrays: list[Integers] = []
-    axis = 0
-    for entry, size in zip(key, shape, strict=True):
-        if isinstance(entry, slice):
-            arrays.append(np.arange(size)[entry].reshape((-1,) + (1,) * (count - axis - 1)))
-            axis += 1
-        else:
-            arrays.append(entry.reshape(entry.shape + (1,) * count))
-    return tuple(arrays)

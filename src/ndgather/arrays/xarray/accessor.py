@@ -15,7 +15,6 @@ from ndgather.arrays.xarray.windows import windows
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import listed, shown_value
 from ndgather.stored.chunks import stand_in
-from ndgather.stored.plan import tuples
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -379,7 +378,7 @@ def _add_at(
     wanted = lead | {dim: array.sizes[dim] for dim in behind}
     updates: Any = _updates(array.dtype, values, sizes)
     updates = updates.set_dims(wanted).transpose(*wanted)
-    indices = tuples([points[dim].set_dims(lead).transpose(*lead).values for dim in front])
+    indices = arrays.tuples([points[dim].set_dims(lead).transpose(*lead).values for dim in front])
     indices[(indices < 0).any(-1)] = np.iinfo(np.int64).max
     moved = array.variable.transpose(*front, *behind)
     call = Call(

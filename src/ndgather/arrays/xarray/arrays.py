@@ -21,9 +21,8 @@ from ndgather import api, slow_path
 from ndgather.exchange import adapter_name
 from ndgather.stored import calls
 from ndgather.stored.cache import CachedArray, cached_array
-from ndgather.stored.chunks import Grid, IndexedArray, TransposedReader, box_shape, stand_in
+from ndgather.stored.chunks import Grid, IndexedArray, box_shape, stand_in
 from ndgather.stored.estimates import estimate_of
-from ndgather.stored.plan import tuples, without_slices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +31,12 @@ if TYPE_CHECKING:
 
     from ndgather.array_call import Call
     from ndgather.stored.cache import ChunkCache
-    from ndgather.stored.chunks import Array, Box, Reader
+    from ndgather.stored.chunks import Array, Box, Buffers, Chunk, Reader
     from ndgather.stored.estimates import Estimate
-    from ndgather.stored.plan import Key, Plan
+    from ndgather.stored.plan import Plan
 
 Positions: TypeAlias = "NDArray[np.int64]"
+Key: TypeAlias = "tuple[slice | Positions, ...]"  # axes of the arrays come first in the result
 
 _BOX_BYTES = 4 << 20  # of arrays with unknown chunks
 # Decoding steps that keep the shape, by their name: xarray has moved them between its modules.
@@ -108,6 +108,26 @@ class BoxReader(IndexedArray):
         if isinstance(taken, indexing.ExplicitlyIndexed):
             taken = taken.get_duck_array()  # type: ignore[no-untyped-call]
         return np.asarray(taken, self.dtype)
+
+
+class TransposedReader:
+    """Reads an array with its axes in another order."""
+
+    def __init__(self, reader: Reader, order: tuple[int, ...]) -> None:
+        self.reader, self.order = reader, order
+        self.name, self.dtype, self.grid = reader.name, reader.dtype, reader.grid.along(order)
+        self.chunk_bytes, self.stored_bytes = reader.chunk_bytes, reader.stored_bytes
+        self.in_flight = reader.in_flight
+
+    def stored_size(self, chunk: Chunk) -> int | None:
+        size_of = getattr(self.reader, "stored_size", None)
+        return None if size_of is None else size_of(self._there(chunk))
+
+    def _there(self, chunk: Chunk) -> Chunk:
+        return tuple(chunk[self.order.index(axis)] for axis in range(len(chunk)))
+
+    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        return self.reader.read(self._there(chunk), buffers).transpose(self.order)
 
 
 def kept_of(array: Any) -> Kept | None:
@@ -239,3 +259,25 @@ def _composed(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
         entry: Any = next(entries) if steps.ndim else ()
         composed.append(entry if kept else np.asarray(steps[entry], np.int64))
     return tuple(composed)
+
+
+def tuples(positions: list[Positions]) -> Positions:
+    """Return positions on several axes as index tuples, along a last axis."""
+    columns = np.empty((len(positions), *np.broadcast(*positions).shape), np.int64)
+    for column, array in zip(columns, positions, strict=True):
+        column[...] = array
+    return np.moveaxis(columns, 0, -1)
+
+
+def without_slices(key: Key, shape: Sequence[int]) -> Key:
+    """Return a key of arrays; every slice becomes an array along one more axis."""
+    count = sum(isinstance(entry, slice) for entry in key)
+    arrays: list[Positions] = []
+    axis = 0
+    for entry, size in zip(key, shape, strict=True):
+        if isinstance(entry, slice):
+            arrays.append(np.arange(size)[entry].reshape((-1,) + (1,) * (count - axis - 1)))
+            axis += 1
+        else:
+            arrays.append(entry.reshape(entry.shape + (1,) * count))
+    return tuple(arrays)

@@ -28,7 +28,7 @@ from ndgather.stored.open_path import ZARR_SUFFIX, store_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ndgather.stored.plan import Key
+    from ndgather.arrays.xarray.arrays import Key
 
 __all__ = ["Engine"]
 
