@@ -30,6 +30,15 @@ def test_an_example_runs_and_finds_what_plain_loops_find(example, last):
     assert last in run.stdout.splitlines()[-1]
 
 
+def test_random_patches_go_on_after_an_interruption():
+    command = [sys.executable, str(ROOT / "examples" / "random_patches.py")]
+    command += ["--sides", "64", "--batches", "6"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "6 batches, and the same ones after an interruption; 2 workers" in run.stdout
+    assert "the plain loop takes" in run.stdout
+
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "interpolate_jax.py"
 
 
