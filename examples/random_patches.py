@@ -13,6 +13,7 @@ they return.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import tempfile
 import time
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 import zarr
-from torch.utils.data import DataLoader, Dataset, get_worker_info
+from torch.utils.data import DataLoader, get_worker_info
 
 import ndgather
 
@@ -37,7 +38,7 @@ BATCH = 16  # patches
 WORKERS = 2
 
 
-class Batches(Dataset[torch.Tensor]):
+class Batches:
     """Batches of patches of a zarr array, by number."""
 
     def __init__(self, path: Path, starts: Callable[[int], Starts], size: int, memory: str) -> None:
@@ -58,7 +59,7 @@ class Batches(Dataset[torch.Tensor]):
         return torch.from_numpy(patches)
 
 
-def loader(batches: Dataset[torch.Tensor], numbers: range) -> DataLoader[torch.Tensor]:
+def loader(batches: Any, numbers: range) -> DataLoader[torch.Tensor]:
     """Return what reads batches, in the order of their numbers."""
     return DataLoader(batches, batch_size=None, sampler=numbers, num_workers=WORKERS)
 
@@ -78,7 +79,7 @@ def training(batches: Iterable[torch.Tensor]) -> list[float]:
     return [float(patches.double().sum()) for patches in batches]
 
 
-class PlainBatches(Dataset[torch.Tensor]):
+class PlainBatches:
     """The same batches, every patch by itself: read, and padded where it sticks out."""
 
     def __init__(self, path: Path, starts: Callable[[int], Starts], size: int) -> None:
@@ -100,7 +101,7 @@ class PlainBatches(Dataset[torch.Tensor]):
         return torch.from_numpy(patches)
 
 
-class GridBatches(Dataset[torch.Tensor]):
+class GridBatches:
     """Batches of patches of a grid, cut by xbatcher."""
 
     def __init__(self, path: Path, patches: Callable[[int], Any], size: int) -> None:
@@ -108,9 +109,9 @@ class GridBatches(Dataset[torch.Tensor]):
         self.generator: Any = None
 
     def __getitem__(self, number: int) -> torch.Tensor:
-        import xarray  # noqa: PLC0415 - this is optional
-        import xbatcher  # noqa: PLC0415
+        import xarray  # noqa: PLC0415 - it is optional, as is xbatcher
 
+        xbatcher = importlib.import_module("xbatcher")
         if self.generator is None:
             data = xarray.DataArray(
                 xarray.open_dataset(self.path.parent, engine="zarr", consolidated=False).volume
@@ -138,7 +139,7 @@ def store(folder: Path, sides: int) -> Path:
     return folder / "data.zarr" / "volume"
 
 
-def timed(name: str, batches: Dataset[torch.Tensor], numbers: range, expected: Any) -> float:
+def timed(name: str, batches: Any, numbers: range, expected: Any) -> float:
     """Read batches, compare what they hold, print and return how many patches come a second."""
     begin = time.perf_counter()
     found = training(loader(batches, numbers))
@@ -179,7 +180,9 @@ def main() -> None:
             return np.random.default_rng([1, number]).integers(0, per_axis**3, BATCH)
 
         def corners(number: int) -> Starts:
-            return size * np.stack(np.unravel_index(chosen(number), (per_axis,) * 3), -1)
+            places = np.unravel_index(chosen(number), (per_axis,) * 3)
+            starts: Starts = np.stack(places, -1) * size
+            return starts
 
         print("patches of a grid, in random order:")
         batches = Batches(path, corners, size, memory)
