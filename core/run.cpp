@@ -113,7 +113,7 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
     return loops().gather(plan, kUnscheduled, 0, plan.positions);
   }
   plan.any_order = true;  // each position writes to a place of its own
-  arrange(plan);
+  arrange(plan, true);
   if (!may_write(plan, stop)) return false;
   const Schedule schedule = schedule_gather(plan, threads());
   if (schedule.panels.count > 0) {
@@ -141,7 +141,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
     if (plan.positions > kBlock && !may_write(plan, stop)) return false;
     return scatter_in_order(plan, kUnscheduled, reduction, type, nullptr, 0);
   }
-  arrange(plan);
+  arrange(plan, false);
   const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, threads());
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
   const pool::Scratch scratch(schedule.panels.count > 0 ? schedule.panels.buffer * schedule.threads

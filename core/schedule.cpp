@@ -57,16 +57,21 @@ bool writes_past_caches(const Plan& plan, bool gathers) {
 }
 
 // Slices whose elements lie a line or more apart share these lines with neighbouring slices, and so are not walked one
-// after the other, but element by element, or where the dense array allows it by parts that fill a line of that.
-bool are_spread(const Plan& plan) {
+// after the other, but element by element, or where the dense array allows it by parts that fill a line of that. Those
+// of a gather all of whose lines the second-level cache keeps stay whole.
+bool are_spread(const Plan& plan, bool gathers) {
   bool spread = plan.slice_rank > 0 && plan.loop_rank + plan.slice_rank <= kMaxRank && plan.positions >= 64;
-  for (int d = 0; d < plan.slice_rank; ++d) spread &= std::abs(plan.slice[d].indexed) >= kLine;
-  return spread;
+  bool kept = gathers && plan.slice_elements() * kLine <= caches().second_level / 8;
+  for (int d = 0; d < plan.slice_rank; ++d) {
+    spread &= std::abs(plan.slice[d].indexed) >= kLine;
+    kept &= plan.slice[d].indexed % kSameSets != 0;
+  }
+  return spread && !kept;
 }
 
 // How much of every slice belongs to one task.
-Size slice_part(const Plan& plan) {
-  const bool by_lines = are_spread(plan) && plan.slice[plan.slice_rank - 1].dense == plan.width;
+Size slice_part(const Plan& plan, bool gathers) {
+  const bool by_lines = are_spread(plan, gathers) && plan.slice[plan.slice_rank - 1].dense == plan.width;
   return by_lines ? std::clamp<Size>(kLine / plan.width, 1, plan.slice_length()) : plan.slice_length();
 }
 
@@ -79,7 +84,7 @@ void set_common(Schedule& schedule, const Plan& plan, int threads, bool gathers)
   schedule.nontemporal = writes_past_caches(plan, gathers);
   if (worth_sharing(plan, threads)) schedule.threads = threads;
   schedule.task_positions = plan.positions;
-  schedule.task_slice = slice_part(plan);
+  schedule.task_slice = slice_part(plan, gathers);
 }
 
 // Parts of a slice hold whole elements and whole cache lines.
@@ -238,8 +243,8 @@ bool order_loops(Plan& plan) {
   return changed;
 }
 
-void arrange(Plan& plan) {
-  if (are_spread(plan)) loop_over_slices(plan, plan.slice[plan.slice_rank - 1].dense == plan.width ? 1 : 0);
+void arrange(Plan& plan, bool gathers) {
+  if (are_spread(plan, gathers)) loop_over_slices(plan, plan.slice[plan.slice_rank - 1].dense == plan.width ? 1 : 0);
   order_loops(plan);
 }
 

@@ -77,7 +77,7 @@ struct Schedule {
 };
 
 // Brings the dims of a simplified plan into the order in which they are walked.
-void arrange(Plan& plan);
+void arrange(Plan& plan, bool gathers);
 
 // The schedule of an arranged plan.
 Schedule schedule_gather(const Plan& plan, int threads);

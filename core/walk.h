@@ -238,6 +238,12 @@ bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size en
     left -= block.n;
     return block.good || plan.fills();
   };
+  if (left <= most && plan.dense_linear) {  // one block, as of small calls
+    B block;
+    if (!fill(block)) return false;
+    use(block);
+    return true;
+  }
   const PrefetchBlock<Write> prefetch_block{plan, !(Write && schedule.nontemporal)};
   return each_block<B>(schedule.prefetch, fill, prefetch_block, use);
 }

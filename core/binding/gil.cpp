@@ -4,9 +4,7 @@
 namespace ndgather {
 namespace {
 
-// In nanoseconds. Shorter work keeps the GIL: giving it up and taking it back costs as much.
-constexpr double kReleaseFrom = 10'000;
-// Shorter work does not look for signals.
+// In nanoseconds. Shorter work does not look for signals.
 constexpr double kStopFrom = 20'000'000;
 static_assert(kReleaseFrom <= kStopFrom);
 

@@ -6,6 +6,9 @@
 
 namespace ndgather {
 
+// In nanoseconds. Shorter work keeps the GIL: giving it up and taking it back costs as much.
+inline constexpr double kReleaseFrom = 10'000;
+
 // Gives up the GIL around work that is worth it, and takes it back now and then during work that may be left
 // half done, to see whether a signal handler raises or forks.
 class GilRelease {
@@ -44,6 +47,10 @@ PyObject* begun_anew_in_a_child(Attempt attempt) {
 // or this is the child that it forked, and what was done means nothing.
 template <class Work>
 bool stopped(double nanoseconds, bool may_stop, Work work) {
+  if (nanoseconds < kReleaseFrom) {
+    work(static_cast<Stop*>(nullptr));
+    return false;
+  }
   GilRelease release(nanoseconds, may_stop);
   work(release.stop());
   return release.stop() != nullptr && release.stop()->wanted();
