@@ -37,10 +37,12 @@ Cached cached_part(const Plan& plan) {
 
 bool leaves_cache(const Plan& plan) { return cached_part(plan) == Cached::none; }
 
-bool worth_sharing(const Plan& plan, int threads) {
-  if (threads == 1) return false;
-  const double work = nanoseconds(plan);
-  return work >= kTuning.wake_ns || (work >= kTuning.wake_ns / 2 && threads_are_awake());
+// How many threads are worth waking: each has work for about as long as it takes to wake it.
+int worth_sharing(const Plan& plan, int threads) {
+  if (threads == 1) return 1;
+  const double work = nanoseconds(plan), least = kTuning.wake_ns / 2;
+  if (work < kTuning.wake_ns && (work < least || !threads_are_awake())) return 1;
+  return static_cast<int>(std::clamp(work / least, 2., static_cast<double>(threads)));
 }
 
 Size task_count(const Plan& plan, bool shared, int threads) {
@@ -82,7 +84,7 @@ void set_common(Schedule& schedule, const Plan& plan, int threads, bool gathers)
                            plan.inner().indexed == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach();
   schedule.prefetch_indices = plan.positions * plan.column_count * index_bytes(plan.index_type) > caches().second_level;
   schedule.nontemporal = writes_past_caches(plan, gathers);
-  if (worth_sharing(plan, threads)) schedule.threads = threads;
+  schedule.threads = worth_sharing(plan, threads);
   schedule.task_positions = plan.positions;
   schedule.task_slice = slice_part(plan, gathers);
 }
@@ -280,7 +282,7 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
 
 Schedule schedule_check(const Plan& plan, int threads) {
   Schedule schedule;
-  if (worth_sharing(plan, threads)) schedule.threads = threads;
+  schedule.threads = worth_sharing(plan, threads);
   schedule.task_slice = plan.width;
   split_positions(schedule, plan);
   return schedule;

@@ -2,6 +2,7 @@
 #include "threads.h"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -123,25 +124,23 @@ class Team {
 
   void run(Job& job, int workers) noexcept {
     start(workers - 1);
-    Helper* called = nullptr;
+    Called called;
     {
       const std::lock_guard lock(mutex_);
       job_ = &job;
       next_worker_ = 1;
       workers_ = workers;
-      for (int n = workers - 1 - spinning_.load(std::memory_order_relaxed); n > 0 && asleep_ != nullptr; --n) {
-        Helper* const helper = std::exchange(asleep_, asleep_->next_asleep);
-        helper->next_called = std::exchange(called, helper);
-        helper->mask.leave_out(WakingMask::processor());
-        helper->is_called = true;
-      }
+      to_wake_ = workers - 1 - spinning_.load(std::memory_order_relaxed);
+      processor_ = WakingMask::processor();
+      called = call_some();
       jobs_.fetch_add(1, std::memory_order_release);
     }
-    for (; called != nullptr; called = called->next_called) called->wake.notify_one();
+    wake(called);
     job.work(0);
     {
       const std::lock_guard lock(mutex_);
       job_ = nullptr;  // who has not woken by now is not needed
+      to_wake_ = 0;
     }
     const auto done = [this] { return working_.load(std::memory_order_acquire) == 0; };
     if (spin_until(done)) return;
@@ -155,8 +154,28 @@ class Team {
     WakingMask mask;
     bool is_called = false;
     Helper* next_asleep;
-    Helper* next_called = nullptr;  // of the caller
   };
+  using Called = std::array<Helper*, 2>;  // null: no more
+
+  // Takes up to two of the sleeping threads, which are to wake others in their turn: so the caller begins its own work
+  // soon, however many threads there are. Under the lock.
+  Called call_some() noexcept {
+    Called called{};
+    for (Helper*& each : called) {
+      if (to_wake_ <= 0 || asleep_ == nullptr) break;
+      --to_wake_;
+      each = std::exchange(asleep_, asleep_->next_asleep);
+      each->mask.leave_out(processor_);
+      each->is_called = true;
+    }
+    return called;
+  }
+
+  static void wake(const Called& called) noexcept {
+    for (Helper* const each : called) {
+      if (each != nullptr) each->wake.notify_one();
+    }
+  }
 
   void start(int count) noexcept {
     try {
@@ -175,6 +194,10 @@ class Team {
         self.next_asleep = std::exchange(asleep_, &self);
         self.wake.wait(lock, [&] { return self.is_called; });
         self.mask.restore();
+        const Called called = call_some();
+        lock.unlock();
+        wake(called);
+        lock.lock();
       }
       while (wanted()) {
         Job& job = *job_;
@@ -203,6 +226,7 @@ class Team {
   Job* job_ = nullptr;
   Helper* asleep_ = nullptr;
   int started_ = 0, workers_ = 0, next_worker_ = 0;
+  int to_wake_ = 0, processor_ = -1;  // of the caller
   std::atomic<int> working_{0}, spinning_{0};
   std::atomic<unsigned> jobs_{0};  // posted so far: what a spinning thread waits for
 };
