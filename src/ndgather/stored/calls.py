@@ -122,7 +122,7 @@ def _fill(plan: Plan, value: Array, dense: Array) -> None:
 
 
 def _fill_windows(plan: Plan, value: Array, dense: Array) -> None:
-    """Fill the windows that stick out; the part of them in data is copied over it later."""
+    """Fill the windows that stick out; their parts inside data are copied later."""
     window, lead, sizes = plan.call.window_shape, plan.call.indices.shape[:-1], plan.grid.shape
     starts = plan.call.indices.reshape(math.prod(lead), len(window))
     for first in range(0, len(starts), WINDOW_BLOCK):

@@ -52,8 +52,7 @@ def cached(
     ----------
     array : stored array
         An array of zarr, tensorstore or h5py, or a memory map; or any object with `shape`, `dtype`
-        and ``[...]`` for slices, which is read from many threads at once, by its `chunks` if it has
-        such.
+        and ``[...]`` for slices. Many threads read it at once, by its `chunks` if it has any.
     memory : int or str, default "512 MiB"
         The bytes that the decoded chunks may take. Chunks that are being decoded come on top, one
         for every thread that reads.
@@ -100,9 +99,9 @@ def cached(
 class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array whose decoded chunks stay in memory; see `ndgather.cached`.
 
-    Many threads may use it at once. A scatter into it writes the store, then the cache. A chunk
-    that somebody else has changed is not seen until `clear`. A forked child, and a process that it
-    is sent to, start with an empty cache.
+    Many threads may use it at once. A scatter into it writes the store, then the cache. Chunks
+    that other code changes in the store are not seen until `clear`. A forked child, and a process
+    that it is sent to, start with an empty cache.
 
     Attributes
     ----------
@@ -149,7 +148,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def info(self) -> CacheInfo:
-        """Return what is there of this array, and how it was used."""
+        """Return what the cache holds of this array, and how it was used."""
         return self.cache.array_info(self._kept)
 
     def clear(self) -> None:
@@ -157,7 +156,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         self.cache.clear_array(self._kept)
 
     def close(self) -> None:
-        """Drop all chunks for good: reads raise from now on. The array behind stays open."""
+        """Drop all chunks: later reads raise. The array itself stays open."""
         self._kept.closed = True
         self.clear()
 
@@ -179,7 +178,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Future[int]:
         """Read the chunks of coming calls on threads in the background, and return at once.
 
-        At most as many bytes are read as the budget has. Indices outside of the array are ignored.
+        At most as many bytes are read as the budget has. Indices outside the array are ignored.
 
         Parameters
         ----------
@@ -260,7 +259,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("cached: the array is not in memory, and cannot be had without a copy")
+            raise ValueError("cached: copy = False needs data in memory (allowed: None, True)")
         return np.asarray(self[...], dtype)
 
     def __array_function__(

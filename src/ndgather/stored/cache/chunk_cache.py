@@ -1,4 +1,4 @@
-"""Decoded chunks that stay in memory, least recently used out first, within a budget of bytes."""
+"""Decoded chunks in memory, within a budget of bytes: the least recently used are dropped first."""
 
 from __future__ import annotations
 
@@ -239,12 +239,12 @@ class ChunkCache:
             self._arrays.add(chunks)
 
     def array_info(self, chunks: ArrayChunks) -> CacheInfo:
-        """Return what is there of one array, and how it was used."""
+        """Return what the cache holds of one array, and how it was used."""
         with self._lock:
             return self._info(chunks)
 
     def clear_array(self, chunks: ArrayChunks) -> None:
-        """Drop the chunks and counts of one array; what is being read is not kept."""
+        """Drop the chunks and counts of one array, and do not keep those that are being read."""
         with self._lock:
             self._forget(chunks)
 
@@ -307,7 +307,7 @@ class ChunkCache:
             chunks.hits += count
 
     def missing(self, chunks: ArrayChunks, numbers: list[int]) -> list[int]:
-        """Return those of some chunks that are not there."""
+        """Return those of `numbers` whose chunks are not in the cache."""
         with self._lock:
             return [number for number in numbers if number not in chunks.kept]
 
