@@ -5,7 +5,9 @@ Readers of a format return a `Graph`, and writers take one.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ndgather.models.arguments import Array
-    from ndgather.published.schema import OperatorVersion
+    from ndgather.published import Operator
+    from ndgather.published.schema import Inference, OperatorVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,39 @@ def node_type(
     }
     inputs = (types[name] for name in node.inputs)
     return function.infer(*inputs, constants=known, **node.attributes).outputs[0]
+
+
+_LARGEST_KEY = 1024  # bytes of constants that are compared with those of other calls
+_Constants: TypeAlias = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
+
+
+def infer_call(
+    function: Operator,
+    types: Sequence[TensorType],
+    constants: Mapping[str, Array],
+    attributes: Mapping[str, Any],
+) -> Inference:
+    """Infer a call; large models have many that are alike, whose inference is kept."""
+    arrays = [(name, np.asarray(array)) for name, array in constants.items()]
+    if sum(array.nbytes for _, array in arrays) <= _LARGEST_KEY:
+        key = tuple((name, x.dtype.str, x.shape, x.tobytes()) for name, x in arrays)
+        with suppress(TypeError):  # an attribute that is a list
+            return _inferred(function, tuple(types), key, tuple(attributes.items()))
+    return function.infer(*types, constants=constants, **attributes)
+
+
+@lru_cache(maxsize=4096)
+def _inferred(
+    function: Operator,
+    types: tuple[TensorType, ...],
+    constants: _Constants,
+    attributes: tuple[tuple[str, Any], ...],
+) -> Inference:
+    arrays = {
+        name: np.frombuffer(content, dtype).reshape(shape)
+        for name, dtype, shape, content in constants
+    }
+    return function.infer(*types, constants=arrays, **dict(attributes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from ndgather.models.graph import (
     Graph,
     Node,
     OperatorNode,
+    infer_call,
     node_type,
     title,
     unique,
@@ -152,7 +153,7 @@ def fit(call: NodeCall, target: OperatorVersion) -> tuple[Deviation, ...]:
     known = {x.name: call.constants[x.role] for x in target.inputs if x.role in call.constants}
     function = operator(target.name, domain=target.domain, version=target.since)
     types = [call.types[role] for role in call.inputs]
-    function.infer(*types, constants=known, **call.attributes)
+    infer_call(function, types, known, call.attributes)
     return tuple(_differences(call, target, meaning))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -207,11 +208,12 @@ def _check_other_nodes(model: ModelProto) -> Iterator[Finding]:
     for scope, node in nodes(model):
         if row_domain(node.domain) != DEFAULT_DOMAIN or is_published(node):
             continue
-        where = "/".join(map(title_of, (*scope.around, node)))
         opset = scope.opsets.get(DEFAULT_DOMAIN, 0)
         if node.op_type != "Scatter":
-            yield from _check_types(where, scope, node, opset)
-        elif opset >= _SCATTER_REPLACED:
+            yield from _check_types(scope, node, opset)
+            continue
+        where = "/".join(map(title_of, (*scope.around, node)))
+        if opset >= _SCATTER_REPLACED:
             what = f"opset {opset} has no Scatter (ScatterElements-11 replaced it)"
             yield Finding(where, "ai.onnx Scatter-9", "opset", what, ERROR)
         else:
@@ -220,15 +222,22 @@ def _check_other_nodes(model: ModelProto) -> Iterator[Finding]:
             yield Finding(where, "ai.onnx Scatter-9", "opset", what, PORTABLE, runtimes)
 
 
-def _check_types(where: str, scope: Scope, node: NodeProto, opset: int) -> Iterator[Finding]:
-    try:
-        schema = defs.get_schema(node.op_type, opset, "")
-    except (defs.SchemaError, TypeError):
-        return
-    for number, name in enumerate(node.input if schema.inputs else ()):
+def _check_types(scope: Scope, node: NodeProto, opset: int) -> Iterator[Finding]:
+    version, formals = _formal_inputs(node.op_type, opset)
+    for number, name in enumerate(node.input if formals else ()):
         dtype = scope.type_of(name).dtype if name else None
-        formal = schema.inputs[min(number, len(schema.inputs) - 1)]
-        if dtype is not None and schema_type(dtype) not in formal.types:
-            operator = f"ai.onnx {node.op_type}-{schema.since_version}"
-            what = f"{formal.name} = {name!r} is {dtype}, which this version does not take"
-            yield Finding(where, operator, "types", what, ERROR)
+        formal, types = formals[min(number, len(formals) - 1)]
+        if dtype is not None and schema_type(dtype) not in types:
+            where = "/".join(map(title_of, (*scope.around, node)))
+            what = f"{formal} = {name!r} is {dtype}, which this version does not take"
+            yield Finding(where, f"ai.onnx {node.op_type}-{version}", "types", what, ERROR)
+
+
+@cache
+def _formal_inputs(op_type: str, opset: int) -> tuple[int, list[tuple[str, frozenset[str]]]]:
+    """Return the version of an operator, and the names and types of its inputs."""
+    try:
+        schema = defs.get_schema(op_type, opset, "")
+    except (defs.SchemaError, TypeError):
+        return 0, []
+    return schema.since_version, [(item.name, frozenset(item.types)) for item in schema.inputs]

@@ -362,9 +362,13 @@ class _Converter:
         self, graph: GraphProto, inferred: InferredNode, typed: Scope
     ) -> list[NodeProto]:
         """Return a gather or scatter node in the target, after the nodes that it needs."""
-        op_node = inferred.op_node
+        op_node, domain = inferred.op_node, row_domain(inferred.op_node.node.domain)
         if inferred.refusal is not None:
             inferred = self._repaired(op_node, inferred.refusal)
+        elif self.operator is None and self.domain in {None, domain}:
+            version = self.version(domain)
+            if op_node.operator() is implementation(op_node.node.op_type, domain, version):
+                return [op_node.node]
         try:
             call = self._call(op_node, inferred, typed)
             if self.domain is not None and operators(call.name, self.domain):

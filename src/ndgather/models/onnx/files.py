@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx
-from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, external_data_helper, helper, numpy_helper
 
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
@@ -143,6 +143,8 @@ def messages_in(message: Any) -> Iterator[Any]:
     yield message
     if isinstance(message, TensorProto):  # listing its fields would copy its values
         yield from message.external_data
+        return
+    if isinstance(message, NodeProto) and not message.attribute:
         return
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:

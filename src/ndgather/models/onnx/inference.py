@@ -245,7 +245,8 @@ def infer_types(
         for op_node, target in zip(op_nodes(view, folder), op_nodes(declared, folder), strict=True):
             node = _infer_node(op_node)
             try:
-                changed |= node.inference is not None and _declare(target, node.inference, names)
+                if node.inference is not None and _adds(op_node, node.inference, names):
+                    changed |= _declare(target, node.inference, names)
             except NdgatherError as refusal:
                 node = replace(node, refusal=refusal)
             inferred.append(node)
@@ -291,6 +292,22 @@ def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
     for node, domain in zip(hidden, domains, strict=True):
         node.domain = domain
     return inferred
+
+
+def _adds(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
+    """Return whether inferred types of a node say more than those that onnx inferred."""
+    outputs = zip(op_node.node.output, inference.outputs, strict=False)
+    inputs = zip(op_node.node.input, inference.inputs, strict=False)
+    for name, inferred in (*outputs, *inputs):
+        scope = op_node.scope.computing(name)
+        if scope is not None and isinstance(scope.body, GraphProto):
+            before, known = scope.type_of(name), with_names(inferred, names)
+            try:
+                if known != before and _merged(name, before, known) != before:
+                    return True
+            except NdgatherError:
+                return True
+    return False
 
 
 def _declare(op_node: OpNode, inference: Inference, names: set[str]) -> bool:

@@ -35,7 +35,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import reason
 from ndgather.models.arguments import Array, instance
-from ndgather.models.graph import Port
+from ndgather.models.graph import Port, infer_call
 from ndgather.models.onnx.files import map_tensor
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
@@ -286,6 +286,13 @@ def check_acyclic(model: ModelProto) -> None:
     producers = {
         name: number for number, node in enumerate(model.graph.node) for name in node.output if name
     }
+    computed: set[str] = set()
+    for node in model.graph.node:
+        if any(node.attribute) or any(x in producers and x not in computed for x in node.input):
+            break
+        computed.update(node.output)
+    else:
+        return  # every node comes after those whose results it reads
     reads = {}
     for number, node in enumerate(model.graph.node):
         inner = [part for part in nodes_within(node) if part is not node]
@@ -372,12 +379,13 @@ class Scope:
         self._types[name], self._constants[name] = type_of_array(tensor), tensor
 
     def _add_declaration(self, info: ValueInfoProto) -> None:
-        self._declared.setdefault(info.name, info)
-        self._types.setdefault(info.name, tensor_type(info.type))
+        self._declared.setdefault(info.name, info)  # its type is read when it is asked for
 
     def add(self, node: NodeProto) -> None:
         """Add the outputs of a node."""
-        self._nodes.update((name, node) for name in node.output if name)
+        for name in node.output:
+            if name:
+                self._nodes[name] = node
         if node.op_type != "Constant":
             return
         tensor = constant_tensor(node)
@@ -390,13 +398,19 @@ class Scope:
     def type_of(self, name: str) -> TensorType:
         if name in self._types:
             return self._types[name]
+        if name in self._declared:
+            known = self._types[name] = tensor_type(self._declared[name].type)
+            return known
         return self.outer.type_of(name) if self.outer else TensorType()
+
+    def _has_type(self, name: str) -> bool:
+        return name in self._types or name in self._declared
 
     def constant(self, name: str) -> Array | None:
         """Return the value of `name` where the model holds it and it can be read."""
         tensor = self._constants.get(name)
         if tensor is None:
-            outside = self.outer is not None and name not in self._types
+            outside = self.outer is not None and not self._has_type(name)
             return self.outer.constant(name) if self.outer and outside else None
         if tensor.data_location == TensorProto.EXTERNAL:
             if self.folder is None:
@@ -408,7 +422,7 @@ class Scope:
 
     def has_constant(self, name: str) -> bool:
         """Return whether the model itself holds the value of `name`."""
-        if name in self._constants or self.outer is None or name in self._types:
+        if name in self._constants or self.outer is None or self._has_type(name):
             return name in self._constants
         return self.outer.has_constant(name)
 
@@ -427,7 +441,7 @@ class Scope:
         """Return the scope in which a node computes the value `name`."""
         if name in self._nodes:
             return self
-        return None if self.outer is None or name in self._types else self.outer.computing(name)
+        return None if self.outer is None or self._has_type(name) else self.outer.computing(name)
 
     def node_of(self, name: str) -> NodeProto:
         """Return the node of this graph that computes the value `name`."""
@@ -461,7 +475,7 @@ class OpNode:
 
     def operator(self) -> Operator:
         domain = row_domain(self.node.domain)
-        return implementation(self.node.op_type, domain, self.scope.opsets[domain])
+        return _implementation(self.node.op_type, domain, self.scope.opsets[domain])
 
     def types(self) -> tuple[TensorType, ...]:
         return tuple(map(self.scope.type_of, self.node.input))
@@ -483,7 +497,7 @@ class OpNode:
         return any(item.ref_attr_name for item in self.node.attribute)
 
     def infer(self) -> Inference:
-        return self.operator().infer(*self.types(), constants=self.constants(), **self.attributes())
+        return infer_call(self.operator(), self.types(), self.constants(), self.attributes())
 
     def repairing_opset(self, error: Exception | None) -> int | None:
         opset = self.scope.opsets.get(DEFAULT_DOMAIN, 0)
@@ -523,6 +537,9 @@ def title_of(node: NodeProto) -> str:
 
 def op_nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[OpNode]:
     """Yield the gather and scatter nodes of a model, of its subgraphs and of its functions."""
+    bodies = (model.graph, *model.functions)
+    if not any(is_published(node) for body in bodies for node in _nodes_of(body)):
+        return
     for scope, node in nodes(model, folder):
         if is_published(node):
             op_node, domain = OpNode(node=node, scope=scope), row_domain(node.domain)
