@@ -10,6 +10,8 @@ import pytest
 from onnx import numpy_helper
 from onnx.parser import parse_model
 
+from ndgather.models.onnx import random_inputs
+
 RUN = "run model.onnx --runtime reference"
 PICKED = np.array([101, 111, 104], np.int16)
 
@@ -111,3 +113,82 @@ def test_verbose_tells_the_time_and_the_bytes_of_each_node(ndgather, runtime):
     assert all(row[3] in {"B", "kB"} for row in rows)
     told = json.loads(ndgather(f"run model.onnx --runtime {runtime} --random --verbose --json").out)
     assert {"name", "operator", "seconds", "bytes"} == set(told["node_times"][0])
+
+
+CHAIN = """<ir_version: 8, opset_import: ["" : 16]>
+    chain (float[K, L] a, float[M, P] b, float[Q, 2] c, int64[R] at) => (float[R, 2] y)
+    { p = MatMul(a, b)  q = MatMul(p, c)  y = Gather(q, at) }"""
+
+
+def test_random_sizes_are_fitted_to_the_model(ndgather):
+    """The first product needs L = M, and the second P = Q; by default L and P are 16."""
+    onnx.save(parse_model(CHAIN), "model.onnx")
+    outcome = ndgather(f"{RUN} --random")
+    assert (outcome.status, outcome.err) == (0, "")
+    text = "The model did not run with the usual sizes: --size L=1 --size P=1\n"
+    assert outcome.out.endswith(text)
+    told = json.loads(ndgather(f"{RUN} --random --json").out)
+    assert told["sizes"] == {"L": 1, "P": 1}
+    again = ndgather(f"{RUN} --random --size L=1 --size P=1 --json")
+    assert json.loads(again.out)["sizes"] == {}
+
+
+def test_sizes_of_the_user_are_not_changed(ndgather):
+    onnx.save(parse_model(CHAIN), "model.onnx")
+    outcome = ndgather(f"{RUN} --random --size L=2 --size M=3")
+    assert outcome.status == 1
+    assert "(no other sizes were found; allowed: --size, --input)" in outcome.err
+    outcome = ndgather(f"{RUN} --random --size L=3 --size P=2 --json")
+    assert json.loads(outcome.out)["sizes"] == {"M": 3, "Q": 2}
+
+
+def test_a_comparison_fits_random_sizes_too(ndgather):
+    onnx.save(parse_model(CHAIN), "model.onnx")
+    outcome = ndgather("compare model.onnx --runtime reference --random --size P=1 --size K=1")
+    assert (outcome.status, outcome.err) == (0, "compared with --size L=1\n")
+
+
+def test_random_inputs_do_not_read_large_tensors(monkeypatch):
+    table = numpy_helper.from_array(np.ones((3, 2**18), np.float32), "table")
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
+        pick (int64[N] at) => (float[N, 262144] y) { y = Gather(table, at) }""")
+    model.graph.initializer.append(table)
+    onnx.save(model, "model.onnx")
+    sizes = []
+    parse = onnx.ModelProto.FromString
+    monkeypatch.setattr(onnx.ModelProto, "FromString", lambda text: sizes.append(len(text)))
+    inputs = random_inputs("model.onnx", sizes={"N": 40})
+    monkeypatch.setattr(onnx.ModelProto, "FromString", parse)
+    assert sizes == []
+    assert set(inputs["at"]) == {0, 1, 2}
+
+
+TEXT = """<ir_version: 8, opset_import: ["" : 16]>
+    pick (float[N] x, int64[M] at, int64 rate, float[1] gain) => (float[M] y)
+    { p = Gather(x, at)  r = Cast<to = 1>(rate)  q = Mul(p, r)  y = Mul(q, gain) }"""
+
+
+def test_a_number_or_a_list_is_an_input(ndgather):
+    onnx.save(parse_model(TEXT), "model.onnx")
+    line = f"{RUN} --input x=[1,2.5,4] --input at=[2,0] --input rate=16000 --input gain=0.5"
+    outcome = ndgather(f"{line} --output y=y.npy")
+    assert (outcome.status, outcome.err) == (0, "")
+    np.testing.assert_array_equal(np.load("y.npy"), [32000, 8000])
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "at=[0.5]",
+            "input 'at': [0.5] has values that are no int64 (allowed: numbers of that type)",
+        ),
+        ("at=[[1],[2,3]]", "[[1],[2,3]]"),
+        ("at=soon", "soon"),
+    ],
+)
+def test_a_text_that_is_no_value_is_an_error(ndgather, text, error):
+    onnx.save(parse_model(TEXT), "model.onnx")
+    outcome = ndgather(f"{RUN} --random --input {text}")
+    assert outcome.status == 1
+    assert error in outcome.err

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather import messages
-from ndgather.cli.inputs import add_inputs, inputs_of, keep_inputs
+from ndgather.cli.inputs import add_inputs, inputs_of, keep_inputs, size_options
 from ndgather.cli.options import (
     add_command,
     add_common,
@@ -17,14 +19,14 @@ from ndgather.cli.options import (
     add_timeout,
     positive,
 )
-from ndgather.errors import one_line
+from ndgather.errors import NdgatherError, one_line
 from ndgather.models.graph import aligned
 from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.runtimes.children import LIMIT_S
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ndgather.models.graph import Port
     from ndgather.models.onnx import Parting
@@ -138,7 +140,12 @@ def _compare(options: argparse.Namespace) -> int:
             )
         result = example.report
     else:
-        result = onnx.compare(options.model, inputs_of(options, ports), **how)
+        result = onnx.compare(options.model, inputs_of(options, ports)[0], **how)
+        if options.random is not None and all(run.status == "refused" for run in result.runs):
+            inputs, fitted = inputs_of(options, ports, partial(_refusal, options, runtimes[0]))
+            if fitted:
+                print(f"compared with {size_options(fitted)}", file=sys.stderr)
+                result = onnx.compare(options.model, inputs, **how)
     if options.html is not None:
         page = reports.to_html(result, proto, options.model)
         replace_file((options.html, lambda part: part.write_text(page, encoding="utf-8")))
@@ -148,6 +155,18 @@ def _compare(options: argparse.Namespace) -> int:
     else:
         print(reports.to_text(result))
     return int(not result.same)
+
+
+def _refusal(options: argparse.Namespace, runtime: str, inputs: Mapping[str, Any]) -> str:
+    """Run the model in a runtime, and return its error or ""."""
+    from ndgather.models import onnx  # noqa: PLC0415 - as above
+
+    chosen = {"runtime": runtime, "accept_runtime": True, "timeout": options.timeout}
+    try:
+        onnx.run(options.model, inputs, isolate=True, **chosen)
+    except NdgatherError as error:
+        return str(error)
+    return ""
 
 
 def _print_kinds(

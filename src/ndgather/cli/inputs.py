@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +11,13 @@ import numpy as np
 
 from ndgather import messages
 from ndgather.cli.options import Named, add_options
-from ndgather.errors import FileError, ModelError
+from ndgather.errors import DTypeError, FileError, ModelError
 from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,11 +34,12 @@ _LONGEST_SIZE = 19  # digits
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Add the options for the inputs of a model."""
     table = """
-        --input NAME=FILE  an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb; may be
-                           repeated
+        --input NAME=FILE  an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb, or its value
+                           as text, as in sr=16000 or at=[0,2]; may be repeated
         --inputs PLACE     all inputs: FILE.npz with a member for every input, or a folder with
                            input_0.pb, input_1.pb, ... and output_0.pb, ..., which are compared
-        --random SEED      generate the inputs that are not passed, with valid indices
+        --random SEED      generate the inputs that are not passed, with valid indices, and with
+                           other open sizes if the model does not run with the usual ones
     """
     add_options(
         parser,
@@ -65,8 +68,16 @@ def _size(text: str) -> int:
     return int(text)
 
 
-def inputs_of(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, Array]:
-    """Return the inputs that the options of a command describe."""
+def inputs_of(
+    options: argparse.Namespace,
+    ports: Sequence[Port],
+    refusal: Callable[[dict[str, Array]], str] | None = None,
+) -> tuple[dict[str, Array], dict[str, int]]:
+    """Return the inputs that the options of a command describe.
+
+    With `refusal`, which runs the model, random inputs are fitted to it; also return the open sizes
+    that were changed.
+    """
     arrays: dict[str, Array] = {}
     place: Path | None = options.place
     if place is not None and place.is_dir():
@@ -82,14 +93,50 @@ def inputs_of(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, A
         arrays = dict(zip(names, map(tensor_files.read, map(str, files)), strict=False))
     elif place is not None:
         arrays = tensor_files.read_all(place)
-    arrays |= {name: tensor_files.read(file) for name, file in options.inputs.items()}
+    known = {port.name: port for port in ports}
+    arrays |= {name: _input(name, text, known.get(name)) for name, text in options.inputs.items()}
     if options.random is None:
-        return arrays
+        return arrays, {}
     if Path(options.model).suffix == ".xml":
         raise messages.only_onnx("--random")
-    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+    from ndgather.models.onnx.random_inputs import (  # noqa: PLC0415 - slow, and an extra
+        fitted_inputs,
+        random_inputs,
+    )
 
-    return {**onnx.random_inputs(options.model, options.random, sizes=options.sizes), **arrays}
+    if refusal is None:
+        drawn = random_inputs(options.model, options.random, sizes=options.sizes)
+        return {**drawn, **arrays}, {}
+    drawn, changed = fitted_inputs(
+        options.model, options.random, options.sizes, lambda drawn: refusal({**drawn, **arrays})
+    )
+    return {**drawn, **arrays}, changed
+
+
+def size_options(sizes: Mapping[str, int]) -> str:
+    """Return sizes as options of a command line."""
+    return " ".join(f"--size {shlex.quote(f'{name}={size}')}" for name, size in sizes.items())
+
+
+def _input(name: str, text: str, port: Port | None) -> Array:
+    """Read an input: a file, or a number or a short list as text."""
+    is_file = Path(text).suffix in tensor_files.INPUT_SUFFIXES or ".npz:" in text
+    try:
+        value = None if is_file or port is None or port.dtype is None else json.loads(text)
+        listed = np.asarray(value)
+    except ValueError:  # no text of a value, or lists of different lengths
+        value = None
+    if value is None or port is None or listed.dtype.kind not in "biufU":
+        return tensor_files.read(text)
+    with np.errstate(all="ignore"):
+        array = listed.astype(port.dtype)
+    if listed.dtype.kind != "U" and not np.allclose(array.astype(float), listed.astype(float)):
+        raise DTypeError(
+            f"input {name!r}: {text} has values that are no {port_dtype_name(array.dtype)} "
+            "(allowed: numbers of that type)"
+        )
+    one = not array.ndim and port.shape is not None and port.shape != ()
+    return array.reshape((1,) * len(port.shape or ())) if one else array
 
 
 def keep_inputs(folder: Path, ports: Sequence[Port], inputs: Mapping[str, Array]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.inputs import add_inputs, compare_outputs, inputs_of
+from ndgather.cli.inputs import add_inputs, compare_outputs, inputs_of, size_options
 from ndgather.cli.options import (
     RATES,
     Named,
@@ -25,7 +25,7 @@ from ndgather.cli.options import (
     scaled,
     time_text,
 )
-from ndgather.errors import FileError, ModelError, one_line
+from ndgather.errors import FileError, ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, listed, plural
 from ndgather.models.graph import port_dtype_name
 from ndgather.models.tensors import tensor_files
@@ -136,10 +136,9 @@ def _run(options: argparse.Namespace) -> None:
     for file in files.values():
         tensor_files.check_place(file)
 
-    inputs = inputs_of(options, model.inputs)
     with node_bar(options) as progress:
         of_nodes = {} if Path(options.model).suffix == ".xml" else {"progress": progress}
-        result = model.run(inputs, **of_nodes)
+        result, fitted = _run_model(options, model, of_nodes)
     compared = compare_outputs(options, result.outputs)
     tensor_files.write_all(
         {files[output.name]: output.array for output in result.outputs if output.name in files}
@@ -147,9 +146,12 @@ def _run(options: argparse.Namespace) -> None:
 
     seconds, not_loaded = time.perf_counter() - start, getattr(model, "not_loaded", "")
     if options.json:
-        print(json.dumps(_as_json(result, seconds, files, not_loaded), indent=2))
+        report = _as_json(result, seconds, files, not_loaded)
+        print(json.dumps({**report, "sizes": fitted}, indent=2))
     elif not options.quiet:
         _print(result, seconds, files)
+        if fitted:
+            print(f"\nThe model did not run with the usual sizes: {size_options(fitted)}")
         if not_loaded:
             print(f"\n{not_loaded}")
         if options.verbose:
@@ -160,6 +162,33 @@ def _run(options: argparse.Namespace) -> None:
         if compared:
             outputs = "1 output is that" if compared == 1 else f"{compared} outputs are those"
             print(f"{outputs} of {options.place}.")
+
+
+def _run_model(
+    options: argparse.Namespace, model: Any, of_nodes: Mapping[str, Any]
+) -> tuple[Run, dict[str, int]]:
+    """Run a model, and return the sizes that random inputs must have, too."""
+    results: list[Run] = []
+
+    def refusal(inputs: Mapping[str, Any]) -> str:
+        try:
+            results[:] = [model.run(inputs, **of_nodes)]
+        except NdgatherError as error:
+            if getattr(model, "runtime", "reference") != "reference" and error.__cause__ is None:
+                raise  # it ran, and a node differs from its specification
+            return str(error)
+        return ""
+
+    inputs, fitted = inputs_of(options, model.inputs, refusal)
+    if results:
+        return results[0], fitted
+    try:
+        return model.run(inputs, **of_nodes), {}
+    except NdgatherError as error:
+        open_sizes = [x for port in model.inputs for x in port.shape or () if isinstance(x, str)]
+        if options.random is not None and open_sizes:
+            error.args = (f"{error} (no other sizes were found; allowed: --size, --input)",)
+        raise
 
 
 def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:

@@ -260,8 +260,9 @@ def _with_reductions_of(
     Those that no rule expresses stay.
     """
     words = tuple(word for word, since in _REDUCTIONS.items() if since <= opset)
-    found = (attribute_value(x) for node in op_nodes(model, folder) for x in node.node.attribute)
-    if not {*found} & (_REDUCTIONS.keys() - {*words}):
+    attributes = (x for node in op_nodes(model, folder) for x in node.node.attribute)
+    found = {attribute_value(x) for x in attributes if x.name == "reduction"}
+    if not found & (_REDUCTIONS.keys() - {*words}):
         return model, ()
     basic, reducing = load_target("basic"), Limits(reductions=words)
     target = replace(

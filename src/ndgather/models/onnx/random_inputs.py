@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+import time
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ndgather.errors import ModelError, NdgatherError
-from ndgather.models.arguments import Array, whole_number
+from ndgather.models.arguments import Array, file_path, whole_number
 from ndgather.models.graph.diagnostics import KnownCall
-from ndgather.models.onnx.files import Source, open_model
+from ndgather.models.onnx.files import Source, map_model, open_model
 from ndgather.models.onnx.inference import (
     check_size_names,
     checked_sizes,
@@ -19,11 +22,11 @@ from ndgather.models.onnx.inference import (
     open_sizes,
     origins,
 )
-from ndgather.models.onnx.nodes import OpNode, model_ports, op_nodes
+from ndgather.models.onnx.nodes import OpNode, model_ports, nodes, op_nodes
 from ndgather.published.schema import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from onnx import ModelProto
 
@@ -73,30 +76,93 @@ def random_inputs(
     >>> inputs["rows"].shape, int(inputs["rows"].max())
     ((50, 1), 2)
     """
-    proto, folder = open_model(model, "random_inputs")
-    ports = [port for port in model_ports(proto)[0] if not port.optional]
-    seed = whole_number("random_inputs", "seed", seed, 0)
-    chosen = checked_sizes("random_inputs", sizes)
-    shapes = {port.name: _random_shape(port, chosen) for port in ports}
-    check_size_names(sizes or {}, ports)
-    for name, shape in shapes.items():
-        if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
-            raise ModelError(f"input {name!r}: shape = {shape} is too large for a random input")
-    highest = highest_indices(proto, folder, shapes)
-    rng = np.random.default_rng(seed)
-    arrays = {}
-    for port in ports:
-        shape = shapes[port.name]
-        dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
-        if dtype.kind == "O":
-            array = np.array(list("abcdefgh"), object)[rng.integers(0, 8, shape)]
-        elif dtype.kind in "iub":
-            most = 1 if dtype.kind == "b" else highest.get(port.name, 1)
-            array = np.asarray(rng.integers(0, most + 1, shape))
+    return _Inputs(model).draw(seed, checked_sizes("random_inputs", sizes))
+
+
+class _Inputs:
+    """The inputs of a model, for which random values are drawn."""
+
+    def __init__(self, model: Source) -> None:
+        if isinstance(model, str | os.PathLike):  # large tensors stay in the file
+            path = file_path("random_inputs", "model", model)
+            self.proto, self._folder = map_model(path, "random_inputs")
         else:
-            array = np.asarray(rng.random(shape))
-        arrays[port.name] = np.asarray(array, dtype).reshape(shape)
-    return arrays
+            self.proto, self._folder = open_model(model, "random_inputs")
+        self.ports = [port for port in model_ports(self.proto)[0] if not port.optional]
+
+    def draw(self, seed: int, sizes: Mapping[str, int], *, most: int = 1) -> dict[str, Array]:
+        """Draw inputs; integers that are no known indices are at most `most`."""
+        seed, chosen = whole_number("random_inputs", "seed", seed, 0), dict(sizes)
+        shapes = {port.name: _random_shape(port, chosen) for port in self.ports}
+        check_size_names(sizes, self.ports)
+        for name, shape in shapes.items():
+            if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
+                raise ModelError(f"input {name!r}: shape = {shape} is too large for a random input")
+        highest: dict[str, int] = {}
+        if any(port.dtype is not None and port.dtype.kind in "iu" for port in self.ports):
+            highest = highest_indices(self.proto, self._folder, shapes)
+        rng = np.random.default_rng(seed)
+        arrays = {}
+        for port in self.ports:
+            shape = shapes[port.name]
+            dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
+            if dtype.kind == "O":
+                array = np.array(list("abcdefgh"), object)[rng.integers(0, 8, shape)]
+            elif dtype.kind in "iub":
+                end = 2 if dtype.kind == "b" else highest.get(port.name, most) + 1
+                array = np.asarray(rng.integers(0, end, shape))
+            else:
+                array = np.asarray(rng.random(shape))
+            arrays[port.name] = np.asarray(array, dtype).reshape(shape)
+        return arrays
+
+
+FITTED_SIZES = (1, 2, 3, 4, 8, 12, 32, 64, 128, 256, 512, 1024, 4096)
+_PATIENCE_S = 30.0
+_NODE = re.compile(r"(?:Name:|node |of )'([^']+)'")
+
+
+def fitted_inputs(
+    model: Source, seed: int, sizes: Mapping[str, int], refusal: Callable[[dict[str, Array]], str]
+) -> tuple[dict[str, Array], dict[str, int]]:
+    """Return random inputs that a model takes, and the open sizes that had to change for it.
+
+    `refusal` runs the model on inputs, and returns the error of the runtime or "". Open sizes are
+    changed one by one, then all at once; a change is kept if the run gets to a later node with it.
+    If nothing helps, the inputs are those of `random_inputs`.
+    """
+    drawn = _Inputs(model)
+    first = drawn.draw(seed, sizes)
+    text = refusal(first)
+    if not text:
+        return first, {}
+    order: dict[str, int] = {}
+    for number, (_, node) in enumerate(nodes(drawn.proto)):
+        order |= dict.fromkeys((node.name, *node.output), number)
+
+    def progress(text: str) -> int:
+        return max((order.get(name, -1) for name in _NODE.findall(text)), default=-1)
+
+    by_axis = open_sizes(drawn.ports).items()
+    free = dict.fromkeys(name for (port, axis), name in by_axis if f"{port}[{axis}]" not in sizes)
+    names = [name for name in free if name not in sizes]
+    single = [{name: size} for name in names for size in FITTED_SIZES]
+    together = [dict.fromkeys(names, size) for size in FITTED_SIZES]
+    best, chosen, end = progress(text), dict(sizes), time.monotonic() + _PATIENCE_S
+    for most, changes in [(0, {}), *((1, item) for item in (*single, *single, *together)), (0, {})]:
+        if time.monotonic() > end:
+            break
+        candidate = {**chosen, **changes}
+        try:
+            inputs = drawn.draw(seed, candidate, most=most)
+        except ModelError:  # too large
+            continue
+        text = refusal(inputs)
+        if not text:
+            return inputs, {name: candidate[name] for name in names if name in candidate}
+        if progress(text) > best:
+            best, chosen = progress(text), candidate
+    return first, {}
 
 
 def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
