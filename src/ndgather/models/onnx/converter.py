@@ -366,11 +366,12 @@ class _Converter:
         op_node, domain = inferred.op_node, row_domain(inferred.op_node.node.domain)
         if inferred.refusal is not None:
             inferred = self._repaired(op_node, inferred.refusal)
-        elif self.operator is None and self.domain in {None, domain}:
-            version = self.version(domain)
-            if op_node.operator() is implementation(op_node.node.op_type, domain, version):
-                return [op_node.node]
         try:
+            if self.operator is None and self.domain in {None, domain}:
+                version = self.version(domain)
+                same = implementation(op_node.node.op_type, domain, version)
+                if inferred.op_node.operator() is same:
+                    return [op_node.node]
             call = self._call(op_node, inferred, typed)
             if self.domain is not None and operators(call.name, self.domain):
                 call.domain = self.domain
