@@ -11,8 +11,10 @@ import termios
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import onnx
 import pytest
 import zarr
+from onnx import helper
 
 SLOW = """
 import time
@@ -94,3 +96,13 @@ def test_chunks_have_a_bar(folder):
     line = "gather-nd s.zarr/a indices.npy -o out.npy"
     assert "chunk/s]" in on_terminal(folder, line)
     assert on_terminal(folder, f"{line} --quiet") == ""
+
+
+def test_a_long_check_shows_its_time(folder):
+    nodes = [helper.make_node("Identity", [f"v{i}"], [f"v{i + 1}"]) for i in range(60_000)]
+    ends = [helper.make_tensor_value_info(name, 1, [2]) for name in ("v0", f"v{len(nodes)}")]
+    graph = helper.make_graph(nodes, "long", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph), "long.onnx")
+    assert re.search(r"long\.onnx: 00:0\d", on_terminal(folder, "check long.onnx"))
+    assert in_pipes(folder, "check long.onnx").stderr == ""
+    assert on_terminal(folder, "check model.onnx") == ""

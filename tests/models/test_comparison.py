@@ -16,7 +16,7 @@ from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.evaluation import index_places
 from ndgather.models.onnx.comparison.explanation import explain
 from ndgather.models.onnx.nodes import op_nodes
-from ndgather.models.onnx.tracing import check_node
+from ndgather.models.onnx.tracing import check_node, trace
 from ndgather.published import operator
 
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
@@ -427,3 +427,26 @@ def test_all_kinds_of_differences_are_a_table(odd_runtimes, ndgather_in, tmp_pat
     outcome = ndgather_in(tmp_path, "compare model.onnx --random --all")
     assert outcome.status == 2
     assert "--all does not apply (allowed: --search)" in outcome.err
+
+
+def test_a_scalar_of_a_branch_may_have_an_axis_of_one():
+    """OpenVINO returns a scalar that leaves a branch as an array of shape (1,)."""
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (bool c, float[3, 2] x, int64[] i) => (float[2] y)
+        { y = If(c) <then_branch = t () => (float[2] a) { j = Neg(i) a = Gather(x, j) },
+                     else_branch = e () => (float[2] b)
+                       { k = Identity(i) s = Constant<value_float = 1.0>()
+                         z = Gather(x, k) q = Gather(z, k) b = Expand(q, w) w2 = Shape(x) }> }""")
+    del model.graph.node[0].attribute[1].g.node[4:]
+    model.graph.node[0].attribute[1].g.node[3].output[0] = "b"
+    model.graph.node[0].attribute[1].g.output[0].type.tensor_type.shape.ClearField("dim")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    traced = trace(model, None)
+    (node,) = (item for item in traced.nodes if item.op_node.node.output[0] == "b")
+    x, lifted = np.arange(6, dtype=np.float32).reshape(3, 2), np.array([1])
+    data, index = node.reads
+    values = {data: x[1], index: lifted, node.gives: x[1, 1].reshape(1)}
+    checked = node.check(values)
+    assert checked.same
+    wrong = node.check({**values, node.gives: np.array([99], np.float32)})
+    assert not wrong.same

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather import __version__
-from ndgather.cli.options import add_command, add_common, add_options, add_runtimes, page_width
+from ndgather.cli.options import (
+    add_command,
+    add_common,
+    add_options,
+    add_runtimes,
+    page_width,
+    working,
+)
 from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Severity
 
@@ -68,7 +75,10 @@ def add_to(commands: Any) -> None:
 def _check(options: argparse.Namespace) -> int:
     names = options.runtimes
     diagnostics.check_runtimes(names)
-    results = {model: _findings(model) for model in options.models}
+    results = {}
+    for model in options.models:
+        with working(model):
+            results[model] = _findings(model)
     if names:
         results = {model: diagnostics.about(listed, names) for model, listed in results.items()}
     if options.sarif:

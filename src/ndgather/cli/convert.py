@@ -12,6 +12,7 @@ from ndgather.cli.options import (
     add_options,
     page_width,
     positive,
+    working,
 )
 from ndgather.errors import ModelError, one_line
 from ndgather.messages import plural
@@ -34,8 +35,8 @@ replace, and those for which runtimes may return other results than before.
 With --target, gathers and scatters that a restricted target does not take are
 rewritten by operators that it takes. A target is a TOML file: one of the
 package (basic, coreml, ncnn, opencv, qnn, rknn, tensorrt-8, tensorrt-10,
-tflite, tidl, webgpu), or one of your own. A table lists what became of the nodes. If a
-node stays, OUT is only written with --partial.
+tflite, tidl, webgpu), or one of your own. A table lists what became of the
+nodes. If a node stays, OUT is only written with --partial.
 """
 
 EXAMPLES = """\
@@ -120,10 +121,11 @@ def _convert(options: argparse.Namespace) -> None:
     else:
         from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
-        result = onnx.conversion(options.model, **target)
-        onnx.save(result, options.output)
-        count, findings = len(result.model.graph.node), result.findings
-        found = onnx.check(options.output)
+        with working(options.model):
+            result = onnx.conversion(options.model, **target)
+            onnx.save(result, options.output)
+            count, findings = len(result.model.graph.node), result.findings
+            found = onnx.check(options.output)
         findings += tuple(item for item in found if item.severity is diagnostics.ERROR)
     print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
     if findings:
@@ -160,6 +162,9 @@ def _deploy(options: argparse.Namespace) -> None:
         if written:
             count = len(result.model.graph.node)
             print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
+            errors = [x for x in onnx.check(options.output) if x.severity is diagnostics.ERROR]
+            if errors:
+                print(diagnostics.as_text(errors, page_width()))
     if stay and not (options.dry_run or options.partial):
         raise ModelError(
             f"{options.output}: is not written, because {plural(len(stay), 'node')} cannot become "

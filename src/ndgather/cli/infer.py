@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ndgather import messages
 from ndgather.cli.inputs import add_sizes
-from ndgather.cli.options import add_command, add_common, add_options, domain_names, operator_names
+from ndgather.cli.options import (
+    add_command,
+    add_common,
+    add_options,
+    domain_names,
+    operator_names,
+    working,
+)
 from ndgather.errors import DTypeError, ModelError, one_line
 from ndgather.messages import shown
 from ndgather.models.graph import aligned, port_dtype_name
@@ -81,7 +88,8 @@ def add_to(commands: Any) -> None:
 
 def _infer(options: argparse.Namespace) -> None:
     if Path(options.target).suffix or Path(options.target).exists():
-        values = _of_model(options)
+        with working(options.target):
+            values = _of_model(options)
         if not options.all:
             del values["value"]
         _print(options, values)

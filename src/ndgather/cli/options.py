@@ -397,6 +397,19 @@ def node_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int], objec
 
 
 @contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal how long a command has worked, if it takes more than a second."""
+    if not sys.stderr.isatty() or find_spec("tqdm") is None:
+        yield
+        return
+    from tqdm import tqdm  # noqa: PLC0415 - an optional package
+
+    text = one_line(what).replace("{", "{{").replace("}", "}}") + ": {elapsed}"
+    with tqdm(bar_format=text, leave=False, delay=PATIENCE_S) as shown_bar, _moving(shown_bar):
+        yield
+
+
+@contextmanager
 def _moving(shown_bar: Any) -> Iterator[None]:
     """Refresh the time of a bar while no node finishes."""
     ended = threading.Event()
