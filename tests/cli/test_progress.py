@@ -99,10 +99,10 @@ def test_chunks_have_a_bar(folder):
 
 
 def test_a_long_check_shows_its_time(folder):
-    nodes = [helper.make_node("Identity", [f"v{i}"], [f"v{i + 1}"]) for i in range(60_000)]
+    nodes = [helper.make_node("Identity", [f"v{i}"], [f"v{i + 1}"]) for i in range(30_000)]
     ends = [helper.make_tensor_value_info(name, 1, [2]) for name in ("v0", f"v{len(nodes)}")]
     graph = helper.make_graph(nodes, "long", ends[:1], ends[1:])
-    onnx.save(helper.make_model(graph), "long.onnx")
+    opsets = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "long.onnx")
     assert re.search(r"long\.onnx: 00:0\d", on_terminal(folder, "check long.onnx"))
     assert in_pipes(folder, "check long.onnx").stderr == ""
-    assert on_terminal(folder, "check model.onnx") == ""
