@@ -1,5 +1,9 @@
 """The suites of torch and JAX: answers agree, and the page keeps what other suites wrote."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from bench.__main__ import main
 
@@ -18,3 +22,12 @@ def test_a_page_has_a_line_for_each_case_of_both_suites(tmp_path, capsys):
     written = page.read_text()
     assert [written.count(f"## {suite}\n") for suite in ("torch", "jax")] == [1, 1]
     assert written.count("\n| `tiny` | ") == 2
+
+
+def test_answers_of_the_benchmark_on_a_gpu_agree():
+    """In a process of its own, where Triton interprets the kernels if there is no GPU."""
+    command = [sys.executable, "-m", "bench.gpu", "--quick"]
+    root = Path(__file__).parents[2]
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("the answers agree") == 11

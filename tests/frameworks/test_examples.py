@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
     ("example", "last"),
     [
         ("detection_torch.py", "2 of them GatherND; onnxruntime finds the same boxes"),
+        ("gpu_points.py", "two sums of all points over the cells have the same bits"),
         ("beam_search_torch.py", "plain loops without a cache find the same in"),
     ],
 )

@@ -8,10 +8,12 @@ import onnxruntime
 import pytest
 import scipy.sparse
 import sparse
+import torch
 from hypothesis import given
 from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 import ndgather
+from ndgather.arrays import standard
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
 from ndgather.testing import reference
 
@@ -45,6 +47,15 @@ def check(call, kind, convert, to_numpy):
 @given(call=drawn_calls(GATHERS, DTYPES, INDEX_DTYPES))
 def test_a_gather_of_strict_arrays(version, call):
     with array_api_strict.ArrayAPIStrictFlags(api_version=version):
+        check(call, array_api_strict._array_object.Array, strict, np.from_dlpack)
+
+
+@given(call=drawn_calls([*GATHERS, *SCATTERS], ("int64", "float32", "float64")))
+def test_arrays_of_a_gpu_go_to_torch(call):
+    """Those of the CPU stand for them: tensors share their memory in the same way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(standard, "_ON_GPU", (1,))
+        patch.setattr(torch.cuda, "is_available", lambda: True)
         check(call, array_api_strict._array_object.Array, strict, np.from_dlpack)
 
 

@@ -1,14 +1,20 @@
-"""Arrays of the array API standard, on any device: gathers by `take`, scatters in the core."""
+"""Arrays of the array API standard, on any device: gathers by `take`, scatters in the core.
+
+Those on a GPU, such as CuPy's, are looked at by torch, if it is installed for GPUs: its adapter has
+kernels for both.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arguments, messages, slow_path
+from ndgather import arguments, exchange, messages, slow_path
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import reason, shown
@@ -25,6 +31,7 @@ _NAMES = (
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
 _ON_HOST = (1, 3, 11)  # of DLPack: the memory of the CPU, pinned for CUDA, pinned for ROCm
+_ON_GPU = (2, 10)  # of DLPack: CUDA, ROCm
 
 
 def is_standard(value: Any) -> bool:
@@ -123,12 +130,36 @@ def run(call: Call) -> Any:
     if not is_standard(data):
         return slow_path.run(_on_host(call))
     library = StandardLibrary(caller, data)
-    if call.scatters:
+    if _torch_takes(data):
+        result = _by_torch(call, library)
+    elif call.scatters:
         _check_scatters(caller, data)
         result = library.asarray(slow_path.run(_on_host(replace(call, out=None))))
     else:
         result = _gather(call, library)
     return result if call.out is None else _deliver(call, result)
+
+
+def _torch_takes(data: Any) -> bool:
+    """Whether data are on a GPU, and torch is installed for it."""
+    try:
+        device = data.__dlpack_device__()[0]
+    except Exception:  # as in `on_host`
+        return False
+    known = device in _ON_GPU and find_spec("torch") is not None
+    return known and bool(import_module("torch").cuda.is_available())
+
+
+def _by_torch(call: Call, library: StandardLibrary) -> Any:
+    """Make a call on tensors that share the memory of its arrays."""
+    torch, indices = import_module("torch"), library.indices(call.indices_name, call.indices)
+    arrays = {"data": call.data, "indices": indices, "updates": call.updates}
+    tensors = {
+        name: torch.from_dlpack(array) if is_standard(array) else array
+        for name, array in arrays.items()
+    }
+    adapter: Any = exchange.adapter(tensors["data"])
+    return library.xp.from_dlpack(adapter.run(replace(call, out=None, **tensors)))
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:

@@ -1,0 +1,230 @@
+"""``python -m bench.gpu``: gathers and scatters on a GPU, beside those of torch and a plain copy.
+
+Answers are compared first. Every line has the useful bytes per second (what is read of data,
+indices and updates and what is written, counted once), as a share of a copy on the device too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from statistics import median
+from typing import Any
+
+Function = Callable[[], Any]
+_TURNS = 20
+_DESCRIPTION = """\
+Measure gathers and scatters of ndgather on a GPU, in turns with torch's functions, after a
+comparison of the answers. With --quick answers of small calls alone, also without a GPU: then
+Triton interprets the kernels.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Ways to one result, ours first, and the bytes that it takes at least."""
+
+    name: str
+    ways: dict[str, Function]
+    useful: int
+
+
+def _bytes(*tensors: Any) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _check_bounds(size: int, indices: Any) -> None:
+    """Check bounds as one has to before torch's gather, which a bad index ends with the process."""
+    if bool(((indices < -size) | (indices >= size)).any()):
+        raise IndexError("an index is out of bounds")
+
+
+def _composed(kind: str, *tensors: Any, **options: Any) -> dict[str, Function]:
+    """Return the same call by the functions of torch, as other devices get it."""
+    composition = import_module("ndgather.arrays.torch.composition")
+    call = import_module("ndgather.array_call").Call(kind, kind, *tensors, **options)
+    return {"ndgather, by torch": lambda: composition.run(call)}
+
+
+def _rows(torch: Any, nd: Any, device: Any, width: int, count: int) -> Case:
+    data = torch.rand(count, width // 4, device=device)
+    rows = torch.randint(0, count, (count,), device=device)
+    indices = rows[:, None]
+    ways = {
+        "ndgather": lambda: nd.gather_nd(data, indices),
+        "ndgather, clip": lambda: nd.gather_nd(data, indices, mode="clip"),
+        "x[i]": lambda: data[rows],
+        "index_select": lambda: data.index_select(0, rows),
+    }
+    ways |= _composed("gather_nd", data, indices) | _of_jax(data, indices)
+    return Case(name=f"rows of {width} bytes", ways=ways, useful=2 * count * width + _bytes(rows))
+
+
+def _points(torch: Any, nd: Any, device: Any, shape: tuple[int, ...], count: int) -> Case:
+    data = torch.rand(shape, device=device)
+    columns = [torch.randint(0, size, (count,), device=device) for size in shape]
+    indices = torch.stack(columns, -1)
+    ways = {
+        "ndgather": lambda: nd.gather_nd(data, indices),
+        "x[i, j]": lambda: data[tuple(columns)],
+        "x[i, j] of columns": lambda: data[tuple(indices.unbind(-1))],
+    }
+    ways |= _composed("gather_nd", data, indices) | _of_jax(data, indices)
+    name = f"points, k = {len(shape)}" if count > 2 else "a tiny call"
+    return Case(name=name, ways=ways, useful=8 * count + _bytes(indices))
+
+
+def _elements(torch: Any, nd: Any, device: Any, side: int, axis: int) -> Case:
+    data = torch.rand(side, side, side, device=device)
+    indices = torch.randint(0, side, data.shape, device=device)
+
+    def native() -> Any:
+        _check_bounds(side, indices)
+        return data.gather(axis, indices)
+
+    ways = {
+        "ndgather": lambda: nd.gather_elements(data, indices, axis=axis),
+        "checked, gather": native,
+        "gather": lambda: data.gather(axis, indices),
+    }
+    ways |= _composed("gather_elements", data, indices, axis=axis)
+    return Case(name=f"elements, axis {axis}", ways=ways, useful=2 * _bytes(data) + _bytes(indices))
+
+
+def _sums(torch: Any, nd: Any, device: Any, width: int, count: int, repeats: int) -> Case:
+    data = torch.zeros(count // repeats + 1, width // 4, device=device)
+    rows = torch.randint(0, len(data), (count,), device=device)
+    updates = torch.rand(count, width // 4, device=device)
+    indices, wide = rows[:, None], rows[:, None].expand_as(updates)
+
+    def deterministic(function: Function) -> Function:
+        def call() -> Any:
+            torch.use_deterministic_algorithms(True)
+            try:
+                return function()
+            finally:
+                torch.use_deterministic_algorithms(False)
+
+        return call
+
+    def add() -> Any:
+        return data.index_add(0, rows, updates)
+
+    def put() -> Any:
+        return data.index_put((rows,), updates, accumulate=True)
+
+    ways = {
+        "ndgather": lambda: nd.scatter_nd(data, indices, updates, reduction="add"),
+        "ndgather, drop": lambda: nd.scatter_nd(
+            data, indices, updates, reduction="add", mode="drop"
+        ),
+        "index_add": add,
+        "index_put": put,
+        "scatter_add": lambda: data.scatter_add(0, wide, updates),
+        "index_add, deterministic": deterministic(add),
+        "index_put, deterministic": deterministic(put),
+    }
+    ways |= _composed("scatter_nd", data, indices, updates, reduction="add")
+    name = f"sums of rows of {width} bytes, {repeats} for one"
+    return Case(name=name, ways=ways, useful=_bytes(updates, rows) + 2 * _bytes(data))
+
+
+def _of_jax(data: Any, indices: Any) -> dict[str, Function]:
+    """Return the gather of JAX, if it is installed for the same device."""
+    try:
+        jax = import_module("jax")
+        jax.devices("gpu")
+    except (ImportError, RuntimeError):
+        return {}
+    arrays = [jax.dlpack.from_dlpack(tensor) for tensor in (data, indices)]
+    take = jax.jit(lambda x, i: x[tuple(i[:, axis] for axis in range(i.shape[1]))])
+    return {"JAX": lambda: take(*arrays).block_until_ready()}
+
+
+def _cases(torch: Any, nd: Any, device: Any, share: float) -> list[Callable[[], Case]]:
+    """Return the cases, at a share of their size."""
+    count, long = max(int(1e6 * share), 4), max(int(1e8 * share), 4)
+    side = [max(int(n * share ** (1 / 2)), 2) for n in (2**15, 1000)]
+    cube = max(int(1024 * share ** (1 / 3)), 2)
+    made: list[tuple[Any, ...]] = [(_rows, width, count) for width in (512, 2048, 8192)]
+    made += [(_points, (side[0], side[0]), long), (_points, (cube,) * 3, long)]
+    made += [(_points, (8, 4), 2)]
+    made += [(_elements, max(int(400 * share ** (1 / 3)), 2), axis) for axis in range(3)]
+    made += [(_sums, 512, count, repeats) for repeats in (1, 16)]
+    return [partial(make, torch, nd, device, *rest) for make, *rest in made]
+
+
+def _check(torch: Any, case: Case) -> None:
+    """Raise AssertionError if two ways differ, or ours has other bits in another run."""
+    results = {name: function() for name, function in case.ways.items()}
+    wanted = results["ndgather"]
+    assert torch.equal(wanted, case.ways["ndgather"]()), "another run has other bits"
+    for name, result in results.items():
+        tensor = result if isinstance(result, torch.Tensor) else torch.from_dlpack(result)
+        torch.testing.assert_close(tensor, wanted, rtol=1e-4, atol=1e-4, msg=name)
+
+
+def _seconds(torch: Any, function: Function) -> float:
+    """Return how long a call takes, until its result is on the device."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    function()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line. Returns 1 if there is no GPU to measure."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.gpu",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="only check the answers")
+    parser.add_argument("--case", default="", metavar="TEXT", help="only cases with this text")
+    args = parser.parse_args(arguments)
+    torch = import_module("torch")
+    has_gpu = torch.cuda.is_available()
+    if not has_gpu and not args.quick:
+        print("no GPU: nothing is measured (python -m bench.gpu --quick checks the answers)")
+        return 1
+    if not has_gpu:  # before Triton and the adapter are imported
+        os.environ |= {"NDGATHER_TORCH_KERNELS": "1", "TRITON_INTERPRET": "1"}
+    nd = import_module("ndgather")
+    device = torch.device("cuda" if has_gpu else "cpu")
+    copied = 0.0
+    if has_gpu:
+        source = torch.empty(2**30, dtype=torch.uint8, device=device)
+        target = torch.empty_like(source)
+        times = [_seconds(torch, lambda: target.copy_(source)) for _ in range(_TURNS)]
+        copied = 2 * source.numel() / median(times)
+        print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+        print(f"a copy moves {copied / 1e9:.0f} GB/s, read and written")
+    for make in _cases(torch, nd, device, 1e-5 if args.quick else 1.0):
+        case = make()
+        if args.case not in case.name:
+            continue
+        _check(torch, case)
+        print(f"{case.name}: the answers agree", flush=True)
+        if args.quick:
+            continue
+        seconds: dict[str, list[float]] = {name: [] for name in case.ways}
+        for _ in range(_TURNS):
+            for name, function in case.ways.items():
+                seconds[name].append(_seconds(torch, function))
+        ours = median(seconds["ndgather"])
+        for name, turns in seconds.items():
+            rate = case.useful / median(turns)
+            line = f"{median(turns) * 1e6:12.1f} us {rate / 1e9:8.1f} GB/s"
+            print(f"  {name:26} {line} {rate / copied:6.1%} of a copy {median(turns) / ours:8.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
