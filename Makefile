@@ -27,6 +27,9 @@
 #   make exports  the same for 80 models that torch, tf2onnx and skl2onnx export on the spot, each in an
 #     environment that is made for it: gigabytes
 #   make exports-page  what runtimes make of these, also of hard indices: docs/exporters.md
+#   make exports-targets  how many of their nodes restricted targets take, and which programs load them after
+#     `convert --target`: a table of docs/exporters.md
+#   make test-targets  many examples of the rules of `convert --target`: an hour
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
 #   make docs    build the site, build/site/index.html, and check its links
 #   make test-docs   the site in Chromium (CHROMIUM=/usr/bin/chromium): every page, accessibility, search,
@@ -49,7 +52,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
-.PHONY: run run-storage test test-frameworks test-xarray test-targets test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page conformance docs test-docs clean \
+.PHONY: run run-storage test test-frameworks test-xarray test-targets test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page exports-targets conformance docs test-docs clean \
   wheel test-wheel check-core check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
@@ -191,6 +194,10 @@ exports: $(RUNTIMES)/installed-exports
 
 exports-page: $(RUNTIMES)/installed-exports
 	$(RUNTIMES)/bin/python -m tools.exports --page
+
+exports-targets: exports
+	$(RUNTIMES)/bin/python -m tools.targets
+	$(RUNTIMES)/bin/python -m tools.exports --from-results
 
 models-quick: $(RUNTIMES)/installed-models
 	$(RUNTIMES)/bin/python -m tools.models --short

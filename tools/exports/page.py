@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PAGE = ROOT / "docs" / "exporters.md"
 RESULTS = Path(__file__).with_name("results.json")
+TARGETS = ROOT / "tools" / "targets" / "table.md"
 
 _FRAMEWORKS = {
     "torch": ("PyTorch", {"torch-torchscript": "TorchScript", "torch-dynamo": "torch.export"}),
@@ -61,6 +62,13 @@ _NODES = """\
 
 The nodes with their versions, and with attributes that are not the default in parentheses. Gathers
 from shapes are omitted. If a model has no node with indices, the row lists its other nodes.
+"""
+_TARGETS = """
+## What restricted targets take
+
+[`ndgather convert --target`](guide/restricted-targets.md) rewrites gathers and scatters for
+runtimes that take only some of them. These tables count nodes of the models above that PyTorch
+exported. `make exports-targets` writes them.
 """
 _CASES = {
     "negative": """\
@@ -159,6 +167,8 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
     yield _KEY
     yield _DIFFERENCES
     yield from _differences(results)
+    yield _TARGETS
+    yield TARGETS.read_text(encoding="utf-8").strip()
 
 
 def _exports(results: dict[str, Any], case: str) -> Iterator[_Export]:

@@ -1,0 +1,224 @@
+"""Rewrite exported models for restricted targets, and see what other programs make of them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx.backend.test.case import node as node_cases
+
+from ndgather.errors import NdgatherError
+from ndgather.models import onnx as models
+from tools.child_process import ChildError, ChildProcess
+from tools.exports.snippets import snippets
+from tools.exports.write import EXPORTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TABLE = Path(__file__).with_name("table.md")
+# The programs, what their environments have, and the target for which models are rewritten.
+PROGRAMS = {
+    "onnxsim": (["onnxsim==0.8.1"], "basic"),
+    "opencv": (["opencv-python-headless==4.14.0.94"], "opencv"),
+    "ncnn": (["--no-deps", "ncnn==1.0.20261020", "pnnx==20261020", "numpy==2.4.6"], "ncnn"),
+    "onnx2tf": (["onnx2tf==1.29.24"], "tflite"),
+}
+_OPERATORS = [
+    "GatherND",
+    "GatherElements",
+    "Gather",
+    "ScatterND",
+    "ScatterElements",
+    "TensorScatter",
+]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.targets", description=__doc__)
+    parser.add_argument("--exports", type=Path, default=Path("build/exports/models"))
+    parser.add_argument("--folder", type=Path, default=Path("build/targets"))
+    options = parser.parse_args()
+    count = write_exports(options.exports, options.folder / "exports")
+    print(f"{count} exported models", flush=True)
+    node_tests = write_node_tests(options.folder / "node-tests")
+    parts = [
+        table("the exported models", options.folder, "exports"),
+        table(
+            f"the {node_tests} node tests of onnx {onnx.__version__}", options.folder, "node-tests"
+        ),
+        takers(options.folder),
+    ]
+    TABLE.write_text("\n".join(parts), encoding="utf-8")
+    return 0
+
+
+def write_exports(exports: Path, folder: Path) -> int:
+    """Write every exported model, and again with the indices as constants; return their number."""
+    count = 0
+    for exporter, row in EXPORTERS.items():
+        for snippet in snippets(row.package):
+            source = exports / exporter / snippet.name
+            answers = source / "valid-answer.npz"
+            if not (source / "model.onnx").exists() or not answers.exists():
+                continue
+            inputs, count = dict(np.load(source / "valid.npz")), count + 1
+            model = onnx.load(source / "model.onnx")
+            write(folder / exporter / snippet.name, model, inputs, answers)
+            for name in snippet.indices:
+                if name in inputs:
+                    array = onnx.numpy_helper.from_array(inputs.pop(name), name)
+                    model.graph.initializer.append(array)
+                    ports = [item for item in model.graph.input if item.name != name]
+                    del model.graph.input[:]
+                    model.graph.input.extend(ports)
+            frozen = folder.with_name("frozen") / exporter / snippet.name
+            write(frozen, model, inputs, answers)
+    return count
+
+
+def write(folder: Path, model: onnx.ModelProto, inputs: dict[str, Any], answers: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, folder / "model.onnx")
+    np.savez(folder / "inputs.npz", allow_pickle=False, **inputs)
+    (folder / "answers.npz").write_bytes(answers.read_bytes())
+
+
+def write_node_tests(folder: Path) -> int:
+    """Write the models of the node tests of gathers and scatters; return their number."""
+    for module in pkgutil.iter_modules(node_cases.__path__, f"{node_cases.__name__}."):
+        if re.search("gather|scatter", module.name):
+            importlib.import_module(module.name)
+    cases = {
+        case.name: case.model
+        for case in node_cases._NodeTestCases
+        if {node.op_type for node in case.model.graph.node} & {*_OPERATORS}
+    }
+    for name, model in cases.items():
+        (folder / "onnx" / name).mkdir(parents=True, exist_ok=True)
+        onnx.save(model, folder / "onnx" / name / "model.onnx")
+    return len(cases)
+
+
+def paths(folder: Path) -> Iterator[Path]:
+    yield from sorted(folder.glob("*/*/model.onnx"))
+
+
+def program(name: str, folder: Path) -> ChildProcess:
+    """Return a program in an environment of its own, which is made if it does not exist."""
+    environment = (folder / "environments" / name).absolute()
+    python, wanted = str(environment / "bin" / "python"), "\n".join(PROGRAMS[name][0])
+    installed = environment / "requires.txt"
+    if not installed.exists() or installed.read_text(encoding="utf-8") != wanted:
+        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+        command = [python, "-m", "pip", "install", "--quiet", *PROGRAMS[name][0]]
+        subprocess.run(command, check=True)
+        installed.write_text(wanted, encoding="utf-8")
+    return ChildProcess(
+        "tools.targets.takers", name, python=python, environment={"PYTHONPATH": ""}, limit_s=120
+    )
+
+
+def table(what: str, folder: Path, part: str) -> str:
+    """Return how many nodes of models `basic` takes before and after, and after onnxsim."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    stay = []
+    with program("onnxsim", folder) as onnxsim:
+        for path in paths(folder / part):
+            for node in models.conversion(path, target="basic").nodes:
+                row = counts[operator(node.was)]
+                row["nodes"] += 1
+                row["before"] += not node.why
+                row["constants"] += node.became == "Constant"
+                row["after"] += not node.stays
+                if node.stays:
+                    name = f"{path.parent.parent.name}/{path.parent.name}"
+                    why = node.why.rpartition(" cannot become ")[2].partition(": ")[2]
+                    stay.append(f"- `{name}`, {node.was}: {why}")
+            try:
+                simple = models.conversion(onnxsim.ask(str(path)), target="basic")
+            except (ChildError, NdgatherError):  # it wrote a model that is not valid
+                simple = models.conversion(path, target="basic")
+            for node in simple.nodes:
+                counts[operator(node.was)]["onnxsim"] += bool(node.why)
+    columns = ["nodes", "before", "constants", "after", "onnxsim"]
+    rows = [
+        f"| {name} | " + " | ".join(str(counts[name][column]) for column in columns) + " |"
+        for name in _OPERATORS
+        if counts[name]["nodes"]
+    ]
+    head = [
+        f"Nodes of {what} that `basic` takes as they are; whose result is known, so that they "
+        "become constants; that it takes after `convert`; and that it does not take after onnxsim.",
+        "",
+        "| operator | nodes | taken before | known | taken after | not taken after onnxsim |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    named = ["", "These scatters stay:", "", *stay] if stay else []
+    return "\n".join([*head, *rows, *named, ""])
+
+
+def operator(was: str) -> str:
+    return was.rsplit(maxsplit=1)[-1].partition("-")[0]
+
+
+def takers(folder: Path) -> str:
+    """Return how many models other programs load and run, before and after."""
+    lines = [
+        "Models that other programs load, and those whose results are right: as they are exported, "
+        "and with their indices as constants.",
+        "",
+        "| program | target | models | load before | load after | right before | right after |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, (_, target) in PROGRAMS.items():
+        if name == "onnxsim":
+            continue
+        for part in ("exports", "frozen"):
+            before = outcomes(name, folder, folder / part)
+            rewritten = folder / f"{part}-{target}"
+            for path in paths(folder / part):
+                place = rewritten / path.relative_to(folder / part)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                models.save(models.conversion(path, target=target), place)
+                for file in ("inputs.npz", "answers.npz"):
+                    place.with_name(file).write_bytes(path.with_name(file).read_bytes())
+            after = outcomes(name, folder, rewritten)
+            loads = [sum(word in {"loads", "runs", "right"} for word in x) for x in (before, after)]
+            right = [x.count("right") for x in (before, after)]
+            what = len(before) if part == "exports" else f"{len(before)}, constant indices"
+            cells = [name, target, what, *loads, *right]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+            print(lines[-1], flush=True)
+    return "\n".join([*lines, ""])
+
+
+def outcomes(name: str, folder: Path, part: Path) -> list[str]:
+    """Return what a program makes of every model; it is started again where it crashes."""
+    found: list[str] = []
+    with ExitStack() as stack:
+        child = stack.enter_context(program(name, folder))
+        for path in paths(part):
+            try:
+                found.append(child.ask(name, str(path.absolute())))
+            except ChildError as error:
+                found.append(f"refused: {error}")
+                if error.ended:
+                    child = stack.enter_context(program(name, folder))
+            with (part / f"{name}.txt").open("a", encoding="utf-8") as log:
+                log.write(f"{path.parent.parent.name}/{path.parent.name}: {found[-1][:300]}\n")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
