@@ -74,8 +74,8 @@ inline CopyTile pick_tile(Size width) noexcept {
   }
 }
 
-// Runs a plan of rows and columns, of which the columns lie side by side in the dense array, by tiles of some columns of
-// one line: their offsets are computed column by column, and the dense array is read or written row by row.
+// Runs a plan of rows and columns, which lie side by side in the dense array, by tiles of some columns of one line: their
+// offsets are computed column by column, and the dense array is read or written row by row.
 inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   Plan by_columns = plan;
   std::swap(by_columns.loop[0], by_columns.loop[1]);
@@ -140,7 +140,8 @@ inline bool run_panel(const Plan& plan, const Schedule& schedule, Store store, S
   panel.indexed = buffer;
   column.stride = panels.pitch;
   const bool scatters = store != nullptr;
-  const bool good = scatters ? scatter(panel, within, store, 0, panel.positions) : gather(panel, within, 0, panel.positions);
+  const Size all = panel.positions;
+  const bool good = scatters ? scatter(panel, within, store, 0, all) : gather(panel, within, 0, all);
   if (good && scatters) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
   return good;
 }

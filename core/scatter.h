@@ -157,37 +157,44 @@ struct Owned : Updates {
   char carried[std::max(Carried, 1) * kBlock];
 };
 
-// What an owner reads: where it has come to among the recorded offsets, and how far apart the updates are.
-struct Share {
+// What belongs to one owner: the recorded offsets from `first` on.
+struct OwnedRange {
   Size first;
-  std::uint64_t size;  // of the range of offsets that begins with `first`
-  Size lowest, step;
+  std::uint64_t size;
+  Size lowest, step;  // the offset that was recorded as 0, and bytes from one update to the next
 };
 
-// Appends to `own` what belongs to the owner among n recorded offsets, whose updates begin at `dense` in the dense array.
+#if defined(__AVX512F__)
+// Stores sixteen numbers of 32 bits as wide ones, each multiplied by `factor` and added to `first`.
+inline void store_wide(Size* to, __m512i numbers, Size factor, Size first) noexcept {
+  const __m256i halves[] = {_mm512_maskz_extracti64x4_epi64(0xF, numbers, 0),
+                            _mm512_maskz_extracti64x4_epi64(0xF, numbers, 1)};
+  for (const __m256i& half : halves) {
+    const __m512i wide = _mm512_maskz_cvtepu32_epi64(0xFF, half);
+    const __m512i scaled = factor == 1 ? wide : _mm512_mullo_epi64(wide, _mm512_set1_epi64(factor));
+    _mm512_storeu_si512(to, _mm512_add_epi64(scaled, _mm512_set1_epi64(first)));
+    to += 8;
+  }
+}
+#endif
+
+// Appends to `own` what belongs to the owner among n recorded offsets, whose updates begin at `dense` in the array.
 // Without a branch: which they are cannot be predicted.
 template <int Carried, class At>
-void pick_owned(Owned<Carried>& own, const Share& share, const At* offsets, Size n, const char* array,
+void pick_owned(Owned<Carried>& own, const OwnedRange& range, const At* offsets, Size n, const char* array,
                 Size dense) noexcept {
   Size kept = own.n, i = 0;
 #if defined(__AVX512F__)
   if constexpr (sizeof(At) == 4) {
-    const __m512i first = _mm512_set1_epi32(static_cast<int>(share.first)), lowest = _mm512_set1_epi64(share.lowest);
-    const __m512i size = _mm512_set1_epi32(static_cast<int>(share.size));
+    const __m512i first = _mm512_set1_epi32(static_cast<int>(range.first));
+    const __m512i size = _mm512_set1_epi32(static_cast<int>(range.size));
     const __m512i count = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    const auto store_wide = [](Size* to, __m512i numbers, __m512i factor, __m512i addend, bool multiplies) {
-      for (const bool high : {false, true}) {
-        const __m512i half = _mm512_maskz_cvtepu32_epi64(
-            0xFF, high ? _mm512_maskz_extracti64x4_epi64(0xF, numbers, 1) : _mm512_maskz_extracti64x4_epi64(0xF, numbers, 0));
-        _mm512_storeu_si512(to + 8 * high, _mm512_add_epi64(multiplies ? _mm512_mullo_epi64(half, factor) : half, addend));
-      }
-    };
     for (; i + 16 <= n; i += 16) {
       const __m512i at = _mm512_loadu_si512(offsets + i);
       const __mmask16 mine = _mm512_cmplt_epu32_mask(_mm512_sub_epi32(at, first), size);
       unsigned lanes = mine;
       asm("" : "+r"(lanes));  // GCC 12 may keep the mask in memory, and read more of it than it has written
-      store_wide(own.at + kept, _mm512_maskz_compress_epi32(mine, at), lowest, lowest, false);
+      store_wide(own.at + kept, _mm512_maskz_compress_epi32(mine, at), 1, range.lowest);
       const char* const updates = array + dense + i * Carried;
       if constexpr (Carried == 4) {
         _mm512_storeu_si512(own.carried + kept * 4, _mm512_maskz_compress_epi32(mine, _mm512_loadu_si512(updates)));
@@ -198,8 +205,7 @@ void pick_owned(Owned<Carried>& own, const Share& share, const At* offsets, Size
         _mm512_storeu_si512(to + std::popcount(lanes & 0xFF) * 8,
                             _mm512_maskz_compress_epi64(high, _mm512_loadu_si512(updates + kLine)));
       } else {
-        store_wide(own.listed + kept, _mm512_maskz_compress_epi32(mine, count), _mm512_set1_epi64(share.step),
-                   _mm512_set1_epi64(dense + i * share.step), true);
+        store_wide(own.listed + kept, _mm512_maskz_compress_epi32(mine, count), range.step, dense + i * range.step);
       }
       kept += std::popcount(lanes);
     }
@@ -207,13 +213,13 @@ void pick_owned(Owned<Carried>& own, const Share& share, const At* offsets, Size
 #endif
   for (; i < n; ++i) {
     const auto at = static_cast<Size>(offsets[i]);
-    own.at[kept] = at + share.lowest;
+    own.at[kept] = at + range.lowest;
     if constexpr (Carried > 0) {
       std::memcpy(own.carried + kept * Carried, array + dense + i * Carried, Carried);
     } else {
-      own.listed[kept] = dense + i * share.step;
+      own.listed[kept] = dense + i * range.step;
     }
-    kept += Size{static_cast<std::uint64_t>(at) - static_cast<std::uint64_t>(share.first) < share.size};
+    kept += Size{static_cast<std::uint64_t>(at) - static_cast<std::uint64_t>(range.first) < range.size};
   }
   own.n = kept;
 }
@@ -232,7 +238,7 @@ template <int Carried, class At>
 void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition,
                     int owner) noexcept {
   const Size first = partition.border[owner], end = partition.border[owner + 1];
-  const Share share{first, static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(first),
+  const OwnedRange range{first, static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(first),
                     partition.offsets.lowest, plan.inner().dense};
   const Size part = std::max<Size>(block_size(plan, {}) / 2, 1);  // a block has room for two
   const At* offsets = static_cast<const At*>(partition.offsets.memory);
@@ -243,7 +249,7 @@ void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, con
     while (left > 0 && own.n <= part) {
       const Size n = std::min({left, part, cursor.left});
       prefetch_lines(reinterpret_cast<const char*>(offsets) + kTuning.index_ahead, n * Size{sizeof(At)});
-      pick_owned(own, share, offsets, n, plan.dense, cursor.dense);
+      pick_owned(own, range, offsets, n, plan.dense, cursor.dense);
       offsets += n;
       left -= n;
       cursor.advance(n);
@@ -252,21 +258,22 @@ void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, con
   };
   Plan carried = plan;
   const PrefetchOwned prefetch_owned{{plan, schedule.prefetch && !schedule.nontemporal}, plan.width > kLine};
-  each_block<Owned<Carried>>(schedule.prefetch || prefetch_owned.updates, fill, prefetch_owned, [&](Owned<Carried>& own) {
+  const auto use = [&](Owned<Carried>& own) {
     if (Carried > 0) carried.dense = own.carried;
     store(carried, own.at, {0, Carried, Carried > 0 ? nullptr : own.listed}, own.n);
-  });
+  };
+  each_block<Owned<Carried>>(schedule.prefetch || prefetch_owned.updates, fill, prefetch_owned, use);
   if (schedule.nontemporal) finish_writes();
 }
 
 // Applies the recorded updates of one owner.
 inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition,
                         int owner) noexcept {
-  const auto apply = !partition.offsets.narrow               ? apply_owned_as<0, Size>
-                     : plan.slice_rank > 0 || plan.inner().dense != plan.width ? apply_owned_as<0, std::uint32_t>
-                     : plan.width == 4                       ? apply_owned_as<4, std::uint32_t>
-                     : plan.width == 8                       ? apply_owned_as<8, std::uint32_t>
-                                                             : apply_owned_as<0, std::uint32_t>;
+  const Size carried = plan.slice_rank == 0 && plan.inner().dense == plan.width ? plan.width : 0;
+  const auto apply = !partition.offsets.narrow ? apply_owned_as<0, Size>
+                     : carried == 4            ? apply_owned_as<4, std::uint32_t>
+                     : carried == 8            ? apply_owned_as<8, std::uint32_t>
+                                               : apply_owned_as<0, std::uint32_t>;
   apply(plan, schedule, store, partition, owner);
 }
 

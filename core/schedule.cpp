@@ -18,8 +18,7 @@ double estimated_bytes(const Plan& plan) {
   return static_cast<double>(plan.positions) * static_cast<double>(plan.slice_bytes());
 }
 
-// What lookups find in the cache: all; nothing; or the part that some of the innermost dims look up, once its lines were
-// read.
+// What lookups find in the cache: all; nothing; or the part that the innermost dims look up, once its lines were read.
 enum class Cached { all, none, parts };
 
 Cached cached_part(const Plan& plan) {
@@ -148,7 +147,8 @@ Panels panels_across(const Plan& plan, bool swapped, const Schedule& schedule, b
   const Size planes = plan.positions / (along.size * across.size), threads = schedule.threads;
   if (!panels.packed) {
     if (!is_crossed(along, across)) return {};
-    const Size tasks = (task_count(plan, threads > 1, schedule.threads) + planes - 1) / planes, tile = kLine / plan.width;
+    const Size tile = kLine / plan.width;
+    const Size tasks = (task_count(plan, threads > 1, schedule.threads) + planes - 1) / planes;
     panels.columns = ((across.size + tasks - 1) / tasks + tile - 1) / tile * tile;
   }
   panels.per_plane = (across.size + panels.columns - 1) / panels.columns;

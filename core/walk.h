@@ -102,7 +102,8 @@ struct Walk {
       // Of a run that ends before, the indices of a later run are asked for.
       const bool ends = plan.loop_rank > 1 && inner.size * inner.index < kTuning.index_ahead;
       ahead = ends ? 4 * plan.loop[plan.loop_rank - 2].index : kTuning.index_ahead;
-      if (ends && inner.dense == plan.width && !schedule.nontemporal) dense_ahead = 4 * plan.loop[plan.loop_rank - 2].dense;
+      const bool reads_dense = inner.dense == plan.width && !schedule.nontemporal;
+      if (ends && reads_dense) dense_ahead = 4 * plan.loop[plan.loop_rank - 2].dense;
     }
   }
 
