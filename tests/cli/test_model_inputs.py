@@ -148,7 +148,8 @@ def test_a_comparison_fits_random_sizes_too(ndgather):
     assert (outcome.status, outcome.err) == (0, "compared with --size L=1\n")
 
 
-def test_random_inputs_do_not_read_large_tensors(monkeypatch):
+def test_random_inputs_do_not_read_large_tensors(folder, monkeypatch):
+    del folder  # where the model is written
     table = numpy_helper.from_array(np.ones((3, 2**18), np.float32), "table")
     model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
         pick (int64[N] at) => (float[N, 262144] y) { y = Gather(table, at) }""")
