@@ -1,1 +1,95 @@
-"""Models in files: their formats, and the tensors that go in and out."""
+"""Models in files: their formats, their tensors, and checks of arguments that the formats share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndgather.errors import DTypeError, ModelError
+from ndgather.messages import argument_kind, converted_errors, reason
+
+T = TypeVar("T")
+
+Array: TypeAlias = NDArray[Any]
+FilePath: TypeAlias = str | os.PathLike[str]
+Content: TypeAlias = bytes | bytearray | memoryview
+
+
+def instance(caller: str, argument: str, value: object, kind: type[T], what: str) -> T:
+    """Return `value`, which must be an instance of `kind`; a bool is not an integer."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise argument_kind(caller, argument, value, what, kind.__name__)
+    return value
+
+
+def file_path(caller: str, argument: str, value: object) -> Path:
+    allowed = "str, os.PathLike"
+    with converted_errors(lambda _: argument_kind(caller, argument, value, "a path", allowed)):
+        return Path(value)  # type: ignore[arg-type]
+
+
+def named_arrays(caller: str, inputs: object) -> dict[str, Array]:
+    """Return the inputs of a model, by name, as arrays."""
+    if not isinstance(inputs, Mapping):
+        allowed = "arrays by the names of the inputs"
+        raise argument_kind(caller, "inputs", inputs, "a mapping", allowed)
+    return {name: array(f"input {name!r}", value) for name, value in inputs.items()}
+
+
+def sequence(caller: str, argument: str, value: object) -> Sequence[object]:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise argument_kind(caller, argument, value, "a sequence", "list or tuple of arrays")
+    return value
+
+
+def names(caller: str, argument: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    raise argument_kind(caller, argument, value, "names", "list or tuple of str")
+
+
+def whole_number(caller: str, argument: str, value: object, least: int) -> int:
+    """Return an integer of Python or NumPy that is at least `least`."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise argument_kind(caller, argument, value, "a number", f"int from {least}")
+    return int(_in_range(caller, argument, int(value), least, float("inf")))
+
+
+def tolerance(caller: str, argument: str, value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise argument_kind(caller, argument, value, "a tolerance", "a number from 0")
+    return float(_in_range(caller, argument, value, 0, sys.float_info.max))
+
+
+def seconds(caller: str, argument: str, value: object) -> float:
+    """Return a limit of time, which is a finite number above 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise argument_kind(caller, argument, value, "a time", "a number of seconds above 0")
+    if not 0 < value <= sys.float_info.max:
+        raise ModelError(
+            f"{caller}: {argument} = {value} is no limit (allowed: finite numbers above 0)"
+        )
+    return float(value)
+
+
+def _in_range(caller: str, argument: str, value: float, least: float, most: float) -> float:
+    if not least <= value <= most:
+        raise ModelError(
+            f"{caller}: {argument} = {value} is out of range (allowed: finite numbers from {least})"
+        )
+    return value
+
+
+def array(name: str, value: object) -> Array:
+    """Return `value` as an array."""
+    if isinstance(value, np.ndarray):
+        return value
+    text = f"{name} is a {type(value).__name__} object, which gives no array"
+    with converted_errors(lambda error: DTypeError(f"{text}: {reason(error)} (allowed: an array)")):
+        return np.asarray(value)

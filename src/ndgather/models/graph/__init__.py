@@ -23,7 +23,7 @@ from ndgather.runtimes.runtime import dtype_named
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
     from ndgather.published import Operator
     from ndgather.published.schema import Inference, OperatorVersion
 

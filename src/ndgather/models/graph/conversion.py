@@ -43,7 +43,7 @@ from ndgather.published.schema import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
     from ndgather.published.schema import Shape
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
     from ndgather.published.schema import Dim, TensorType
 
 

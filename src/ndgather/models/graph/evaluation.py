@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
 
 Position = tuple[int, ...]
 

@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from ndgather.errors import ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed
-from ndgather.models.arguments import file_path, instance
+from ndgather.models import file_path, instance
 from ndgather.models.graph.conversion import fit
 from ndgather.models.graph.diagnostics import Finding, Findings, Severity
 from ndgather.models.onnx.files import Conversion, Source, inferable, open_model

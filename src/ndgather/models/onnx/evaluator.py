@@ -19,7 +19,7 @@ from onnx.reference.op_run import OpFunction, OpRun
 from ndgather import messages
 from ndgather.errors import AttributeValueError, DTypeError, ModelError, one_line
 from ndgather.messages import LOGGER, foreign_errors, listed, plural
-from ndgather.models.arguments import Array, array, instance, named_arrays, sequence
+from ndgather.models import Array, array, instance, named_arrays, sequence
 from ndgather.models.graph import HasPorts, Run, fit_inputs
 from ndgather.models.graph.evaluation import TimedNode, finished
 from ndgather.models.onnx.files import (
@@ -48,7 +48,7 @@ from ndgather.runtimes.onnx_reference import CORRECTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ndgather.models.arguments import Content, FilePath
+    from ndgather.models import Content, FilePath
     from ndgather.models.onnx.files import Source
 
 

@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, TensorProto, external_data_helper, helpe
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import foreign_errors, plural, reason, shown
-from ndgather.models.arguments import Array, Content, FilePath, file_path, instance
+from ndgather.models import Array, Content, FilePath, file_path, instance
 from ndgather.models.tensors.tensor_files import (
     LARGEST_PROTOBUF,
     check_regular,

@@ -12,7 +12,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorShapeProto, inliner, s
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed, shown
-from ndgather.models.arguments import whole_number
+from ndgather.models import whole_number
 from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.nodes import (
     OpNode,

@@ -34,7 +34,7 @@ from ndgather.errors import (
     one_line,
 )
 from ndgather.messages import reason
-from ndgather.models.arguments import Array, instance
+from ndgather.models import Array, instance
 from ndgather.models.graph import Port, infer_call
 from ndgather.models.onnx.files import map_tensor
 from ndgather.published import Operator, operator, operators

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ndgather.errors import ModelError, NdgatherError
-from ndgather.models.arguments import Array, file_path, whole_number
+from ndgather.models import Array, file_path, whole_number
 from ndgather.models.graph.diagnostics import KnownCall
 from ndgather.models.onnx.files import Source, map_model, open_model
 from ndgather.models.onnx.inference import (

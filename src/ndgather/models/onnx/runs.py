@@ -19,7 +19,7 @@ from onnx import ModelProto
 from ndgather import messages
 from ndgather.errors import ExtraMissingError, FileError, ModelError, NotLoadedError
 from ndgather.messages import LOGGER, did_you_mean, foreign_errors, listed, plural, reason, shown
-from ndgather.models.arguments import (
+from ndgather.models import (
     Array,
     file_path,
     instance,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from onnx.defs import OpSchema
 
     from ndgather.errors import ModelError
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
     from ndgather.models.onnx.nodes import Scope
 
 Step: TypeAlias = tuple[str, int]

@@ -33,7 +33,7 @@ from ndgather.runtimes.runtime import ModelSource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
 
 
 @dataclass(frozen=True, slots=True)

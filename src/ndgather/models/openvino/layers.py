@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
     from ndgather.models.openvino.reading import Layer, LayerPort, Network
 
 Bounds = tuple[tuple[int, int | None], ...]

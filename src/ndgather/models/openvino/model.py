@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.messages import foreign_errors, input_shape, listed, quoted
-from ndgather.models.arguments import Content, file_path, instance, named_arrays
+from ndgather.models import Content, file_path, instance, named_arrays
 from ndgather.models.graph import (
     CastNode,
     Graph,
@@ -49,7 +49,7 @@ from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, ModelSource
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ndgather.models.arguments import Array, FilePath
+    from ndgather.models import Array, FilePath
     from ndgather.models.openvino.reading import Layer, LayerPort
 
 

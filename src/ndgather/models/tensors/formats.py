@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
 
 LONGEST_HEADER = 40_000  # bytes; NumPy's default is 10,000
 HIGHEST_RANK = 64

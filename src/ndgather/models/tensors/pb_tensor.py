@@ -6,8 +6,8 @@ import numpy as np
 
 from ndgather import messages
 from ndgather.errors import FileError
-from ndgather.models.arguments import Array
-from ndgather.models.arguments import array as as_array
+from ndgather.models import Array
+from ndgather.models import array as as_array
 
 try:
     import onnx

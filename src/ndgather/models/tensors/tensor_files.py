@@ -23,7 +23,7 @@ from ndgather.models.tensors import formats
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
 
 INPUT_SUFFIXES = (".npy", ".npz", ".pb")
 OUTPUT_SUFFIXES = (".npy", ".pb")

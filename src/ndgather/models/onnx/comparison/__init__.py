@@ -12,7 +12,7 @@ import numpy as np
 
 from ndgather.errors import ModelError, NdgatherError
 from ndgather.messages import LOGGER, shown
-from ndgather.models.arguments import Array, named_arrays, names, seconds, tolerance
+from ndgather.models import Array, named_arrays, names, seconds, tolerance
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison.explanation import Explanation, explain
 from ndgather.models.onnx.files import open_model

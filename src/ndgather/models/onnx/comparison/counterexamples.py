@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ndgather.errors import IndexOutOfBoundsError, NotLoadedError
-from ndgather.models.arguments import Array, instance, whole_number
+from ndgather.models import Array, instance, whole_number
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison import Comparer
 from ndgather.models.onnx.comparison.explanation import explain

@@ -18,7 +18,7 @@ from ndgather.published.schema import RankAtLeast, Role, TensorType
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
     from ndgather.models.onnx.inference import InferredNode
     from ndgather.models.onnx.nodes import OpNode
     from ndgather.published.schema import Dim, OperatorVersion, Shape

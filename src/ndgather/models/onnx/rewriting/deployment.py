@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from onnx import GraphProto, ModelProto, NodeProto
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
     from ndgather.models.onnx.inference import InferredNode
     from ndgather.models.onnx.rewriting.target import Target
     from ndgather.published.schema import TensorType

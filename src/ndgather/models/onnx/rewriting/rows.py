@@ -21,7 +21,7 @@ from ndgather.published.schema import Kind, Reduction, Role, TensorType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
     from ndgather.models.onnx.nodes import Scope
     from ndgather.models.onnx.rewriting.calls import GatherCall
     from ndgather.models.onnx.rewriting.target import Limits, Target

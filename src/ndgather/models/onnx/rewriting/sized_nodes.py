@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from onnx import NodeProto
 
-    from ndgather.models.arguments import Array
+    from ndgather.models import Array
 
 _LAST = np.iinfo(np.int64).max
 _ALLOWS_ZERO = 14  # the first opset whose Reshape has allowzero
