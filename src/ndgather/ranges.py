@@ -179,12 +179,11 @@ def run(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any
     """Return the values of ranges, and their offsets; `call` is the gather without indices."""
     options = call.out, call.fill_value, call.memory, call.progress, call.executor
     has_options = call.mode != "raise" or any(option is not None for option in options)
-    copied = getattr(_core, "gather_ranges", None)  # a core that was built before lacks it
-    if copied and not has_options and (stops is None) != (lengths is None):
+    if not has_options and (stops is None) != (lengths is None):
         ends = stops if lengths is None else lengths
-        done: Any = copied(call.data, starts, ends, lengths is not None, call.axis)
+        done = _core.gather_ranges(call.data, starts, ends, lengths is not None, call.axis)
         if done is not None:
-            return done  # type: ignore[no-any-return]  # two arrays
+            return done
     call, given = arguments.check_storage_options(call), call.out
     data, out = (_without_mapping(value) for value in (call.data, call.out))
     adapter: Any = exchange.adapter(data, out)
