@@ -20,7 +20,7 @@ from ndgather.array_call import Call, _core
 from ndgather.errors import CallError
 from ndgather.messages import shown_value
 from ndgather.stored import calls
-from ndgather.stored.cache.chunk_cache import ArrayChunks, ChunkCache
+from ndgather.stored.cache.chunk_cache import ArrayChunks, ChunkCache, itself
 from ndgather.stored.chunks import Buffers, Grid, IndexedArray, box_shape, stand_in
 from ndgather.stored.estimates import reader_of
 from ndgather.stored.plan import make_plan, with_data
@@ -215,22 +215,22 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return future
 
     def _read_ahead(self, coming: Iterable[Array], window: tuple[int, ...] | None) -> int:
-        kept, reader = self._kept, _CachedReader(self._kept)
+        kept = self._kept
         done, room = 0, self.cache.memory
         for indices in coming:
             kind = "gather_nd" if window is None else "gather_windows"
             call = Call("prefetch", kind, None, indices, mode="fill", window_shape=window or ())
             jobs = []
-            for chunk in self._missing(call, reader):
-                size = kept.size_of(reader.grid.extent(chunk))
+            for chunk in self._missing(call):
+                size = kept.size_of(kept.grid.extent(chunk))
                 if size <= room:
                     jobs.append(_BoxJob(chunk))
                     room -= size
-            _read(call, reader, jobs)
+            _read(call, kept, jobs)
             done += len(jobs)
         return done
 
-    def _missing(self, call: Call, reader: _CachedReader) -> list[Chunk]:
+    def _missing(self, call: Call) -> list[Chunk]:
         """Return the chunks of a call that are not there."""
         kept = self._kept
         if kept.table is not None and call.kind == "gather_nd" and type(call.indices) is np.ndarray:
@@ -240,10 +240,10 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
                 return []
             if not isinstance(found, _core.Refusal) and 0 < len(found[0]) < _MOST_LISTED:
                 return kept.chunks_at(found[0])
-        plan = make_plan(with_data(call, reader.grid, reader.dtype), reader.grid)
+        plan = make_plan(with_data(call, kept.grid, kept.dtype), kept.grid)
         chunks = [*map(plan.chunk, range(len(plan)))]
-        missing = {*kept.cache.missing(kept, [*map(reader.number, chunks)])}
-        return [chunk for chunk in chunks if reader.number(chunk) in missing]
+        missing = {*kept.cache.missing(kept, [*map(kept.number, chunks)])}
+        return [chunk for chunk in chunks if kept.number(chunk) in missing]
 
     def __len__(self) -> int:
         if not self.shape:
@@ -253,7 +253,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         info = self.info()
         return (
-            f"<CachedArray: {self._kept.reader.name}, shape {self.shape}, {self.dtype}, "
+            f"<CachedArray: {self._kept.name}, shape {self.shape}, {self.dtype}, "
             f"{info.bytes} of {info.memory} bytes>"
         )
 
@@ -296,13 +296,12 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _box(self, ranges: Sequence[range]) -> Array:
         """Return the elements at some rising positions along every axis."""
-        reader = _CachedReader(self._kept)
         result: Array = np.empty([len(steps) for steps in ranges], self.dtype)
         jobs = [
             _BoxJob(chunk, here, result[there] if there else result)
-            for chunk, here, there in _parts(ranges, reader.grid)
+            for chunk, here, there in _parts(ranges, self._kept.grid)
         ]
-        _read(Call("cached", "gather_nd", None, None), reader, jobs)
+        _read(Call("cached", "gather_nd", None, None), self._kept, jobs)
         return result
 
     def _at(self, key: Any) -> Array:
@@ -334,9 +333,9 @@ def run(call: Call) -> Any:
     return calls.run(call, CachedArray, reader, writer)
 
 
-def reader(array: CachedArray) -> _CachedReader:
+def reader(array: CachedArray) -> ArrayChunks:
     """Return the reader of a cached array."""
-    return _CachedReader(array._kept)
+    return array._kept
 
 
 def writer(array: CachedArray) -> _CachedWriter:
@@ -355,13 +354,12 @@ def _look_up(kind: str, data: CachedArray, *rest: Any, caller: str = "") -> Any:
     found = _core.look_up(kept.table, False, kind, kept.data, *rest)
     if isinstance(found, tuple) and not isinstance(found, _core.Refusal):
         numbers, hits = found
-        chunk_bytes = kept.reader.chunk_bytes
-        if not len(numbers) or (len(numbers) + hits) * chunk_bytes > kept.cache.memory:
+        if not len(numbers) or (len(numbers) + hits) * kept.chunk_bytes > kept.cache.memory:
             return NotImplemented
         kept.cache.add_hits(kept, hits)
         jobs = [*map(_BoxJob, kept.chunks_at(numbers))]
         read = Call(caller or kind, kind, None, None, memory=rest[-3])
-        _read(read, _CachedReader(kept), jobs)
+        _read(read, kept, jobs)
         found = _core.look_up(kept.table, True, kind, kept.data, *rest)
     return found if isinstance(found, np.ndarray) else NotImplemented
 
@@ -393,31 +391,6 @@ def _indexed(array: Any) -> IndexedArray:
     return IndexedArray.of(array, f"{type(array).__name__} object", grid)
 
 
-class _CachedReader:
-    """Reads the chunks of an array through its cache."""
-
-    def __init__(self, kept: ArrayChunks) -> None:
-        source = kept.reader
-        self.kept = kept
-        self.name, self.dtype, self.grid = source.name, source.dtype, source.grid
-        self.chunk_bytes, self.stored_bytes = source.chunk_bytes, source.stored_bytes
-        self.in_flight = source.in_flight
-        self.stored_size = getattr(source, "stored_size", None)
-
-    def __reduce__(self) -> Any:
-        return _itself, (self.kept.reader,)  # in another process nothing is kept
-
-    def number(self, chunk: Chunk) -> int:
-        """Return the number of a chunk in C order."""
-        number = 0
-        for at, count in zip(chunk, self.grid.counts, strict=True):
-            number = number * count + at
-        return number
-
-    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        return self.kept.cache.read(self.kept, self.number(chunk), chunk, buffers)
-
-
 class _CachedWriter:
     """Writes chunks, or shards, to the store of an array, and then to its cache."""
 
@@ -430,13 +403,13 @@ class _CachedWriter:
         self.replaces_objects = getattr(store, "replaces_objects", False)
 
     def __reduce__(self) -> Any:
-        return _itself, (self.store,)
+        return itself, (self.store,)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         return self.store.read(chunk, buffers)
 
     def write(self, chunk: Chunk, values: Array) -> None:
-        kept, reader = self.kept, _CachedReader(self.kept)
+        kept = self.kept
         box = [range(side.start, side.stop) for side in self.grid.box(chunk)]
         is_written = False
         try:
@@ -444,13 +417,9 @@ class _CachedWriter:
             is_written = True
         finally:
             kept.forget_reader()
-            for part, here, there in _parts(box, reader.grid):
+            for part, here, there in _parts(box, kept.grid):
                 new = values[there] if is_written else None
-                kept.cache.change(kept, reader.number(part), here, new)
-
-
-def _itself(reader: Reader) -> Reader:
-    return reader
+                kept.cache.change(kept, kept.number(part), here, new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,17 +442,16 @@ class _BoxJob:
         raise NotImplementedError
 
 
-def _read(call: Call, reader: _CachedReader, jobs: list[_BoxJob]) -> None:
+def _read(call: Call, kept: ArrayChunks, jobs: list[_BoxJob]) -> None:
     """Do the jobs, by threads if that is worth it: to start them takes as long as a small chunk."""
-    kept = reader.kept
-    missing = kept.cache.missing(kept, [reader.number(job.chunk) for job in jobs])
-    is_small = reader.in_flight == 1 and len(missing) * reader.chunk_bytes <= _BOX_BYTES
+    missing = kept.cache.missing(kept, [kept.number(job.chunk) for job in jobs])
+    is_small = kept.in_flight == 1 and len(missing) * kept.chunk_bytes <= _BOX_BYTES
     if len(missing) > 1 and not is_small:
-        walk(call, reader, len(jobs), lambda step: jobs[step])
+        walk(call, kept, len(jobs), lambda step: jobs[step])
         return
     buffers = Buffers()
     for job in jobs:
-        job.use(read_chunk(call.caller, reader, job.chunk, True, buffers))
+        job.use(read_chunk(call.caller, kept, job.chunk, True, buffers))
         buffers.release_permit()
 
 

@@ -74,21 +74,27 @@ class KeptChunk:
 
 
 class ArrayChunks:
-    """The chunks of one array in a cache, and the reader that they come from."""
+    """The chunks of one array in a cache: a reader, which reads others from the array's own."""
 
     def __init__(self, cache: ChunkCache, open_reader: Callable[[], Reader]) -> None:
         self.cache, self._open_reader = cache, open_reader
         reader = open_reader()
-        self.grid, self.dtype = reader.grid, reader.dtype
+        self.name, self.grid, self.dtype = reader.name, reader.grid, reader.dtype
+        self.chunk_bytes, self.stored_bytes = reader.chunk_bytes, reader.stored_bytes
+        self.in_flight = reader.in_flight
+        self.stored_size = getattr(reader, "stored_size", None)
         self.data = stand_in(self.grid.shape, self.dtype)
         self.closed = False
         self.start_empty()
         self._reader: Reader | None = reader
         cache.add(self)
 
+    def __reduce__(self) -> Any:
+        return itself, (self.reader,)  # in another process nothing is kept
+
     @property
     def reader(self) -> Reader:
-        """The reader, which is opened again after `forget_reader`, and if its file was closed."""
+        """The array's own, opened again after `forget_reader`, and if its file was closed."""
         reader = self._reader
         if reader is None or not getattr(reader, "is_open", True):
             reader = self._reader = self._open_reader()
@@ -113,6 +119,13 @@ class ArrayChunks:
         self.reading: dict[int, futures.Future[Array | None]] = {}
         self.hits = self.misses = self.decodes = self.evictions = self.bytes = 0
 
+    def number(self, chunk: Chunk) -> int:
+        """Return the number of a chunk in C order."""
+        number = 0
+        for at, length in zip(chunk, self.grid.counts, strict=True):
+            number = number * length + at
+        return number
+
     def chunks_at(self, numbers: Array) -> list[Chunk]:
         """Return the chunks of some numbers."""
         counts = self.grid.counts
@@ -130,7 +143,10 @@ class ArrayChunks:
         if self.table is not None:
             _core.set_chunk(self.table, number, values)
 
-    def read(self, chunk: Chunk, buffers: Buffers) -> tuple[Array, bool]:
+    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
+        return self.cache.read(self, self.number(chunk), chunk, buffers)
+
+    def decode(self, chunk: Chunk, buffers: Buffers) -> tuple[Array, bool]:
         """Return the values of a chunk, and whether they are in memory that can be kept.
 
         Readers that decode into memory of buffers decode into memory that was allocated for it.
@@ -170,6 +186,11 @@ class ArrayChunks:
         kept: Array = memory[inside]
         kept[...] = values
         return kept
+
+
+def itself(reader: Reader) -> Reader:
+    """Return the reader; pickles of what wraps one are calls of this."""
+    return reader
 
 
 def _new_memory(count: int) -> NDArray[np.uint8]:
@@ -289,7 +310,7 @@ class ChunkCache:
             if values is not None:
                 return values
         try:
-            values = self._keep(chunks, number, mine, *chunks.read(chunk, buffers))
+            values = self._keep(chunks, number, mine, *chunks.decode(chunk, buffers))
         except BaseException as error:
             with self._lock:
                 if chunks.reading.get(number) is mine:
