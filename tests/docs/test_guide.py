@@ -74,6 +74,17 @@ def test_the_comparison_shown_is_the_one_that_is_printed(folder, capsys):
     assert printed.split() == shown.split()
 
 
+def test_the_reports_shown_for_targets_are_those_that_are_printed(folder, capsys):
+    page = GUIDE / "restricted-targets.md"
+    run_examples(page)
+    shown = re.findall(r"^\$ ndgather (convert [^\n]*)\n(.*?)^```", page.read_text(), re.M | re.S)
+    assert len(shown) == 3
+    for command, text in shown:
+        capsys.readouterr()
+        assert main(shlex.split(command)) == 0
+        assert capsys.readouterr().out == text
+
+
 def test_pictures_of_repeated_indices_have_different_results():
     gallery = (GUIDE.parent / "gallery.md").read_text()
     calls = re.findall(r"^show\.(scatter_nd\(.*\))$", gallery, re.MULTILINE)

@@ -318,6 +318,53 @@ def test_rows_at_constant_places_become_slices(folder, call):
     assert not node.stays or "are more than 16" in node.why
 
 
+@st.composite
+def slices_of_updates(draw):
+    """Draw data, indices that are expanded to whole slices, updates, and an axis."""
+    shape = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    axis, count = draw(st.integers(0, len(shape) - 1)), draw(st.integers(0, 4))
+    whole = (*shape[:axis], count, *shape[axis + 1 :])
+    indices = entries(draw, (count,), [shape[axis]] * (count + 1))
+    return numbers(draw, tuple(shape)), indices, numbers(draw, whole), axis
+
+
+@given(case=slices_of_updates(), reduction=st.sampled_from(sorted(FOLDS)), checked=st.booleans())
+@settings(max_examples=2 * EXAMPLES)
+def test_expanded_indices_scatter_whole_slices(case, reduction, checked):
+    data, indices, updates, axis = case
+    narrow = [1] * axis + [len(indices)] + [1] * (data.ndim - axis - 1)
+    initial = {"narrow": narrow, "whole": updates.shape}
+    nodes = [
+        helper.make_node("Reshape", ["at", "narrow"], ["column"], allowzero=1),
+        helper.make_node("Expand", ["column", "whole"], ["indices"]),
+        helper.make_node(
+            "ScatterElements",
+            ["data", "indices", "updates"],
+            ["out"],
+            axis=axis,
+            reduction=reduction,
+        ),
+    ]
+    inputs = {"data": data, "at": indices, "updates": updates}
+    infos = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+        )
+        for name, array in inputs.items()
+    ]
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, data.shape)
+    tensors = [numpy_helper.from_array(np.array(x, np.int64), name) for name, x in initial.items()]
+    graph = helper.make_graph(nodes, "g", infos, [out], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+    conversion = onnx_models.conversion(model, target="basic", checked=checked)
+
+    (node,) = conversion.nodes
+    assert not node.stays
+    at = np.broadcast_to(indices.reshape(narrow), updates.shape)
+    assert_results(conversion.model, inputs, scatter_elements(data, at, updates, axis, reduction))
+
+
 def tensor_scatter(past, update, starts, axis, mode):
     result = past.copy()
     for before in np.ndindex(past.shape[:axis]):

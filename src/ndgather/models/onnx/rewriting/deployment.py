@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 _WITHOUT_ROWS = frozenset({"Scatter", "TensorScatter"})
 _OF_SIZES = frozenset(
     {"Add", "Cast", "Concat", "ConstantOfShape", "Equal", "Expand", "Gather", "Identity", "Max"}
-    | {"Min", "Mul", "Range", "Reshape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze"}
-    | {"Where"}
+    | {"Min", "Mul", "Range", "Reshape", "ScatterElements", "ScatterND", "Slice", "Squeeze", "Sub"}
+    | {"Transpose", "Unsqueeze", "Where"}
 )
 """Operators that compute with the sizes of a model."""
 _MOST_SIZES = 4096
@@ -102,11 +102,12 @@ def deploy(
     allow_matmul: bool,
 ) -> tuple[ModelProto, tuple[RewrittenNode, ...]]:
     """Return a model without functions, rewritten for `target`, and what became of its nodes."""
-    typed, inferred_nodes = infer_types(model, folder)
     result = deepcopy(model)
-    rewriter = _Rewriter(
-        target, checked, allow_matmul, iter(inferred_nodes), value_names(result.graph)
-    )
+    rewriter = _Rewriter(target, checked, allow_matmul, value_names(result.graph))
+    typed, inferred_nodes = infer_types(result, folder)
+    while rewriter.fold_sizes(result.graph, graph_scope(typed, folder)):
+        typed, inferred_nodes = infer_types(result, folder)
+    rewriter.inferred = iter(inferred_nodes)
     rewriter.rewrite_graph(result.graph, graph_scope(typed, folder))
     _drop_unread(result.graph, model.graph)
     return result, tuple(rewriter.reports(result, folder))
@@ -123,31 +124,37 @@ class _Rewriter:
     target: Target
     checked: bool
     allow_matmul: bool
-    inferred: Iterator[InferredNode]
     taken: set[str]
+    inferred: Iterator[InferredNode] = field(default_factory=lambda: iter(()))
     found: list[tuple[RewrittenNode, list[NodeProto]]] = field(default_factory=list)
+
+    def fold_sizes(self, graph: GraphProto, typed: Scope) -> bool:
+        """Replace nodes that compute with known sizes by constants; return whether there are some.
+
+        Types that depend on these constants are not known before they are inferred again.
+        """
+        found = False
+        for number, typed_node in enumerate(typed.body.node):
+            known = _known_sizes(typed_node, typed)
+            node = graph.node[number]
+            if known is not None:
+                if is_published(node):
+                    op_node, outside = OpNode(node=typed_node, scope=typed), "not possible"
+                    self._note(op_node, "Constant", why="its result is known", outside=outside)
+                value, found = numpy_helper.from_array(known), True
+                node.CopyFrom(helper.make_node("Constant", [], node.output, node.name, value=value))
+                typed.add(node)
+            for inner, inner_typed in zip(subgraphs(node), subgraphs(typed_node), strict=False):
+                found |= self.fold_sizes(inner, typed.within(typed_node, inner_typed))
+        return found
 
     def rewrite_graph(self, graph: GraphProto, typed: Scope) -> None:
         rewritten: list[NodeProto] = []
         for node, typed_node in zip(list(graph.node), typed.body.node, strict=True):
-            published = is_published(node)
-            inferred = next(self.inferred) if published else None
-            op_node = OpNode(node=typed_node, scope=typed)
-            known = None if "Shape" in self.target.operators else _known_sizes(typed_node, typed)
-            if known is not None:
-                value = numpy_helper.from_array(known)
-                rewritten.append(
-                    helper.make_node("Constant", [], node.output, node.name, value=value)
-                )
-                typed.add(rewritten[-1])
-                if published:
-                    self._note(
-                        op_node, "Constant", why="its result is known", outside="not possible"
-                    )
-            elif inferred is not None:
-                rewritten += self._rewritten(node, inferred, typed)
+            if is_published(node):
+                rewritten += self._rewritten(node, next(self.inferred), typed)
             elif node.op_type in _WITHOUT_ROWS and not node.domain:
-                rewritten += self._without_row(node, op_node)
+                rewritten += self._without_row(node, OpNode(node=typed_node, scope=typed))
             else:
                 for inner, inner_typed in zip(subgraphs(node), subgraphs(typed_node), strict=True):
                     self.rewrite_graph(inner, typed.within(typed_node, inner_typed))

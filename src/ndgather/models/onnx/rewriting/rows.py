@@ -103,6 +103,7 @@ class Rows:
         self.checked, self.matmul = checked, matmul
         self.data, self.indices = (call.sizes(role) for role in (Role.DATA, Role.INDICES))
         self.meaning = Meaning.of(call.row, call.attributes, None)
+        self._why = ""  # the target takes no rows
 
     def write(self) -> str:
         """Add the nodes, and return what they do with indices that are out of range."""
@@ -124,7 +125,11 @@ class Rows:
             case Kind.SCATTER_ND:
                 self._scatter_rows(self._addressed(), self._tuples(name), self.indices[:-1])
             case Kind.SCATTER_ELEMENTS:
-                self._scatter_rows(len(self.data), self._elements(name), self.indices)
+                shared = self._shared_indices()
+                if shared is None:
+                    self._scatter_rows(len(self.data), self._elements(name), self.indices)
+                else:
+                    self._scatter_slices(shared)
         if Role.INDICES in call.constants:
             return "not possible"
         if call.row.kind.scatters:
@@ -275,15 +280,14 @@ class Rows:
     def _gather_of_rows(self, rows: str, rank: int, flat: str) -> str | None:
         """Return the operator of the target that takes rows of data of a rank, or None."""
         scope, dim = self.new.scope, None if self._is_open() else 1
+        self._why, found = f"{self.target.name} has no gather of rows", None
         for name, kind, index_dims in (
+            ("GatherND", Kind.GATHER_ND, (dim, 1)),
             ("Gather", Kind.GATHER, (dim,)),
-            (
-                "GatherND",
-                Kind.GATHER_ND,
-                (dim, 1),
-            ),
         ):
-            if name in self.target.limits and not self.target.limits[name].refusal(
+            if name not in self.target.limits:
+                continue
+            refusal = self.target.limits[name].refusal(
                 kind,
                 _OF_ROWS,
                 TensorType(self.call.types[Role.DATA].dtype, (dim,) * rank),
@@ -291,9 +295,12 @@ class Rows:
                 constant=scope.constant(flat) is not None,
                 constant_data=scope.has_constant(rows),
                 may_be_negative=False,
-            ):
-                return name
-        return None
+            )
+            if refusal is None:
+                found = name
+            else:
+                self._why = refusal
+        return found
 
     def _as_tuples(self, flat: str) -> str:
         """Return numbers of rows as index tuples of length 1."""
@@ -314,8 +321,7 @@ class Rows:
             case "GatherND":
                 return new.add("GatherND", rows, self._as_tuples(flat))
         if position is None:
-            why = f"{self.target.name} takes rows at constant positions only"
-            raise self.call.cannot_become("rows", why)
+            raise self.call.cannot_become("Gather", self._why)
         ends = np.flatnonzero(np.diff(position, append=-2) != 1) + 1
         if len(ends) > MOST_UPDATES:
             why = f"rows at {len(ends)} places are more than {MOST_UPDATES} slices"
@@ -408,6 +414,36 @@ class Rows:
         change = new.compute("Add", then, new.compute("Mul", other, minus))
         result = new.compute("Add", other, new.compute("Mul", here, change))
         return new.compute("Max", result, zero)  # which shows that it is not negative
+
+    def _shared_indices(self) -> str | None:
+        """Return indices that are expanded to whole slices of data, before that, or None."""
+        scope, name = self.new.scope.computing(self.call.inputs[Role.INDICES]), ""
+        if scope is None or Role.INDICES in self.call.constants:
+            return None
+        node = scope.node_of(self.call.inputs[Role.INDICES])
+        shape = scope.type_of(node.input[0]).shape if node.op_type == "Expand" else None
+        if isinstance(shape, tuple) and len(shape) == len(self.data):
+            others = [axis for axis in range(len(shape)) if axis != self.axis]
+            whole = all(self.indices[axis] == self.data[axis] for axis in others)
+            if whole and all(shape[axis] == 1 for axis in others):
+                name = node.input[0]
+        return name or None
+
+    def _scatter_slices(self, name: str) -> None:
+        """Scatter whole slices along an axis, which become rows."""
+        call, new, rank = self.call, self.new, len(self.data)
+        order = [self.axis, *(axis for axis in range(rank) if axis != self.axis)]
+        count = self.indices[self.axis]
+        flat = self._folded(name, [self.data[self.axis]], self._beyond(self.axis, 1))
+        flat = new.reshape(flat, [count])
+        self.data, self.indices = [self.data[axis] for axis in order], [count]
+        if order != sorted(order):
+            for role in (Role.DATA, Role.UPDATES):
+                call.inputs[role] = new.add("Transpose", call.inputs[role], perm=order)
+        self._scatter_rows(1, flat, [count])
+        if order != sorted(order):
+            back = [order.index(axis) for axis in range(rank)]
+            new.add("Transpose", new.before[-1].output[0], perm=back)
 
     def _too_many(self, number: Size) -> Exception:
         count = "open" if number.open else number.number
