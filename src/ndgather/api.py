@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from ndgather.array_call import Executor
 
     Mode = Literal["raise", "wrap", "clip", "fill"]
-    WindowMode = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
     ScatterMode = Literal["raise", "wrap", "clip", "drop"]
     Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
+
+WindowMode = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
 
 __all__ = [
     "SIGNATURES",
