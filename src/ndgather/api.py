@@ -20,13 +20,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from ndgather.array_call import Executor
+    from ndgather.array_call import Executor, WindowMode
 
     Mode = Literal["raise", "wrap", "clip", "fill"]
     ScatterMode = Literal["raise", "wrap", "clip", "drop"]
     Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
-
-WindowMode = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
 
 __all__ = [
     "SIGNATURES",

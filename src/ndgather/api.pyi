@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndgather.array_call import Call as Call
-from ndgather.array_call import Executor
+from ndgather.array_call import Executor, WindowMode
 from ndgather.errors import CallError
 from ndgather.slow_path import result_shape as result_shape
 from ndgather.slow_path import run as run
@@ -51,7 +51,6 @@ class _TensorStore(Protocol):
 _Gathered: TypeAlias = _Numbers | _InChunks | _TensorStore
 _Progress: TypeAlias = bool | Callable[[int, int], object] | None
 _Mode: TypeAlias = Literal["raise", "wrap", "clip", "fill"]
-WindowMode: TypeAlias = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
 _ScatterMode: TypeAlias = Literal["raise", "wrap", "clip", "drop"]
 _Reduction: TypeAlias = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 _A = TypeVar("_A")

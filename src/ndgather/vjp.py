@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from ndgather.api import WindowMode
+    from ndgather.array_call import WindowMode
 
     Array = NDArray[Any]
 

@@ -19,7 +19,7 @@ from ndgather.stored.chunks import stand_in
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from ndgather.api import WindowMode
+    from ndgather.array_call import WindowMode
     from ndgather.stored.estimates import Estimate
 
 T = TypeVar("T", xarray.DataArray, xarray.Dataset)
