@@ -131,9 +131,9 @@ def _padded(position: int, size: int, mode: str) -> int:
     if mode == "edge":
         return min(max(position, 0), size - 1)
     if mode == "reflect":
-        while not 0 <= position < size:
-            turned = -position if position < 0 else 2 * (size - 1) - position
-            position = turned if size > 1 else 0
+        there_and_back = max(2 * (size - 1), 1)
+        position %= there_and_back
+        return min(position, there_and_back - position) if size > 1 else 0
     return position
 
 
