@@ -125,7 +125,8 @@ def test_an_operator_that_the_opset_has_not_is_refused():
         run(gather_model(opset=10), {"data": DATA, "indices": INDICES})
     assert str(refusal.value) == (
         "node 'pick' (GatherND): operator: opset = 10 has no ai.onnx GatherND "
-        "(allowed: at least 11)"
+        "(allowed: at least 11) "
+        "(to repair it: convert --opset 11, which has ai.onnx GatherND-11)"
     )
 
 
@@ -135,7 +136,8 @@ def test_an_operator_that_the_opset_has_not_is_refused():
         (
             gather_model(opset=11, batch_dims=0),
             "ai.onnx GatherND-11: batch_dims is not an attribute of this version "
-            "(allowed: no attributes)",
+            "(allowed: no attributes) "
+            "(to repair it: convert --opset 12, which has ai.onnx GatherND-12)",
         ),
         (
             gather_model(index=INT32),
