@@ -193,6 +193,12 @@ def test_coordinates_of_two_dimensions():
         ),
         ({"lat": 0.0}, {"size": 10}, IndexOutOfBoundsError, r"size 9 \(allowed: or mode="),
         ({"lat": [0.0]}, {"size": {"lon": 3}}, CallError, "size has no entry for lat"),
+        (
+            {"lat": [0.0]},
+            {"size": 1, "mode": {"latt": "fill"}},
+            CallError,
+            r"mode has an entry for latt, which has no labels \(allowed: lat\); did you mean 'lat'",
+        ),
         ({"lat": [0.0]}, {"size": -1}, ShapeError, r"size = \[-1\] is not a shape"),
         (
             {"lat": [0.0]},

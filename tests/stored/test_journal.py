@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import h5py
 import numpy as np
 import pytest
+import tensorstore
 import zarr
 
 import ndgather
@@ -255,6 +256,19 @@ def test_what_is_refused(tmp_path):
         data = file.create_dataset("a", data=np.zeros(5), chunks=(2,))
         with refused(r"cannot be used in a journal \(allowed: zarr and tensorstore"):
             ndgather.scatter_nd(data, [[3]], [5.0], out=data)
+
+
+def test_stores_that_may_leave_half_a_chunk_or_nothing_are_refused(tmp_path):
+    make(tmp_path / "a.zarr")
+    local = zarr.storage.FsspecStore.from_url((tmp_path / "a.zarr").as_uri())
+    kvstore = {"driver": "file", "path": str(tmp_path / "a.zarr")}
+    with tensorstore.Transaction() as transaction:
+        array = tensorstore.open({"driver": "zarr3", "kvstore": kvstore}).result()
+        for target in (zarr.open_array(local), array.with_transaction(transaction)):
+            with journal(tmp_path / "log"), pytest.raises(AttributeValueError):
+                ndgather.scatter_nd(target, [[3, 4]], [5], reduction="add", out=target)
+    with journal(tmp_path / "log"):
+        ndgather.scatter_nd(array, [[3, 4]], [5], reduction="add", out=array)
 
 
 def test_arrays_in_memory_are_not_noted(tmp_path):

@@ -41,8 +41,6 @@ def writer(array: tensorstore.TensorStore) -> TensorStoreReader:
 class TensorStoreReader:
     """Reads and writes an array by units of one shape."""
 
-    replaces_objects = True
-
     def __init__(self, array: tensorstore.TensorStore, unit: Sequence[int | None] | None) -> None:
         self.array = array
         self._unit = unit
@@ -55,6 +53,10 @@ class TensorStoreReader:
     @property
     def writeable(self) -> bool:
         return bool(self.array.writable)
+
+    @property
+    def replaces_objects(self) -> bool:
+        return self.array.transaction is None  # a transaction is written when it is committed
 
     def __reduce__(self) -> Any:
         return type(self), (self.array, self._unit)

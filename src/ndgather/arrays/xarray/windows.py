@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,10 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
 )
-from ndgather.messages import shown_value
+from ndgather.messages import did_you_mean, listed, shown_value
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from ndgather.arrays.xarray.arrays import Options
     from ndgather.arrays.xarray.selection import Request
@@ -55,6 +56,14 @@ def windows(
             _check_inside(caller, dim, centre, starts[dim], sizes[dim], data.sizes[dim])
         elif modes[dim] == "wrap" and period is not None:
             _check_cyclic(caller, dim, data, period)
+    known = [*dict.fromkeys(name for of_dim in names.values() for name in of_dim)]
+    for argument, value in (("size", size), ("mode", mode)):
+        for name in value if isinstance(value, Mapping) else ():
+            if name not in known:
+                raise CallError(
+                    f"{caller}: {argument} has an entry for {name}, which has no labels "
+                    f"(allowed: {listed(map(str, known))}){did_you_mean(name, map(str, known))}"
+                )
     cut: dict[Hashable, xarray.Variable] = {}
     for name, variable in data.variables.items():
         inside = [dim for dim in variable.dims if dim in centres]

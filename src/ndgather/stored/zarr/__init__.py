@@ -169,7 +169,11 @@ class ZarrWriter(ZarrReader):
 
     @property
     def replaces_objects(self) -> bool:
-        return isinstance(self.array.store, _OF_OBJECTS)  # a session of Icechunk is to be committed
+        store: Any = self.array.store
+        protocols = store.fs.protocol if isinstance(store, zarr.storage.FsspecStore) else ()
+        if "file" in ((protocols,) if isinstance(protocols, str) else protocols):
+            return False  # fsspec writes over the old file of this machine
+        return isinstance(store, _OF_OBJECTS)  # a session of Icechunk is to be committed
 
     def write(self, chunk: Chunk, values: Array) -> None:
         self.array[self.grid.box(chunk)] = values
