@@ -92,7 +92,7 @@ def checked(
     mode = (
         window_mode(caller, call.mode, len(call.window_shape))
         if call.kind == "gather_windows"
-        else choice(caller, "mode", call.mode, modes_of(call))
+        else choice(caller, "mode", call.mode, allowed_modes(call))
     )
     if call.scatters:
         reduction = choice(caller, "reduction", call.reduction, REDUCTIONS)
@@ -149,7 +149,7 @@ def byte_count(caller: str, memory: object) -> int:
     )
 
 
-def modes_of(call: Call) -> tuple[str, ...]:
+def allowed_modes(call: Call) -> tuple[str, ...]:
     """Return the modes that a call can have."""
     if call.kind == "gather_windows":
         return WINDOW_MODES
@@ -447,7 +447,7 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
             name = _core.ARGUMENTS[first]
             raise messages.option_not_integer(caller, name, getattr(call, name))
         case "mode":
-            raise messages.unknown_choice(caller, "mode", call.mode, modes_of(call))
+            raise messages.unknown_choice(caller, "mode", call.mode, allowed_modes(call))
         case "window_rank":
             raise messages.windows_do_not_fit(caller, data, indices, call.window_shape)
         case "window_size":

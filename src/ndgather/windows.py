@@ -91,10 +91,8 @@ def near(mode: str, starts: Array, size: int, wide: int) -> Starts:
         if starts.dtype == np.uint64:
             starts = starts % np.uint64(max(period, 1))
         return starts.astype(np.int64) % max(period, 1)
-    if starts.dtype == np.uint64:
-        starts = np.minimum(starts, np.uint64(np.iinfo(np.int64).max))
     lowest, highest = (-wide, size) if mode in ("fill", "edge") else (0, max(size - wide, 0))
-    return starts.astype(np.int64).clip(lowest, highest)
+    return signed(starts).clip(lowest, highest)
 
 
 def shared_part(starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:

@@ -189,10 +189,20 @@ def test_coordinates_of_two_dimensions():
             {"size": 3},
             IndexOutOfBoundsError,
             r"windows: lat\[1\] lies at position 8: a window of size 3 around it sticks out of "
-            r"lat, which has size 9 \(allowed: positions 1..7, or mode=",
+            r"lat, which has size 9 \(allowed: positions 1..7, or mode={'lat': ...} with 'clip', ",
         ),
-        ({"lat": 0.0}, {"size": 10}, IndexOutOfBoundsError, r"size 9 \(allowed: or mode="),
-        ({"lat": [0.0]}, {"size": {"lon": 3}}, CallError, "size has no entry for lat"),
+        (
+            {"lat": 0.0},
+            {"size": 10},
+            IndexOutOfBoundsError,
+            r"size 9 \(allowed: mode={'lat': ...} with 'fill', 'wrap', 'edge' or 'reflect'\)",
+        ),
+        (
+            {"lat": [0.0]},
+            {"size": {"lon": 3}},
+            CallError,
+            r"no entry for lat \(allowed: one number, or a size for every dimension\)",
+        ),
         (
             {"lat": [0.0]},
             {"size": 1, "mode": {"latt": "fill"}},
@@ -212,7 +222,12 @@ def test_coordinates_of_two_dimensions():
             ShapeError,
             "lon has 2 labels along window",
         ),
-        ({"lat": ("lon", [0.0])}, {"size": 1}, ShapeError, r"lat.dims has lon.*rename\(lon="),
+        (
+            {"lat": ("lon", [0.0])},
+            {"size": 1},
+            ShapeError,
+            r"the labels lat have dimension lon, which the array has too .*rename\(lon=",
+        ),
         ({"lat": slice(0, 3)}, {"size": 1}, DTypeError, "lat is a slice or a mask"),
         ({"latt": [0.0]}, {"size": 1}, CallError, "latt is not a dimension"),
         ({}, {"size": 1}, CallError, "no labels are given"),
@@ -222,7 +237,7 @@ def test_coordinates_of_two_dimensions():
             {"lat": [0.0]},
             {"size": 3, "period": {"lat": 360}},
             AttributeValueError,
-            "leave 280.0 between the last and the first, where others lie 10.0 apart",
+            "first label is 280.0, but other labels are 10.0 apart, so windows cannot wrap",
         ),
     ],
 )

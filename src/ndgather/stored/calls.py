@@ -305,7 +305,7 @@ class _ScatterJob:
             updated = self.update.apply(values)
             self.journal.replaces(self.chunk, before, updated)
             self.replace_chunk(self.chunk, updated)
-        self.journal.is_done(self.chunk)
+        self.journal.note_done(self.chunk)
 
     def send(self) -> tuple[Callable[[Array], Any], int]:
         update = self.update.compact()

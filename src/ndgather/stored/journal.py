@@ -69,7 +69,9 @@ class Journal:
         _, *lines = content[:whole].decode(errors="replace").split("\n")
         begun = f"{_FIRST_LINE}\n".encode()
         if not (content.startswith(begun) or begun.startswith(content)):
-            raise self._error("is not a journal (allowed: a new file, or one of `journal`)")
+            raise self._error(
+                "is not a journal (allowed: a new file, or a file written by `journal`)"
+            )
         for line in lines[:-1]:
             match line.split():
                 case ["call", digest]:
@@ -79,13 +81,18 @@ class Journal:
                 case ["done", chunk] if self.calls:
                     self.calls[-1].done.add(chunk)
                 case _:
-                    raise self._error(f"has an unknown line {shown_value(line)} (allowed: none)")
+                    raise self._error(
+                        f"has a line that no journal writes, {shown_value(line)} (allowed: a new "
+                        f"file, or a file written by `journal`)"
+                    )
         os.ftruncate(self._file, whole)
         if whole == 0:
             self._write(_FIRST_LINE)
 
     def _write(self, line: str) -> None:
-        os.write(self._file, f"{line}\n".encode())
+        left = f"{line}\n".encode()
+        while left:  # a write may be shorter than what it is given
+            left = left[os.write(self._file, left) :]
 
     def _error(self, what: str) -> AttributeValueError:
         return AttributeValueError(f"journal: path = {shown_value(self.path)} {what}")
@@ -93,20 +100,25 @@ class Journal:
     def begin(self, plan: Plan, writer: Writer) -> CallJournal:
         """Return the journal of the next call, which is a new one or that of the same call."""
         caller = plan.call.caller
-        if plan.call.executor is not None or not getattr(writer, "replaces_objects", False):
-            what = "an executor" if plan.call.executor is not None else one_line(writer.name)
+        if plan.call.executor is not None:
             raise AttributeValueError(
-                f"{caller}: {what} cannot be used in a journal (allowed: zarr and tensorstore, "
-                f"where they replace every chunk at once, and threads of this process)"
+                f"{caller}: executor = {shown_value(plan.call.executor)} cannot be used in a "
+                f"journal (allowed: None)"
             )
-        digest = _digest_of(plan, writer)
+        if not getattr(writer, "replaces_objects", False):
+            raise AttributeValueError(
+                f"{caller}: out = {one_line(writer.name)} does not replace whole chunks in one "
+                f"step, so it cannot be used in a journal (allowed: zarr and tensorstore, but not "
+                f"ZIP files, Icechunk, local files of fsspec and transactions)"
+            )
+        digest_of_call = _digest_of(plan, writer)
         if self.next_call == len(self.calls):
-            self._write(f"call {digest}")
-            self.calls.append(CallRecord(digest))
-        elif self.calls[self.next_call].digest != digest:
+            self._write(f"call {digest_of_call}")
+            self.calls.append(CallRecord(digest_of_call))
+        elif self.calls[self.next_call].digest != digest_of_call:
             raise self._error(
-                f"has another call at number {self.next_call} (allowed: the same arrays and "
-                f"options in the same order, or a new file)"
+                f"was written by another call: call {self.next_call + 1} of the block differs "
+                f"(allowed: the same arrays and options in the same order, or a new file)"
             )
         return CallJournal(self, self.calls[self.next_call], plan, writer)
 
@@ -130,8 +142,7 @@ class CallJournal:
             raise StoredArrayError(
                 f"{self._caller}: chunk ({', '.join(map(str, chunk))}) of "
                 f"{one_line(self._writer.name)} holds neither its values before nor those after "
-                f"the call that was interrupted (allowed: a codec that loses nothing, and no other "
-                f"process that writes meanwhile)",
+                f"the call that was interrupted (allowed: lossless codecs, and no other writer)",
                 name=self._writer.name,
                 chunk=tuple(chunk),
                 box=self._writer.grid.box(chunk),
@@ -142,7 +153,7 @@ class CallJournal:
         """Note that a chunk is about to be replaced by `values`."""
         self._journal._write(f"replace {_name(chunk)} {before} {digest(values)}")
 
-    def is_done(self, chunk: Chunk) -> None:
+    def note_done(self, chunk: Chunk) -> None:
         self._journal._write(f"done {_name(chunk)}")
         self._record.done.add(_name(chunk))
 
@@ -200,17 +211,17 @@ def journal(path: str | os.PathLike[str]) -> Iterator[None]:
     ----------
     path : str or path
         The file of the journal, which is made if it does not exist. Delete it when the block has
-        ended: with it, the same calls change nothing.
+        ended: while it exists, the same calls do nothing.
 
     Raises
     ------
     AttributeValueError
         The file is no journal, is used by another process, or has other calls; a call has an
-        executor, or a store that does not replace chunks at once and for all: HDF5, memory maps,
-        ZIP files, Icechunk.
+        executor, or a store that does not replace a chunk in one step: HDF5, memory maps, ZIP
+        files, Icechunk, local files of fsspec, transactions of tensorstore.
     StoredArrayError
         The chunk that was being replaced when the process ended holds neither its old nor its new
-        values: its codec loses something, or another process has written to it.
+        values: its codec is lossy, or another process has written to it.
 
     Notes
     -----

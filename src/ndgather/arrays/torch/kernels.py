@@ -187,8 +187,10 @@ def _combine(old, new, operation: tl.constexpr):
         result = a ^ b
     elif operation == "min":  # a NaN wins, and the first NaN stays
         result = tl.where((b >= a) | ~(a == a), old, new)  # noqa: PLR0124 - false for a NaN
-    else:
+    elif operation == "max":
         result = tl.where((b <= a) | ~(a == a), old, new)  # noqa: PLR0124
+    else:
+        tl.static_assert(False, "a reduction without a rule")
     return result
 
 
@@ -427,7 +429,7 @@ def run(call: Call) -> torch.Tensor:
     data, updates, reduction = call.data, call.updates, call.reduction
     shape = checks.check_shapes(call)
     if "raise" in call.mode and data.is_cuda and torch.cuda.is_current_stream_capturing():
-        modes = ", ".join(mode for mode in arguments.modes_of(call) if mode != "raise")
+        modes = ", ".join(mode for mode in arguments.allowed_modes(call) if mode != "raise")
         raise AttributeValueError(
             f"{call.caller}: mode = {call.mode!r} waits for the device, which a CUDA graph cannot "
             f"capture (allowed: {modes})"

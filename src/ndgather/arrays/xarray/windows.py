@@ -103,8 +103,8 @@ def _centres(
         for point_dim, length in position.sizes.items():
             if point_dim in data.dims:
                 raise ShapeError(
-                    f"{caller}: {dim}.dims has {point_dim}, which is a dimension of the array "
-                    f"(allowed: other names); write {dim}.rename({point_dim}=...)"
+                    f"{caller}: the labels {dim} have dimension {point_dim}, which the array has "
+                    f"too (allowed: other names); write {dim}.rename({point_dim}=...)"
                 )
             if lengths.setdefault(point_dim, length) != length:
                 raise ShapeError(
@@ -124,7 +124,10 @@ def _of_dim(option: Any, names: tuple[Hashable, ...]) -> Any:
 
 def _size(caller: str, size: Any, dim: Hashable) -> int:
     if size is None:
-        raise CallError(f"{caller}: size has no entry for {dim} (allowed: a size for each)")
+        raise CallError(
+            f"{caller}: size has no entry for {dim} (allowed: one number, or "
+            f"a size for every dimension)"
+        )
     [wide] = arguments.sizes(caller, "size", [size])
     return wide
 
@@ -145,11 +148,12 @@ def _check_inside(
     where = f"[{', '.join(map(str, position))}]" if position else ""
     value = int(centre.values[position])
     first, last = wide // 2, size - wide + wide // 2
-    allowed = f"positions {first}..{last}, " if first <= last else ""
+    inside = f"positions {first}..{last}, or " if first <= last else ""
+    words = "'clip', 'fill'" if first <= last else "'fill'"
     raise IndexOutOfBoundsError(
         f"{caller}: {dim}{where} lies at position {value}: a window of size {wide} around it "
-        f"sticks out of {dim}, which has size {size} (allowed: {allowed}or mode={{{dim!r}: ...}} "
-        f"with 'clip', 'fill', 'wrap', 'edge' or 'reflect')",
+        f"sticks out of {dim}, which has size {size} (allowed: {inside}mode={{{dim!r}: ...}} "
+        f"with {words}, 'wrap', 'edge' or 'reflect')",
         position=position,
         value=value,
         size=size,
@@ -167,10 +171,10 @@ def _check_cyclic(caller: str, dim: Hashable, data: xarray.Dataset, period: Any)
     gap = gap if step > 0 * step else gap - period
     if not abs(gap - step) <= abs(step) / 2:
         raise AttributeValueError(
-            f"{caller}: period = {shown_value(period)} and the labels of {dim} from {axis[0]} to "
-            f"{axis[-1]} leave {abs(gap)} between the last and the first, where others lie "
-            f"{abs(step)} apart, so that no window goes around (allowed: an axis that goes around "
-            f"once, or mode={{{dim!r}: ...}})"
+            f"{caller}: period = {shown_value(period)}, and {dim} has labels from {axis[0]} to "
+            f"{axis[-1]}: the gap between the last and first label is {abs(gap)}, but other labels "
+            f"are {abs(step)} apart, so windows cannot wrap (allowed: an axis that covers one "
+            f"period, or mode={{{dim!r}: ...}})"
         )
 
 
