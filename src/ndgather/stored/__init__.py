@@ -3,7 +3,7 @@
 from ndgather.stored.cache import CachedArray, CacheInfo, ChunkCache, cached
 from ndgather.stored.chunks import missing_chunks
 from ndgather.stored.estimates import Estimate, estimate
-from ndgather.stored.journal import journal
+from ndgather.stored.journals import journal
 
 __all__ = [
     "CacheInfo",

@@ -24,7 +24,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import LOGGER, plural, shown_value
 from ndgather.stored.chunks import stand_in
-from ndgather.stored.journal import digest, open_journal
+from ndgather.stored.journals import digest, open_journal
 from ndgather.stored.plan import WINDOW_BLOCK, Points, make_plan, shared_plan, with_data
 from ndgather.stored.walk import walk, write
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ndgather.array_call import Call
     from ndgather.stored.chunks import Array, Chunk, Reader, Writer
-    from ndgather.stored.journal import CallJournal
+    from ndgather.stored.journals import CallJournal
     from ndgather.stored.plan import ChunkCopy, Plan, PointAxes, Runs
 
 _MOST_SHOWN = 20  # chunks in one text
