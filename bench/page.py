@@ -67,6 +67,8 @@ Measured on {where.processor}, {where.processors} processors, {where.system}, wi
   threads. Preparations are not timed: sessions, tensors of the index dtype that the library
   requires, views of index columns. If a library has several ways to make the call, the fastest
   counts.
+- OpenCV takes pairs of 16-bit integers as indices, a quarter of the bytes of int64, and checks none
+  of them. polars takes unsigned integers of 32 bits, SciPy takes float64.
 - Every answer is compared with NumPy's before anything is timed. A library that has no such call,
   or returns another answer, is listed below and not timed.
 - The libraries take turns in rounds, in an order that changes from round to round, with an untimed
