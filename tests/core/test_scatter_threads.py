@@ -144,7 +144,7 @@ def test_elements(name, reduction):
 
 def test_more_updates_than_offsets_are_kept_at_once():
     rng = np.random.default_rng(8)
-    size, count = 1_000_000, 1_200_000
+    size, count = 1_000_000, 2_500_000  # of 4 bytes each
     data, updates = rng.integers(-1000, 1000, size), rng.integers(-1000, 1000, count)
     place = rng.integers(0, size, count, np.int32)
     expected = in_order(data, (place,), updates, "add")
