@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather.errors import AttributeValueError, StoredArrayError, one_line
+from ndgather.errors import AttributeValueError, one_line
 from ndgather.messages import shown_value
+from ndgather.stored.walk import chunk_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,14 +140,11 @@ class CallJournal:
             return False
         found = digest(values)
         if found not in digests:
-            raise StoredArrayError(
-                f"{self._caller}: chunk ({', '.join(map(str, chunk))}) of "
-                f"{one_line(self._writer.name)} holds neither its values before nor those after "
-                f"the call that was interrupted (allowed: lossless codecs, and no other writer)",
-                name=self._writer.name,
-                chunk=tuple(chunk),
-                box=self._writer.grid.box(chunk),
+            what = (
+                "holds neither its values before nor those after the call that was interrupted "
+                "(allowed: lossless codecs, and no other writer)"
             )
+            raise chunk_error(self._caller, self._writer, chunk, what)
         return found == digests[1]
 
     def replaces(self, chunk: Chunk, before: str, values: Array) -> None:

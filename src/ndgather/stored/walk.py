@@ -229,7 +229,7 @@ def _named(call: Call, reader: Reader, chunk: Chunk) -> Iterator[None]:
     except Exception as error:
         name = type(call.executor).__name__
         what = f"was not read by executor = {name} object: {_cause(error)}"
-        raise _chunk_error(call.caller, reader, chunk, what) from error
+        raise chunk_error(call.caller, reader, chunk, what) from error
 
 
 def _tasks(jobs: Iterator[Job], steps: int) -> Iterator[tuple[list[Job], list[Request], int]]:
@@ -272,9 +272,9 @@ def read_chunk(caller: str, reader: Reader, chunk: Chunk, is_read: bool, buffers
         raise
     except Exception as error:
         what = f"cannot be read: {_cause(error)}"
-        raise _chunk_error(caller, reader, chunk, what) from error
+        raise chunk_error(caller, reader, chunk, what) from error
     if values.shape != shape or values.dtype != reader.dtype:
-        raise _chunk_error(
+        raise chunk_error(
             caller,
             reader,
             chunk,
@@ -292,10 +292,11 @@ def write(caller: str, writer: Writer, chunk: Chunk, values: Array) -> None:
         raise
     except Exception as error:
         what = f"cannot be written: {_cause(error)}"
-        raise _chunk_error(caller, writer, chunk, what) from error
+        raise chunk_error(caller, writer, chunk, what) from error
 
 
-def _chunk_error(caller: str, reader: Reader, chunk: Chunk, what: str) -> StoredArrayError:
+def chunk_error(caller: str, reader: Reader, chunk: Chunk, what: str) -> StoredArrayError:
+    """Return the error of one chunk, which names it and the box that it holds."""
     box = reader.grid.box(chunk)
     number = ", ".join(map(str, chunk))
     held = ", ".join(f"{part.start}:{part.stop}" for part in box)
