@@ -196,7 +196,7 @@ def test_a_model_for_a_target_is_written_with_a_table(ndgather, folder):
     assert titles.split()[:4] == ["node", "was", "became", "added"]
     assert pick.startswith("pick  ai.onnx GatherND-13   2 Add, Less, Where, Mul, 2 Slice, ")
     assert put.endswith("may change another element  basic does not take ScatterND")
-    assert counts.endswith(": 0 fit, 2 rewritten, 0 stay")
+    assert counts.endswith(": 0 fit, 2 rewritten, 0 stay; other operators are not checked")
     assert written == f"new.onnx: {len(onnx.load('new.onnx').graph.node)} nodes"
 
 

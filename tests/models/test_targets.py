@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import re
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 
@@ -10,7 +11,7 @@ import numpy as np
 import onnx
 import onnx.backend.test.case.node as node_cases
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
@@ -175,14 +176,20 @@ def assert_basic(model, *, known=True):
             assert ranks.get(node.input[1], 1) == 1
 
 
-def runs(model, inputs):
-    yield ReferenceEvaluator(model).run(None, inputs)
+def runs_of(model):
+    """Yield functions that run a model, in every runtime there is."""
+    yield lambda inputs: ReferenceEvaluator(model).run(None, inputs)
     if find_spec("onnxruntime") is not None:
         import onnxruntime  # noqa: PLC0415 - not installed everywhere
 
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        yield onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        yield lambda inputs: session.run(None, inputs)
+
+
+def runs(model, inputs):
+    return (run(inputs) for run in runs_of(model))
 
 
 def assert_results(model, inputs, expected):
@@ -365,6 +372,45 @@ def test_expanded_indices_scatter_whole_slices(case, reduction, checked):
     assert_results(conversion.model, inputs, scatter_elements(data, at, updates, axis, reduction))
 
 
+@given(
+    shape=st.lists(st.integers(0, 5), min_size=1, max_size=3), whole=st.booleans(), draw=st.data()
+)
+@settings(max_examples=2 * EXAMPLES)
+def test_updates_of_a_mask_are_gathered(shape, whole, draw):
+    deep = draw.draw(st.integers(1, len(shape)))
+    data, mask = numbers(draw.draw, shape), np.zeros(shape[:deep], bool)
+    for place in np.ndindex(mask.shape):
+        mask[place] = whole or draw.draw(st.booleans())
+    updates = numbers(draw.draw, (mask.sum(), *shape[deep:]))
+    inputs = {"data": data, "mask": mask, "updates": updates}
+    nodes = [
+        helper.make_node("NonZero", ["mask"], ["found"]),
+        helper.make_node("Transpose", ["found"], ["at"], perm=[1, 0]),
+        helper.make_node("ScatterND", ["data", "at", "updates"], ["out"]),
+    ]
+    infos = [
+        helper.make_tensor_value_info(
+            name,
+            helper.np_dtype_to_tensor_dtype(array.dtype),
+            array.shape if name != "updates" else ["M", *shape[deep:]],
+        )
+        for name, array in inputs.items()
+    ]
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, shape)
+    graph = helper.make_graph(nodes, "g", infos, [out])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+    conversion = onnx_models.conversion(model, target="basic")
+
+    (node,) = conversion.nodes
+    assert (node.stays, node.outside) == (False, "not possible")
+    assert_basic(conversion.model)
+    expected = data.copy()
+    for number, place in enumerate(np.argwhere(mask)):
+        expected[tuple(place)] = updates[number]
+    assert_results(conversion.model, inputs, expected)
+
+
 def tensor_scatter(past, update, starts, axis, mode):
     result = past.copy()
     for before in np.ndindex(past.shape[:axis]):
@@ -436,20 +482,87 @@ def test_sizes_that_are_known_become_constants():
           start = Constant<value_int = 0>()
           step = Constant<value_int = 1>()
           line = Range(start, count, step)
-          three = Constant<value_int = 3>()
-          rows = Mod(line, three)
+          two = Constant<value_int = 2>()
+          rows = BitwiseAnd(line, two)
           out = Gather(data, rows) }""")
     data, like = np.arange(12, dtype=np.float32).reshape(3, 4), np.zeros(5, np.float32)
 
     conversion = onnx_models.conversion(model, target="basic")
 
     used = [node.op_type for node in conversion.model.graph.node if node.op_type != "Constant"]
-    assert used[0] == "Mod"
+    assert used[0] == "BitwiseAnd"
     assert not {"Shape", "Range", "Squeeze"} & set(used)
     assert conversion.nodes[0].became == "Constant"
     for out, size in runs(conversion.model, {"data": data, "like": like}):
-        np.testing.assert_array_equal(out, data[np.arange(5) % 3])
+        np.testing.assert_array_equal(out, data[np.arange(5) & 2])
         np.testing.assert_array_equal(size, [5])
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+@pytest.mark.parametrize("target", ["basic", "webgpu"])
+def test_updates_that_do_not_begin_and_end_in_a_cache(target, mode):
+    model = parse_model(f"""<ir_version: 10, opset_import: ["" : 24]>
+        g (float[2, 4, 2] past, float[2, 2, 2] new, int64[2] starts) => (float[2, 4, 2] out)
+        {{ out = TensorScatter<axis = 1, mode = "{mode}">(past, new, starts) }}""")
+    past, new = np.arange(16, dtype=np.float32).reshape(2, 4, 2), -np.ones((2, 2, 2), np.float32)
+    inputs = {"past": past, "new": new, "starts": np.array([1, 2])}
+
+    free = onnx_models.conversion(model, target=target)
+    checked = onnx_models.conversion(model, target=target, checked=True)
+
+    dropped = target == "basic"
+    assert free.nodes[0].outside == ("is dropped" if dropped else "may change another element")
+    assert checked.nodes[0].outside == "stays outside"
+    expected = tensor_scatter(past, new, inputs["starts"], 1, mode)
+    assert_results(free.model, inputs, expected)
+    assert_results(checked.model, inputs, expected)
+    for start in [-1, -4] + [3, 9] * (mode == "linear"):
+        inputs["starts"][1] = start
+        for run in runs_of(checked.model):
+            with pytest.raises(Exception, match=r"out of|bounds|indice"):
+                run(inputs)
+        if dropped and mode == "linear":
+            expected[1] = past[1]
+            for row in range(2):
+                if 0 <= start + row < 4:
+                    expected[1, start + row] = new[1, row]
+            assert_results(free.model, inputs, expected)
+
+
+def test_branches_that_are_known_replace_their_if():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[3, 4] data, int64[2, 1] rows, bool open)
+            => (float[2, 4] a, float[2, 4] b, float[3, 4] c) {
+          size = Size(data)
+          zero = Constant<value_int = 0>()
+          none = Equal(size, zero)
+          some = Constant<value = bool {1}>()
+          a, again, c = If (none) <
+            then_branch = t () => (float[2, 4] x, float[2, 4] x, float[3, 4] data) {
+              x = GatherND(data, rows) },
+            else_branch = e () => (float[2, 4] y, float[2, 4] y, float[3, 4] data)
+              <int64[1, 1] last = {-1}> {
+              from_end = Add(rows, last)
+              y = If (open) <
+                then_branch = t2 () => (float[2, 4] z) { z = GatherND(data, from_end) },
+                else_branch = e2 () => (float[2, 4] z2) { z2 = GatherND(data, rows) }> }>
+          b = If (some) <
+            then_branch = t3 () => (float[2, 4] y) { y = GatherND(again, rows) },
+            else_branch = e3 () => (float[2, 4] from_end) { from_end = Neg(again) }>
+        }""")
+    data, rows = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([[0], [1]])
+
+    conversion = onnx_models.conversion(model, target="basic")
+
+    assert [node.was for node in conversion.nodes] == ["ai.onnx GatherND-13"] * 3
+    used = [node.op_type for node in nodes_of(conversion.model.graph)]
+    assert used.count("If") == 1
+    assert set(used) <= BASIC | {"If", "Identity"}
+    for opened, first in (True, data[[-1, 0]]), (False, data[:2]):
+        inputs = {"data": data, "rows": rows, "open": np.array(opened)}
+        for results in runs(conversion.model, inputs):
+            for result, expected in zip(results, (first, first[[0, 1]], data), strict=True):
+                np.testing.assert_array_equal(result, expected)
 
 
 def test_attributes_of_the_default_are_left_out():
@@ -552,7 +665,7 @@ def test_nodes_in_branches_loops_and_functions_are_rewritten():
     model = parse_model("""
         <ir_version: 8, opset_import: ["" : 18, "my" : 1]>
         g (float[3, 4] data, int64[2, 1] rows, bool cond, int64 trips) => (
-            float[2, 4] a, float[2, 4] b, float[2, 4] c) {
+            float[2, 4] a, float[2, 4] b, float[2, 4] c, float[2, 4] d) {
           a = If (cond) <
             then_branch = t () => (float[2, 4] ta) { ta = GatherND(data, rows) },
             else_branch = e () => (float[2, 4] ea) { two = Add(data, data)
@@ -564,6 +677,8 @@ def test_nodes_in_branches_loops_and_functions_are_rewritten():
               picked = GatherND(data, rows)
               after = Add(before, picked) }>
           c = my.pick(data, rows)
+          d = Scan (rows) <num_scan_inputs = 1,
+            body = s (int64[1] row) => (float[4] line) { line = GatherND(data, row) }>
         }
         <domain: "my", opset_import: ["" : 18]>
         pick (x, i) => (y) { y = GatherND(x, i) }
@@ -574,12 +689,12 @@ def test_nodes_in_branches_loops_and_functions_are_rewritten():
     conversion = onnx_models.conversion(model, target="basic")
 
     used = {node.op_type for node in nodes_of(conversion.model.graph)}
-    assert used <= BASIC | {"If", "Loop", "Identity"}
-    assert len(conversion.nodes) == 5
+    assert used <= BASIC | {"If", "Loop", "Scan", "Identity"}
+    assert len(conversion.nodes) == 6
     inputs = {"data": data, "rows": np.array([[-1], [1]]), "trips": np.array(2)}
     for cond, first, second in (True, rows, 3 * rows), (False, 2 * rows, rows):
         for results in runs(conversion.model, {**inputs, "cond": np.array(cond)}):
-            for result, expected in zip(results, (first, second, rows), strict=True):
+            for result, expected in zip(results, (first, second, rows, rows), strict=True):
                 np.testing.assert_array_equal(result, expected)
 
 
@@ -612,6 +727,65 @@ def test_an_index_that_is_out_of_range_stays_so_if_it_is_checked():
             list(runs(right, {**inputs, "at": np.array([at])}))
 
 
+@given(
+    target=st.sampled_from(target_names()),
+    call=calls(GATHERS | SCATTERS),
+    checked=st.booleans(),
+    draw=st.data(),
+)
+@settings(max_examples=6 * EXAMPLES)
+def test_the_report_says_what_becomes_of_an_index_that_is_out_of_range(target, call, checked, draw):
+    op_type, (data, indices, *updates), attributes, result = call
+    assume(indices.size)
+    indices, wrong = indices.copy(), draw.draw(st.integers(0, indices.size - 1))
+    at = np.unravel_index(wrong, indices.shape)
+    is_tuple = op_type.endswith("ND")
+    axis = attributes.get("batch_dims", 0) + at[-1] if is_tuple else attributes["axis"]
+    size = data.shape[axis]
+    indices[at] = draw.draw(st.sampled_from([size, size + 5, -size - 1, -size - 7]))
+    wrong_call = op_type, [data, indices, *updates], attributes, result
+    model, inputs = model_of(wrong_call, known=True, constant=False)
+
+    conversion = onnx_models.conversion(model, target=target, checked=checked)
+
+    (node,) = conversion.nodes
+    if node.stays or not node.why:
+        return
+    event(node.outside)
+    assert node.outside != "not possible"
+    assert not checked or not node.outside.startswith("may")
+    if node.outside == "stays outside":
+        for run in runs_of(conversion.model):
+            with pytest.raises(Exception, match=r"out of|bounds|indices|index"):
+                run(inputs)
+    elif node.outside == "is dropped or refused":
+        expected = without_update(wrong_call, at[:-1] if is_tuple else at)
+        for run in runs_of(conversion.model):
+            changed = expected
+            with suppress(Exception):  # it may raise an error too
+                (changed,) = run(inputs)
+            np.testing.assert_array_equal(changed, expected)
+
+
+def without_update(call, left_out):
+    """Return the result of a scatter without the update at one place."""
+    op_type, (data, indices, updates), attributes, _ = call
+    result, fold = data.copy(), FOLDS[attributes["reduction"]]
+    for place in np.ndindex(indices.shape[:-1] if op_type == "ScatterND" else indices.shape):
+        if place == left_out:
+            continue
+        if op_type == "ScatterND":
+            there = tuple(indices[place])
+        else:
+            there = list(place)
+            there[attributes["axis"]] = indices[place]
+            there = tuple(there)
+        for inner in np.ndindex(result[there].shape):
+            full = (*there, *inner)
+            result[full] = fold(result[full], updates[(*place, *inner)])
+    return result
+
+
 def test_indices_that_cannot_be_negative_are_not_folded():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[3, 4] data, bool[3, 4] mask) => (float[M] out)
@@ -625,6 +799,45 @@ def test_indices_that_cannot_be_negative_are_not_folded():
     data = np.arange(12, dtype=np.float32).reshape(3, 4)
     for mask in data % 3 == 0, data < 0:
         assert_results(result, {"data": data, "mask": mask}, data[mask])
+
+
+SIGNLESS = """
+    rows = Clip(at, zero)
+    rows = Clip(at, zero, two)
+    rows = Mod(at, three)
+    quotient = Div(best, two)  rows = Squeeze(quotient)
+    rest = Mod(best, two)  rows = Squeeze(rest)
+    rows = Cast<to = 7>(mask)
+    below = Less(at, zero)  behind = Add(at, three)  rows = Where(below, behind, at)
+"""
+MAY_COUNT_FROM_THE_END = """
+    rows = Clip(at, minus)
+    rows = Clip(at, zero, minus)
+    rows = Clip(at, , two)
+    rows = Mod<fmod = 1>(at, three)
+    rows = Mod(best, minus)
+    rows = Cast<to = 7>(score)
+    rows = Sub(best, two)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "folded"),
+    [(line.strip(), False) for line in SIGNLESS.strip().splitlines()]
+    + [(line.strip(), True) for line in MAY_COUNT_FROM_THE_END.strip().splitlines()],
+)
+def test_indices_count_from_the_end_only_where_their_nodes_allow_it(lines, folded):
+    text = f"""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[3, 4] data, int64[2] at, bool[2] mask, float[3] score) => (float[M, 4] out)
+        <int64 zero = {{0}}, int64 two = {{2}}, int64 three = {{3}}, int64 minus = {{-2}},
+         int64[1] k = {{2}}>
+        {{ high, best = TopK(score, k)
+          {lines}
+          out = Gather(data, rows) }}"""
+
+    node = onnx_models.conversion(parse_model(text), target="basic").nodes[-1]
+
+    assert node.became == ("Add, Less, Where, Gather" if folded else "ai.onnx Gather-13")
 
 
 def test_indices_become_int32_where_the_target_takes_nothing_else(tmp_path):
@@ -664,7 +877,7 @@ def test_a_sum_by_matmul_is_only_made_on_request():
 
     target = onnx_models.conversion(model, target="basic", allow_matmul=True)
 
-    assert "MatMul" in target.nodes[0].became
+    assert "MatMul (products: 200)" in target.nodes[0].became
     assert_results(target.model, {"data": data, "at": at, "new": new}, expected)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
+import json
 import pkgutil
 import re
 import subprocess
@@ -11,6 +13,7 @@ import sys
 from collections import Counter, defaultdict
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TABLE = Path(__file__).with_name("table.md")
+LIMIT_S = 120  # for one model
 # The programs, what their environments have, and the target for which models are rewritten.
 PROGRAMS = {
     "onnxsim": (["onnxsim==0.8.1"], "basic"),
@@ -114,7 +118,7 @@ def paths(folder: Path) -> Iterator[Path]:
     yield from sorted(folder.glob("*/*/model.onnx"))
 
 
-def program(name: str, folder: Path) -> ChildProcess:
+def program(name: str, folder: Path, scratch: str = "/tmp") -> ChildProcess:
     """Return a program in an environment of its own, which is made if it does not exist."""
     environment = (folder / "environments" / name).absolute()
     python, wanted = str(environment / "bin" / "python"), "\n".join(PROGRAMS[name][0])
@@ -124,8 +128,9 @@ def program(name: str, folder: Path) -> ChildProcess:
         command = [python, "-m", "pip", "install", "--quiet", *PROGRAMS[name][0]]
         subprocess.run(command, check=True)
         installed.write_text(wanted, encoding="utf-8")
+    names = {"PYTHONPATH": "", "TMPDIR": scratch, "TF_CPP_MIN_LOG_LEVEL": "3"}
     return ChildProcess(
-        "tools.targets.takers", name, python=python, environment={"PYTHONPATH": ""}, limit_s=120
+        "tools.targets.takers", name, python=python, environment=names, limit_s=LIMIT_S
     )
 
 
@@ -204,19 +209,29 @@ def takers(folder: Path) -> str:
 
 
 def outcomes(name: str, folder: Path, part: Path) -> list[str]:
-    """Return what a program makes of every model; it is started again where it crashes."""
+    """Return what a program makes of every model; it is started again where it crashes.
+
+    Outcomes are saved as they come: another run asks only for models that are new or changed.
+    """
+    place = part / f"{name}.json"
+    saved: dict[str, list[str]] = json.loads(place.read_text("utf-8")) if place.exists() else {}
     found: list[str] = []
     with ExitStack() as stack:
-        child = stack.enter_context(program(name, folder))
+        scratch = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
+        child = None
         for path in paths(part):
-            try:
-                found.append(child.ask(name, str(path.absolute())))
-            except ChildError as error:
-                found.append(f"refused: {error}")
-                if error.ended:
-                    child = stack.enter_context(program(name, folder))
-            with (part / f"{name}.txt").open("a", encoding="utf-8") as log:
-                log.write(f"{path.parent.parent.name}/{path.parent.name}: {found[-1][:300]}\n")
+            key = f"{path.parent.parent.name}/{path.parent.name}"
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            if saved.get(key, [""])[0] != digest:
+                child = child or stack.enter_context(program(name, folder, scratch))
+                try:
+                    result = child.ask(name, str(path.absolute()))
+                except ChildError as error:
+                    late = f"took longer than {LIMIT_S} s" if child.timed_out else error
+                    result, child = f"refused: {late}", None if error.ended else child
+                saved[key] = [digest, result]
+                place.write_text(json.dumps(saved, indent=0), encoding="utf-8")
+            found.append(saved[key][1])
     return found
 
 

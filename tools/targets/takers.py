@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
+from contextlib import redirect_stdout
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +40,7 @@ def ncnn(path: Path, inputs: Inputs) -> Callable[[], list[Array]]:
     model = folder / "model.onnx"
     model.write_bytes(path.read_bytes())
     done = subprocess.run(
-        [str(pnnx), model.name], cwd=folder, capture_output=True, text=True, check=False
+        [str(pnnx), model.name], cwd=folder, capture_output=True, text=True, check=False, timeout=60
     )
     if not model.with_suffix(".ncnn.param").exists():
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
@@ -60,13 +63,18 @@ def ncnn(path: Path, inputs: Inputs) -> Callable[[], list[Array]]:
 def onnx2tf(path: Path, inputs: Inputs) -> Callable[[], list[Array]]:
     package, tensorflow = import_module("onnx2tf"), import_module("tensorflow")
     folder = tempfile.mkdtemp()
-    package.convert(
-        input_onnx_file_path=str(path),
-        output_folder_path=folder,
-        keep_shape_absolutely_input_names=list(inputs),
-        not_use_onnxsim=True,
-        non_verbose=True,
-    )
+    with redirect_stdout(StringIO()) as printed:
+        try:
+            package.convert(
+                input_onnx_file_path=str(path),
+                output_folder_path=folder,
+                keep_shape_absolutely_input_names=list(inputs),
+                not_use_onnxsim=True,
+                non_verbose=True,
+            )
+        except SystemExit:
+            lines = re.findall(r"ERROR:\S* (.*)", printed.getvalue())
+            raise RuntimeError("; ".join(lines[:3])) from None
     (model,) = Path(folder).glob("*_float32.tflite")
 
     def run() -> list[Array]:

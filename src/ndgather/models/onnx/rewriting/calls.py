@@ -183,11 +183,12 @@ def _check_one_axis(call: GatherCall) -> None:
         raise call.cannot_become(call.name, why)
 
 
-def cache_call(op_node: OpNode, new: SizedNodes, name: str) -> GatherCall:
+def cache_call(op_node: OpNode, new: SizedNodes, name: str, *, checked: bool) -> GatherCall:
     """Return a TensorScatter as ScatterND, or as GatherND from the cache and the update.
 
     The index tuples of the second have the batch axes before them. They take row i of the update
     at position p of the cache if the update writes its row i there, and row p of the cache if not.
+    If `checked`, they are outside where an update does not begin and end in the cache.
     """
     past, update, *starts = op_node.node.input
     attributes = {"axis": -2, "mode": "linear", **op_node.attributes()}
@@ -197,7 +198,7 @@ def cache_call(op_node: OpNode, new: SizedNodes, name: str) -> GatherCall:
     axis, circular = attributes["axis"] % len(first), attributes["mode"] == "circular"
     cache, rows = new.sizes(past, first), new.sizes(update, second)
     size, count = (new.numbers([sizes[axis]]) for sizes in (cache, rows))
-    minus = new.constant([-1])
+    minus, zero, begin = new.constant([-1]), new.constant(0), ""
 
     def modulo(place: str) -> str:
         turns = new.compute("Mul", new.compute("Div", place, size), size)
@@ -205,7 +206,7 @@ def cache_call(op_node: OpNode, new: SizedNodes, name: str) -> GatherCall:
 
     start = new.constant(np.zeros((1,) * (axis + 1)))
     if starts and starts[0]:
-        start = new.compute("Reshape", starts[0], new.constant([-1, *[1] * axis]))
+        start = begin = new.compute("Reshape", starts[0], new.constant([-1, *[1] * axis]))
     if name == "ScatterND":
         place = new.compute("Add", start, new.line(rows[axis], Size(), axis, axis + 1))
         place = modulo(place) if circular else place
@@ -214,14 +215,20 @@ def cache_call(op_node: OpNode, new: SizedNodes, name: str) -> GatherCall:
         line = new.line(cache[axis], Size(), axis, axis + 1)
         start = modulo(start) if circular else start
         row = new.compute("Add", line, new.compute("Mul", start, minus))
-        before = new.compute("Less", row, new.constant(0))
+        before = new.compute("Less", row, zero)
         if circular:
             row = new.compute("Where", before, new.compute("Add", row, size), row)
         place = new.compute("Where", new.compute("Less", row, count), row, minus)
         place = place if circular else new.compute("Where", before, minus, place)
-        other = new.compute("Less", place, new.constant(0))
+        other = new.compute("Less", place, zero)
         place = new.compute("Where", other, line, new.compute("Add", place, size))
         lead, tensor = cache[: axis + 1], new.add("Concat", past, update, axis=axis)
+    if checked and begin:
+        beyond = new.compute("Add", size, count)
+        place = new.compute("Where", new.compute("Less", begin, zero), beyond, place)
+        end = new.compute("Add", begin, count)
+        if not circular:
+            place = new.compute("Where", new.compute("Less", size, end), beyond, place)
     lines = [new.line(lead[number], Size(0), number, axis + 1) for number in range(axis + 1)]
     place = new.total([place, *lines])
     tuples = new.reshape(place, [*lead, Size()])

@@ -11,11 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import NdgatherError, one_line
+from ndgather.models.graph import aligned, unique
 from ndgather.models.graph.conversion import fit
+from ndgather.models.onnx.files import messages_in
 from ndgather.models.onnx.inference import infer_types, value_names
 from ndgather.models.onnx.nodes import (
     OpNode,
@@ -33,24 +35,23 @@ from ndgather.models.onnx.rewriting.rows import Rows
 from ndgather.models.onnx.rewriting.sized_nodes import SizedNodes
 from ndgather.models.onnx.rewriting.target import Limits
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import Role, type_of
+from ndgather.published.schema import Role, TensorType, type_of
 from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from onnx import GraphProto, ModelProto, NodeProto
+    from onnx import GraphProto, ModelProto
 
     from ndgather.models import Array
     from ndgather.models.onnx.inference import InferredNode
     from ndgather.models.onnx.rewriting.target import Target
-    from ndgather.published.schema import TensorType
 
 _WITHOUT_ROWS = frozenset({"Scatter", "TensorScatter"})
 _OF_SIZES = frozenset(
-    {"Add", "Cast", "Concat", "ConstantOfShape", "Equal", "Expand", "Gather", "Identity", "Max"}
-    | {"Min", "Mul", "Range", "Reshape", "ScatterElements", "ScatterND", "Slice", "Squeeze", "Sub"}
-    | {"Transpose", "Unsqueeze", "Where"}
+    {"Add", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Identity"}
+    | {"Max", "Min", "Mod", "Mul", "NonZero", "Range", "Reshape", "ScatterElements", "ScatterND"}
+    | {"Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where"}
 )
 """Operators that compute with the sizes of a model."""
 _MOST_SIZES = 4096
@@ -107,9 +108,10 @@ def deploy(
     typed, inferred_nodes = infer_types(result, folder)
     while rewriter.fold_sizes(result.graph, graph_scope(typed, folder)):
         typed, inferred_nodes = infer_types(result, folder)
+    read = {name for node in (*model.graph.node, *result.graph.node) for name in names_read(node)}
     rewriter.inferred = iter(inferred_nodes)
     rewriter.rewrite_graph(result.graph, graph_scope(typed, folder))
-    _drop_unread(result.graph, model.graph)
+    _drop_unread(result.graph, read)
     return result, tuple(rewriter.reports(result, folder))
 
 
@@ -131,12 +133,18 @@ class _Rewriter:
     def fold_sizes(self, graph: GraphProto, typed: Scope) -> bool:
         """Replace nodes that compute with known sizes by constants; return whether there are some.
 
-        Types that depend on these constants are not known before they are inferred again.
+        An If whose condition is known becomes the nodes of its branch. Types that depend on these
+        constants are not known before they are inferred again.
         """
-        found = False
-        for number, typed_node in enumerate(typed.body.node):
+        found, inlined, kept = False, False, list[NodeProto]()
+        for node, typed_node in zip(list(graph.node), typed.body.node, strict=True):
+            condition = typed.constant(node.input[0]) if node.op_type == "If" else None
+            if condition is not None:
+                kept += self._branch(node, f"{'then' if condition.all() else 'else'}_branch", graph)
+                inlined = True
+                continue
+            kept.append(node)
             known = _known_sizes(typed_node, typed)
-            node = graph.node[number]
             if known is not None:
                 if is_published(node):
                     op_node, outside = OpNode(node=typed_node, scope=typed), "not possible"
@@ -146,7 +154,29 @@ class _Rewriter:
                 typed.add(node)
             for inner, inner_typed in zip(subgraphs(node), subgraphs(typed_node), strict=False):
                 found |= self.fold_sizes(inner, typed.within(typed_node, inner_typed))
-        return found
+        if inlined:
+            _set_nodes(graph, kept)
+        return found or inlined
+
+    def _branch(self, node: NodeProto, name: str, graph: GraphProto) -> list[NodeProto]:
+        """Return the nodes of a branch of an If; its constants become those of `graph`."""
+        (branch,) = (deepcopy(item.g) for item in node.attribute if item.name == name)
+        names = {value: unique(value, self.taken) for value in value_names(branch) if value}
+        own, copied = {*names}, []
+        for inner, outer in zip((port.name for port in branch.output), node.output, strict=True):
+            if inner in own:
+                own.remove(inner)
+                names[inner] = outer
+            else:  # a value from outside of the branch, or one that is returned twice
+                copied.append(helper.make_node("Identity", [names.get(inner, inner)], [outer]))
+        for message in messages_in(branch):
+            if isinstance(message, NodeProto):
+                for values in message.input, message.output:
+                    values[:] = [names.get(value, value) for value in values]
+            elif isinstance(message, TensorProto | ValueInfoProto):
+                message.name = names.get(message.name, message.name)
+        graph.initializer.extend(branch.initializer)
+        return [*branch.node, *copied]
 
     def rewrite_graph(self, graph: GraphProto, typed: Scope) -> None:
         rewritten: list[NodeProto] = []
@@ -159,9 +189,7 @@ class _Rewriter:
                 for inner, inner_typed in zip(subgraphs(node), subgraphs(typed_node), strict=True):
                     self.rewrite_graph(inner, typed.within(typed_node, inner_typed))
                 rewritten.append(node)
-        copies = list(map(deepcopy, rewritten))  # some of them are in `graph` itself
-        del graph.node[:]
-        graph.node.extend(copies)
+        _set_nodes(graph, rewritten)
 
     def _note(
         self,
@@ -198,12 +226,22 @@ class _Rewriter:
             self._note(op_node)
             return [node]
         attempts = (
-            (partial(cache_call, op_node, name=core), item)
+            (
+                partial(cache_call, op_node, name=core, checked=self.checked),
+                partial(self._into_cache, item, core),
+            )
             for core in ("ScatterND", "GatherND")
             for item in self._attempts(core)
             if name == "TensorScatter" and (core == "GatherND" or core in self.target.limits)
         )
         return self._replaced(node, op_node, f"{self.target.name} does not take {name}", attempts)
+
+    def _into_cache(self, attempt: Callable[[GatherCall], str], name: str, call: GatherCall) -> str:
+        """Add the nodes of a TensorScatter, and return what they do with a wrong start."""
+        outside = attempt(call)
+        if self.checked or outside == "not possible":
+            return outside
+        return "is dropped" if name == "GatherND" else "may change another element"
 
     def _new_nodes(self, op_node: OpNode) -> SizedNodes:
         return SizedNodes(scope=op_node.scope, taken=self.taken, prefix=op_node.node.output[0])
@@ -222,7 +260,8 @@ class _Rewriter:
             try:
                 outside = attempt(call(new))
             except NdgatherError as error:
-                reasons.append(str(error))
+                if not str(error).endswith(tuple(reasons)):
+                    reasons.append(str(error))
                 continue
             new.finish(node.output[0])
             counts = Counter(x.op_type for x in new.before if x.op_type != "Constant")
@@ -266,7 +305,8 @@ class _Rewriter:
             refusal = self.target.refusal(call, scope, folded=True)
             if refusal:
                 raise call.cannot_become(name, refusal)
-            outside = outside if self.checked else "may take another element"
+            verb = "change" if call.row.kind.scatters else "take"
+            outside = outside if self.checked else f"may {verb} another element"
         call.new.add(name, *call.inputs.values(), **call.attributes)
         return "not possible" if constant else outside
 
@@ -278,26 +318,34 @@ class _Rewriter:
         return Rows(call, self.target, limits, checked=self.checked, matmul=self.allow_matmul)
 
     def reports(self, result: ModelProto, folder: str | None) -> Iterator[RewrittenNode]:
-        """Yield the reports, with the bytes that the new nodes write."""
-        sizes: dict[str, int | None] = {}
+        """Yield the reports, with the bytes that the new nodes write, and the work of a MatMul."""
+        types: dict[str, TensorType] = {}
         if any(new for _, new in self.found):
             typed, _ = infer_types(result, folder)
             for scope, node in nodes(typed, folder):
-                for name in node.output:
-                    known = scope.type_of(name)
-                    items, sizes[name] = _numbers(known), None
-                    if known.dtype is not None and items is not None:
-                        sizes[name] = math.prod(items) * dtype_named(known.dtype).itemsize
+                types |= {name: scope.type_of(name) for name in node.output}
         for report, new in self.found:
-            if not new:
-                yield report
-                continue
-            written = [
-                sizes.get(node.output[0]) for node in new if node.op_type not in _MOVES_NOTHING
-            ]
-            known_sizes = [size for size in written if size is not None]
-            moved = sum(known_sizes) if len(known_sizes) == len(written) else None
-            yield replace(report, moved=moved)
+            moved, became = 0 if new else report.moved, report.became
+            for node in new:
+                known = types.get(node.output[0], TensorType())
+                sizes = _numbers(known)
+                if node.op_type == "MatMul":
+                    terms = _numbers(types.get(node.input[0], TensorType()))
+                    work = math.prod((*sizes, terms[-1])) if sizes and terms else "open"
+                    became = became.replace("MatMul", f"MatMul (products: {work})")
+                if node.op_type in _MOVES_NOTHING:
+                    continue
+                if moved is None or sizes is None or known.dtype is None:
+                    moved = None
+                else:
+                    moved += math.prod(sizes) * dtype_named(known.dtype).itemsize
+            yield replace(report, moved=moved, became=became)
+
+
+def _set_nodes(graph: GraphProto, new: Iterable[NodeProto]) -> None:
+    copies = list(map(deepcopy, new))  # some of them are in `graph` itself
+    del graph.node[:]
+    graph.node.extend(copies)
 
 
 def _without_defaults(node: NodeProto) -> NodeProto:
@@ -320,6 +368,12 @@ def _known_sizes(node: NodeProto, scope: Scope) -> Array | None:
     elif node.op_type in _OF_SIZES and all(_is_small(scope.type_of(name)) for name in names):
         inputs = {name: x for name in names if (x := scope.constant(name)) is not None}
         inputs = inputs if len(inputs) == len({*names}) and names else None
+        if (
+            inputs
+            and node.op_type in {"Div", "Mod"}
+            and any((x < 0).any() for x in inputs.values())
+        ):
+            inputs = None  # runtimes round negative quotients in two ways
     else:
         inputs = None
     if inputs is None:
@@ -346,20 +400,22 @@ def _is_small(known: TensorType) -> bool:
     return whole and sizes is not None and math.prod(sizes) <= _MOST_SIZES
 
 
-def _drop_unread(graph: GraphProto, before: GraphProto) -> None:
-    """Drop constants that nodes of a graph read before, and that nothing reads any more."""
-    read, read_before = (
-        {name for node in item.node for name in names_read(node)} for item in (graph, before)
-    )
-    unread = read_before - read - {item.name for item in (*graph.input, *graph.output)}
-    for field_name in "initializer", "node":
-        items = getattr(graph, field_name)
-        for number in reversed(range(len(items))):
-            item = items[number]
-            constant = isinstance(item, TensorProto) or item.op_type == "Constant"
-            names = {item.name} if isinstance(item, TensorProto) else set(item.output)
-            if constant and names <= unread:
-                del items[number]
+def _drop_unread(graph: GraphProto, read_before: set[str]) -> None:
+    """Drop nodes and constants that nodes read before, and that nothing reads any more."""
+    for node in graph.node:
+        for inner in subgraphs(node):
+            _drop_unread(inner, read_before)
+    readers = Counter(name for node in graph.node for name in names_read(node))
+    readers.update(port.name for port in (*graph.input, *graph.output))
+    for number in reversed(range(len(graph.node))):
+        node = graph.node[number]
+        unread = not any(readers[name] for name in node.output)
+        if unread and read_before.intersection(node.output):
+            readers.subtract(names_read(node))
+            del graph.node[number]
+    for tensor in list(graph.initializer):
+        if tensor.name in read_before and not readers[tensor.name]:
+            graph.initializer.remove(tensor)
 
 
 def to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str, object]:
@@ -369,23 +425,26 @@ def to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str, objec
 
 
 def as_text(reports: Sequence[RewrittenNode], target: Target) -> str:
-    """Return the reports as text, in columns, with a last line that counts them."""
+    """Return the reports as text, in columns, with a last line that counts them.
+
+    Nodes with the same report share one row.
+    """
     rows = [("node", "was", "became", "added", "bytes", "index outside", "why")]
+    places: dict[RewrittenNode, list[str]] = {}
     for report in reports:
+        places.setdefault(replace(report, where=""), []).append(one_line(report.where))
+    for report, where in places.items():
         if report.why:
             moved = "open" if report.moved is None else str(report.moved)
             cells = (report.became, f"+{report.added}", moved, report.outside)
             if report.stays:
                 cells = ("stays", "", "", "")
-            rows.append((one_line(report.where), report.was, *cells, one_line(report.why)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+            nodes = where[0] if len(where) == 1 else f"{where[0]} and {len(where) - 1} more"
+            rows.append((nodes, report.was, *cells, one_line(report.why)))
     counts = Counter(
         "stay" if report.stays else "rewritten" if report.why else "fit" for report in reports
     )
     summary = ", ".join(f"{counts[name]} {name}" for name in ("fit", "rewritten", "stay"))
+    summary = f"{summary}; other operators are not checked"
     last = f"{target.name} ({target.source}, {target.date}): {summary}"
-    return "\n".join([*lines, "", last] if len(rows) > 1 else [last])
+    return f"{aligned(rows)}\n\n{last}" if len(rows) > 1 else last

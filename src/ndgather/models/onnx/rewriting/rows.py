@@ -37,7 +37,7 @@ _SAME_VALUES = frozenset(
     {"Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape"}
     | {"Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
-_MONOTONE = frozenset({"Add", "Concat", "Max", "Mul", "Min", "Range"})
+_MONOTONE = frozenset({"Add", "Clip", "Concat", "Div", "Max", "Mod", "Mul", "Min", "Range"})
 
 
 def may_be_negative(scope: Scope, name: str, steps: int = 20) -> bool:
@@ -45,7 +45,7 @@ def may_be_negative(scope: Scope, name: str, steps: int = 20) -> bool:
     array = scope.constant(name)
     if array is not None:
         return bool((array < 0).any())
-    if (scope.type_of(name).dtype or "").startswith("uint"):
+    if (scope.type_of(name).dtype or "").startswith(("uint", "bool")):
         return False
     inner = scope.computing(name)
     if inner is None or steps == 0:
@@ -56,16 +56,20 @@ def may_be_negative(scope: Scope, name: str, steps: int = 20) -> bool:
     if node.op_type in _SIGNLESS or (node.op_type == "TopK" and name == node.output[1]):
         return False
     inputs = list(node.input)
+    if node.op_type == "Cast" and "float" in (inner.type_of(inputs[0]).dtype or "float"):
+        return True
     if node.op_type == "Where":
         inputs = _chosen(inner, inputs)
-    if node.op_type == "Cast" and "int" not in (inner.type_of(node.input[0]).dtype or ""):
-        return True
-    if node.op_type in _SAME_VALUES:
+    elif node.op_type in _SAME_VALUES:
         inputs = inputs[:1]
-    elif node.op_type not in _MONOTONE | {"Where"}:
+    elif node.op_type == "Mod" and not any(item.i for item in node.attribute):
+        inputs = inputs[1:]  # the remainder has the sign of the divisor
+    elif node.op_type not in _MONOTONE:
         return True
-    some = all if node.op_type == "Max" else any
-    return some(may_be_negative(inner, item, steps - 1) for item in inputs)
+    may = (may_be_negative(inner, item, steps - 1) for item in inputs if item)
+    if node.op_type == "Clip" and any(inputs[1:2]):  # not negative if a bound below is not
+        return all([next(may), next(may)]) or any(may)
+    return all(may) if node.op_type == "Max" else any(may)
 
 
 def _chosen(scope: Scope, inputs: list[str]) -> list[str]:
@@ -104,6 +108,7 @@ class Rows:
         self.data, self.indices = (call.sizes(role) for role in (Role.DATA, Role.INDICES))
         self.meaning = Meaning.of(call.row, call.attributes, None)
         self._why = ""  # the target takes no rows
+        self.mask = ""  # that of a scatter whose indices are the true elements of a mask
 
     def write(self) -> str:
         """Add the nodes, and return what they do with indices that are out of range."""
@@ -130,7 +135,7 @@ class Rows:
                     self._scatter_rows(len(self.data), self._elements(name), self.indices)
                 else:
                     self._scatter_slices(shared)
-        if Role.INDICES in call.constants:
+        if Role.INDICES in call.constants or self.mask:
             return "not possible"
         if call.row.kind.scatters:
             return "is dropped or refused" if self.checked else "may change another element"
@@ -351,6 +356,11 @@ class Rows:
             result = self._reduce(data, updates, flat, position, rows, number, rank)
         elif position is not None:
             result = self._replace(data, updates, position, rows.number, rank)
+        elif mask := self._mask(count):
+            self.mask = mask
+            source = self._numbered(new.reshape(mask, [rows]), rows)
+            both = new.add("Concat", data, updates, axis=0)
+            result = self._rows_at(both, rank, source)
         elif number.open or number.number > MOST_UPDATES:
             raise self._too_many(number)
         else:
@@ -400,6 +410,38 @@ class Rows:
             return new.add("ScatterElements", data, flat, updates, axis=0, **attributes)
         return None
 
+    def _mask(self, count: int) -> str:
+        """Return the mask whose true elements the index tuples address, or an empty string."""
+        name = self.call.inputs[Role.INDICES]
+        for op_type in "Transpose", "NonZero":
+            scope = self.new.scope.computing(name)
+            if scope is None or scope.node_of(name).op_type != op_type:
+                return ""
+            if any(list(item.ints) != [1, 0] for item in scope.node_of(name).attribute):
+                return ""
+            name = scope.node_of(name).input[0]
+        known = self.new.scope.type_of(name)
+        sizes = known.shape if isinstance(known.shape, tuple) else ()
+        whole = known.dtype == "bool" and self.new.sizes(name, sizes) == self.data[:count]
+        return name if whole and not product(self.data[:count]).open else ""
+
+    def _numbered(self, mask: str, rows: Size) -> str:
+        """Return the rows of data where a mask is false, and the rows after them where it is true.
+
+        Sums of neighbours that are 1, 2, 4, ... apart count the true elements.
+        """
+        new, count, step = self.new, rows.number, 1
+        place = new.cast(mask, new.dtype)
+        while step < count:
+            parts = new.part(place, step, None, 0), new.part(place, 0, count - step, 0)
+            sums = new.add("Add", *parts)
+            place = new.add("Concat", new.part(place, 0, step, 0), sums, axis=0)
+            step *= 2
+        place = new.add("Add", place, new.constant(count - 1, "count", new.dtype))
+        # Max shows that it is not negative.
+        place = new.add("Max", new.constant(0, "zero", new.dtype), place)
+        return new.add("Where", mask, place, new.line(rows, Size(), 0, 1))
+
     def _where_equal(self, line: str, place: str, then: str, other: str) -> str:
         """Return `then` where two tensors are equal, and `other` elsewhere."""
         new = self.new
@@ -448,7 +490,10 @@ class Rows:
     def _too_many(self, number: Size) -> Exception:
         count = "open" if number.open else number.number
         what = f"its indices are no constant, and the number of updates is {count}"
-        what = f"{what} (allowed: 1..{MOST_UPDATES})"
+        adds = self.meaning.reduction is Reduction.ADD and not self.matmul
+        adds = adds and "float" in (self.call.types[Role.DATA].dtype or "")
+        asked = ", or any number with allow_matmul" if adds else ""
+        what = f"{what} (allowed: 1..{MOST_UPDATES}{asked})"
         return self.call.cannot_become("Gather", what)
 
     def _replace(self, data: str, updates: str, position: Array, rows: int, rank: int) -> str:

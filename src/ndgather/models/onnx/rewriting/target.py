@@ -71,7 +71,7 @@ class Limits:
             if ranks is not None and (shape is None or not ranks[0] <= len(shape) <= ranks[1]):
                 return f"the rank of {name} is {rank} (allowed: {ranks[0]}..{ranks[1]})"
             if not self.open and not all(isinstance(size, int) for size in shape or (None,)):
-                return f"{name} has a size that is not a number"
+                return f"a size of {name} is not a number (allowed: numbers, which infer can set)"
             if shape and name == "data" and kind not in TUPLES:
                 axis = (meaning.axis or 0) % len(shape)
             if shape and name == "indices" and kind in TUPLES:
