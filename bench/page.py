@@ -37,7 +37,7 @@ _MOST_NAMES = 30
 _PAGE = """\
 # Benchmarks
 
-Written by the benchmark from its results; do not edit.
+<!-- Written by the benchmark from its results; do not edit. -->
 
 How long a gather or a scatter takes with ndgather, and with the library that you may use now:
 {count} calls as people make them, from four lookups in a tiny table to a million in 1 GB. Every

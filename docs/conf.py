@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 
@@ -94,6 +94,7 @@ _PROSE = 40  # letters of a cell in a column of prose
 
 
 def setup(app: Sphinx) -> None:
+    app.connect("html-page-context", _name_the_start_page)
     app.connect("source-read", _with_repository)
     app.connect("doctree-read", _without_last_blank_line)
     app.connect("doctree-read", _mark_prose)
@@ -102,6 +103,14 @@ def setup(app: Sphinx) -> None:
 def _with_repository(_app: Sphinx, _page: str, source: list[str]) -> None:
     """Write the address of the repository where the environment has it, as a release does."""
     source[0] = source[0].replace("REPOSITORY", os.environ.get("REPOSITORY", "REPOSITORY"))
+
+
+def _name_the_start_page(
+    _app: Sphinx, page: str, _template: str, context: dict[str, Any], _document: object
+) -> None:
+    """Let the title of the window have the name of the package once."""
+    if page == "index":
+        context.update(title=html_title, docstitle="")
 
 
 def _mark_prose(_app: Sphinx, document: nodes.document) -> None:

@@ -1,7 +1,7 @@
 """The main job on stored arrays: a ship's log through a field that does not fit in memory.
 
 Four years of hourly sea surface temperature are written to zarr, with and without shards, by a
-process that is allowed less memory than the field takes: 1.1 GiB, and 44 MiB compressed, as the
+process that is allowed less memory than the field takes: 1.1 GiB, and 45 MiB compressed, as the
 hours are interpolated from monthly means. Then they are read where a ship was at
 every hour, at moorings, and along the equator; every value is checked against plain indexing, and
 drawn. Two runs of a climate model are read at cities by the command ``ndgather sel``.

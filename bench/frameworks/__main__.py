@@ -34,7 +34,7 @@ _SECTION = re.compile(r"^## ", re.MULTILINE)
 _HEAD = """\
 # Benchmarks on arrays of other libraries
 
-Written by the benchmark from its results; do not edit.
+<!-- Written by the benchmark from its results; do not edit. -->
 
 Calls of ndgather on arrays of a library, compared with the library's own way to the same result:
 `x[a, b]` in torch, the same in a jitted function in JAX. The results are compared first. Then the

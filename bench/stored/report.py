@@ -23,7 +23,7 @@ PACKAGES = (
 _PAGE = """\
 # Benchmarks of stored arrays
 
-Written by the benchmark from its results; do not edit.
+<!-- Written by the benchmark from its results; do not edit. -->
 
 Calls on arrays in files, in buckets and on a cluster, compared with zarr, dask, xarray and
 tensorstore, and with a floor that only reads and decodes the same chunks.

@@ -1,5 +1,5 @@
 // How results of a search are ordered: guides, then functions, then operators, then everything else; a page
-// whose title is what was asked for stands above them. Sphinx reads this name.
+// whose title has all words that were asked for stands above them. Sphinx reads this name.
 var Scorer = {
   objNameMatch: 11,
   objPartialMatch: 6,
@@ -18,8 +18,9 @@ var Scorer = {
       [/^project\//, -8],
       [/./, 0],
     ].find(([pages]) => pages.test(page));
-    const asked = (new URLSearchParams(location.search).get("q") ?? "").trim().toLowerCase();
-    const share = title.toLowerCase().includes(asked) ? asked.length / title.length : 0;
+    const asked = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase().match(/\S+/g) ?? [];
+    const isNamed = asked.every((word) => title.toLowerCase().includes(word));
+    const share = isNamed ? asked.join(" ").length / title.length : 0;
     return score + bonus + 25 * share;
   },
 };

@@ -46,7 +46,11 @@ for (const pre of document.querySelectorAll(".bd-article div.highlight pre")) {
   const text = pre.textContent,
     isSession = text.startsWith(">>> ");
   const bar = Object.assign(document.createElement("div"), { className: "copy-bar" });
-  bar.append(button("copy", codeOf(text)));
+  const call = pre.closest(".ndg-call"); // under a picture, whose names it needs
+  const imports = call ? `import ndgather\n${/\bnp\./.test(text) ? "import numpy as np\n" : ""}` : "";
+  bar.append(button("copy", imports + codeOf(text)));
+  const open = call?.nextElementSibling;
+  if (open?.matches(".ndg-open")) bar.prepend(open);
   if (isSession && before.length && !/\bimport .*ndgather/.test(text)) {
     bar.prepend(
       button("copy with the blocks before", [...before.map(runs), text].map(codeOf).filter(Boolean).join("\n")),
@@ -64,7 +68,7 @@ for (const table of document.querySelectorAll(".bd-article table.table")) {
     row.setAttribute("role", "row");
     [...row.cells].forEach((cell, n) => {
       cell.setAttribute("role", cell.tagName === "TH" ? "columnheader" : "cell");
-      if (titles[n]) cell.dataset.title = titles[n];
+      if (titles[n] && cell.textContent.trim()) cell.dataset.title = titles[n];
     });
   }
 }

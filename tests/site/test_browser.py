@@ -73,6 +73,12 @@ def test_every_page_lists_the_ten_pages(open_page):
         assert links.all_inner_texts()[:10] == wanted, name
 
 
+def test_titles_name_the_page_and_the_package_once(open_page):
+    assert open_page("index.html").title() == "ndgather: gather and scatter for Python"
+    title = open_page("guide/errors.html").title()
+    assert title == "Errors \u2014 ndgather: gather and scatter for Python"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_page_opens_without_a_complaint(name, open_page):
     complaints = []
@@ -113,6 +119,19 @@ def results_of(page, query):
         ("torch.gather", "questions/torch-gather-explained.html"),
         ("zarr", "questions/points-from-a-zarr-array.html"),
         ("GatherND", "operators/GatherND.html"),
+        ("gather_nd", "reference/generated/ndgather.gather_nd.html"),
+        ("ScatterND", "operators/ScatterND.html"),
+        ("np.add.at slow", "questions/np-add-at-is-slow.html"),
+        ("tf.gather_nd pytorch", "questions/tf-gather-nd-in-pytorch.html"),
+        ("zarr points", "questions/points-from-a-zarr-array.html"),
+        ("GatherElements TensorRT", "guide/restricted-targets.html"),
+        ("gather_ranges", "reference/generated/ndgather.gather_ranges.html"),
+        ("windows wrap", "guide/arrays-that-do-not-fit.html"),
+        ("cached", "reference/arrays.html"),
+        ("particle loop chunks in memory", "guide/arrays-that-do-not-fit.html"),
+        ('engine="ndgather"', "guide/arrays-that-do-not-fit.html"),
+        ("restricted target", "guide/restricted-targets.html"),
+        ("GPU kernels", "guide/torch-and-jax.html"),
     ],
 )
 def test_search_finds_the_right_page_first(query, wanted, open_page):

@@ -7,6 +7,8 @@ import re
 import pytest
 from tests.site.pages import SITE, page_files
 
+from ndgather.errors import NdgatherError
+
 NAMES = [str(place.relative_to(SITE)) for place in page_files()]
 # What is cut off: wider than its place, without a visible hint to scroll right before it.
 CUT = """() => {
@@ -56,6 +58,30 @@ def test_what_is_copied_is_code(name, open_page):
         compile(text, name, "exec")
     if name == "guide/from-numpy.html":
         exec(blocks[-1], {})
+
+
+@pytest.mark.parametrize(
+    "name", ["index.html", "guide/which-function.html", "gallery.html", "operators/Gather.html"]
+)
+def test_the_call_under_a_picture_runs_when_pasted(name, open_page):
+    page = open_page(name)
+    count = page.locator(".ndg-call").count()
+
+    calls = [text for text in page.evaluate(COPIES) if text.startswith("import ndgather\n")]
+
+    assert len(calls) >= count > 0
+    for text in calls[:count]:
+        try:
+            exec(text, {})
+        except NdgatherError:
+            assert page.locator(".n-fails").count(), text
+
+
+def test_blocks_and_tables_fit_a_desktop(open_page):
+    """Without a hint to scroll, even where one would do."""
+    for name in NAMES:
+        page = open_page(name)
+        assert page.locator(".scroll-hint:not([hidden])").count() == 0, name
 
 
 def test_options_keep_their_two_dashes(open_page):
