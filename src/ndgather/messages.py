@@ -78,6 +78,12 @@ def shown(shape: Shape) -> str:
     return f"({', '.join(sizes)}{',' if len(shape) == 1 else ''})"
 
 
+def subscript(position: Iterable[int]) -> str:
+    """Write the position of an element behind the name of its array; that of a scalar is empty."""
+    numbers = ", ".join(map(str, position))
+    return f"[{numbers}]" if numbers else ""
+
+
 def shown_value(value: object, write: Callable[[object], str] = repr) -> str:
     """Write a value by `write`, on one line of bounded length, or its type if that fails."""
     try:

@@ -4,6 +4,7 @@ The runtimes are modules of the test, each around the evaluator of onnx in a pro
 """
 
 import json
+import os
 
 import numpy as np
 import onnx
@@ -80,7 +81,7 @@ def odd_runtimes(tmp_path, monkeypatch):
     (package / "soft.py").write_text(soft)
     for name in ("one", "two"):
         (package / f"{name}.py").write_text(TOLD)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.syspath_prepend(tmp_path)
     return package
 
@@ -180,24 +181,6 @@ def test_a_report_on_the_command_line(ndgather_in, tmp_path):
     assert page.count('<figure class="ndg" aria-label="ai.onnx GatherND-13(data, indices)">') == 1
     assert "indices[1, 0] = 7 is outside axis 0 of data" in page
     assert "http" not in page.split("<body>")[0]  # nothing else is loaded
-
-
-@pytest.fixture
-def ndgather_in(monkeypatch, capsys):
-    from types import SimpleNamespace  # noqa: PLC0415
-
-    from ndgather.cli import main  # noqa: PLC0415
-
-    def run(folder, line):
-        monkeypatch.chdir(folder)
-        try:
-            status = main(line.split())
-        except SystemExit as end:
-            status = end.code
-        out, err = capsys.readouterr()
-        return SimpleNamespace(status=status, out=out, err=err)
-
-    return run
 
 
 RNG = np.random.default_rng(3)

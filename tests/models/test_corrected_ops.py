@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from onnx.parser import parse_model
 from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import ModelError
@@ -167,3 +168,26 @@ def test_products_of_attention_are_capped_in_mode_1_only(opset, causal, mode):
     weights = np.where(hidden, 0, np.exp(capped))
     expected = weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)
     np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize("condition", ["yes", ""])
+def test_a_loop_stacks_what_its_iterations_return(count, condition):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (int64 n, float[2, 3] x) => (float[2, 3] end, float[k] scalars, float[k, 2, 3] all)
+        { yes = Constant<value = bool {1}>()
+          end, scalars, all = Loop(n, yes, x) <body = turn (int64 i, bool c, float[2, 3] s)
+            => (bool go, float[2, 3] s2, float f, float[2, 3] row)
+            { go = Identity(c)  s2 = Add(s, s)  f = Cast<to = 1>(i)  row = Identity(s) }> }""")
+    model.graph.node[1].input[1] = condition
+    x, scalars, rows = RNG.normal(size=(2, 3)).astype(np.float32), [], []
+    end = x
+    for i in range(count):
+        scalars.append(np.float32(i))
+        rows.append(end)
+        end = end + end
+    found = onnx_models.run(model, {"n": np.array(count), "x": x}, runtime="reference")
+    np.testing.assert_array_equal(found["end"], end)
+    np.testing.assert_array_equal(found["scalars"], np.array(scalars, np.float32), strict=True)
+    expected = np.array(rows, np.float32).reshape(count, 2, 3)
+    np.testing.assert_array_equal(found["all"], expected, strict=True)

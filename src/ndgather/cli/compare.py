@@ -79,11 +79,21 @@ def add_to(commands: Any) -> None:
         --valid-indices
                        draw no index that is out of bounds
         --keep FOLDER  where --search saves the inputs, for --inputs (default: found)
+        --inside-loops
+                       compare the nodes in Loop and Scan too, in every iteration
+        --memory SIZE  limit of the values in loops (default: 1 GiB)
         --json         print the report as JSON
         --html FILE    write the report as a page
     """
     keep = {"type": Path, "default": Path("found")}
-    add_options(compare, table, search={"type": positive}, keep=keep, html={"type": Path})
+    add_options(
+        compare,
+        table,
+        search={"type": positive},
+        keep=keep,
+        html={"type": Path},
+        memory={"default": "1 GiB"},
+    )
     add_common(compare, _compare)
 
 
@@ -111,7 +121,12 @@ def _compare(options: argparse.Namespace) -> int:
     for name in ("all", "valid_indices"):
         if getattr(options, name) and options.search is None:
             options.parser.error(f"--{name.replace('_', '-')} does not apply (allowed: --search)")
+    loops = {"inside_loops": options.inside_loops, "memory": options.memory}
     if options.search is not None:
+        if options.inside_loops:
+            options.parser.error(
+                "--inside-loops does not apply to --search (allowed: --inputs, --random)"
+            )
         about = {
             "seed": options.random or 0,
             "sizes": options.sizes,
@@ -140,12 +155,12 @@ def _compare(options: argparse.Namespace) -> int:
             )
         result = example.report
     else:
-        result = onnx.compare(options.model, inputs_of(options, ports)[0], **how)
+        result = onnx.compare(options.model, inputs_of(options, ports)[0], **how, **loops)
         if options.random is not None and all(run.status == "refused" for run in result.runs):
             inputs, fitted = inputs_of(options, ports, partial(_refusal, options, runtimes[0]))
             if fitted:
                 print(f"compared with {size_options(fitted)}", file=sys.stderr)
-                result = onnx.compare(options.model, inputs, **how)
+                result = onnx.compare(options.model, inputs, **how, **loops)
     if options.html is not None:
         page = reports.to_html(result, proto, options.model)
         replace_file((options.html, lambda part: part.write_text(page, encoding="utf-8")))

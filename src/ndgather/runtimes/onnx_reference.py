@@ -8,6 +8,8 @@ These operators replace its own:
   along one axis, as from opset 13.
 - Attention: onnx caps the products that are the fourth output in mode 0.
 - NonMaxSuppression: onnx raises for limits that are scalars, and without the first limit.
+- Loop: onnx joins what the iterations return along the first axis instead of a new one, raises for
+  a loop that does not run, and does not run one without a condition.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import NodeProto
+from onnx import NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import load_op
 from onnx.reference.ops.op_batch_normalization import BatchNormalization_14
+from onnx.reference.ops.op_loop import Loop as _LoopOfOnnx
 from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression as _BoxesOfOnnx
 
 from ndgather.errors import ModelError
@@ -163,10 +166,47 @@ class NonMaxSuppression(_BoxesOfOnnx):
         return (kept.reshape(-1, 3),)
 
 
+class Loop(_LoopOfOnnx):
+    """What the iterations return is stacked along a new axis; an omitted condition is true."""
+
+    op_domain = ""
+    body: Any
+    _run_body: Any
+
+    def _run(  # type: ignore[override]  # onnx leaves it untyped
+        self,
+        trips: Array | None,
+        condition: Array | None,
+        *state: Array,
+        context: Mapping[str, Array] | None = None,
+        body: object = None,
+        **options: Any,
+    ) -> tuple[Array, ...]:
+        del body  # it is an attribute
+        count, goes_on, rows = 0, condition is None or bool(condition), []
+        while goes_on and (trips is None or count < trips):
+            values = np.array(count, np.int64), np.array(goes_on), *state
+            inputs = {**(context or {}), **dict(zip(self.body.input_names, values, strict=True))}
+            going, *results = self._run_body(inputs, **options)
+            state, row = tuple(results[: len(state)]), results[len(state) :]
+            rows.append(row)
+            count, goes_on = count + 1, condition is None or bool(going)
+        if rows:
+            return (*state, *(np.stack(column) for column in zip(*rows, strict=True)))
+        types = self.body.output_types[1 + len(state) :]
+        return (*state, *(_no_row(declared.tensor_type) for declared in types))
+
+
+def _no_row(declared: onnx.TypeProto.Tensor) -> Array:
+    dims = (dim.dim_value for dim in declared.shape.dim)
+    return np.empty((0, *dims), helper.tensor_dtype_to_np_dtype(declared.elem_type))
+
+
 CORRECTED: tuple[type[OpRun], ...] = (
     Attention,
     BatchNormalization,
     GlobalMaxPool,
+    Loop,
     NonMaxSuppression,
     _by_rows("Hardmax", _hardmax),
     _by_rows("LogSoftmax", _log_softmax),

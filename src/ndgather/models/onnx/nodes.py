@@ -437,11 +437,15 @@ class Scope:
             self._declared[name] = self.body.value_info.add(name=name)
         self._declared[name].type.CopyFrom(declaration(known))
 
+    def home(self, name: str) -> Scope:
+        """Return the scope of which the value `name` is an input, a constant or a result."""
+        here = name in self._nodes or self._has_type(name) or self.outer is None
+        return self if here else self.outer.home(name)  # type: ignore[union-attr]  # not None
+
     def computing(self, name: str) -> Scope | None:
         """Return the scope in which a node computes the value `name`."""
-        if name in self._nodes:
-            return self
-        return None if self.outer is None or self._has_type(name) else self.outer.computing(name)
+        home = self.home(name)
+        return home if name in home._nodes else None
 
     def node_of(self, name: str) -> NodeProto:
         """Return the node of this graph that computes the value `name`."""
@@ -451,6 +455,11 @@ class Scope:
     def outermost(self) -> Scope:
         """The scope of the main graph or of the function."""
         return self if self.outer is None else self.outer.outermost
+
+    @property
+    def loops(self) -> tuple[NodeProto, ...]:
+        """The nodes of `around` whose bodies run several times."""
+        return tuple(node for node in self.around if node.op_type != "If")
 
     def within(self, node: NodeProto, body: GraphProto) -> Scope:
         return Scope(body, self.opsets, self.folder, self, (*self.around, node))

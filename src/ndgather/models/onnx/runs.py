@@ -18,7 +18,16 @@ from onnx import ModelProto
 
 from ndgather import messages
 from ndgather.errors import ExtraMissingError, FileError, ModelError, NotLoadedError
-from ndgather.messages import LOGGER, did_you_mean, foreign_errors, listed, plural, reason, shown
+from ndgather.messages import (
+    LOGGER,
+    did_you_mean,
+    foreign_errors,
+    listed,
+    plural,
+    reason,
+    shown,
+    subscript,
+)
 from ndgather.models import (
     Array,
     file_path,
@@ -325,11 +334,10 @@ class RuntimeModel(HasPorts):
                 f"returns {expected.dtype} {shown(expected.shape)}"
             )
         else:
-            position = ", ".join(map(str, node.first))
             text = (
-                f"{self.runtime} returns output[{position}] = {actual[node.first]}, and {operator} "
-                f"returns {expected[node.first]} (to continue with the result of the runtime: "
-                "--accept-runtime, accept_runtime=True)"
+                f"{self.runtime} returns output{subscript(node.first)} = {actual[node.first]}, and "
+                f"{operator} returns {expected[node.first]} (to continue with the result of the "
+                "runtime: --accept-runtime, accept_runtime=True)"
             )
         return node.op_node.named(ModelError(text))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,22 +32,89 @@ from ndgather.published.schema import Reduction, TensorType
 from ndgather.runtimes.runtime import ModelSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ndgather.models import Array
+
+
+@dataclass(frozen=True, slots=True)
+class ValueInLoops:
+    """Two outputs of the model, vectors that have a value of a loop in every iteration.
+
+    A vector has as many parts of one length as the outermost loop has iterations at most, and one
+    element more; a part is such a vector of the next loop. In an iteration of all loops, `data` has
+    the elements of the value, and `shapes` its rank + 1 and its shape, or zeros if it did not run.
+    More zeros follow. `counts` are the numbers of iterations, the outermost loop first.
+    """
+
+    data: str
+    shapes: str
+    counts: tuple[int, ...]
+
+    def iterations(self, values: Mapping[str, Array]) -> Iterator[tuple[int, ...]]:
+        """Yield the iterations that ran, as a number for every loop."""
+        parts = values[self.shapes]
+        for count in self.counts:
+            parts = parts[..., :-1].reshape(*parts.shape[:-1], count, -1)
+        return (tuple(map(int, iteration)) for iteration in np.argwhere(parts[..., 0]))
+
+    def at(self, values: Mapping[str, Array], iteration: tuple[int, ...]) -> Array | None:
+        """Return the value in an iteration; None if it was not computed."""
+        if self.data not in values or self.shapes not in values:
+            return None
+        elements, shape = values[self.data], values[self.shapes]
+        for count, number in zip(self.counts, iteration, strict=False):
+            elements = elements[:-1].reshape(count, -1)[number]
+            shape = shape[:-1].reshape(count, -1)[number]
+        if not shape[0]:
+            return None
+        dims = tuple(map(int, shape[1 : int(shape[0])]))
+        return np.asarray(elements[: math.prod(dims)].reshape(dims))
 
 
 @dataclass(frozen=True, slots=True)
 class TracedNode:
     """A gather or scatter node, and the outputs of the model that have its inputs and its output.
 
-    The outputs in `in_branch` are empty where the branch of the node did not run.
+    The outputs in `in_branch` are empty where the branch of the node did not run; `in_loops` are
+    those that have a value in every iteration.
     """
 
     op_node: OpNode
     reads: tuple[str, ...]
     gives: str
     in_branch: frozenset[str]
+    in_loops: Mapping[str, ValueInLoops] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs of the model that `checks` reads."""
+        return (*self.reads, self.gives, *(value.shapes for value in self.in_loops.values()))
+
+    def checks(
+        self, values: Mapping[str, Array]
+    ) -> Iterator[tuple[tuple[int, ...], CheckedNode | None]]:
+        """Yield `check` of the node, and for a node in loops that of every iteration."""
+        in_loops = self.in_loops.values()
+        if not in_loops:
+            yield (), self.check(values)
+        elif all(value.data in values and value.shapes in values for value in in_loops):
+            for iteration in self.in_loops[self.gives].iterations(values):
+                yield iteration, self.check(self.values_at(values, iteration))
+
+    def values_at(
+        self, values: Mapping[str, Array], iteration: tuple[int, ...]
+    ) -> Mapping[str, Array]:
+        """Return the values that the node has in an iteration, or all if that is of no loop."""
+        if not iteration:
+            return values
+        names = {*self.reads, self.gives}.difference(self.in_loops)
+        found = {name: values[name] for name in names if name in values}
+        for name, value in self.in_loops.items():
+            array = value.at(values, iteration)
+            if array is not None:
+                found[name] = array
+        return found
 
     def check(self, values: Mapping[str, Array]) -> CheckedNode | None:
         """Compute the node again from its inputs in a run, and compare its outputs.
@@ -119,7 +187,7 @@ class TracedModel:
         return replace(self, proto=proto, names=outputs)
 
 
-def trace(model: ModelProto, folder: str | None) -> TracedModel:
+def trace(model: ModelProto, folder: str | None, outputs: Outputs | None = None) -> TracedModel:
     """Add the inputs and outputs of the gather and scatter nodes to the outputs of a model.
 
     The model is changed in place, unless functions have such nodes; they are inlined in a copy.
@@ -130,60 +198,73 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
         model = without_functions(model)
     if any(op_node.scope.around for op_node in op_nodes(model, folder)):
         model = shape_inference.infer_shapes(model)  # a branch must declare its outputs
-    outputs = _Outputs(model.graph)
+    outputs = outputs or Outputs()
+    outputs.start(model.graph)
     traced, untraced = [], []
     for op_node in list(op_nodes(model, folder)):
         try:
             traced.append(outputs.traced(op_node))
-        except _NotTraceableError as error:
+        except NotTraceableError as error:
             untraced.append((op_node.where, str(error)))
     return TracedModel(model, tuple(outputs.added), tuple(traced), tuple(untraced), folder)
 
 
-class _NotTraceableError(Exception):
+class NotTraceableError(Exception):
     """The values of a node cannot be outputs of the model."""
 
 
-class _Outputs:
+class Outputs:
     """The outputs that are added to a graph and to the branches in it."""
 
-    def __init__(self, graph: GraphProto) -> None:
-        self._graph = graph
-        self._names = {output.name for output in graph.output}
+    def __init__(self) -> None:
+        self._graph = GraphProto()
+        self._names: set[str] = set()
         self._lifted: dict[tuple[int, str], str] = {}
         self.added: list[str] = []
 
+    def start(self, graph: GraphProto) -> None:
+        self._graph = graph
+        self._names = {output.name for output in graph.output}
+
     def traced(self, op_node: OpNode) -> TracedNode:
         if not isinstance(op_node.scope.outermost.body, GraphProto):  # onnx did not inline it
-            raise _NotTraceableError("it is in a function that imports another opset")
-        for loop in (node.op_type for node in reversed(op_node.scope.around)):
-            if loop != "If":
-                why = f"it is in the body of a {loop}, which computes a value in every iteration"
-                raise _NotTraceableError(why)
+            raise NotTraceableError("it is in a function that imports another opset")
         if not any(op_node.node.output):
-            raise _NotTraceableError("it has no output")
+            raise NotTraceableError("it has no output")
         values = [
             self._output_of(op_node.scope, name)
-            for name in (*op_node.node.input, op_node.node.output[0])
+            for name in (op_node.node.output[0], *op_node.node.input)
         ]
-        *reads, gives = (name for name, _ in values)
+        gives, *reads = (name for name, _ in values)
         in_branch = frozenset(name for name, is_lifted in values if is_lifted)
         return TracedNode(op_node, tuple(reads), gives, in_branch)
 
     def _output_of(self, scope: Scope, name: str) -> tuple[str, bool]:
         """Return the output of the model that has a value, and whether it comes from a branch."""
-        inner = scope.computing(name)
-        if inner is None or scope.has_constant(name):
-            return name, False  # an input of the model, or a value that it holds
+        inner = scope.home(name)
+        if scope.has_constant(name) or (inner.outer is None and inner.computing(name) is None):
+            return name, False  # a value that the model holds, or an input of it
         is_lifted, known = inner.outer is not None, inner.type_of(name)
+        if inner.loops:
+            return self.value_in_loops(inner, name), False
         while inner.outer is not None:
             name = self._lift(inner, name, known)
             inner = inner.outer
+        self.expose(name)
+        return name, is_lifted
+
+    def value_in_loops(self, scope: Scope, _name: str) -> str:
+        """Add the outputs that have a value of a loop, and return the name of the first."""
+        raise NotTraceableError(
+            f"it is in the body of a {scope.loops[-1].op_type}, which computes a value in every "
+            "iteration (compare --inside-loops, inside_loops=True, compares it)"
+        )
+
+    def expose(self, name: str) -> None:
         if name not in self._names:
             self._names.add(name)
             self.added.append(name)
             self._graph.output.add(name=name)
-        return name, is_lifted
 
     def _lift(self, scope: Scope, name: str, known: TensorType) -> str:
         """Make a value of a branch an output of the If, and return the name that it has there."""
@@ -191,7 +272,7 @@ class _Outputs:
         if key in self._lifted:
             return self._lifted[key]
         if known.dtype is None:
-            raise _NotTraceableError(f"the type of {name!r}, a value of its branch, is not known")
+            raise NotTraceableError(f"the type of {name!r}, a value of its branch, is not known")
         # Some runtimes take no If whose values have an unknown rank.
         rank = len(known.shape) if isinstance(known.shape, tuple) else 0
         declared = declaration(TensorType(known.dtype, (None,) * rank if rank else None))
@@ -275,7 +356,7 @@ def first_difference(
         differs = np.asarray(expected.astype(object) != actual.astype(object))
     else:
         bits = [
-            np.ascontiguousarray(array)[..., None].view(np.uint8) for array in (expected, actual)
+            np.asarray(array, order="C")[..., None].view(np.uint8) for array in (expected, actual)
         ]
         differs = np.asarray((bits[0] != bits[1]).any(axis=-1))
         with np.errstate(invalid="ignore"):

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndgather.arguments import byte_count
 from ndgather.errors import ModelError, NdgatherError
-from ndgather.messages import LOGGER, shown
-from ndgather.models import Array, named_arrays, names, seconds, tolerance
+from ndgather.messages import LOGGER, shown, subscript
+from ndgather.models import Array, instance, named_arrays, names, seconds, tolerance
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison.explanation import Explanation, explain
+from ndgather.models.onnx.comparison.loops import Extents, SizeOutputs, ValueOutputs
 from ndgather.models.onnx.files import open_model
 from ndgather.models.onnx.nodes import model_ports, names_read, title_of
 from ndgather.models.onnx.runs import load_options, load_runtime
@@ -52,6 +54,8 @@ class NodeRun:
     status: str
     obeys: bool | None = None  # whether the runtime follows the specification; None if it is open
     inputs_differ: bool = False  # from those in the first runtime
+    # For a node in loops: the first iteration that differs, as (loop, number), outermost first.
+    iteration: tuple[tuple[str, int], ...] = ()
     place: tuple[int, ...] | None = None  # of the first element that differs:
     theirs: str = ""  # its value in the runtime,
     ours: str = ""  # and that of the specification
@@ -129,6 +133,8 @@ def compare(
     providers: ForRuntimes = (),
     libraries: ForRuntimes = (),
     timeout: float | None = None,
+    inside_loops: bool = False,
+    memory: int | str = "1 GiB",
 ) -> Comparison:
     """Run a model in several runtimes and compare every gather and scatter node.
 
@@ -154,6 +160,11 @@ def compare(
     timeout : float, default 600
         The limit in seconds of every run in a runtime. A run that takes longer is ended, and
         reported as crashed.
+    inside_loops : bool, default False
+        Compare the nodes in the bodies of Loop and Scan too, in every iteration. The model runs
+        once more in every runtime, for the sizes of the values in the loops.
+    memory : int or str, default "1 GiB"
+        The limit for these values. If they take more, `compare` raises an error that says how much.
 
     Returns
     -------
@@ -165,7 +176,8 @@ def compare(
     Raises
     ------
     FileError, ModelError, ExtraMissingError
-        The model cannot be read, an input is missing, or a runtime is not known or not installed.
+        The model cannot be read, an input is missing, or a runtime is not known or not installed;
+        the values in loops take more than `memory`.
 
     Examples
     --------
@@ -180,10 +192,15 @@ def compare(
     >>> report.same, report.nodes[0].runs[0].status
     (True, 'same')
     """
+    inside_loops = instance("compare", "inside_loops", inside_loops, bool, "a choice")
+    limit = byte_count("compare", memory)
     comparer = Comparer(
         "compare", model, runtimes, rtol, atol, threads, providers, libraries, timeout
     )
-    return comparer.compare(named_arrays("compare", inputs))
+    arrays = named_arrays("compare", inputs)
+    if inside_loops:
+        comparer.trace_loops(arrays, limit)
+    return comparer.compare(arrays)
 
 
 class Comparer:
@@ -216,7 +233,30 @@ class Comparer:
         self.ports, outputs = model_ports(self.proto)
         self.outputs = [port.name for port in outputs]
         self.traced = trace(deepcopy(self.proto), self.folder)
-        self.names = list(dict.fromkeys([*self.outputs, *self.traced.names]))
+
+    @property
+    def names(self) -> list[str]:
+        """The outputs of the traced model."""
+        return list(dict.fromkeys([*self.outputs, *self.traced.names]))
+
+    def trace_loops(self, inputs: Values, limit: int) -> None:
+        """Trace the nodes in loops too, with outputs that are as large as `inputs` require."""
+        sizes, fitted, found = SizeOutputs(), fit_inputs(self.ports, inputs), []
+        part = trace(deepcopy(self.proto), self.folder, sizes).up_to(sizes.vectors)
+        for name, options in self.options.items() if sizes.vectors else ():
+            with RuntimeProcess(name, part.source(), options, limit_s=self.limit_s) as process:
+                answer = process.run(part.names, fitted)
+            if answer.values is not None:
+                found.append(dict(zip(part.names, answer.values, strict=True)))
+        vectors = sizes.vectors if found else ()
+        extents = (Extents.of([run[vector] for run in found]) for vector in vectors)
+        values = ValueOutputs(extents)
+        self.traced = trace(deepcopy(self.proto), self.folder, values)
+        if values.bytes > limit:
+            raise ModelError(
+                f"compare: memory = {limit} is less than the {values.bytes} bytes of the values in "
+                "loops (allowed: as much, or no --inside-loops, inside_loops=True)"
+            )
 
     def compare(self, inputs: Values) -> Comparison:
         fitted = fit_inputs(self.ports, inputs)
@@ -240,7 +280,8 @@ class Comparer:
 
     def differ(self, first: Array, second: Array) -> bool:
         """Return whether dtypes or shapes differ, or elements differ by more than is allowed."""
-        if first.shape != second.shape or first.dtype != second.dtype:
+        strings = {first.dtype.kind, second.dtype.kind} <= set("OUST")
+        if first.shape != second.shape or not (strings or first.dtype == second.dtype):
             return True
         return first_difference(first, second, rtol=self._rtol, atol=self._atol) is not None
 
@@ -251,17 +292,26 @@ class Comparer:
         for run in traced_runs:
             node_run, values = run.node_run(node), run.values or {}
             if node_run.status != "not run" and values is not first:
-                shared = [name for name in node.reads if name in first and name in values]
-                pairs = ((first[name], values[name]) for name in shared)
-                differ = any(
-                    self.differ(*(alike(pair) if node.in_branch else pair)) for pair in pairs
-                )
+                numbers = tuple(number for _, number in node_run.iteration)
+                differ = self._inputs_differ(node, first, values, numbers)
                 node_run = replace(node_run, inputs_differ=differ)
             node_runs.append(node_run)
         op_node, row = node.op_node, node.op_node.operator().row
         reads, gives = tuple(op_node.node.input), op_node.node.output[0]
         runs = tuple(node_runs)
         return NodeComparison(op_node.where, str(row), row.source, reads, gives, runs)
+
+    def _inputs_differ(
+        self, node: TracedNode, first: Values, values: Values, iteration: tuple[int, ...]
+    ) -> bool:
+        """Return whether a node had other inputs than in the first runtime."""
+        one, other = (node.values_at(run, iteration) for run in (first, values))
+        names = list(node.reads)
+        if not iteration:
+            names += (value.shapes for name, value in node.in_loops.items() if name in node.reads)
+        shared = [name for name in names if name in one and name in other]
+        pairs = ((one[name], other[name]) for name in shared)
+        return any(self.differ(*(alike(pair) if node.in_branch else pair)) for pair in pairs)
 
     def _differing_outputs(self, run: TracedRun, first: Values) -> Iterator[tuple[str, str]]:
         if not run.complete or run.values is first or run.values is None:
@@ -278,7 +328,7 @@ class Comparer:
             return f"{types[0]}, not {types[1]}"
         at = first_difference(expected, actual, rtol=self._rtol, atol=self._atol)
         assert at is not None
-        return f"[{', '.join(map(str, at))}] = {actual[at]}, not {expected[at]}"
+        return f"{subscript(at)} = {actual[at]}, not {expected[at]}"
 
     def _origin(self, output: str, first: TracedRun, run: TracedRun) -> str:
         """Find the first node that differs before `output`, by bisection.
@@ -311,7 +361,8 @@ class Comparer:
         if how is None:
             return f"no node before {output!r} differs in {run.runtime} where it runs alone"
         title = title_of(nodes[differs - 1])
-        return f"the first node that differs: {title}: {run.runtime} returns {how[0]}{how[1]}"
+        space = "" if how[1].startswith("[") else " "
+        return f"the first node that differs: {title}: {run.runtime} returns {space.join(how)}"
 
 
 class TracedRun:
@@ -354,7 +405,7 @@ class TracedRun:
 
     def _run_part(self, nodes: Sequence[TracedNode], extra: Sequence[str] = ()) -> Answer:
         """Run the part of the model that computes `nodes` and the values `extra`."""
-        wanted = {name for node in nodes for name in (*node.reads, node.gives)}
+        wanted = {name for node in nodes for name in node.outputs}
         part = self._model.up_to(wanted | set(extra))
         return self._run(part, part.names)[1] if part.names else Answer(values=[])
 
@@ -380,11 +431,19 @@ class TracedRun:
 
     def node_run(self, node: TracedNode) -> NodeRun:
         """Return the outcome of a node."""
-        failed, check = self.failed_node is node, node.check(self.values or {})
-        if check is None or (check.actual is None and not failed):
+        failed = self.failed_node is node
+        numbers: tuple[int, ...] = ()
+        check = None
+        for iteration, checked in node.checks(self.values or {}):
+            if checked is not None and (checked.actual is not None or failed):
+                numbers, check = iteration, checked
+                if not checked.same:
+                    break
+        if check is None:
             return NodeRun(runtime=self.runtime, status="not run")
         if check.same:
             return NodeRun(runtime=self.runtime, status="same", obeys=True)
+        loops = map(title_of, node.op_node.scope.loops)
         op_node, explanation, picture = check.op_node, explain(check), None
         with suppress(NdgatherError):
             picture = op_node.operator().show(*check.inputs, **op_node.attributes())
@@ -402,6 +461,7 @@ class TracedRun:
             runtime=self.runtime,
             status="differs" if explanation.decided else "open",
             obeys=False if explanation.decided else None,
+            iteration=tuple(zip(loops, numbers, strict=True)),
             place=check.first,
             theirs=_value_text(check.actual, check.first),
             ours="refused" if check.expected is None else _value_text(check.expected, check.first),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError
+from ndgather.messages import subscript
 from ndgather.models.graph.diagnostics import rule_of
 from ndgather.models.graph.evaluation import index_places
 from ndgather.models.onnx.nodes import repair
@@ -122,7 +123,7 @@ def explain(node: CheckedNode) -> Explanation:
         advice = "report it to the runtime with the inputs of this node"
         rule = Explanation("definition", _DEFINITIONS[row.kind], advice)
     indices = "; ".join(
-        f"indices[{', '.join(map(str, at))}] = {values[0] if len(values) == 1 else list(values)}"
+        f"indices{subscript(at)} = {values[0] if len(values) == 1 else list(values)}"
         for at, values in places
     )
     return replace(rule, indices=indices)

@@ -9,6 +9,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from ndgather.errors import one_line
+from ndgather.messages import subscript
 from ndgather.models.graph import html_table
 from ndgather.show import style_sheet
 
@@ -82,10 +83,13 @@ def _outcome(run: NodeRun) -> str:
     parts = [run.status]
     if run.inputs_differ:
         parts = [f"{run.status} for the inputs it received, which already differ"]
+    if run.iteration:
+        where = " of ".join(f"iteration {number} of {loop}" for loop, number in run.iteration)
+        parts = [f"{parts[0]} in {where}"]
     refused = run.ours == "refused"
     if run.place is not None:
-        at = ", ".join(map(str, run.place))
-        parts.append(f"output[{at}] = {run.theirs}, and the specification requires {run.ours}")
+        at = subscript(run.place)
+        parts.append(f"output{at} = {run.theirs}, and the specification requires {run.ours}")
     elif run.theirs:
         required = "requires an error" if refused else f"requires {run.ours}"
         parts.append(f"returns {run.theirs}, and the specification {required}")
