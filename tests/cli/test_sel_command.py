@@ -1,13 +1,18 @@
 """``ndgather sel``: a data set and a table of points in, a table of values out."""
 
 import re
+import sys
 import warnings
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TIMES = pd.date_range("2010-07-01", periods=6, freq="12h")
 LATITUDES = np.array([-10.0, 0.0, 10.0, 20.0])
 LONGITUDES = np.arange(0.0, 360.0, 45.0)
@@ -284,3 +289,49 @@ def test_options_of_the_wrong_form_are_a_usage_error(ndgather, data):
     outcome = ndgather("sel sst.nc points.csv -o out.csv --period 360")
     assert outcome.status == 2
     assert "'360' is not of the form NAME=LENGTH" in outcome.err
+
+
+@pytest.fixture
+def ship_track(folder, monkeypatch):
+    """The modules of the example and of its picture, with small model runs as samples."""
+    years = xr.date_range("1990", periods=12, freq="YS", calendar="360_day", use_cftime=True)
+    axes = {"time": years, "latitude": np.linspace(15, 60, 10), "longitude": np.arange(225.0, 315)}
+    values = np.random.default_rng(1).normal(280, 9, [len(axis) for axis in axes.values()])
+    for run in ("A1B", "E1"):
+        samples = xr.DataArray(values.astype("f4"), axes, name="air_temperature")
+        samples.to_netcdf(folder / f"{run}_north_america.nc", engine="h5netcdf")
+    monkeypatch.setitem(sys.modules, "iris_sample_data", SimpleNamespace(path=str(folder)))
+    monkeypatch.syspath_prepend(EXAMPLES)
+    example, picture = import_module("ship_track"), import_module("ship_track_picture")
+    (folder / "output").mkdir()
+    monkeypatch.setattr(example, "OUTPUT", folder / "output")
+    yield example, picture
+    for name in ("ship_track", "ship_track_data", "ship_track_picture"):
+        del sys.modules[name]
+
+
+def test_commands_in_the_picture_are_those_that_ran(ship_track, ndgather, folder, capsys):
+    example, picture = ship_track
+    cities = example._climate_at_cities()
+    ran = re.findall(r"^\$ (.*)$", capsys.readouterr().out, re.MULTILINE)
+    time = ("time", TIMES)
+    log = xr.Dataset({"time": time, "latitude": ("time", range(6)), "longitude": ("time", range(6))})
+    reading = xr.Dataset(
+        {
+            "shown": (("latitude", "longitude"), np.zeros((2, 3))),
+            "linear": ("time", np.full(6, 300.0)),
+            "moorings": (("time", "mooring"), np.full((6, 4), 300.0)),
+        },
+        {"time": time},
+    )
+    figure = picture.draw("2010-07-01", "1 MiB", log, reading, cities)
+    shown = [text.get_text()[2:] for text in figure.texts if text.get_text().startswith("$ ")]
+    assert shown
+    assert set(shown) <= set(ran)
+    for file in (folder / "output").glob("*.csv"):
+        file.rename(folder / file.name)
+    (folder / "output" / "A1B.nc").rename(folder / "A1B.nc")
+    for line in shown:
+        outcome = ndgather(line.removeprefix("ndgather "))
+        assert (outcome.status, outcome.err) == (0, "")
+        assert "48 rows of city, latitude, longitude, time, air_temperature" in outcome.out

@@ -231,13 +231,16 @@ def test_the_least_recently_used_chunk_is_dropped_first():
     assert c.info().bytes <= 2 * CHUNK_BYTES
 
 
-def test_a_slab_loop_decodes_each_chunk_once(tmp_path):
-    data = np.arange(40 * 30 * 30, dtype="f4").reshape(40, 30, 30)
-    z = zarr.create_array(store=tmp_path / "s", data=data, chunks=(16, 16, 16))
-    c = ndgather.cached(z)
-    for row in range(0, 40, 6):
+@pytest.mark.parametrize("shards", [None, (128, 128, 128)])
+def test_a_slab_loop_decodes_each_chunk_once(tmp_path, shards):
+    data = np.arange(150 * 100 * 70, dtype="f4").reshape(150, 100, 70)
+    chunks = (64, 64, 64)
+    z = zarr.create_array(store=tmp_path / "s", data=data, chunks=chunks, shards=shards)
+    c = ndgather.cached(z, memory="8 MiB")  # the chunks that a slab over an edge touches
+    for row in range(0, 150, 6):
         np.testing.assert_array_equal(c[row : row + 6], data[row : row + 6])
     assert c.info().decodes == 3 * 2 * 2
+    assert c.info().evictions > 0
 
 
 def test_a_chunk_that_is_larger_than_the_budget_is_not_kept():
