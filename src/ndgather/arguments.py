@@ -270,13 +270,8 @@ def _as_array(
     costly = _costly_conversion(value)
     if costly is not None:
         raise messages.costly_conversion(caller, argument, value, *costly)
-    if type(value).__module__.partition(".")[0] == "netCDF4":  # np.asarray drops its mask
-        raise DTypeError(
-            f"{caller}: {argument} = {type(value).__name__} object is of netCDF4, and its missing "
-            f"values would become numbers (allowed: {argument}[...], a masked array; for values "
-            f"that are read chunk by chunk, xarray.open_dataset(path)[name], or "
-            f"h5py.File(path)[name] as they are stored)"
-        )
+    if is_of_netcdf4(value):  # np.asarray drops its mask
+        raise messages.of_netcdf4(caller, argument, value)
     try:
         return np.ndarray.view(np.asarray(value, dtype), np.ndarray)
     except MemoryError:
@@ -284,6 +279,10 @@ def _as_array(
     except Exception as error:
         why = f"is not an array: {shown_value(error, str)}"
         raise messages.not_an_array(caller, argument, value, why) from error
+
+
+def is_of_netcdf4(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "netCDF4"
 
 
 def _costly_conversion(value: object) -> tuple[str, str] | None:

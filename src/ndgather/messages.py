@@ -167,6 +167,15 @@ def costly_conversion(
     )
 
 
+def of_netcdf4(caller: str, argument: str, value: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object is of netCDF4, and its missing "
+        f"values would become numbers (allowed: {argument}[...], a masked array; for values "
+        f"that are read chunk by chunk, xarray.open_dataset(path)[name], or "
+        f"h5py.File(path)[name] as they are stored)"
+    )
+
+
 def text_not_opened(caller: str, argument: str, path: str) -> DTypeError:
     opened = "zarr.open_array({})"
     for suffixes, call in _OPENED.items():

@@ -133,6 +133,10 @@ REFUSED = {
     ),
     "no data": ("sel none.nc points.csv -o out.csv", r"none.nc: cannot be read: no such file .*"),
     "no zarr": ("sel none.zarr points.csv -o out.csv", r"none.zarr: cannot be read: .*"),
+    "an array, which has no coordinates": (
+        "sel sst.zarr/sst points.csv -o out.csv",
+        r"sst.zarr/sst: cannot be read: an array has no coordinates \(allowed: the group .*\)",
+    ),
     "no table": ("sel sst.nc none.csv -o out.csv", r"none.csv: cannot be read: no such file .*"),
     "another kind of table": (
         "sel sst.nc points.xls -o out.csv",
@@ -315,7 +319,9 @@ def test_commands_in_the_picture_are_those_that_ran(ship_track, ndgather, folder
     cities = example._climate_at_cities()
     ran = re.findall(r"^\$ (.*)$", capsys.readouterr().out, re.MULTILINE)
     time = ("time", TIMES)
-    log = xr.Dataset({"time": time, "latitude": ("time", range(6)), "longitude": ("time", range(6))})
+    log = xr.Dataset(
+        {"time": time, "latitude": ("time", range(6)), "longitude": ("time", range(6))}
+    )
     reading = xr.Dataset(
         {
             "shown": (("latitude", "longitude"), np.zeros((2, 3))),

@@ -272,10 +272,20 @@ def test_one_budget_of_several_arrays(tmp_path):
         ndgather.cached(DATA, memory="1 MiB", cache=cache)
 
 
-@pytest.mark.parametrize("wrong", [DATA, [1, 2], None, "a.zarr", INDEXED])
+@pytest.mark.parametrize("wrong", [DATA, [1, 2], None, INDEXED])
 def test_what_is_not_stored_is_no_array_to_cache(wrong):
-    with pytest.raises(DTypeError, match="not stored"):
+    text = f"cached: array = {type(wrong).__name__} object is not stored"
+    with pytest.raises(DTypeError, match=text):
         ndgather.cached(wrong)
+
+
+@pytest.mark.parametrize("path", ["era.zarr/t2m", Path("era.zarr/t2m")])
+def test_the_path_of_an_array_is_not_opened(path):
+    text = r"array = 'era.zarr/t2m' is text.*; write zarr.open_array\('era.zarr/t2m'\)"
+    with pytest.raises(DTypeError, match=f"cached: {text}"):
+        ndgather.cached(path)
+    with pytest.raises(DTypeError, match=f"estimate: {text.replace('array', 'data', 1)}"):
+        estimate("gather_nd", path, [[0]])
 
 
 @pytest.mark.parametrize("memory", ["many", -1, None, 1.5])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from importlib import import_module
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from ndgather import arguments, exchange, ranges
+from ndgather import arguments, exchange, messages, ranges
 from ndgather.array_call import Call, _core
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.plan import make_plan, with_data
@@ -145,6 +146,8 @@ def _estimate(call: Call, reader: Reader, plan: Plan | RangePlan, points: int) -
 
 def reader_of(call: Call, argument: str = "data") -> Reader:
     """Return the reader, or for a scatter the writer, of the stored array of a call."""
+    if isinstance(call.data, str | PathLike):
+        raise messages.text_not_opened(call.caller, argument, fspath(call.data))
     module = exchange.adapter_name(call.data)
     adapter = None if module is None else import_module(module)
     opened = getattr(adapter, "writer" if call.scatters else "reader", None)

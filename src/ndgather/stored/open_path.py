@@ -56,6 +56,8 @@ def unreadable(place: str, error: Exception) -> FileError:
             "(allowed: a group after zarr.consolidate_metadata(store), or for the commands of "
             "arrays the path of one array)"
         )
+    elif type(error).__name__ == "ContainsArrayError":  # of zarr, which is an extra
+        why = "an array has no coordinates (allowed: the group that it is in)"
     return FileError(f"{place}: cannot be read: {why}")
 
 

@@ -17,15 +17,16 @@ def test_a_variable_of_netcdf4_is_refused_with_what_to_write(tmp_path):
         variable = file.createVariable("t", "i2", ("x",), fill_value=-99)
         variable.scale_factor = 0.5
         variable[:] = np.ma.masked_array([1.0, 2, 3, 4], [False, True, False, False])
-        for call in (
-            lambda: ndgather.gather_nd(variable, [[0], [1]]),
-            lambda: ndgather.scatter_nd(variable, [[0]], [1.0]),
+        for call, name in (
+            (lambda: ndgather.gather_nd(variable, [[0], [1]]), "data"),
+            (lambda: ndgather.scatter_nd(variable, [[0]], [1.0]), "data"),
+            (lambda: ndgather.cached(variable), "array"),
         ):
             with pytest.raises(DTypeError) as refused:
                 call()
             text = str(refused.value)
-            assert "data = Variable object is of netCDF4, and its missing values would" in text
-            assert "allowed: data[...], a masked array" in text
+            assert f"{name} = Variable object is of netCDF4, and its missing values would" in text
+            assert f"allowed: {name}[...], a masked array" in text
             assert "xarray.open_dataset(path)[name]" in text
         picked = ndgather.gather_nd(variable[...], [[0], [1]])
         assert picked.mask.tolist() == [False, True]

@@ -11,13 +11,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ndgather import arguments, exchange
+from ndgather import arguments, exchange, messages
 from ndgather.array_call import Call, _core
-from ndgather.errors import CallError
+from ndgather.errors import CallError, DTypeError
 from ndgather.messages import shown_value
 from ndgather.stored import calls
 from ndgather.stored.cache.chunk_cache import ArrayChunks, ChunkCache, itself
@@ -374,12 +375,20 @@ def _opened(array: Any, what: str = "reader") -> Any:
     module = exchange.adapter_name(array)
     if module is None and hasattr(array, "read") and isinstance(getattr(array, "grid", None), Grid):
         return array
+    if isinstance(array, str | PathLike):
+        raise messages.text_not_opened("cached", "array", fspath(array))
+    if arguments.is_of_netcdf4(array):
+        raise messages.of_netcdf4("cached", "array", array)
     names = ("shape", "dtype", "__getitem__")
     if module is None and type(array) is not np.ndarray and all(hasattr(array, n) for n in names):
         return _indexed(array)
-    is_stored = module is not None and module.startswith("ndgather.stored.") and module != __name__
+    if module is None or not module.startswith("ndgather.stored.") or module == __name__:
+        raise DTypeError(
+            f"cached: array = {type(array).__name__} object is not stored (allowed: an array of "
+            f"zarr, tensorstore or h5py, a memory map, or an object with shape, dtype and [...])"
+        )
     kind = "gather_nd" if what == "reader" else "scatter_nd"
-    return reader_of(Call("cached", kind, array if is_stored else None, None), "array")
+    return reader_of(Call("cached", kind, array, None), "array")
 
 
 def _indexed(array: Any) -> IndexedArray:
