@@ -172,6 +172,11 @@ REFUSED = {
         LabelError,
         "repeats",
     ),
+    "NaN on the axis": (
+        lambda: DATA.reindex(lat=[1.0, np.nan]).ndgather.sel(lat=[1.0], method="linear"),
+        LabelError,
+        "labels of lat are NaN in part",
+    ),
     "empty": (
         lambda: DATA.isel(lat=[]).ndgather.sel(lat=[1.0], method="linear"),
         LabelError,

@@ -9,6 +9,7 @@ as labels increase: rounding puts no label on the wrong side of an interval.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -155,6 +156,9 @@ def _difference(greater: Array, smaller: Array) -> Array:
     return difference if greater.dtype.kind == "f" else difference.view(np.uint64)
 
 
+_SORTED: dict[tuple[Any, ...], SortedLabels] = {}  # of indexes that are alive, by their id
+
+
 def look_up(
     caller: str,
     name: Hashable,
@@ -177,19 +181,13 @@ def look_up(
             raise _repeats(caller, name, index[positions[repeats][0]])
         return positions
     is_sorted = index.is_monotonic_increasing or index.is_monotonic_decreasing
-    if period is not None or (method is not None and is_sorted):
+    if period is not None or (method is not None and (is_sorted or index.hasnans)):
         axis = sorted_axis(caller, name, index, flat, period)
         if axis is not None:
             limit = _limit(caller, name, tolerance, flat.size, axis[0].unit)
             return axis[0].positions(axis[1], method, limit).reshape(labels.shape)
     if method is None:
         tolerance = None
-    elif index.hasnans:
-        raise LabelError(
-            f"{caller}: labels of {name} are NaN in part, where method={method!r} needs an order "
-            f"(allowed: labels that rise or fall); write .isel({name}=data[{name!r}].notnull()) "
-            f"first"
-        )
     elif not is_sorted:
         raise LabelError(
             f"{caller}: labels of {name} are unsorted, where method={method!r} needs an order "
@@ -211,6 +209,11 @@ def sorted_axis(
     """
     if not index.is_unique:
         raise _repeats(caller, name, index[index.duplicated()][0])
+    if index.hasnans:
+        raise LabelError(
+            f"{caller}: labels of {name} are NaN in part, which has no neighbours (allowed: labels "
+            f"that rise or fall); write .isel({name}=data[{name!r}].notnull()) first"
+        )
     pair = _comparable(index, labels)
     if pair is None:
         if period is not None:
@@ -229,6 +232,17 @@ def sorted_axis(
             period = int(period)
         else:
             values, labels = values.astype(np.float64), labels.astype(np.float64)
+    key = (id(index), values.dtype, unit, period)
+    axis = _SORTED.get(key)
+    if axis is None:
+        axis = _SORTED[key] = _sorted(caller, name, values, unit, period)
+        weakref.finalize(index, _SORTED.pop, key, None).atexit = False
+    return axis, labels
+
+
+def _sorted(
+    caller: str, name: Hashable, values: Array, unit: str | None, period: float | None
+) -> SortedLabels:
     order = np.argsort(values, kind="stable")
     descending = bool(values.size > 1 and (order[:-1] > order[1:]).all())
     values = values[order]
@@ -243,7 +257,7 @@ def sorted_axis(
         before, after = (-2, 1) if closed and values.size > 1 else (-1, 0)
         values = np.concatenate(([values[before] - period], values, [values[after] + period]))
         order = np.concatenate(([order[before]], order, [order[after]]))
-    return SortedLabels(values, order, descending, unit, period), labels
+    return SortedLabels(values, order, descending, unit, period)
 
 
 def _repeats(caller: str, name: Hashable, label: object) -> LabelError:
