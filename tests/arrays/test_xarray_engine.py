@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from tests.arrays.test_xarray_stored import PACKED, assert_same, written
 from tests.arrays.xarray_strategies import isel_indexers
 
+import ndgather
 from ndgather import ChunkCache
 from ndgather.arrays.xarray.engine import Engine
 from ndgather.errors import AttributeValueError, StoredArrayError
@@ -153,6 +154,9 @@ def test_decoded_chunks_stay_for_the_next_selection(stored):
     assert first.a.values.tolist() == data.isel(DIAGONAL).a.values.tolist() == AT_DIAGONAL
     assert data.a.ndgather.isel(DIAGONAL).values.tolist() == AT_DIAGONAL
     assert data.ndgather.isel(DIAGONAL).b.values.tolist() == [-63, 0, -62]
+    assert ndgather.gather_nd(data.a, [[7, 7], [0, 0]]).values.tolist() == [63, 0]
+    windows = data.ndgather.windows(y=[7], x=[7], size={"y": 2, "x": 1}, method=None, mode="clip")
+    assert windows.a.values.tolist() == [[[55], [63]]]
     for call in (
         lambda: data.isel(y=("p", [7]), x=("p", [0])).load(),
         lambda: other.isel(DIAGONAL).load(),

@@ -72,13 +72,8 @@ def reader(data: Any) -> Reader:
 
 def array_behind(argument: Any) -> Any:
     """Return the array of a DataArray or Variable, without reading a lazy one."""
-    if isinstance(argument, xarray.DataArray):
-        argument = argument.variable
-    if not isinstance(argument, xarray.Variable):
-        return argument
-    array: Any = argument._data
-    lazy = isinstance(array, indexing.ExplicitlyIndexed) and not argument._in_memory
-    return array if lazy else argument.data
+    variable = argument.variable if isinstance(argument, xarray.DataArray) else argument
+    return arrays.array_of(variable) if isinstance(variable, xarray.Variable) else argument
 
 
 def _run(call: Call, chunks: Any) -> Any:
@@ -88,12 +83,7 @@ def _run(call: Call, chunks: Any) -> Any:
         return slow_path.run(replace(call, data=np.asarray(call.data)))
     if "fill" in call.mode:  # the fill value is not to be decoded
         return calls.gather(call, arrays.open_reader(call.data, chunks, "data"))
-    inner, _, steps = arrays.unwrapped(call.data)
-    if isinstance(inner, np.ndarray):
-        values = slow_path.run(replace(call, data=inner))
-    else:
-        values = calls.gather(call, arrays.open_reader(inner, chunks, "data"))
-    return arrays.decoded(steps, values)
+    return arrays.gather(call.data, call, arrays.Options(call, "data", chunks))
 
 
 def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -> xarray.DataArray:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", xarray.DataArray, xarray.Dataset)
 Method = Literal["nearest", "pad", "ffill", "backfill", "bfill", "linear"] | None
 
+_VALUES = "<values>"  # the name of a DataArray in a Dataset
 _METHODS = ("nearest", "pad", "backfill", "linear")
 _SYNONYMS = {"ffill": "pad", "bfill": "backfill"}
 
@@ -118,7 +119,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         options = replace(_options("sel", memory, progress, executor), estimates=self._estimates)
         if request.method != "linear":
             data, positions = selection.positions(self._dataset(), wanted, request)
-            return self._like(selection.select(data, positions, options))
+            return self._like(selection.select(data, positions, options, missing=missing))
         if tolerance is not None:
             raise AttributeValueError(
                 "sel: tolerance is given, but method = 'linear' looks for no nearest label "
@@ -315,14 +316,16 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         return result  # type: ignore[no-any-return]  # a DataArray, as self._data
 
     def _dataset(self) -> xarray.Dataset:
-        data: Any = self._data
-        # As xarray's own methods do: to merge variables anew takes longer than to select points.
-        return data if isinstance(data, xarray.Dataset) else data._to_temp_dataset()
+        """Return a data set with the same values, whose variables may be changed."""
+        if isinstance(self._data, xarray.DataArray):
+            return self._data.to_dataset(name=_VALUES)
+        return self._data.copy(deep=False)
 
     def _like(self, data: xarray.Dataset) -> T:
-        array: Any = self._data
-        is_array = isinstance(array, xarray.DataArray)
-        result: Any = array._from_temp_dataset(data) if is_array else data
+        result: Any = data
+        if isinstance(self._data, xarray.DataArray):
+            result = data[_VALUES]
+            result.name = self._data.name
         return result  # type: ignore[no-any-return]  # of the type of self._data
 
 

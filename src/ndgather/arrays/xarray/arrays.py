@@ -27,6 +27,7 @@ from ndgather.stored.estimates import estimate_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import xarray
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
@@ -71,6 +72,13 @@ class Kept:
             opened = partial(open_reader, chunks=self.chunks, name=self.name)
             self.array = CachedArray(array, self.cache, opened)
         return self.array
+
+
+def array_of(variable: xarray.Variable) -> Any:
+    """Return the array of a variable; one that is read lazily stays unread."""
+    array: Any = variable._data  # no public name gives it
+    lazy = isinstance(array, indexing.ExplicitlyIndexed) and not variable._in_memory
+    return array if lazy else variable.data
 
 
 def chunks_of(variable: Any) -> Sequence[int] | None:
@@ -171,10 +179,10 @@ def decoded(steps: Sequence[Any], values: Array) -> Array:
 
 def take(array: Any, key: Key, options: Options) -> Array:
     """Return the elements of `array` at a key; a position of -1 gives NaN, as in `reindex`."""
-    arrays = [entry for entry in key if not isinstance(entry, slice)]
-    if all(entry.min(initial=0) >= 0 for entry in arrays):
+    negative = [entry < 0 for entry in key if not isinstance(entry, slice)]
+    if not any(each.any() for each in negative):
         return take_present(array, key, options)
-    absent = np.any(np.broadcast_arrays(*(entry < 0 for entry in arrays)), axis=0)
+    absent = np.any(np.broadcast_arrays(*negative), axis=0)
     present = tuple(
         entry if isinstance(entry, slice) else np.broadcast_to(entry, absent.shape)[~absent]
         for entry in key
@@ -201,10 +209,10 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     if not in_memory:
         behind = [axis for axis, entry in enumerate(key) if isinstance(entry, slice)]
         call = replace(options.call, indices=tuples(positions))
-        if options.kept is not None and options.estimates is None and not behind:
-            cached = options.kept.of(inner)
-            return decoded(steps, cached_array.run(replace(call, data=cached)))
-        transposed = TransposedReader(_reader(inner, options), (*front, *behind))
+        kept = kept_of(array)
+        if kept is not None and options.estimates is None and not behind:
+            return decoded(steps, cached_array.run(replace(call, data=kept.of(inner))))
+        transposed = TransposedReader(_reader(inner, kept, options), (*front, *behind))
         if options.estimates is not None:
             options.estimates[options.name] = estimate_of(call, transposed)
             shape = call.indices.shape[:-1] + transposed.grid.shape[len(front) :]
@@ -220,20 +228,20 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     return decoded(steps, values)
 
 
-def take_windows(array: Any, axes: Sequence[int], call: Call, options: Options) -> Any:
-    """Return the windows of a call along some axes of `array`, which come first in the result."""
-    order = (*axes, *(axis for axis in range(len(array.shape)) if axis not in axes))
+def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) -> Any:
+    """Return the result of a gather from `array`, of which some axes are moved to the front."""
+    order = (*front, *(axis for axis in range(len(array.shape)) if axis not in front))
     inner, _, steps = unwrapped(array)
     if not isinstance(inner, indexing.ExplicitlyIndexed):
         return decoded(steps, slow_path.run(replace(call, data=inner.transpose(order))))
-    transposed = TransposedReader(_reader(inner, options), order)
+    transposed = TransposedReader(_reader(inner, kept_of(array), options), order)
     return decoded(steps, calls.gather(call, transposed))
 
 
-def _reader(inner: Any, options: Options) -> Reader:
-    if options.kept is None or options.estimates is not None:
+def _reader(inner: Any, kept: Kept | None, options: Options) -> Reader:
+    if kept is None or options.estimates is not None:
         return open_reader(inner, options.chunks, options.name)
-    return cached_array.reader(options.kept.of(inner))
+    return cached_array.reader(kept.of(inner))
 
 
 def _is_whole(entry: slice | Positions, size: int) -> bool:

@@ -26,7 +26,7 @@ from ndgather.stored.cache import ChunkCache
 from ndgather.stored.open_path import ZARR_SUFFIX, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ndgather.arrays.xarray.arrays import Key
 
@@ -89,26 +89,25 @@ class Engine(BackendEntrypoint):
             cache = ChunkCache(cache)
         all_kept: list[arrays.Kept] = []
         data: xarray.Dataset = engine.open_dataset(filename_or_obj, **options)
-        for name, each in data.variables.items():
-            variable: Any = each
-            array = variable._data
+        pointwise = data.copy(deep=False)
+        for name, variable in pointwise.variables.items():
+            array = arrays.array_of(variable)
             if isinstance(array, indexing.ExplicitlyIndexed) and variable.dtype.kind in _KINDS:
                 chunks = arrays.chunks_of(variable)
                 kept = None if cache is None else arrays.Kept(cache, chunks, str(name))
                 of_name = arrays.Options(call, str(name), chunks, kept=kept)
-                variable._data = StoredArray(array, of_name)
+                variable.data = StoredArray(array, of_name)
                 all_kept += [] if kept is None else [kept]
-        data.set_close(partial(_close, data._close, all_kept))
-        return data
+        pointwise.set_close(partial(_close, data, all_kept))
+        return pointwise
 
 
-def _close(close: Callable[[], object] | None, all_kept: list[arrays.Kept]) -> None:
+def _close(data: xarray.Dataset, all_kept: list[arrays.Kept]) -> None:
     """Close a data set, and drop its chunks."""
     for kept in all_kept:
         if kept.array is not None:
             kept.array.clear()
-    if close is not None:
-        close()
+    data.close()
 
 
 def _is_zarr(place: Any) -> bool:
@@ -144,8 +143,8 @@ class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
     def _vindex_get(self, indexer: Any) -> Points:
         key: list[Any] = []
         for axis, (entry, size) in enumerate(zip(indexer.tuple, self.shape, strict=True)):
-            is_inside = isinstance(entry, slice) or not entry.size
-            if is_inside or (entry.min() >= 0 and entry.max() < size):
+            # As unsigned numbers, negative positions are larger than any size.
+            if isinstance(entry, slice) or not entry.size or entry.view("u8").max() < size:
                 key.append(entry)
             else:
                 named = xarray.Variable(range(entry.ndim), entry)
@@ -181,7 +180,7 @@ class Points(indexing.ExplicitlyIndexedNDArrayMixin):
 
     def get_duck_array(self) -> Any:
         options = replace(self._options, plans=[])
-        values = arrays.take_present(self.array.array, self._key, options)
+        values = arrays.take_present(self.array, self._key, options)
         return values.transpose(self._order)
 
     async def async_get_duck_array(self) -> Any:

@@ -27,7 +27,7 @@ from ndgather.errors import (
 from ndgather.messages import did_you_mean, listed, reason, shown_value
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -142,12 +142,14 @@ def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) ->
     for name in names:
         check_name(caller, name, known)
         if name not in data.sizes and data[name].ndim != 1 and name not in data.xindexes:
+            dims = data[name].dims
+            alike = [other for other in data.coords if data[other].dims == dims]
             raise ShapeError(
-                f"{caller}: coordinate {name} has the dimensions "
-                f"({listed(map(str, data[name].dims))}) (allowed: a coordinate of one dimension, "
-                f"or of several with an xarray.indexes.NDPointIndex); write data = "
-                f"data.set_xindex([{name!r}, ...], xarray.indexes.NDPointIndex), then select by "
-                f"all of these coordinates with method='nearest'"
+                f"{caller}: coordinate {name} has the dimensions ({listed(map(str, dims))}) "
+                f"(allowed: a coordinate of one dimension, or of several with an "
+                f"xarray.indexes.NDPointIndex); write data = data.set_xindex({alike}, "
+                f"xarray.indexes.NDPointIndex), then select by all of these coordinates with "
+                f"method='nearest'"
             )
 
 
@@ -275,9 +277,9 @@ def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> A
 
 def _like(indexer: Any, array: Any) -> Any:
     """Return `array` with the dimensions and coordinates of an indexer."""
-    if isinstance(indexer, xarray.DataArray):
+    if isinstance(indexer, xarray.DataArray) and indexer.coords:
         return indexer.copy(deep=False, data=array)
-    if isinstance(indexer, xarray.Variable):
+    if isinstance(indexer, xarray.DataArray | xarray.Variable):
         return xarray.Variable(indexer.dims, array)
     return array if array.ndim else int(array) if array >= 0 else array
 
@@ -293,17 +295,17 @@ def without_coords(indexer: Any, dims: Iterable[Hashable]) -> Any:
 class PointwiseArray(indexing.ExplicitlyIndexedNDArrayMixin):
     """The array of a variable, from which `isel` of xarray gathers through this package."""
 
-    __slots__ = ("_options", "array")
+    __slots__ = ("_options", "_take", "array")
 
-    def __init__(self, array: Any, options: Options) -> None:
-        self.array, self._options = array, options
+    def __init__(self, array: Any, options: Options, take: Callable[..., Any]) -> None:
+        self.array, self._options, self._take = array, options, take
 
     def get_duck_array(self) -> Any:
         return np.asarray(self.array)
 
     def _taken(self, key: Iterable[Any]) -> Any:
         checked = tuple(k if isinstance(k, slice) else np.asarray(k, np.int64) for k in key)
-        return arrays.take(self.array, checked, self._options)
+        return self._take(self.array, checked, self._options)
 
     def _vindex_get(self, indexer: Any) -> Any:
         return self._taken(indexer.tuple)
@@ -319,38 +321,40 @@ class PointwiseArray(indexing.ExplicitlyIndexedNDArrayMixin):
 
 
 def select(
-    data: xarray.Dataset, positions: Mapping[Hashable, Any], options: Options
+    data: xarray.Dataset,
+    positions: Mapping[Hashable, Any],
+    options: Options,
+    missing: str = "raise",
 ) -> xarray.Dataset:
-    """Return what ``data.isel(positions)`` is; where a position is -1, every variable is NaN."""
+    """Return what ``data.isel(positions)`` is.
+
+    With "nan" for `missing`, every variable is NaN where a position is -1. The variables of `data`
+    are changed: it has to be a copy, which nothing else uses.
+    """
     by_array = {
         name: as_array(options.call.caller, name, p)
         for name, p in positions.items()
         if not isinstance(p, slice)
     }
-    masked = {name for name, array in by_array.items() if array.size and array.min() < 0}
+    masked = set()
+    if missing == "nan":
+        masked = {name for name, array in by_array.items() if array.size and array.min() < 0}
+    take = arrays.take if masked else arrays.take_present
     by_points = masked.union(name for name, array in by_array.items() if array.ndim)
     lost = [name for name in data.xindexes if masked.intersection(data.variables[name].dims)]
-    bare: Any = data.drop_indexes(lost) if lost else data
-    exchanged = {}
+    bare = data.drop_indexes(lost) if lost else data
     for name, variable in bare.variables.items():
-        array: Any = variable._data
+        if name in bare.xindexes or not by_points.intersection(variable.dims):
+            continue
+        array = arrays.array_of(variable)
         # Arrays of other libraries index themselves.
-        ours = type(array) is np.ndarray or isinstance(array, indexing.ExplicitlyIndexed)
-        if ours and by_points.intersection(variable.dims) and name not in bare.xindexes:
-            if isinstance(array, indexing.PandasIndexingAdapter):
-                array = variable.values
+        if type(array) is np.ndarray or isinstance(array, indexing.ExplicitlyIndexed):
             of_variable = replace(
-                options,
-                name=options.name or str(name),
-                chunks=arrays.chunks_of(variable),
-                kept=arrays.kept_of(array),
+                options, name=options.name or str(name), chunks=arrays.chunks_of(variable)
             )
-            points = PointwiseArray(array, of_variable)
-            exchanged[name] = xarray.Variable(
-                variable.dims, points, variable.attrs, variable.encoding
-            )
+            variable.data = PointwiseArray(array, of_variable, take)
     with errors_of_xarray(options.call.caller, positions):
-        taken: xarray.Dataset = bare._replace({**bare.variables, **exchanged}).isel(positions)
+        taken = bare.isel(positions)
     for name in lost:
         if name in taken.coords and taken[name].dims == (name,):
             taken = taken.set_xindex([name])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
-from xarray.core import indexing
 
 from ndgather import arguments
 from ndgather.arrays.xarray import arrays, selection
@@ -199,10 +198,8 @@ def _cut(
         mode=",".join("edge" if modes[dim] == "fill" else modes[dim] for dim in dims),
         window_shape=tuple(sizes[dim] for dim in dims),
     )
-    array: Any = variable._data
-    if isinstance(array, indexing.PandasIndexingAdapter):
-        array = variable.values
-    values = arrays.take_windows(array, [variable.dims.index(dim) for dim in dims], call, options)
+    axes = [variable.dims.index(dim) for dim in dims]
+    values = arrays.gather(arrays.array_of(variable), call, options, axes)
     rest = [dim for dim in variable.dims if dim not in dims]
     result = xarray.Variable([*lead, *(f"{dim}_offset" for dim in dims), *rest], values)
     for dim, start in zip(dims, at, strict=True):
