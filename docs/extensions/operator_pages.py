@@ -63,8 +63,13 @@ def _pages() -> Iterator[tuple[str, str]]:
 
 
 def _ordered(family: Iterator[Operator]) -> tuple[Operator, ...]:
-    """Return the operators of a kind, the specification of ONNX first, the newest of each first."""
-    return tuple(sorted(family, key=lambda op: (op.domain, -op.version)))
+    """Return the operators of a kind, the specification of ONNX first, the newest of each first.
+
+    Operators with a definition, which are only close to the kind, come last.
+    """
+    return tuple(
+        sorted(family, key=lambda op: (op.row.definition is not None, op.domain, -op.version))
+    )
 
 
 def _page(family: Sequence[Operator]) -> Iterator[str]:
@@ -78,7 +83,8 @@ def _page(family: Sequence[Operator]) -> Iterator[str]:
     yield f"```{{picture}}\n{_call(newest)}\n```\n"
     yield "## Versions side by side\n"
     yield f"Cells that differ from {newest.row} are tinted.\n"
-    yield f"```{{raw}} html\n{_matrix(family)}\n```\n"
+    versions = [op for op in family if op.row.definition is None]
+    yield f"```{{raw}} html\n{_matrix(versions)}\n```\n"
     for op in family:
         yield _version(op, family)
 
@@ -96,14 +102,17 @@ def _version(op: Operator, family: Sequence[Operator]) -> str:
     """Return the text of a version: the newest of ONNX in full, of others how they differ."""
     newest, document = family[0], operator_document(op)
     sections = {section.title: section for section in document.sections}
-    of_domain = [each for each in family if each.domain == op.domain]
+    of_domain = [each for each in family if each.domain == op.domain and each.row.is_like(op.row)]
     older = [each for each in of_domain if each.version < op.version]
-    lead = list(document.lead[1:])  # the page begins with the summary
+    is_close = (
+        op.row.definition is not None
+    )  # to the kind of the page, whose summary it begins with
+    lead = list(document.lead if is_close else document.lead[1:])
     if older:
         differs = "; ".join(map(string, changes(op, older[0]))) or "wording only"
         lead.insert(0, Paragraph(f"Differs from {older[0].row}: {differs}."))
     remarks = [sections[title] for title in _REMARKS if title in sections]
-    if op is newest:
+    if op is newest or is_close:
         left_out = (*_REMARKS, *_PRINTED)
         rest = [each for each in document.sections if each.title not in left_out]
         more = sections["More examples"]

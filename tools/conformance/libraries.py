@@ -172,6 +172,8 @@ def call_of(case: Case) -> Call:
         kind = Kind(case.operator.name)
     else:
         row = row_of(case)
+        if row.definition is not None:
+            raise CannotExpressError("has no such operator")
         kind, attribute = row.kind, row.attribute("reduction")
         for choice in () if attribute is None else attribute.choices:
             if choice.word == reduction:

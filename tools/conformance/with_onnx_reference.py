@@ -49,7 +49,8 @@ def model_of(case: Case) -> tuple[onnx.ModelProto, dict[str, Array]]:
         domain="" if domain == DOMAIN else domain,
         **case.attributes,
     )
-    output = helper.make_tensor_value_info("output", element_type(case, "data"), None)
+    source = next(name for name in ("scales", *arrays) if name in arrays)  # of the output's type
+    output = helper.make_tensor_value_info("output", element_type(case, source), None)
     imports = [helper.make_opsetid("", _opset(case))]
     if domain == microsoft.DOMAIN:
         imports.append(helper.make_opsetid(domain, 1))

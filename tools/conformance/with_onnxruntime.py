@@ -41,4 +41,5 @@ def run(case: Case) -> Array:
         values[name] = make(stored, element_type(case, name))
     result = session.run_with_ort_values(None, values)[0]
     memory = ctypes.string_at(result.data_ptr(), result.tensor_size_in_bytes())
-    return np.frombuffer(memory, arrays["data"].dtype).reshape(result.shape())
+    dtype = next(arrays[name].dtype for name in ("scales", *arrays) if name in arrays)
+    return np.frombuffer(memory, dtype).reshape(result.shape())

@@ -56,7 +56,7 @@ def counterpart(caller: str, here: Operator, wanted: str) -> Operator:
     """Return the operator of the kind of `here` that ``VERSION`` or ``DOMAIN:VERSION`` names."""
     known: dict[str, Operator] = {}
     for op in operators():
-        if op.row.kind is here.row.kind:
+        if op.row.is_like(here.row):
             prefix = "" if op.domain == here.domain else f"{op.domain}:"
             known[f"{prefix}{op.version}"] = op
     domain, colon, version = wanted.rpartition(":")

@@ -18,7 +18,7 @@ from ndgather.published.rows import DEFAULT_DOMAIN, openvino
 from ndgather.published.schema import Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -37,8 +37,8 @@ class ExampleCall:
 
     title: str
     why: str
-    indices: Nested
-    data: Nested
+    indices: Nested = 0
+    data: Nested = 0
     updates: Nested | None = None
     axis: int | None = None
     batch_dims: int | None = None
@@ -46,6 +46,9 @@ class ExampleCall:
     use_init_val: bool | None = None
     index_dtype: str = "int64"
     data_dtype: str = "int32"
+    inputs: Mapping[str, Nested] | None = None  # of an operator with a definition, by their names
+    dtypes: Mapping[str, str] | None = None  # of these, if not int64
+    attributes: Mapping[str, Option] | None = None
 
 
 _FILE = tomllib.loads(files("ndgather.pages").joinpath("examples.toml").read_text("utf-8"))
@@ -90,6 +93,11 @@ class ExampleRun:
         return self.result.dtype == other.result.dtype and np.array_equal(self.result, other.result)
 
 
+def calls_of(row: OperatorVersion) -> tuple[ExampleCall, ...]:
+    """Return the examples of an operator."""
+    return CALLS[row.kind] if row.definition is None else _CALLS[row.name]
+
+
 def run(call: ExampleCall, operator: Operator) -> ExampleRun:
     """Run one example."""
     attribute = operator.row.attribute("reduction")
@@ -109,9 +117,13 @@ def run(call: ExampleCall, operator: Operator) -> ExampleRun:
     ]
     if call.updates is not None:
         tensors.append(("updates", np.array(call.updates, call.data_dtype)))
+    if call.inputs is not None:
+        dtypes = call.dtypes or {}
+        tensors = [(x, np.array(y, dtypes.get(x, "int64"))) for x, y in call.inputs.items()]
+        passed = tuple((call.attributes or {}).items())
     result = error = None
     try:
-        result = operator(*(array for _, array in tensors), **dict(passed))
+        result = operator(**dict(tensors), **dict(passed))
     except NdgatherError as raised:
         error = (type(raised).__name__, str(raised))
     return ExampleRun(
@@ -142,17 +154,15 @@ def _node(run: ExampleRun) -> Iterator[str]:
     row = run.made_by.row
     yield "node = onnx.helper.make_node("
     yield f'    "{row.name}",'
-    yield f"    inputs=[{_quoted_names(row.inputs)}],"
-    yield f"    outputs=[{_quoted_names(row.outputs)}],"
+    given = {name for name, _ in run.tensors}
+    inputs = [item.name for item in row.inputs if item.name in given or not item.optional]
+    yield f"    inputs=[{', '.join(map(_quoted, inputs))}],"
+    yield f"    outputs=[{', '.join(_quoted(item.name) for item in row.outputs)}],"
     for name, value in run.options:
         yield f"    {name}={_quoted(value)},"
     if row.domain != DEFAULT_DOMAIN:
         yield f'    domain="{row.domain}",'
     yield ")"
-
-
-def _quoted_names(tensors: Iterable[Any]) -> str:
-    return ", ".join(_quoted(tensor.name) for tensor in tensors)
 
 
 def _quoted(value: Option) -> str:
@@ -171,7 +181,7 @@ def _layer(run: ExampleRun) -> Iterator[str]:
     if attributes:
         yield f"    <data {' '.join(attributes)}/>"
     ports = [(_PRECISIONS[array.dtype.name], array.shape) for _, array in run.tensors]
-    if row.input(Role.AXIS) is not None:
+    if row.input(Role.AXIS) is not None and row.definition is None:
         ports.append(("I64", ()))
     yield "    <input>"
     for number, port in enumerate(ports):

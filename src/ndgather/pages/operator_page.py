@@ -22,10 +22,10 @@ from ndgather.pages.document import (
     literal,
 )
 from ndgather.pages.examples import (
-    CALLS,
     PUBLISHED_EXAMPLES,
     PUBLISHED_LAYERS,
     applies,
+    calls_of,
     in_a_model,
     run,
 )
@@ -55,14 +55,16 @@ _CLAUSE_ENDS = re.compile(r"; |, (?=[a-z] = )")
 def operator_document(operator: Operator, other: Operator | None = None) -> Document:
     """Return the page of `operator`; with `other`, it ends with the differences from that."""
     row = operator.row
-    calls = CALLS[row.kind]
+    calls = calls_of(row)
     if row.domain == "com.microsoft":  # it takes int32, unlike GatherND of ONNX: that comes first
         calls = tuple(sorted(calls, key=lambda call: call.index_dtype))
     first, *examples = _examples(calls, operator)
     more: tuple[Block, ...] = (
         Paragraph(
-            "Each call was run when this page was made. The value of an element of data shows its "
-            "position: 12 is in row 1, column 2."
+            "Each call was run when this page was made."
+            if row.definition
+            else "Each call was run when this page was made. The value of an element of data shows "
+            "its position: 12 is in row 1, column 2."
         ),
         *examples,
     )
@@ -111,9 +113,10 @@ def _facts(operator: Operator) -> FieldList:
         f"`{json.dumps(a)}`" for a, domain in ALIASES.items() if domain == row.domain
     )
     reverse = rule_texts.NONE
-    if row.kind in rule_texts.REVERSE:
+    if row.kind in rule_texts.REVERSE and row.definition is None:
         kind = rule_texts.REVERSE[row.kind]
-        names = {op.domain: op.name for op in operators() if op.row.kind is kind}
+        plain = (op for op in operators() if op.row.definition is None)
+        names = {op.domain: op.name for op in plain if op.row.kind is kind}
         domain = row.domain if row.domain in names else DEFAULT_DOMAIN
         verbs = "reads where this writes" if row.kind.scatters else "writes where this reads"
         reverse = f"`{domain} {names[domain]}` {verbs}"
@@ -123,7 +126,7 @@ def _facts(operator: Operator) -> FieldList:
             ("version", f"{row.since}, {until}"),
             *rule_texts.REGISTERED[row.domain],
             ("reverse", reverse),
-            ("alike", rule_texts.ALIKE[row.kind]),
+            ("alike", row.definition.alike if row.definition else rule_texts.ALIKE[row.kind]),
             ("source", row.source),
         )
     )
@@ -134,17 +137,22 @@ def _use(operator: Operator) -> tuple[Block, ...]:
     if operator.domain != DEFAULT_DOMAIN:
         arguments.append(f"domain={json.dumps(operator.domain)}")
     arguments.append(f"version={operator.version}")
+    same = f"`ndgather.{operator.row.kind.value}` does the same without the limits of one version."
+    if operator.row.definition is not None:
+        same = "it converts its inputs to NumPy arrays and returns one."
     return (
         Code(("import ndgather", f"op = ndgather.operator({', '.join(arguments)})")),
         Paragraph(
-            "`op` accepts what this version allows and raises an error for everything else; "
-            f"`ndgather.{operator.row.kind.value}` does the same without the limits of one version."
+            f"`op` accepts what this version allows and raises an error for everything else; {same}"
         ),
     )
 
 
 def _formula(row: OperatorVersion, example: Example) -> Iterator[Block]:
     yield Code(tuple(_CLAUSE_ENDS.split(row.formula)))
+    if row.definition is not None:
+        yield example
+        return
     yield Paragraph(rule_texts.SYMBOLS[row.kind])
     if row.kind in rule_texts.BY_AXIS:
         yield Paragraph("Written out for data of rank 3:")
@@ -155,6 +163,9 @@ def _formula(row: OperatorVersion, example: Example) -> Iterator[Block]:
 
 def rules(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
     """Yield the rules for a call, and the shape of its result."""
+    if row.definition is not None:
+        yield from row.definition.rules
+        return
     batched = row.batch_rule is not BatchRule.NONE
     yield "ranks", _ranks(row)
     if batched:
@@ -205,7 +216,12 @@ def _result(row: OperatorVersion) -> str:
 
 def _tensors(row: OperatorVersion) -> tuple[Block, ...]:
     types = {tensor.type_variable: tensor.types for tensor in row.inputs}
-    about = [tensor.summary or rule_texts.INPUTS[row.kind, tensor.role] for tensor in row.inputs]
+    about = [
+        tensor.summary or rule_texts.INPUTS[row.kind, tensor.role]
+        if not tensor.optional
+        else f"{tensor.summary}; may be left out"
+        for tensor in row.inputs
+    ]
     about += [tensor.summary or rule_texts.OUTPUTS[row.kind] for tensor in row.outputs]
     rows = []
     tensors: list[Input | Output] = [*row.inputs, *row.outputs]
@@ -275,9 +291,7 @@ def _versions(operator: Operator) -> Iterator[Section]:
 def _other_specifications(operator: Operator) -> Iterator[Section]:
     """Yield commands that compare with the operators of other domains that do the same."""
     others = [
-        op
-        for op in operators()
-        if op.row.kind is operator.row.kind and op.domain != operator.domain
+        op for op in operators() if op.row.is_like(operator.row) and op.domain != operator.domain
     ]
     if not others:
         return
@@ -318,7 +332,7 @@ def comparison(here: Operator, there: Operator) -> Section:
     if differences:
         rows = tuple((_label(d), _side(d, d.here), _side(d, d.there)) for d in differences)
         blocks = [Table(("rule", str(here.row), str(there.row)), rows)]
-    for call in CALLS[here.row.kind]:
+    for call in calls_of(here.row):
         runs = run(call, here), run(call, there)
         if not runs[0].agrees(runs[1]):
             blocks.append(Example(f"{call.title}, in both", call.why, runs))

@@ -89,9 +89,15 @@ NEGATIVE_IN_SHORT = {True: "`-s..s-1`", False: "`0..s-1`"}
 OUTSIDE = {
     Outside.RAISE: "an error",
     Outside.ZEROS: "zeros in the result",
+    Outside.CLAMPED: "the nearest end of the axis",
     Outside.UNDEFINED: "undefined in the text; this package raises an error",
 }
-OUTSIDE_IN_SHORT = {Outside.RAISE: "error", Outside.ZEROS: "zeros", Outside.UNDEFINED: "undefined"}
+OUTSIDE_IN_SHORT = {
+    Outside.RAISE: "error",
+    Outside.ZEROS: "zeros",
+    Outside.CLAMPED: "nearest",
+    Outside.UNDEFINED: "undefined",
+}
 REDUCTIONS = {
     Reduction.NONE: "the update replaces the element",
     Reduction.ADD: "element + update",
@@ -129,6 +135,7 @@ def described(value: object) -> str:
 
 def allowed(attribute: Attribute) -> str:
     """Return which values an attribute can have."""
-    if attribute.choices:
-        return ", ".join(f"`{choice.word}`" for choice in attribute.choices)
+    if attribute.choices or attribute.words:
+        words = attribute.words or [choice.word for choice in attribute.choices]
+        return ", ".join(f"`{word}`" for word in words)
     return attribute.range.value

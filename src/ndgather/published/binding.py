@@ -39,6 +39,9 @@ def bind(
     if len(inputs) > len(names):
         raise _wrong_inputs(row, len(inputs))
     bound = dict(zip(names, inputs, strict=False))
+    for item in row.inputs:
+        if item.optional and bound.get(item.name, row) is None:
+            del bound[item.name]
     known = sorted(item.name for item in row.attributes)
     for name, value in named.items():
         if name in bound:
@@ -59,13 +62,14 @@ def bind_arrays(
 ) -> tuple[dict[Role, Array], dict[str, AttributeValue]]:
     """Return an array of any library for every input, and the attributes."""
     bound, attributes = bind(row, inputs, named)
-    if len(bound) < len(row.inputs):
-        raise _wrong_inputs(row, len(bound))
     arrays = {}
     for item in row.inputs:
-        value = bound[item.name]
-        kept = item.role is not Role.AXIS and keeps_its_kind(value)
-        arrays[item.role] = value if kept else _numpy_array(row, item.name, value)
+        if item.name in bound:
+            value = bound[item.name]
+            kept = row.definition is None and item.role is not Role.AXIS and keeps_its_kind(value)
+            arrays[item.role] = value if kept else _numpy_array(row, item.name, value)
+        elif not item.optional:
+            raise _wrong_inputs(row, len(bound))
     return arrays, attributes
 
 
@@ -74,10 +78,13 @@ def bind_types(
     types: Sequence[object],
     constants: Mapping[str, Any],
     named: Mapping[str, Any],
-) -> tuple[list[TensorType], dict[str, AttributeValue], dict[Role, Array]]:
-    """Return a type for every input, the attributes, and the known values of inputs."""
+) -> tuple[list[TensorType | None], dict[str, AttributeValue], dict[Role, Array]]:
+    """Return a type for every input, the attributes, and the known values of inputs.
+
+    The type of an optional input that is left out is None.
+    """
     bound, attributes = bind(row, types, named)
-    declared: list[TensorType] = []
+    declared: list[TensorType | None] = []
     values: dict[Role, Array] = {}
     for item in row.inputs:
         tensor = bound.get(item.name)
@@ -91,6 +98,8 @@ def bind_types(
             declared.append(type_of(values[item.role]))
         elif item.role is Role.AXIS:
             declared.append(TensorType())
+        elif item.optional:
+            declared.append(None)
         else:
             raise _wrong_inputs(row, len(bound))
     names = [item.name for item in row.inputs]
@@ -102,8 +111,10 @@ def bind_types(
 
 def _wrong_inputs(row: OperatorVersion, count: int) -> AttributeValueError:
     names = [item.name for item in row.inputs]
+    least = sum(not item.optional for item in row.inputs)
+    counts = f"{least}..{len(names)}" if least < len(names) else str(least)
     return AttributeValueError(
-        f"{row}: {count} inputs are given (allowed: {len(names)}, {', '.join(names)})"
+        f"{row}: {count} inputs are given (allowed: {counts}, {', '.join(names)})"
     )
 
 
@@ -125,7 +136,7 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
     if attribute.type is AttributeType.BOOL and isinstance(value, (bool, np.bool_)):
         return bool(value)
     if attribute.type is AttributeType.STRING and isinstance(value, str):
-        words = [choice.word for choice in attribute.choices]
+        words = attribute.words or [choice.word for choice in attribute.choices]
         word = str.__str__(value)  # a subclass may compare differently
         if word not in words:
             raise messages.unknown_choice(str(row), name, value, words)

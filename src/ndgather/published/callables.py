@@ -11,7 +11,7 @@ import numpy as np
 from ndgather import api, messages
 from ndgather.api import Call
 from ndgather.arguments import REDUCTIONS, supported_reductions
-from ndgather.errors import NdgatherError
+from ndgather.errors import AttributeValueError, NdgatherError
 from ndgather.published import binding
 from ndgather.published.inference import infer
 from ndgather.published.schema import (
@@ -155,6 +155,16 @@ def planned(
         **options,
     )
     return call, inferred.outputs[0].shape  # type: ignore[return-value]  # every rank is known
+
+
+def _computed(
+    row: OperatorVersion, arrays: Mapping[Role, Array], attributes: Mapping[str, AttributeValue]
+) -> Array:
+    """Check a call by the definition of its operator, and return its result."""
+    assert row.definition is not None
+    types = [type_of(arrays[x.role]) if x.role in arrays else None for x in row.inputs]
+    infer(row, types, attributes, values=arrays)
+    return np.ascontiguousarray(row.definition.compute(row, arrays, attributes))
 
 
 def _reduction(
@@ -304,7 +314,7 @@ class Operator:
         >>> gather(np.array([1, 2, 3]), np.array([0, 7]), 0)  # out of bounds: zeros, says the text
         array([1, 0])
         """
-        key = self._known.key(inputs, named)
+        key = self._known.key(inputs, named) if self.row.definition is None else None
         if key is not None:
             known = self._known.result(key, inputs)
             if known is not None:
@@ -313,6 +323,8 @@ class Operator:
             inputs = self._known.held(inputs)
             key = self._known.key(inputs, named)
         arrays, attributes = binding.bind_arrays(self.row, inputs, named)
+        if self.row.definition is not None:
+            return _computed(self.row, arrays, attributes)
         call, shape = planned(self.row, arrays, attributes)
         result: Any = api.run(call)
         if len(shape) != len(getattr(result, "shape", shape)):  # some versions join batch axes
@@ -352,6 +364,11 @@ class Operator:
         10 b  11  12 a      [0]     2 a              12 a  10 b
                             [1]     0 b
         """
+        if self.row.definition is not None:
+            raise AttributeValueError(
+                f"show: operator = {self.row} is not one call of a function, and is not drawn "
+                "(allowed: gathers and scatters that are)"
+            )
         arrays, attributes = binding.bind_arrays(self.row, inputs, named)
         try:
             call, shape = planned(self.row, arrays, attributes)
@@ -363,7 +380,7 @@ class Operator:
 
     def infer(
         self,
-        *types: TensorType,
+        *types: TensorType | None,
         constants: Mapping[str, ArrayLike] | None = None,
         **named: Any,
     ) -> Inference:
@@ -373,7 +390,8 @@ class Operator:
         ----------
         *types : TensorType
             One for every input, in the order of the specification. Sizes may be numbers, names,
-            or None if they are unknown; so may the whole shape and the dtype.
+            or None if they are unknown; so may the whole shape and the dtype. None is an input
+            that is left out.
         constants : mapping of str to array_like, optional
             Known values of inputs, by the name of the input. Known indices are checked.
         **named

@@ -8,7 +8,7 @@ possible one is tried; the result is what those that fit have in common.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +56,7 @@ _AFTER_BATCH = {
 
 def infer(
     row: OperatorVersion,
-    types: Sequence[TensorType],
+    types: Sequence[TensorType | None],
     attributes: Mapping[str, int | str | bool],
     *,
     values: Mapping[Role, NDArray[Any]] | None = None,
@@ -64,37 +64,41 @@ def infer(
 ) -> Inference:
     """Return what follows from the types of the inputs of a call, and the known `values`.
 
-    `types` and `attributes` are complete. `check_empty_axes` raises for indices into an axis of
-    size 0; a run leaves that to the check of the values, which names their position.
+    `types` and `attributes` are complete; the type of an input that is left out is None.
+    `check_empty_axes` raises for indices into an axis of size 0; a run leaves that to the check of
+    the values, which names their position.
     """
     values = values or {}
     dtypes = _merged_dtypes(row, types)
-    axes = {item.role: Axes.of(known.shape) for item, known in zip(row.inputs, types, strict=True)}
-    call = _Call(row, Sizes(), axes, check_empty_axes=check_empty_axes)
+    axes = {
+        item.role: Axes.of(known.shape)
+        for item, known in zip(row.inputs, types, strict=True)
+        if known is not None
+    }
+    call = CallShapes(row, Sizes(), axes, check_empty_axes=check_empty_axes)
     for role, value in values.items():
         declared = call.shown(axes[role])
         fits = axes[role].is_of(value.ndim)
         if not fits or not all(map(call.sizes.equate, axes[role].sizes, value.shape)):
             raise ShapeError(
-                f"{row}: the value of {role.value} has shape {shown(value.shape)}, which is "
+                f"{row}: the value of {call.name(role)} has shape {shown(value.shape)}, which is "
                 f"not the declared one (allowed: {shown(declared)})"
             )
     _settle_ranks(call)
-    axis = attributes.get("axis", values.get(Role.AXIS))
-    if axis is not None and row.kind not in _BY_TUPLE:
-        _settle_axis(call, int(np.asarray(axis).item()))
-    _settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
-    call, shape, depth = _settle(call)
-    first = call.batch_dims if row.kind in _BY_TUPLE else call.axis
-    if Role.INDICES in values and row.index_rule.raises and first is not None and first >= 0:
-        data = [call.sizes.dim(size) for size in call.data.sizes]
-        check_indices(row, data, values[Role.INDICES], first)
+    depth = None
+    if row.definition is not None:
+        call.dtypes, call.attributes, call.values = dtypes, attributes, values
+        shape = call.shape(row.definition.settle(call))
+    else:
+        call, shape, depth = _settled(call, attributes, values)
     names = dict.fromkeys(x for axes in call.axes.values() for x in axes.sizes if type(x) is str)
     equal = ((name, call.sizes.find(name)) for name in names)
     return Inference(
         outputs=tuple(TensorType(dtypes[item.type_variable], shape) for item in row.outputs),
         inputs=tuple(
             TensorType(dtypes[item.type_variable], call.shape(call.axes[item.role]))
+            if item.role in call.axes
+            else TensorType()
             for item in row.inputs
         ),
         equalities=tuple(
@@ -106,10 +110,32 @@ def infer(
     )
 
 
-def _merged_dtypes(row: OperatorVersion, types: Sequence[TensorType]) -> dict[str, str | None]:
+def _settled(
+    call: CallShapes,
+    attributes: Mapping[str, int | str | bool],
+    values: Mapping[Role, NDArray[Any]],
+) -> tuple[CallShapes, Shape, int | None]:
+    """Return the inferred call, the shape of the result, and the length of an index tuple."""
+    row = call.row
+    axis = attributes.get("axis", values.get(Role.AXIS))
+    if axis is not None and row.kind not in _BY_TUPLE:
+        _settle_axis(call, int(np.asarray(axis).item()))
+    _settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
+    call, shape, depth = _settle(call)
+    first = call.batch_dims if row.kind in _BY_TUPLE else call.axis
+    if Role.INDICES in values and row.index_rule.raises and first is not None and first >= 0:
+        data = [call.sizes.dim(size) for size in call.data.sizes]
+        check_indices(row, data, values[Role.INDICES], first)
+    return call, shape, depth
+
+
+def _merged_dtypes(
+    row: OperatorVersion, types: Sequence[TensorType | None]
+) -> dict[str, str | None]:
     """Return the type of every type variable of `row`."""
     known: dict[str, tuple[str, str]] = {}
-    for item, dtype in zip(row.inputs, (given.dtype for given in types), strict=True):
+    for item, tensor in zip(row.inputs, types, strict=True):
+        dtype = None if tensor is None else tensor.dtype
         if dtype is None:
             continue
         if dtype not in item.types:
@@ -127,7 +153,7 @@ def _merged_dtypes(row: OperatorVersion, types: Sequence[TensorType]) -> dict[st
 
 
 @dataclass(slots=True)
-class _Call:
+class CallShapes:
     """The shapes of one call while they are inferred."""
 
     row: OperatorVersion
@@ -136,6 +162,9 @@ class _Call:
     axis: int | None = None
     batch_dims: int = 0
     check_empty_axes: bool = True
+    dtypes: Mapping[str, str | None] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[Role, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def caller(self) -> str:
@@ -149,7 +178,12 @@ class _Call:
     def indices(self) -> Axes:
         return self.axes[Role.INDICES]
 
-    def copy(self) -> _Call:
+    def name(self, role: Role) -> str:
+        """Return the name of an input."""
+        item = self.row.input(role)
+        return role.value if item is None else item.name
+
+    def copy(self) -> CallShapes:
         axes = {role: Axes(list(known.sizes), known.exact) for role, known in self.axes.items()}
         return replace(self, sizes=self.sizes.copy(), axes=axes)
 
@@ -190,14 +224,14 @@ class _Call:
             self.sizes.equate(maybe_empty.pop(), 0)
 
 
-def _settle_ranks(call: _Call) -> None:
+def _settle_ranks(call: CallShapes) -> None:
     row, caller, axes = call.row, call.caller, call.axes
     for item in row.inputs:
-        rank = axes[item.role].rank
+        rank = axes[item.role].rank if item.role in axes else 0
         if rank > LARGEST_RANK:
             raise messages.too_many_axes(caller, item.name, rank, LARGEST_RANK)
     for item in row.inputs:
-        if not axes[item.role].reaches(item.lowest_rank):
+        if item.role in axes and not axes[item.role].reaches(item.lowest_rank):
             shape = call.shown(axes[item.role])
             raise messages.rank_too_low(caller, item.name, shape, item.lowest_rank)
     axis = axes.get(Role.AXIS)
@@ -206,6 +240,8 @@ def _settle_ranks(call: _Call) -> None:
             f"{caller}: axis.shape = {shown(call.shown(axis))} is not a single value "
             "(allowed: () or (1,))"
         )
+    if row.definition is not None:
+        return
     if row.kind is Kind.SCATTER_ND:
         call.equate_updates(call.indices.sizes[:-1])
     if row.kind not in {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}:
@@ -219,22 +255,26 @@ def _settle_ranks(call: _Call) -> None:
         call.equate_updates(indices.sizes)
 
 
-def _settle_axis(call: _Call, axis: int) -> None:
+def _settle_axis(call: CallShapes, axis: int) -> None:
     """Check `axis`, and count it from the front if the rank is known."""
-    data = call.data
-    needed, declared = axis + 1 if axis >= 0 else -axis, data.rank
-    if not data.reaches(needed):
-        what = f"data of shape {shown(call.shown(Axes(data.sizes[:declared], data.exact)))}"
-        raise messages.option_out_of_range(
-            call.caller, "axis", axis, -data.rank, data.rank - 1, what
-        )
+    call.axis = counted_from_the_front(call, "axis", axis)
     if call.row.kind is not Kind.GATHER:
         for role in {Role.INDICES, Role.UPDATES} & set(call.axes):
-            call.axes[role].reaches(needed)
-    call.axis = axis % data.rank if data.exact else axis
+            call.axes[role].reaches(axis + 1 if axis >= 0 else -axis)
 
 
-def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
+def counted_from_the_front(call: CallShapes, name: str, axis: int) -> int:
+    """Check an axis of data, and count it from the front if the rank is known."""
+    data = call.data
+    declared = data.rank
+    if not data.reaches(axis + 1 if axis >= 0 else -axis):
+        shape = shown(call.shown(Axes(data.sizes[:declared], data.exact)))
+        what = f"{call.name(Role.DATA)} of shape {shape}"
+        raise messages.option_out_of_range(call.caller, name, axis, -data.rank, data.rank - 1, what)
+    return axis % data.rank if data.exact else axis
+
+
+def _settle_batch_dims(call: CallShapes, batch_dims: int) -> None:
     """Check `batch_dims`, count it from the front, and make the batch axes equal."""
     attribute = call.row.attribute("batch_dims")
     if attribute is None:
@@ -262,7 +302,7 @@ def _settle_batch_dims(call: _Call, batch_dims: int) -> None:
             )
 
 
-def _check_axis_after_batch(call: _Call, axis: int) -> None:
+def _check_axis_after_batch(call: CallShapes, axis: int) -> None:
     if axis < call.batch_dims:
         raise AttributeValueError(
             f"{call.caller}: axis = {axis} is one of the {call.batch_dims} batch axes (allowed: "
@@ -270,7 +310,7 @@ def _check_axis_after_batch(call: _Call, axis: int) -> None:
         )
 
 
-def _settle(call: _Call) -> tuple[_Call, Shape, int | None]:
+def _settle(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
     """Return the inferred call, the shape of the result, and the length of an index tuple."""
     by_tuple = call.row.kind in _BY_TUPLE
     if call.batch_dims < 0:  # counted from the rank of indices, which is not known
@@ -284,7 +324,7 @@ def _settle(call: _Call) -> tuple[_Call, Shape, int | None]:
         choices = range(call.data.rank)
     if choices is None:
         return call, call.shape(_known_of_result(call)), None
-    fits: list[tuple[_Call, Axes, int]] = []
+    fits: list[tuple[CallShapes, Axes, int]] = []
     errors: list[NdgatherError] = []
     for choice in choices:
         trial = call.copy()
@@ -300,7 +340,7 @@ def _settle(call: _Call) -> tuple[_Call, Shape, int | None]:
     return trial, trial.shape(out), choice if by_tuple else None
 
 
-def _depths(call: _Call) -> Iterable[int] | None:
+def _depths(call: CallShapes) -> Iterable[int] | None:
     """Return the possible lengths of an index tuple, or None if there is no limit."""
     data, indices, lowest = call.data, call.indices, call.row.lowest_depth
     depth = call.sizes.value(indices.sizes[-1]) if indices.exact else None
@@ -319,7 +359,7 @@ def _depths(call: _Call) -> Iterable[int] | None:
     return (depth,)
 
 
-def _applied(call: _Call, choice: int) -> Axes:
+def _applied(call: CallShapes, choice: int) -> Axes:
     """Apply the rules of the kind until nothing more follows; return the axes of the result."""
     rule = _RULES[call.row.kind]
     while True:
@@ -344,7 +384,7 @@ def _in_common(shapes: Sequence[Shape]) -> Shape:
     return RankAtLeast(dims) if dims else None
 
 
-def _gather_nd(call: _Call, depth: int) -> Axes:
+def _gather_nd(call: CallShapes, depth: int) -> Axes:
     data, indices, batch_dims = call.data, call.indices, call.batch_dims
     data.reaches(batch_dims + depth)
     lead = indices.sizes[:-1]
@@ -363,7 +403,7 @@ def _followed_by_unknown(sizes: Sequence[Size], count: int) -> Axes:
     return Axes([*sizes, *(Unknown() for _ in range(count))], exact=False)
 
 
-def _fused(call: _Call, lead: list[Size]) -> list[Size]:
+def _fused(call: CallShapes, lead: list[Size]) -> list[Size]:
     """Return the first axes of the result, with the batch axes as one if the row fuses them."""
     count, sizes = call.batch_dims, call.sizes
     if call.row.batch_rule is not BatchRule.FUSED or count < 2:
@@ -377,7 +417,7 @@ def _fused(call: _Call, lead: list[Size]) -> list[Size]:
     return [product, *lead[count:]]
 
 
-def _gather_elements(call: _Call, axis: int) -> Axes:
+def _gather_elements(call: CallShapes, axis: int) -> Axes:
     data, indices, sizes = call.data, call.indices, call.sizes
     rule = call.row.off_axis_rule
     for position, (have, take) in enumerate(zip(data.sizes, indices.sizes, strict=True)):
@@ -403,7 +443,7 @@ def _gather_elements(call: _Call, axis: int) -> Axes:
     return indices
 
 
-def _gather(call: _Call, axis: int) -> Axes:
+def _gather(call: CallShapes, axis: int) -> Axes:
     data, indices, batch_dims = call.data, call.indices, call.batch_dims
     _check_axis_after_batch(call, axis)
     if indices.exact:
@@ -414,7 +454,7 @@ def _gather(call: _Call, axis: int) -> Axes:
     return Axes([*lead, *data.sizes[axis + 1 :]], data.exact)
 
 
-def _scatter_nd(call: _Call, depth: int) -> Axes:
+def _scatter_nd(call: CallShapes, depth: int) -> Axes:
     data, indices, updates = call.data, call.indices, call.axes[Role.UPDATES]
     data.reaches(depth)
     loose = call.row.one_element_updates  # then updates of one element have any rank
@@ -442,7 +482,7 @@ def _scatter_nd(call: _Call, depth: int) -> Axes:
     return data
 
 
-def _scatter_elements(call: _Call, axis: int) -> Axes:
+def _scatter_elements(call: CallShapes, axis: int) -> Axes:
     _gather_elements(call, axis)
     return call.data
 
@@ -456,7 +496,7 @@ _RULES = {
 }
 
 
-def _known_of_result(call: _Call) -> Axes:
+def _known_of_result(call: CallShapes) -> Axes:
     """Return what is known of the result if no depth or axis can be tried."""
     data, indices = call.data, call.indices
     if call.row.kind.scatters:

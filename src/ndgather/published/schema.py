@@ -11,8 +11,14 @@ import numpy as np
 from ndgather import exchange
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.typing import NDArray
 
+    from ndgather.published.inference import CallShapes
+    from ndgather.published.shapes import Axes
+
+    Array = NDArray[Any]
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")
@@ -20,7 +26,7 @@ COMPLEX = ("complex64", "complex128")
 
 
 class Kind(StrEnum):
-    """The five kinds of operators."""
+    """The five kinds of calls; an operator with a definition is only close to one of them."""
 
     GATHER_ND = "gather_nd"
     GATHER_ELEMENTS = "gather_elements"
@@ -40,6 +46,14 @@ class Role(StrEnum):
     INDICES = "indices"
     UPDATES = "updates"
     AXIS = "axis"
+    START = "start"
+    STOP = "stop"
+    STEP = "step"
+    AXES = "axes"
+    SCALES = "scales"
+    ZERO_POINTS = "zero_points"
+    LENGTHS = "lengths"
+    END = "end"
 
 
 class Outside(StrEnum):
@@ -47,6 +61,7 @@ class Outside(StrEnum):
 
     RAISE = "raise"
     ZEROS = "zeros"
+    CLAMPED = "clamped"
     UNDEFINED = "undefined"
 
 
@@ -111,6 +126,9 @@ class AttributeRange(StrEnum):
     BATCH_UP_TO_AXIS = "`-min(q, r)..min(q, r)`, at most `axis` when counted from the front"
     CHOICE = "one of the choices"
     FLAG = "`True`, `False`"
+    SEQUENCE_AXIS = "`-r+1..r-1` without 0"
+    BLOCK = "a power of 2 from 16 on; for floats also 0, which is one block"
+    BITS = "`2`, `4`, `8`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +149,7 @@ class Attribute:
     default: int | str | bool | None = None
     required: bool = False
     choices: tuple[Choice, ...] = ()
+    words: tuple[str, ...] = ()  # of a string that is no reduction
     summary: str = ""
 
 
@@ -157,6 +176,7 @@ class Input:
     type_variable: str
     types: tuple[str, ...]
     lowest_rank: int = 1
+    optional: bool = False
     summary: str = ""
 
 
@@ -191,6 +211,21 @@ class Erratum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """The functions of an operator that is not one call of the core.
+
+    `settle` checks the sizes, attributes and known values of a call as far as they are known, and
+    returns the axes of the result. `compute` returns the result for checked NumPy arrays by their
+    roles, and the attributes. `rules` are what pages say of a call.
+    """
+
+    settle: Callable[[CallShapes], Axes]
+    compute: Callable[[OperatorVersion, Mapping[Role, Array], Mapping[str, Any]], Array]
+    rules: tuple[tuple[str, str], ...]
+    alike: str = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorVersion:
     """One version of one operator: a row of the table."""
 
@@ -210,6 +245,7 @@ class OperatorVersion:
     lowest_depth: int = 0  # the shortest index tuple
     duplicates: Duplicates = Duplicates.NOT_APPLICABLE
     one_element_updates: bool = False  # updates of one element may have any rank
+    definition: Definition | None = None  # then the operator is not a call of its kind
     notes: tuple[str, ...] = ()  # what this package does where the text is unclear, and why
     errata: tuple[Erratum, ...] = ()
 
@@ -226,6 +262,12 @@ class OperatorVersion:
 
     def input(self, role: Role) -> Input | None:
         return next((item for item in self.inputs if item.role is role), None)
+
+    def is_like(self, other: OperatorVersion) -> bool:
+        """Return whether both are calls of one kind, or versions of one operator."""
+        if self.definition is None and other.definition is None:
+            return self.kind is other.kind
+        return (self.name, self.domain) == (other.name, other.domain)
 
 
 Dim: TypeAlias = int | str | None

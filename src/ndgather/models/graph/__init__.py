@@ -134,7 +134,7 @@ _Constants: TypeAlias = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
 
 def infer_call(
     function: Operator,
-    types: Sequence[TensorType],
+    types: Sequence[TensorType | None],
     constants: Mapping[str, Array],
     attributes: Mapping[str, Any],
 ) -> Inference:
@@ -150,7 +150,7 @@ def infer_call(
 @lru_cache(maxsize=4096)
 def _inferred(
     function: Operator,
-    types: tuple[TensorType, ...],
+    types: tuple[TensorType | None, ...],
     constants: _Constants,
     attributes: tuple[tuple[str, Any], ...],
 ) -> Inference:

@@ -51,6 +51,7 @@ _TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
 _OUTCOMES = {
     Outside.RAISE: "is an error",
     Outside.ZEROS: "gives zeros",
+    Outside.CLAMPED: "is the nearest one",
     Outside.UNDEFINED: "is undefined",
 }
 # The behaviour of a version without the attribute, as a value of it.
@@ -353,7 +354,7 @@ def _counterpart(source: OperatorVersion, domain: str, opset: int | None) -> Ope
     rows = [
         candidate.row
         for candidate in operators(domain=domain)
-        if candidate.row.kind is source.kind and (opset is None or candidate.version <= opset)
+        if candidate.row.is_like(source) and (opset is None or candidate.version <= opset)
     ]
     if not rows:
         version = "" if opset is None else f" {opset}"

@@ -463,7 +463,9 @@ def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
     Notes on errors apply only to a call that cannot run, all others only to one that can.
     """
     for note in RUNTIME_NOTES:
-        of_this_kind = not note.kinds or call.row.kind in note.kinds
+        of_this_kind = not note.kinds or (
+            call.row.kind in note.kinds and call.row.definition is None
+        )
         if of_this_kind and (note.severity is ERROR) != (call.error is None):
             detail = CONDITIONS[note.rule](call)
             if detail is not None:

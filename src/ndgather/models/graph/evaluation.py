@@ -150,8 +150,11 @@ def index_places(
 ) -> list[tuple[Position, tuple[int, ...]]]:
     """Return the positions in `indices` that lead to ``result[at]``, and the values there.
 
-    A gather has one. A scatter has those that address the element, up to eight, or none.
+    A gather has one. A scatter has those that address the element, up to eight, or none. Nothing
+    is known of operators with a definition.
     """
+    if row.definition is not None:
+        return []
     data, indices = inputs[0], inputs[1]
     batch = int(attributes.get("batch_dims", 0))
     batch += indices.ndim if batch < 0 else 0

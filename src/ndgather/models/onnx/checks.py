@@ -149,7 +149,7 @@ def _check_inferred(node: InferredNode) -> Iterator[Finding]:
 
 def _known_call(node: InferredNode, operator: Operator) -> KnownCall:
     op_node, row = node.op_node, operator.row
-    types = (*op_node.types(), *(TensorType(),) * len(row.inputs))
+    types = (*op_node.known_types(), *(TensorType(),) * len(row.inputs))
     declared = {item.role: known for item, known in zip(row.inputs, types, strict=False)}
     inferred = declared
     if node.inference is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
+from ndgather import messages
 from ndgather.errors import ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed
 from ndgather.models import file_path, instance
@@ -372,6 +373,8 @@ class _Converter:
                 same = implementation(op_node.node.op_type, domain, version)
                 if inferred.op_node.operator() is same:
                     return [op_node.node]
+            if op_node.operator().row.definition is not None:
+                return [self._defined_node(op_node)]
             call = self._call(op_node, inferred, typed)
             if self.domain is not None and operators(call.name, self.domain):
                 call.domain = self.domain
@@ -397,6 +400,16 @@ class _Converter:
             for name, value in call.attributes.items():
                 node.attribute.append(helper.make_attribute(name, value))
         return [*call.new.before, node]
+
+    def _defined_node(self, op_node: OpNode) -> NodeProto:
+        """Return the node of an operator with a definition, which only its own versions equal."""
+        row = op_node.operator().row
+        domain = self.domain or row.domain
+        version = self.version(domain)
+        if domain != row.domain or version < row.since:
+            why = "there is no such operator"
+            raise messages.cannot_become(row, f"one of {domain} {version}", why)
+        return op_node.node
 
     def _repaired(self, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
         """Return the node as one of a later version, if its attributes are valid there."""

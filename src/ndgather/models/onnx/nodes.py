@@ -199,7 +199,7 @@ def _implementation(op_type: str, domain: str, opset: int) -> Operator:
 
 
 def repairing_opset(
-    node: NodeProto, opset: int, types: Iterable[TensorType], error: Exception | None
+    node: NodeProto, opset: int, types: Iterable[TensorType | None], error: Exception | None
 ) -> int | None:
     """Return the first later opset of ONNX that has the attributes of a node.
 
@@ -486,15 +486,24 @@ class OpNode:
         domain = row_domain(self.node.domain)
         return _implementation(self.node.op_type, domain, self.scope.opsets[domain])
 
-    def types(self) -> tuple[TensorType, ...]:
-        return tuple(map(self.scope.type_of, self.node.input))
+    def types(self) -> tuple[TensorType | None, ...]:
+        """Return the types of the inputs; of one that is left out it is None."""
+        return tuple(self.scope.type_of(name) if name else None for name in self.node.input)
+
+    def known_types(self) -> tuple[TensorType, ...]:
+        """Return the types of the inputs, of which nothing is known of one that is left out."""
+        return tuple(known or TensorType() for known in self.types())
 
     def constants(self) -> dict[str, Array]:
         """Return the known values of inputs that inference can use, by the names of the inputs."""
+        row = self.operator().row
+        used = {Role.INDICES}
+        if row.definition is not None:
+            used = {item.role for item in row.inputs} - {Role.DATA, Role.UPDATES, Role.SCALES}
         return {
             item.name: value
-            for item, name in zip(self.operator().row.inputs, self.node.input, strict=False)
-            if item.role is Role.INDICES and (value := self.scope.constant(name)) is not None
+            for item, name in zip(row.inputs, self.node.input, strict=False)
+            if item.role in used and (value := self.scope.constant(name)) is not None
         }
 
     def attributes(self) -> dict[str, Any]:

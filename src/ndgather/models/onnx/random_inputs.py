@@ -198,7 +198,7 @@ def highest_indices(
         typed = proto
     highest: dict[str, int] = {}
     for op_node in op_nodes(typed, folder):
-        for indices in op_node.node.input[1:2]:
+        for indices in _indices_of(op_node):
             bound = _highest_index(op_node)
             for _, name, node in origins(op_node.scope, indices):
                 if node is None and name in shapes:
@@ -206,11 +206,23 @@ def highest_indices(
     return highest
 
 
+def _indices_of(op_node: OpNode) -> list[str]:
+    """Return the name of the indices of a node, unless they are left out."""
+    try:
+        inputs = op_node.operator().row.inputs
+    except NdgatherError:
+        return list(op_node.node.input[1:2])
+    names = zip(inputs, op_node.node.input, strict=False)
+    return [name for item, name in names if item.role is Role.INDICES and name]
+
+
 def _highest_index(op_node: OpNode) -> int:
     """Return the highest index that is valid on every axis that a node indexes, at least 0."""
     try:
         row = op_node.operator().row
-        types = dict(zip((item.role for item in row.inputs), op_node.types(), strict=False))
+        if row.definition is not None:
+            return 0
+        types = dict(zip((x.role for x in row.inputs), op_node.known_types(), strict=False))
         call = KnownCall.of(row, declared=types, inferred=types, attributes=op_node.attributes())
     except NdgatherError:
         return 0

@@ -128,6 +128,8 @@ class TracedNode:
             return None
         arrays = []
         for name, name_in_scope in zip(self.reads, self.op_node.node.input, strict=True):
+            if not name:  # the last input, which may be left out
+                continue
             value = values.get(name)
             value = self.op_node.scope.constant(name_in_scope) if value is None else value
             if value is None:

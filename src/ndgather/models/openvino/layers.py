@@ -274,13 +274,16 @@ def attributes_of(layer: Layer, function: Operator) -> dict[str, int | str | boo
 
 def check_ports(layer: Layer) -> None:
     """Raise for a layer with too few or too many ports."""
-    inputs, outputs = _PLAIN_PORTS.get(layer.type, (0, 1))
+    least, outputs = _PLAIN_PORTS.get(layer.type, (0, 1))
+    most = least
     if layer.type in OPERATOR_TYPES:
-        inputs = len(operator_of(layer).row.inputs)
-    if (len(layer.inputs), len(layer.outputs)) != (inputs, outputs):
+        inputs = operator_of(layer).row.inputs
+        least, most = sum(not item.optional for item in inputs), len(inputs)
+    if not (least <= len(layer.inputs) <= most and len(layer.outputs) == outputs):
         raise ModelError(
             f"ports = {len(layer.inputs)} input and {len(layer.outputs)} output are not those of "
-            f"the operation (allowed: {inputs} input and {outputs} output)"
+            f"the operation (allowed: {least if least == most else f'{least}..{most}'} input and "
+            f"{outputs} output)"
         )
 
 
@@ -380,7 +383,7 @@ class _Checker:
         function = operator_of(layer)
         row, attributes = function.row, attributes_of(layer, function)
         known = {}
-        for item, port in zip(row.inputs, layer.inputs, strict=True):
+        for item, port in zip(row.inputs, layer.inputs, strict=False):
             source, out = self.wiring.sources.get((layer.id, port.id), (layer, port))
             if (source.id, out.id) in self.values:
                 known[item.name] = self.values[source.id, out.id]
@@ -389,13 +392,13 @@ class _Checker:
         axis = known.get(Role.AXIS.value)
         call = KnownCall.of(
             row,
-            declared=dict(zip(roles, types, strict=True)),
+            declared=dict(zip(roles, types, strict=False)),
             inferred=dict(zip(roles, inference.inputs, strict=True)),
             attributes=attributes if axis is None else {**attributes, "axis": axis.item()},
             indices=known.get(Role.INDICES.value),
             fits_32_bits=all(
                 self._fits_32_bits(layer, port)
-                for role, port in zip(roles, layer.inputs, strict=True)
+                for role, port in zip(roles, layer.inputs, strict=False)
                 if role in {Role.DATA, Role.UPDATES}
             ),
         )

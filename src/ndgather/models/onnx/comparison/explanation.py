@@ -98,6 +98,9 @@ def explain(node: CheckedNode) -> Explanation:
             text=f"the result has the type of data and the shape that follows: {form}",
             advice="declare the shape of the output, and Reshape or Cast after the node",
         )
+    advice = "report it to the runtime with the inputs of this node"
+    if row.definition is not None:
+        return Explanation("definition", row.formula, advice)
     places = index_places(row, attributes, node.inputs, node.first)
     reduction = attributes.get("reduction", "none")
     value = expected[node.first]
@@ -120,7 +123,6 @@ def explain(node: CheckedNode) -> Explanation:
     elif row.kind.scatters and reduction in {"min", "max"} and has_nan:
         rule = _NAN
     else:
-        advice = "report it to the runtime with the inputs of this node"
         rule = Explanation("definition", _DEFINITIONS[row.kind], advice)
     indices = "; ".join(
         f"indices{subscript(at)} = {values[0] if len(values) == 1 else list(values)}"

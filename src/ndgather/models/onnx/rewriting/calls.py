@@ -42,7 +42,7 @@ class GatherCall(NodeCall):
         op_node = inferred.op_node
         row = op_node.operator().row
         roles = [parameter.role for parameter in row.inputs]
-        types = inferred.inference.inputs if inferred.inference else op_node.types()
+        types = inferred.inference.inputs if inferred.inference else op_node.known_types()
         indices = op_node.constants().get(Role.INDICES.value)
         return cls(
             origin=row,

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.inference import InferredNode
     from ndgather.models.onnx.rewriting.target import Target
 
-_WITHOUT_ROWS = frozenset({"Scatter", "TensorScatter"})
+_OF_NO_ROW = frozenset({"Scatter", "TensorScatter"})
 _OF_SIZES = frozenset(
     {"Add", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Identity"}
     | {"Max", "Min", "Mod", "Mul", "NonZero", "Range", "Reshape", "ScatterElements", "ScatterND"}
@@ -181,10 +181,12 @@ class _Rewriter:
     def rewrite_graph(self, graph: GraphProto, typed: Scope) -> None:
         rewritten: list[NodeProto] = []
         for node, typed_node in zip(list(graph.node), typed.body.node, strict=True):
-            if is_published(node):
-                rewritten += self._rewritten(node, next(self.inferred), typed)
-            elif node.op_type in _WITHOUT_ROWS and not node.domain:
-                rewritten += self._without_row(node, OpNode(node=typed_node, scope=typed))
+            inferred = next(self.inferred) if is_published(node) else None
+            other = node.op_type in _OF_NO_ROW and row_domain(node.domain) == DEFAULT_DOMAIN
+            if other or (inferred and inferred.op_node.operator().row.definition):
+                rewritten += self._of_another_kind(node, OpNode(node=typed_node, scope=typed))
+            elif inferred is not None:
+                rewritten += self._rewritten(node, inferred, typed)
             else:
                 for inner, inner_typed in zip(subgraphs(node), subgraphs(typed_node), strict=True):
                     self.rewrite_graph(inner, typed.within(typed_node, inner_typed))
@@ -219,8 +221,8 @@ class _Rewriter:
         attempts = ((partial(GatherCall.of, inferred), item) for item in self._attempts(call.name))
         return self._replaced(node, op_node, why, attempts)
 
-    def _without_row(self, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
-        """Return the nodes that replace a TensorScatter or Scatter, or the node itself."""
+    def _of_another_kind(self, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
+        """Return the nodes that replace a TensorScatter, or the node itself of other operators."""
         name = node.op_type
         if self.target.has(name):
             self._note(op_node)

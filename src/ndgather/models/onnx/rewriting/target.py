@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import did_you_mean, listed, reason
 from ndgather.models.graph.conversion import Meaning
-from ndgather.models.onnx.nodes import PUBLISHED
 from ndgather.models.onnx.rewriting.rows import TUPLES, may_be_negative
+from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Reduction, Role
 
@@ -166,7 +166,8 @@ def _target(content: Mapping[str, Any], place: str) -> Target:
     for key, value in content.items():
         if not isinstance(value, kinds[key]):
             raise ModelError(f"{place}: {key} = {value!r} is not of type {kinds[key].__name__}")
-    known = {name for name, domain in PUBLISHED if domain == DEFAULT_DOMAIN}
+    rows = (op.row for op in operators(domain=DEFAULT_DOMAIN))
+    known = {row.name for row in rows if row.definition is None}
     _check_keys(f"{place}: limits", content.get("limits", {}), known)
     limits = {
         name: _limits(f"{place}: limits.{name}", row)

@@ -1,0 +1,87 @@
+"""Operators with a definition of their own, by one that is made up: rows that are rolled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ndgather import errors
+from ndgather.published import Operator, operator
+from ndgather.published.schema import Definition, Input, Role, TensorType
+
+
+def settle(call):
+    turns = call.axes.get(Role.INDICES)
+    if turns is not None and not call.sizes.equate(turns.sizes[0], call.data.sizes[0]):
+        raise errors.ShapeError(f"{call.caller}: turns do not fit (allowed: one a row)")
+    return call.data
+
+
+def compute(_, arrays, attributes):
+    rows = arrays[Role.DATA]
+    turns = arrays.get(Role.INDICES, np.ones(len(rows), int))
+    sign = -1 if attributes["axis"] else 1
+    return np.array([np.roll(row, sign * turn) for row, turn in zip(rows, turns, strict=True)])
+
+
+GATHER = operator("Gather", version=13).row
+ROLL = Operator(
+    replace(
+        GATHER,
+        name="Roll",
+        domain="made.up",
+        since=1,
+        inputs=(
+            replace(GATHER.inputs[0], name="rows", lowest_rank=2),
+            Input(
+                name="turns",
+                role=Role.INDICES,
+                type_variable="I",
+                types=("int64",),
+                optional=True,
+            ),
+        ),
+        definition=Definition(settle=settle, compute=compute, rules=(("shape", "any"),)),
+    )
+)
+ROWS = np.arange(6.0).reshape(2, 3)
+
+
+def test_a_call_checks_types_and_shapes_and_computes():
+    assert ROLL(ROWS, [1, 2]).tolist() == [[2, 0, 1], [4, 5, 3]]
+    assert ROLL(ROWS, [1, 2], axis=1).tolist() == [[1, 2, 0], [5, 3, 4]]
+    with pytest.raises(errors.DTypeError, match=r"made.up Roll-1: turns.dtype = int8 is not taken"):
+        ROLL(ROWS, np.array([1, 2], np.int8))
+    with pytest.raises(errors.ShapeError, match=r"rows.shape = .* has rank 1"):
+        ROLL(ROWS[0])
+    with pytest.raises(errors.ShapeError, match="turns do not fit"):
+        ROLL(ROWS, [1])
+
+
+def test_an_optional_input_may_be_left_out_or_be_none():
+    for inputs in [(ROWS,), (ROWS, None)]:
+        assert ROLL(*inputs).tolist() == [[2, 0, 1], [5, 3, 4]]
+    with pytest.raises(errors.AttributeValueError, match=r"0 inputs .*allowed: 1..2, rows, turns"):
+        ROLL()
+
+
+def test_types_are_inferred():
+    known = TensorType("float32", ("N", 3))
+    inferred = ROLL.infer(known, TensorType("int64", (2,)))
+    assert inferred.outputs == (TensorType("float32", (2, 3)),)
+    assert [(each.name, each.equals) for each in inferred.equalities] == [("N", 2)]
+    assert ROLL.infer(known).inputs == (known, TensorType())
+    assert ROLL.infer(known, None).outputs == (known,)
+
+
+def test_it_is_not_drawn():
+    with pytest.raises(errors.AttributeValueError, match=r"made.up Roll-1 is not one call"):
+        ROLL.show(ROWS)
+
+
+def test_it_is_like_its_versions_only():
+    assert ROLL.row.is_like(replace(ROLL.row, since=2))
+    assert not ROLL.row.is_like(GATHER)
+    assert not GATHER.is_like(ROLL.row)
