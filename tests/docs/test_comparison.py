@@ -17,7 +17,7 @@ PAIRS = [
     )
     for here in operators()
     for there in operators()
-    if here.row.kind is there.row.kind
+    if here.row.is_like(there.row)
 ]
 
 

@@ -84,7 +84,7 @@ def test_other_formats_are_not_supported(format, capsys):
         ),
         (
             "ops Foo --domain com.microsoft",
-            "ops: name = 'Foo' is unknown (allowed: 'GatherND')",
+            "ops: name = 'Foo' is unknown (allowed: 'GatherND', 'GatherBlockQuantized')",
         ),
     ],
 )

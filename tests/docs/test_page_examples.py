@@ -12,7 +12,9 @@ from ndgather.published import operators
 from ndgather.published.schema import BatchRule, Kind, Outside
 from ndgather.testing import reference
 
-EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
+OF_THE_CORE = [op for op in operators() if op.row.definition is None]
+EVERY = pytest.mark.parametrize("op", OF_THE_CORE, ids=lambda op: str(op.row))
+DEFINED = [op for op in operators() if op.row.definition is not None]
 NATIVE_WORDS = {"sum": "add", "prod": "mul"}
 
 # The rows that refuse an example, by what `domain name-version` matches; all others run it.
@@ -93,11 +95,20 @@ def test_every_page_has_an_error_and_no_example_twice(op):
 
 @pytest.mark.parametrize("kind", Kind)
 def test_every_example_is_on_some_page(kind):
-    shown = {title for op in operators() if op.row.kind is kind for title, _ in examples(op)}
+    shown = {title for op in OF_THE_CORE if op.row.kind is kind for title, _ in examples(op)}
 
-    rows = [str(op.row) for op in operators() if op.row.kind is kind]
+    rows = [str(op.row) for op in OF_THE_CORE if op.row.kind is kind]
     of_texts = [call for row in rows for call in PUBLISHED_EXAMPLES.get(row, ())]
     assert shown == {call.title for call in (*CALLS[kind], *of_texts)}
+
+
+@pytest.mark.parametrize("op", DEFINED, ids=lambda op: str(op.row))
+def test_operators_with_a_definition_show_results_and_an_error(op):
+    *results, last = [run for _, run in examples(op)]
+
+    assert len(results) >= 3
+    assert all(run["error"] is None for run in results)
+    assert last["error"]["text"].startswith(f"{op.row}: ")
 
 
 def test_the_call_that_is_shown_is_the_call_that_was_run():

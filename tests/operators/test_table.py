@@ -34,6 +34,11 @@ VERSIONS = {
     ("openvino", "Gather"): (1, 7, 8),
     ("openvino", "ScatterNDUpdate"): (3, 15),
     ("openvino", "ScatterElementsUpdate"): (3, 12),
+    ("ai.onnx", "TensorScatter"): (24,),
+    ("com.microsoft", "GatherBlockQuantized"): (1,),
+    ("openvino", "ScatterUpdate"): (3,),
+    ("openvino", "SliceScatter"): (15,),
+    ("openvino", "GatherTree"): (1,),
 }
 
 
@@ -46,6 +51,24 @@ def test_every_version_has_one_row():
 
 @EVERY
 def test_row_holds_together(row):
+    for each in row.inputs:
+        assert len(set(each.types)) == len(each.types)
+    for attribute in row.attributes:
+        assert attribute.required is (attribute.default is None)
+        chosen = attribute.range is AttributeRange.CHOICE
+        words = attribute.words or [each.word for each in attribute.choices]
+        assert chosen is (attribute.default in words)
+    variables = {each.type_variable for each in row.inputs}
+    assert {each.type_variable for each in row.outputs} <= variables
+
+
+@EVERY
+def test_roles_of_inputs_are_those_of_the_kind(row):
+    if row.definition is not None:
+        optional = [each.optional for each in row.inputs]
+        assert optional == sorted(optional)
+        assert len({each.role for each in row.inputs}) == len(row.inputs)
+        return
     roles = [each.role for each in row.inputs]
     assert roles[:2] == [Role.DATA, Role.INDICES]
     assert (Role.UPDATES in roles) is row.kind.scatters
@@ -55,12 +78,6 @@ def test_row_holds_together(row):
     by_element = row.kind in {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}
     assert (row.off_axis_rule is not OffAxisRule.FREE) is by_element
     assert (row.duplicates is not Duplicates.NOT_APPLICABLE) is row.kind.scatters
-    for attribute in row.attributes:
-        assert attribute.required is (attribute.default is None)
-        chosen = attribute.range is AttributeRange.CHOICE
-        assert chosen is (attribute.default in [each.word for each in attribute.choices])
-    for each in row.inputs:
-        assert len(set(each.types)) == len(each.types)
     same_variable = [each.types for each in row.inputs if each.type_variable == "T"]
     assert len(set(same_variable)) == 1
     assert {each.type_variable for each in row.outputs} == {"T"}
@@ -101,7 +118,16 @@ def test_each_choice_has_a_native_word():
 
 # against onnx
 
-NAMES_OF_TYPES = {"float": "float32", "double": "float64"}
+NAMES_OF_TYPES = {
+    "float": "float32",
+    "double": "float64",
+    "float8e4m3fn": "float8_e4m3fn",
+    "float8e4m3fnuz": "float8_e4m3fnuz",
+    "float8e5m2": "float8_e5m2",
+    "float8e5m2fnuz": "float8_e5m2fnuz",
+    "float8e8m0": "float8_e8m0fnu",
+    "float4e2m1": "float4_e2m1fn",
+}
 
 
 def schema(row):

@@ -165,7 +165,15 @@ def rules(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
     """Yield the rules for a call, and the shape of its result."""
     if row.definition is not None:
         yield from row.definition.rules
-        return
+    else:
+        yield from _rules_of_the_core(row)
+    yield "index values", rule_texts.NEGATIVE[row.index_rule.negative]
+    yield "indices out of bounds", rule_texts.OUTSIDE[row.index_rule.outside]
+    if row.duplicates is not Duplicates.NOT_APPLICABLE:
+        yield "duplicate indices", row.duplicates.value
+
+
+def _rules_of_the_core(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
     batched = row.batch_rule is not BatchRule.NONE
     yield "ranks", _ranks(row)
     if batched:
@@ -183,10 +191,6 @@ def rules(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
             updates += f"; {rule_texts.ONE_ELEMENT_UPDATES[True]}"
         yield "shape of updates", updates
     yield "shape of the result", _result(row)
-    yield "index values", rule_texts.NEGATIVE[row.index_rule.negative]
-    yield "indices out of bounds", rule_texts.OUTSIDE[row.index_rule.outside]
-    if row.duplicates is not Duplicates.NOT_APPLICABLE:
-        yield "duplicate indices", row.duplicates.value
 
 
 def _ranks(row: OperatorVersion) -> str:

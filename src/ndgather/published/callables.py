@@ -164,7 +164,7 @@ def _computed(
     assert row.definition is not None
     types = [type_of(arrays[x.role]) if x.role in arrays else None for x in row.inputs]
     infer(row, types, attributes, values=arrays)
-    return np.ascontiguousarray(row.definition.compute(row, arrays, attributes))
+    return row.definition.compute(row, arrays, attributes)
 
 
 def _reduction(

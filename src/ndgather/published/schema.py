@@ -180,6 +180,14 @@ class Input:
     summary: str = ""
 
 
+def tensor(
+    name: str, role: Role, variable: str, types: tuple[str, ...], summary: str, **more: Any
+) -> Input:
+    """Return an input of any rank."""
+    more = {"lowest_rank": 0, **more}
+    return Input(name=name, role=role, type_variable=variable, types=types, summary=summary, **more)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """An output tensor, of the type that its variable has in the inputs."""

@@ -254,7 +254,8 @@ def reference_ops() -> list[type[OpRun]]:
     --------
     >>> from ndgather.models import onnx
     >>> sorted({op.__name__ for op in onnx.reference_ops()})
-    ['Gather', 'GatherElements', 'GatherND', 'ScatterElements', 'ScatterND']
+    ['Gather', 'GatherBlockQuantized', 'GatherElements', 'GatherND', 'ScatterElements', \
+'ScatterND', 'TensorScatter']
     """
     return list(_OPS)
 

@@ -1,11 +1,24 @@
-"""ONNX Runtime's own operators, domain "com.microsoft": GatherND."""
+"""ONNX Runtime's own operators, domain "com.microsoft": GatherND, GatherBlockQuantized."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from ndgather.published import definitions
 from ndgather.published.rows import onnx
-from ndgather.published.schema import Erratum
+from ndgather.published.schema import (
+    Attribute,
+    AttributeRange,
+    AttributeType,
+    Erratum,
+    IndexRule,
+    Kind,
+    OperatorVersion,
+    Output,
+    Outside,
+    Role,
+    tensor,
+)
 
 DOMAIN = "com.microsoft"
 
@@ -50,4 +63,79 @@ _gather_nd_1 = replace(
     ),
 )
 
-ROWS = (_gather_nd_1,)
+_PAGE = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
+_QUANTIZED = (
+    "int4",
+    "uint4",
+    "uint8",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float4_e2m1fn",
+)
+_SCALES = ("float32", "float16", "bfloat16")
+
+
+def _integer(name: str, default: int, allowed: AttributeRange, summary: str) -> Attribute:
+    return Attribute(
+        name=name, type=AttributeType.INT, range=allowed, default=default, summary=summary
+    )
+
+
+_gather_block_quantized_1 = OperatorVersion(
+    name="GatherBlockQuantized",
+    domain=DOMAIN,
+    since=1,
+    kind=Kind.GATHER,
+    definition=definitions.GATHER_BLOCK_QUANTIZED,
+    inputs=(
+        tensor("data", Role.DATA, "T1", _QUANTIZED, "numbers; uint8 packs them on the last axis"),
+        replace(onnx.INDICES, lowest_rank=0, summary="which slices to copy"),
+        tensor("scales", Role.SCALES, "T2", _SCALES, "the factor of every block"),
+        tensor(
+            "zero_points",
+            Role.ZERO_POINTS,
+            "T1",
+            _QUANTIZED,
+            "the number of every block that means 0; by default 0, for uint8 `2 ** (bits - 1)`",
+            optional=True,
+        ),
+    ),
+    outputs=(Output(name="output", type_variable="T2", summary="the slices, as floats"),),
+    attributes=(
+        _integer("bits", 4, AttributeRange.BITS, "how many bits a number has, if data is uint8"),
+        _integer("block_size", 128, AttributeRange.BLOCK, "how many numbers a block has"),
+        _integer("gather_axis", 0, AttributeRange.AXIS, "the axis of data that is indexed"),
+        _integer("quantize_axis", 1, AttributeRange.AXIS, "the axis of data that has the blocks"),
+    ),
+    index_rule=IndexRule(negative=True, outside=Outside.ZEROS),
+    summary="Copies slices of a quantized array along one axis, as floats: each block of numbers "
+    "has a scale and a zero point.",
+    formula="slices = Gather(numbers of data, indices, axis = gather_axis); "
+    "output = (slices - zero point of their block) * scale of their block; "
+    "output = 0 where an index is out of bounds",
+    source=f"{_PAGE}#com.microsoft.GatherBlockQuantized",
+    notes=(
+        "The text is that of onnxruntime 1.32.",
+        "Data, scales and zero_points are called constants. This package takes any array, and so "
+        "does the kernel.",
+        "It multiplies in float32 and rounds the product once to the type of scales.",
+        "For uint8 the text wants gather_axis 0 and another quantize_axis. The kernel wants the "
+        "last axis, where the bytes are packed; so does this package.",
+    ),
+    errata=(
+        Erratum(
+            "Attributes, bits",
+            "Must be 2, 4 or 8.",
+            "for uint8; the kernel takes only 4 for int4 and uint4, and so does this package",
+        ),
+        Erratum(
+            "Summary, point 5",
+            "`gather_axis` and `quantize_axis` must differ",
+            "quantize_axis must be the last axis, and data have two axes or more",
+        ),
+    ),
+)
+
+ROWS = (_gather_nd_1, _gather_block_quantized_1)

@@ -1,4 +1,4 @@
-"""ONNX: GatherND, GatherElements, Gather, ScatterND, ScatterElements.
+"""ONNX: GatherND, GatherElements, Gather, ScatterND, ScatterElements, TensorScatter.
 
 A row states only what its version changed. Models also write the domain as "".
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ndgather.published import definitions
 from ndgather.published.schema import (
     COMPLEX,
     FLOATS,
@@ -22,9 +23,11 @@ from ndgather.published.schema import (
     Kind,
     OffAxisRule,
     OperatorVersion,
+    Output,
     Outside,
     Role,
     reduction_attribute,
+    tensor,
 )
 
 DOMAIN = "ai.onnx"
@@ -357,6 +360,83 @@ scatter_elements_18 = scatter_elements_16.version(
     attributes=(AXIS, _REDUCTION_18),
 )
 
+_CACHE_TYPES = (
+    *_WITH_BFLOAT16,
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float4_e2m1fn",
+    "int4",
+    "uint4",
+)
+_CACHE = tensor("past_cache", Role.DATA, "T", _CACHE_TYPES, "starts with the batch", lowest_rank=2)
+_tensor_scatter_24 = OperatorVersion(
+    name="TensorScatter",
+    domain=DOMAIN,
+    since=24,
+    kind=Kind.SCATTER_ND,
+    definition=definitions.TENSOR_SCATTER,
+    inputs=(
+        _CACHE,
+        replace(_CACHE, name="update", role=Role.UPDATES, summary="the new rows of every batch"),
+        replace(
+            _INDICES_64,
+            name="write_indices",
+            optional=True,
+            summary="where the rows of each batch begin; by default at 0",
+        ),
+    ),
+    outputs=(
+        Output(
+            name="present_cache", type_variable="T", summary="a copy of past_cache with the update"
+        ),
+    ),
+    attributes=(
+        replace(
+            AXIS,
+            range=AttributeRange.SEQUENCE_AXIS,
+            default=-2,
+            summary="the axis of the sequence, which is not that of the batch",
+        ),
+        Attribute(
+            name="mode",
+            type=AttributeType.STRING,
+            range=AttributeRange.CHOICE,
+            default="linear",
+            words=("linear", "circular"),
+            summary="whether rows that reach the end of the cache go on at its beginning",
+        ),
+    ),
+    index_rule=IndexRule(negative=False, outside=Outside.UNDEFINED),
+    summary="Copies a cache and writes new rows into it, in each batch from a position of its own.",
+    formula="present_cache = copy of past_cache; "
+    "present_cache[n, *p, (w[n] + t) % S, *q] = update[n, *p, t, *q] for each position of update; "
+    "w = write_indices, S = past_cache.shape[axis], % S in the mode circular only",
+    source=f"{_CHANGELOG}#TensorScatter-24",
+    notes=(
+        "In the mode linear, write_indices + sequence_length <= max_sequence_length is required; "
+        "what another value does is not said, and this package raises an error. A negative value "
+        "is refused too: the pseudocode would count it from the end.",
+        "In the mode circular, any value is taken modulo the size of the axis, a negative one too.",
+        "Axis -r is the batch axis like 0, and is refused like it.",
+        "`convert --target` writes it as ScatterND or GatherND; no other operator alone equals it.",
+    ),
+    errata=(
+        Erratum(
+            "Summary, pseudocode",
+            "present_cache[cache_idx] = update[update_idx]",
+            "present_cache is a copy of past_cache first",
+        ),
+        Erratum(
+            "Summary, pseudocode",
+            "cache_sequence_idx = write_indices[batch_idx] + sequence_idx",
+            "0 in place of write_indices[batch_idx] where write_indices is left out",
+        ),
+    ),
+)
+
 ROWS = (
     gather_nd_11,
     gather_nd_12,
@@ -374,4 +454,5 @@ ROWS = (
     scatter_elements_13,
     scatter_elements_16,
     scatter_elements_18,
+    _tensor_scatter_24,
 )

@@ -1,4 +1,4 @@
-"""OpenVINO: GatherND, GatherElements, Gather, ScatterNDUpdate, ScatterElementsUpdate.
+"""OpenVINO: GatherND, GatherElements, Gather, ScatterNDUpdate, ScatterElementsUpdate, and others.
 
 A row states only what its version changed, the first one of an operator what differs from ONNX.
 Here the axis of Gather and of ScatterElementsUpdate is an input.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ndgather.published import definitions
 from ndgather.published.rows import onnx
 from ndgather.published.schema import (
     FLOATS,
@@ -20,10 +21,14 @@ from ndgather.published.schema import (
     Erratum,
     IndexRule,
     Input,
+    Kind,
     OffAxisRule,
+    OperatorVersion,
+    Output,
     Outside,
     Role,
     reduction_attribute,
+    tensor,
 )
 
 DOMAIN = "openvino"
@@ -376,6 +381,142 @@ _scatter_elements_update_12 = _scatter_elements_update_3.version(
     ),
 )
 
+_scatter_update_3 = replace(
+    _scatter_elements_update_3,
+    name="ScatterUpdate",
+    inputs=(
+        replace(_DATA, types=_NUMBERS, summary="the array that is copied and updated"),
+        replace(_INDICES, lowest_rank=0, summary="the places on `axis` that are replaced"),
+        replace(_UPDATES, types=_NUMBERS, lowest_rank=0, summary="a slice for every index"),
+        _AXIS,
+    ),
+    outputs=(
+        Output(name="output", type_variable="T", summary="a copy of data with the updates in it"),
+    ),
+    off_axis_rule=OffAxisRule.FREE,
+    duplicates=Duplicates.UNDEFINED,
+    definition=definitions.SCATTER_UPDATE,
+    summary="Copies data and replaces whole slices along one axis, those that indices name.",
+    formula="output = copy of data; output[*o, indices[p], *s] = updates[*o, *p, *s] for every "
+    "o in data.shape[:axis], p in indices.shape and s in data.shape[axis+1:]",
+    source=f"{_PAGES}/scatter-update-3.html",
+    notes=(
+        "Indices may have any rank, as case 1 of the page has it; the CPU plugin refuses rank 0.",
+        "The order of two updates of one slice is undefined; this package writes them in the order "
+        "of indices.",
+        "Data may have any rank, but a tensor of rank 0 has no axis: the rank is at least 1.",
+        _NUMERIC_NOTE,
+        _TYPES_NOTE,
+    ),
+    errata=(
+        Erratum(
+            "Detailed description",
+            "data[..., indices[m, n, ..., p], ...] = updates[..., m, n, ..., p, ...]",
+            "output[...] on the left: data is copied, as the short description says",
+        ),
+        Erratum(
+            "Detailed description, case 3",
+            "data[indices[i], ..., j], ...] = updates[i, ..., j, ...]",
+            "data[indices[i, ..., j], ...] = updates[i, ..., j, ...]",
+        ),
+    ),
+)
+_slice_scatter_15 = OperatorVersion(
+    name="SliceScatter",
+    domain=DOMAIN,
+    since=15,
+    kind=Kind.SCATTER_ND,
+    definition=definitions.SLICE_SCATTER,
+    inputs=(
+        replace(_DATA, types=_NUMBERS, summary="the array that is copied and updated"),
+        replace(_UPDATES, types=_NUMBERS, summary="the elements of the slice"),
+        tensor("start", Role.START, "T_IND", INTEGERS, "the first position on every axis"),
+        tensor("stop", Role.STOP, "T_IND", INTEGERS, "the position after the last"),
+        tensor("step", Role.STEP, "T_IND", INTEGERS, "the distance of two positions"),
+        tensor("axes", Role.AXES, "T_AXIS", INTEGERS, "by default the first ones", optional=True),
+    ),
+    outputs=(
+        Output(name="output", type_variable="T", summary="a copy of data with the updates in it"),
+    ),
+    index_rule=IndexRule(negative=True, outside=Outside.CLAMPED),
+    summary="Copies data and replaces a slice, which has a start, a stop and a step on each axis.",
+    formula="output = copy of data; output[start[0]:stop[0]:step[0], start[1]:stop[1]:step[1], "
+    "...] = updates, with the slices at the axes of data that axes names",
+    source=f"{_PAGES}/slice-scatter-15.html",
+    notes=(
+        "The sizes of updates must be those of the slice, as the inputs say; the snippet of the "
+        "page also broadcasts them.",
+        "Start and stop are clamped to both ends of an axis as in Python, which example 2 needs; "
+        "the inputs mention the upper end only.",
+        "The CPU plugin of 2026.4.1 returns data unchanged if the limits are not constants.",
+        _NUMERIC_NOTE,
+        _TYPES_NOTE,
+    ),
+    errata=(
+        Erratum(
+            "Example 3",
+            "<dim>1</dim>  <!-- values: [0, 1] -->",
+            "<dim>2</dim>; stop and step have two values too",
+        ),
+        Erratum(
+            "Inputs, start and stop",
+            "A value larger than the size of a dimension is silently clamped.",
+            "and so is one before its beginning: see -25 in example 2",
+        ),
+    ),
+)
+
+_TOKENS = (*INTEGERS, *FLOATS, "bfloat16")
+_gather_tree_1 = OperatorVersion(
+    name="GatherTree",
+    domain=DOMAIN,
+    since=1,
+    kind=Kind.GATHER_ELEMENTS,
+    definition=definitions.GATHER_TREE,
+    inputs=(
+        tensor("step_ids", Role.DATA, "T", _TOKENS, "the token of every step, batch and beam"),
+        tensor("parent_ids", Role.INDICES, "T", _TOKENS, "the beam of the step before"),
+        tensor("max_seq_len", Role.LENGTHS, "T", _TOKENS, "how many steps a batch has"),
+        tensor("end_token", Role.END, "T", _TOKENS, "ends a beam, and fills what follows"),
+    ),
+    outputs=(
+        Output(name="final_ids", type_variable="T", summary="the tokens of every complete beam"),
+    ),
+    index_rule=_FROM_THE_FRONT,
+    summary="Follows every beam of a beam search from its last step to its first by the parents.",
+    formula="output[t, n, b] = step_ids[t, n, beam(t)], for t < L = min(T, max_seq_len[n]); "
+    "beam(L-1) = b; beam(t-1) = parent_ids[t, n, beam(t)]; "
+    "output[t, n, b] = end_token for t >= L, and after the first end_token of a beam",
+    source=f"{_PAGES}/gather-tree-1.html",
+    notes=(
+        "It is a chain of gathers, of which each takes its indices from the last; this package "
+        "computes it step by step with NumPy.",
+        "A batch with max_seq_len of 0 or less has end tokens only, as in TensorFlow. The "
+        "pseudocode reads step -1 there; the CPU plugin of 2026.4.1 returns memory that it has "
+        "not written.",
+        "Nothing is said of a parent that is no beam; the CPU plugin raises an error, and so does "
+        "this package, where the step is read.",
+        "Values of floats must be whole numbers.",
+    ),
+    errata=(
+        Erratum(
+            "Detailed description",
+            "a given input tensor ``step_id``",
+            "step_ids, as the inputs are named",
+        ),
+        Erratum(
+            "Detailed description, pseudocode",
+            "parent = parent_ids[max_sequence_in_beam - 1, batch, beam]",
+            "only where max_sequence_in_beam is at least 1",
+        ),
+        Erratum(
+            "Types",
+            "*T*: any supported numeric type.",
+            "with whole numbers as values, as the inputs note",
+        ),
+    ),
+)
+
 ROWS = (
     _gather_nd_5,
     _gather_nd_8,
@@ -387,4 +528,7 @@ ROWS = (
     _scatter_nd_update_15,
     _scatter_elements_update_3,
     _scatter_elements_update_12,
+    _scatter_update_3,
+    _slice_scatter_15,
+    _gather_tree_1,
 )

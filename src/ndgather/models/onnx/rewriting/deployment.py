@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.inference import InferredNode
     from ndgather.models.onnx.rewriting.target import Target
 
-_OF_NO_ROW = frozenset({"Scatter", "TensorScatter"})
 _OF_SIZES = frozenset(
     {"Add", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Identity"}
     | {"Max", "Min", "Mod", "Mul", "NonZero", "Range", "Reshape", "ScatterElements", "ScatterND"}
@@ -182,8 +181,8 @@ class _Rewriter:
         rewritten: list[NodeProto] = []
         for node, typed_node in zip(list(graph.node), typed.body.node, strict=True):
             inferred = next(self.inferred) if is_published(node) else None
-            other = node.op_type in _OF_NO_ROW and row_domain(node.domain) == DEFAULT_DOMAIN
-            if other or (inferred and inferred.op_node.operator().row.definition):
+            removed = node.op_type == "Scatter" and row_domain(node.domain) == DEFAULT_DOMAIN
+            if removed or (inferred and inferred.op_node.operator().row.definition):
                 rewritten += self._of_another_kind(node, OpNode(node=typed_node, scope=typed))
             elif inferred is not None:
                 rewritten += self._rewritten(node, inferred, typed)

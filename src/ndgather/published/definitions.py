@@ -1,0 +1,460 @@
+"""Operators that are not one call of the core: the check of a call, and its result by NumPy.
+
+`settle` functions see sizes that may be names or unknown, and the values of inputs that are known.
+`compute` functions see checked arrays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    ShapeError,
+)
+from ndgather.messages import shown
+from ndgather.published.inference import check_indices, counted_from_the_front
+from ndgather.published.schema import Definition, OperatorVersion, Role
+from ndgather.published.shapes import Axes, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgather.published.inference import CallShapes
+    from ndgather.published.shapes import Size
+
+    Array = NDArray[Any]
+    Arrays = Mapping[Role, Array]
+    Attributes = Mapping[str, Any]
+
+
+def _equate(call: CallShapes, role: Role, wanted: Sequence[Size]) -> None:
+    """Require the sizes `wanted` of an input."""
+    axes = call.axes[role]
+    before = call.shown(axes)
+    if not axes.is_of(len(wanted)) or not all(map(call.sizes.equate, axes.sizes, wanted)):
+        raise ShapeError(
+            f"{call.caller}: {call.name(role)}.shape = {shown(before)} does not fit the other "
+            f"inputs (allowed: {shown(call.shown(Axes(list(wanted))))})"
+        )
+
+
+def _equal_rank(call: CallShapes, first: Role, second: Role) -> None:
+    shapes = [call.shown(call.axes[role]) for role in (first, second)]
+    if not call.axes[first].is_as_long_as(call.axes[second]):
+        raise ShapeError(
+            f"{call.caller}: {call.name(second)}.shape = {shown(shapes[1])} has another rank than "
+            f"{call.name(first)}.shape = {shown(shapes[0])} (allowed: equal ranks)"
+        )
+
+
+# ScatterUpdate of OpenVINO
+
+
+def _settle_scatter_update(call: CallShapes) -> Axes:
+    data, indices, updates = call.data, call.indices, call.axes[Role.UPDATES]
+    axis = call.values.get(Role.AXIS)
+    if axis is None:
+        ranks = data.exact and indices.exact
+        if ranks and not updates.is_of(data.rank + indices.rank - 1):
+            free = [Unknown() for _ in range(data.rank + indices.rank - 1)]
+            raise call.updates_do_not_fit(Axes([*free]))
+        return data
+    along = counted_from_the_front(call, "axis", int(axis.item()))
+    if data.exact and indices.exact:
+        before, after = data.sizes[:along], data.sizes[along + 1 :]
+        _equate(call, Role.UPDATES, [*before, *indices.sizes, *after])
+    if data.exact and Role.INDICES in call.values:
+        dims = [call.sizes.dim(size) for size in data.sizes]
+        check_indices(call.row, dims, call.values[Role.INDICES], along)
+    return data
+
+
+def _compute_scatter_update(_: OperatorVersion, arrays: Arrays, __: Attributes) -> Array:
+    result = arrays[Role.DATA].copy()
+    axis = int(arrays[Role.AXIS].item()) % result.ndim
+    result[(slice(None),) * axis + (arrays[Role.INDICES],)] = arrays[Role.UPDATES]
+    return result
+
+
+SCATTER_UPDATE = Definition(
+    settle=_settle_scatter_update,
+    compute=_compute_scatter_update,
+    rules=(
+        ("ranks", "`data` has rank `r >= 1`, `indices` have any rank `q`"),
+        (
+            "shape of updates",
+            "`data.shape[:axis] + indices.shape + data.shape[axis+1:]`, of rank `r - 1 + q`",
+        ),
+        ("shape of the result", "`data.shape`"),
+    ),
+    alike="`torch.index_copy`, `data[:, indices] = updates` of NumPy",
+)
+
+
+# TensorScatter of ONNX
+
+
+def _settle_tensor_scatter(call: CallShapes) -> Axes:
+    cache, update, starts = call.data, call.axes[Role.UPDATES], call.axes.get(Role.INDICES)
+    _equal_rank(call, Role.DATA, Role.UPDATES)
+    axis = counted_from_the_front(call, "axis", call.attributes["axis"])
+    if axis == 0:
+        raise AttributeValueError(
+            f"{call.caller}: axis = {call.attributes['axis']} is the batch axis of past_cache "
+            f"{shown(call.shown(cache))} (allowed: the axes after it)"
+        )
+    if starts is not None:
+        _equate(call, Role.INDICES, cache.sizes[:1])
+    if not (cache.exact and update.exact):
+        call.sizes.equate(cache.sizes[0], update.sizes[0])
+        return cache
+    size, count = cache.sizes[axis], update.sizes[axis]
+    wanted = list(cache.sizes)
+    wanted[axis] = count
+    _equate(call, Role.UPDATES, wanted)
+    longest, shortest = call.sizes.bounds(size)[1], call.sizes.bounds(count)[0]
+    if not (call.sizes.bound(size, shortest) and call.sizes.bound(count, 0, longest)):
+        raise ShapeError(
+            f"{call.caller}: update.shape[{axis}] = {shortest} is longer than past_cache.shape"
+            f"[{axis}] = {longest} (allowed: at most {longest})"
+        )
+    longest = call.sizes.bounds(size)[1]
+    shortest = call.sizes.bounds(count)[0]
+    values = call.values.get(Role.INDICES)
+    if values is not None and call.attributes["mode"] == "linear" and longest is not None:
+        most = longest - shortest
+        bad = (values < 0) | (values > most)
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise IndexOutOfBoundsError(
+                f"{call.caller}: write_indices[{at}] = {values[at]} lets {shortest} rows stick out "
+                f"of axis {axis} of past_cache, which has size {longest} (allowed: 0..{most})",
+                position=(at,),
+                value=int(values[at]),
+                axis=axis,
+                size=longest,
+                count=int(bad.sum()),
+            )
+    return cache
+
+
+def _compute_tensor_scatter(_: OperatorVersion, arrays: Arrays, attributes: Attributes) -> Array:
+    result, update = arrays[Role.DATA].copy(), arrays[Role.UPDATES]
+    axis = attributes["axis"] % result.ndim
+    starts = arrays.get(Role.INDICES, np.zeros(result.shape[0], np.int64))
+    places = np.arange(update.shape[axis])
+    for batch, start in enumerate(starts.tolist()):
+        along = start + places
+        if attributes["mode"] == "circular":
+            size = result.shape[axis]
+            along = (start % size + places) % size if size else along
+        rows = np.moveaxis(result[batch], axis - 1, 0)
+        rows[along] = np.moveaxis(update[batch], axis - 1, 0)
+    return result
+
+
+TENSOR_SCATTER = Definition(
+    settle=_settle_tensor_scatter,
+    compute=_compute_tensor_scatter,
+    rules=(
+        ("ranks", "`past_cache` and `update` have the same rank `r >= 2`"),
+        (
+            "shape of update",
+            "that of `past_cache`, and on `axis` at most as long: `L` rows of `S`",
+        ),
+        ("shape of write_indices", "`(past_cache.shape[0],)`; left out, every value is 0"),
+        ("values of write_indices", "`linear`: `0..S-L`; `circular`: any, modulo `S`"),
+        ("shape of the result", "`past_cache.shape`"),
+    ),
+    alike="`jax.lax.dynamic_update_slice` for every batch",
+)
+
+
+# SliceScatter of OpenVINO
+
+
+def _settle_slice_scatter(call: CallShapes) -> Axes:
+    data, updates, values = call.data, call.axes[Role.UPDATES], call.values
+    _equal_rank(call, Role.DATA, Role.UPDATES)
+    roles = [x for x in (Role.START, Role.STOP, Role.STEP, Role.AXES) if x in call.axes]
+    for role in roles:
+        _equate(call, role, call.axes[Role.START].sizes[:1] or [Unknown()])
+    count = call.sizes.value(call.axes[Role.START].sizes[0])
+    if count is not None and not data.reaches(count):
+        raise ShapeError(
+            f"{call.caller}: start.shape = ({count},) names more axes than data "
+            f"{shown(call.shown(data))} has (allowed: at most {data.rank})"
+        )
+    if Role.STEP in values and not values[Role.STEP].all():
+        raise AttributeValueError(
+            f"{call.caller}: step = {values[Role.STEP].tolist()} has a 0 (allowed: other numbers)"
+        )
+    axes = values.get(Role.AXES)
+    if Role.AXES not in call.axes and count is not None:
+        axes = np.arange(count)
+    if axes is None:
+        return data
+    named = [counted_from_the_front(call, "axes", int(axis)) for axis in axes]
+    if len(set(named)) < len(named):
+        raise AttributeValueError(
+            f"{call.caller}: axes = {axes.tolist()} names an axis twice (allowed: each once)"
+        )
+    if not (data.exact and updates.exact):
+        return data
+    wanted = list(data.sizes)
+    limits = [values.get(role) for role in roles[:3]]
+    for number, axis in enumerate(named):
+        size = call.sizes.value(data.sizes[axis])
+        wanted[axis] = Unknown()
+        if size is not None and all(limit is not None for limit in limits):
+            taken = slice(*(int(limit[number]) for limit in limits if limit is not None))
+            wanted[axis] = len(range(*taken.indices(size)))
+    _equate(call, Role.UPDATES, wanted)
+    return data
+
+
+def _compute_slice_scatter(_: OperatorVersion, arrays: Arrays, __: Attributes) -> Array:
+    result = arrays[Role.DATA].copy()
+    limits = [arrays[role].tolist() for role in (Role.START, Role.STOP, Role.STEP)]
+    axes = arrays.get(Role.AXES, np.arange(len(limits[0])))
+    taken = [slice(None)] * result.ndim
+    for axis, *numbers in zip(axes.tolist(), *limits, strict=True):
+        taken[axis] = slice(*numbers)
+    result[tuple(taken)] = arrays[Role.UPDATES]
+    return result
+
+
+SLICE_SCATTER = Definition(
+    settle=_settle_slice_scatter,
+    compute=_compute_slice_scatter,
+    rules=(
+        ("ranks", "`data` and `updates` have the same rank `r >= 1`; the others have rank 1"),
+        (
+            "shape of updates",
+            "that of `data`, and on an axis of `axes` the length of its slice; nothing is "
+            "broadcast",
+        ),
+        ("lengths", "`start`, `stop`, `step` and `axes` are of one length, at most `r`"),
+        ("values of axes", "`-r..r-1`, each axis once"),
+        ("values of step", "any but 0"),
+        ("shape of the result", "`data.shape`"),
+    ),
+    alike="`data[start:stop:step] = updates` of NumPy, `torch.slice_scatter`",
+)
+
+
+# GatherTree of OpenVINO
+
+
+def _settle_gather_tree(call: CallShapes) -> Axes:
+    ids = call.data
+    if not ids.is_of(3):
+        raise ShapeError(
+            f"{call.caller}: step_ids.shape = {shown(call.shown(ids))} is not of rank 3 "
+            "(allowed: the axes time, batch and beam)"
+        )
+    _equate(call, Role.INDICES, ids.sizes)
+    _equate(call, Role.LENGTHS, ids.sizes[1:2])
+    _equate(call, Role.END, [])
+    for role in (Role.INDICES, Role.LENGTHS):
+        values = call.values.get(role)
+        if values is not None and (np.trunc(values) != values).any():
+            name = call.name(role)
+            raise DTypeError(
+                f"{call.caller}: {name} has values that are not whole (allowed: whole numbers)"
+            )
+    return ids
+
+
+def _compute_gather_tree(row: OperatorVersion, arrays: Arrays, _: Attributes) -> Array:
+    """Follow the parents of every beam from its last step to its first."""
+    ids, parents, end = arrays[Role.DATA], arrays[Role.INDICES], arrays[Role.END]
+    steps, batches, width = ids.shape
+    lengths = np.minimum(arrays[Role.LENGTHS], steps).astype(np.int64)
+    result = np.full(ids.shape, end, ids.dtype)
+    batch = np.arange(batches)[:, None]
+    beam = np.broadcast_to(np.arange(width), (batches, width))
+    for time in reversed(range(steps)):
+        runs = (time < lengths)[:, None] & (width > 0)
+        result[time] = np.where(runs, ids[time][batch, beam], end)
+        above = parents[time][batch, beam].astype(np.int64)
+        bad = runs & ((above < 0) | (above >= width)) & (time > 0)
+        if bad.any():
+            place = tuple(int(x) for x in np.argwhere(bad)[0])
+            position, value = (time, place[0], int(beam[place])), int(above[place])
+            raise IndexOutOfBoundsError(
+                f"{row}: parent_ids[{', '.join(map(str, position))}] = {value} is no beam "
+                f"(allowed: 0..{width - 1})",
+                position=position,
+                value=value,
+                axis=2,
+                size=width,
+                count=int(bad.sum()),
+            )
+        beam = np.where(runs & (time > 0), above, beam)
+    ended = np.cumsum(result == end, axis=0) > 0
+    return np.where(ended, end, result)
+
+
+GATHER_TREE = Definition(
+    settle=_settle_gather_tree,
+    compute=_compute_gather_tree,
+    rules=(
+        ("ranks", "`step_ids` and `parent_ids` have rank 3: time, batch and beam"),
+        ("shape of parent_ids", "`step_ids.shape`"),
+        ("shape of max_seq_len", "`(step_ids.shape[1],)`"),
+        ("shape of end_token", "`()`"),
+        ("values of parent_ids", "`0..B-1` for `B` beams, in the steps that are read"),
+        ("shape of the result", "`step_ids.shape`"),
+    ),
+    alike="`tfa.seq2seq.gather_tree`",
+)
+
+
+# GatherBlockQuantized of com.microsoft
+
+
+_FLOATS_OF_FEW_BITS = "float"
+_LEAST_BLOCK = 16
+
+
+def _settle_block_quantized(call: CallShapes) -> Axes:
+    data, indices, attributes = call.data, call.indices, call.attributes
+    dtype, points = call.dtypes["T1"], call.axes.get(Role.ZERO_POINTS)
+    block, bits = attributes["block_size"], attributes["bits"]
+    is_float = dtype is not None and dtype.startswith(_FLOATS_OF_FEW_BITS)
+    valid = block >= _LEAST_BLOCK and block & (block - 1) == 0
+    if not valid and not (block == 0 and (is_float or dtype is None)):
+        raise AttributeValueError(
+            f"{call.caller}: block_size = {block} is not possible (allowed: powers of 2 from "
+            f"{_LEAST_BLOCK} on{', 0' if is_float else ''})"
+        )
+    widths = {"uint8": (2, 4, 8), "int4": (4,), "uint4": (4,)}.get(dtype or "", (2, 4, 8))
+    if not is_float and bits not in widths:
+        raise AttributeValueError(
+            f"{call.caller}: bits = {bits} is not possible for {dtype} (allowed: "
+            f"{', '.join(map(str, widths))})"
+        )
+    if is_float and points is not None:
+        raise AttributeValueError(
+            f"{call.caller}: zero_points are given for data of {dtype} (allowed: none)"
+        )
+    _equal_rank(call, Role.DATA, Role.SCALES)
+    gathered, quantized = (
+        counted_from_the_front(call, name, attributes[name])
+        for name in ("gather_axis", "quantize_axis")
+    )
+    if not (data.exact and indices.exact):
+        return Axes([], exact=False)
+    packed = 8 // bits if dtype == "uint8" else 1
+    last = data.rank - 1
+    if dtype == "uint8" and (gathered != 0 or quantized != last or last == 0):
+        raise AttributeValueError(
+            f"{call.caller}: gather_axis = {gathered} and quantize_axis = {quantized} are not "
+            f"possible for data of uint8 {shown(call.shown(data))} (allowed: 0 and the last axis, "
+            "of two axes or more)"
+        )
+    sizes: list[Size] = list(data.sizes)
+    if dtype is None or packed > 1:
+        known = call.sizes.value(sizes[last])
+        sizes[last] = known * packed if known is not None and dtype is not None else Unknown()
+    _settle_scales(call, sizes, quantized, broadcasts=is_float)
+    if points is not None:
+        _equal_rank(call, Role.SCALES, Role.ZERO_POINTS)
+        wanted = list(call.axes[Role.SCALES].sizes)
+        count = call.sizes.value(wanted[quantized])
+        if packed > 1 or dtype is None:
+            known = count is not None and dtype is not None
+            wanted[quantized] = -(-(count or 0) // packed) if known else Unknown()
+        _equate(call, Role.ZERO_POINTS, wanted)
+    return Axes([*sizes[:gathered], *indices.sizes, *sizes[gathered + 1 :]])
+
+
+def _settle_scales(
+    call: CallShapes, sizes: Sequence[Size], quantized: int, *, broadcasts: bool
+) -> None:
+    """Require one scale for every block of data with these sizes."""
+    block, scales = call.attributes["block_size"], call.axes[Role.SCALES]
+    wanted = list(sizes)
+    size = call.sizes.value(sizes[quantized])
+    wanted[quantized] = Unknown()
+    if block == 0:
+        wanted[quantized] = 1
+    elif size is not None:
+        wanted[quantized] = -(-size // block)
+    for axis, have in enumerate(scales.sizes):
+        if broadcasts and axis != quantized and call.sizes.value(have) in {1, None}:
+            wanted[axis] = have
+    _equate(call, Role.SCALES, wanted)
+
+
+def _compute_block_quantized(_: OperatorVersion, arrays: Arrays, attributes: Attributes) -> Array:
+    """Take the numbers, their scales and their zero points; multiply in float32."""
+    data, indices, scales = (arrays[x] for x in (Role.DATA, Role.INDICES, Role.SCALES))
+    along, blocks = (attributes[x] % data.ndim for x in ("gather_axis", "quantize_axis"))
+    packed = data.dtype == np.uint8
+    bits, size = attributes["bits"] if packed else 8, data.shape[along]
+    inside = (indices >= -size) & (indices < size)
+    places = (indices[inside] % max(size, 1)).astype(np.intp)
+    count = data.shape[blocks] * (8 // bits)
+    block_of = np.arange(count) // (attributes["block_size"] or max(count, 1))
+
+    def of_blocks(array: Array) -> Array:
+        """Return what the block of each number has, as float32."""
+        if blocks == along:
+            taken = np.take(array, block_of[places], along)
+        else:
+            rows = places if array.shape[along] > 1 else np.zeros_like(places)
+            taken = np.take(np.take(array, rows, along), block_of, blocks)
+        return np.asarray(taken, np.float32)
+
+    points: Any = np.float32(2 ** (bits - 1) if packed else 0)
+    if Role.ZERO_POINTS in arrays:
+        points = of_blocks(_unpacked(arrays[Role.ZERO_POINTS], bits))
+    with np.errstate(all="ignore"):
+        numbers = _unpacked(np.take(data, places, along), bits).astype(np.float32)
+        slices = ((numbers - points) * of_blocks(scales)).astype(scales.dtype)
+    before, after = slices.shape[:along], slices.shape[along + 1 :]
+    result = np.zeros((*before, indices.size, *after), scales.dtype)
+    result[(slice(None),) * along + (inside.reshape(-1),)] = slices
+    return result.reshape((*before, *indices.shape, *after))
+
+
+def _unpacked(array: Array, bits: int) -> Array:
+    """Return the numbers of `bits` that the bytes of the last axis hold, the lowest bits first."""
+    if bits == 8 or array.dtype != np.uint8:
+        return array
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    numbers = (array[..., None] >> shifts) & np.uint8(2**bits - 1)
+    return numbers.reshape(*array.shape[:-1], array.shape[-1] * shifts.size)
+
+
+GATHER_BLOCK_QUANTIZED = Definition(
+    settle=_settle_block_quantized,
+    compute=_compute_block_quantized,
+    rules=(
+        ("ranks", "`data`, `scales` and `zero_points` have the same rank `r >= 1`"),
+        (
+            "types",
+            "`uint8` holds `8 / bits` numbers a byte on the last axis, the lowest bits first",
+        ),
+        (
+            "shape of scales",
+            "that of the numbers, and on `quantize_axis` one for every block; for floats of 8 and "
+            "4 bits another axis may have size 1, which is broadcast",
+        ),
+        ("shape of zero_points", "`scales.shape`, packed as `data`; not for floats"),
+        (
+            "shape of the result",
+            "`numbers.shape[:gather_axis] + indices.shape + numbers.shape[gather_axis+1:]`",
+        ),
+    ),
+    alike="`DequantizeLinear` of ONNX after `Gather`",
+)
