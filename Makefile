@@ -75,7 +75,7 @@ test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" $(ELSEWHERE) $(PYTEST_FLAGS)
 
 # Many examples of the rules for restricted targets, also run by onnxruntime.
-test-targets: $(RUNTIMES)/installed-exports
+test-targets: $(VENV)/installed-test $(RUNTIMES)/installed-exports
 	HYPOTHESIS_PROFILE=nightly $(RUNTIMES)/bin/python -m pytest -q tests/models/test_targets.py $(PYTEST_FLAGS)
 
 test-frameworks: $(VENV)/built-for-jax

@@ -378,6 +378,7 @@ def test_expanded_indices_scatter_whole_slices(case, reduction, checked):
 @settings(max_examples=2 * EXAMPLES)
 def test_updates_of_a_mask_are_gathered(shape, whole, draw):
     deep = draw.draw(st.integers(1, len(shape)))
+    assume(0 not in shape[deep:])
     data, mask = numbers(draw.draw, shape), np.zeros(shape[:deep], bool)
     for place in np.ndindex(mask.shape):
         mask[place] = whole or draw.draw(st.booleans())

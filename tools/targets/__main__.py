@@ -211,27 +211,26 @@ def takers(folder: Path) -> str:
 def outcomes(name: str, folder: Path, part: Path) -> list[str]:
     """Return what a program makes of every model; it is started again where it crashes.
 
-    Outcomes are saved as they come: another run asks only for models that are new or changed.
+    Outcomes are saved as they come, so that another run asks only for models that are new.
     """
-    place = part / f"{name}.json"
+    place = folder / f"{name}.json"
     saved: dict[str, list[str]] = json.loads(place.read_text("utf-8")) if place.exists() else {}
     found: list[str] = []
     with ExitStack() as stack:
         scratch = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
         child = None
         for path in paths(part):
-            key = f"{path.parent.parent.name}/{path.parent.name}"
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            if saved.get(key, [""])[0] != digest:
+            if digest not in saved:
                 child = child or stack.enter_context(program(name, folder, scratch))
                 try:
                     result = child.ask(name, str(path.absolute()))
                 except ChildError as error:
                     late = f"took longer than {LIMIT_S} s" if child.timed_out else error
                     result, child = f"refused: {late}", None if error.ended else child
-                saved[key] = [digest, result]
+                saved[digest] = [str(path.parent.relative_to(folder)), result]
                 place.write_text(json.dumps(saved, indent=0), encoding="utf-8")
-            found.append(saved[key][1])
+            found.append(saved[digest][1])
     return found
 
 

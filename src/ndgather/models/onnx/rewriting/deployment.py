@@ -280,8 +280,7 @@ class _Rewriter:
 
     def _attempts(self, before: str) -> Iterator[Callable[[GatherCall], str]]:
         """Yield functions that add the nodes for a call of an operator, the simplest ones first."""
-        changes = EQUIVALENCES.keys() - {("GatherND", "Gather"), ("GatherElements", "Gather")}
-        names = sorted(after for origin, after in changes if origin == before)
+        names = sorted(after for origin, after in EQUIVALENCES if origin == before)
         for name in (before, *names):
             if name in self.target.limits:
                 yield partial(self._as_operator, name)

@@ -19,7 +19,7 @@ from ndgather.models.onnx.rewriting.sized_nodes import Size, product, strides
 from ndgather.published.schema import Kind, Reduction, Role, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ndgather.models import Array
     from ndgather.models.onnx.nodes import Scope
@@ -30,6 +30,11 @@ MOST_UPDATES = 16
 """The largest number of updates that are applied one after the other, and of slices."""
 
 TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
+_GATHERS, _SCATTERS = (
+    {Kind.GATHER: "Gather", Kind.GATHER_ND: "GatherND"},
+    {Kind.SCATTER_ND: "ScatterND", Kind.SCATTER_ELEMENTS: "ScatterElements"},
+)
+_NAMES = _GATHERS | _SCATTERS
 _OF_ROWS = Meaning(axis=0, batch_dims=0, reduction=Reduction.NONE, use_init_val=True)
 _LARGEST_INT32 = np.iinfo(np.int32).max
 _SIGNLESS = frozenset({"Abs", "ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Shape", "Size"})
@@ -107,7 +112,7 @@ class Rows:
         self.checked, self.matmul = checked, matmul
         self.data, self.indices = (call.sizes(role) for role in (Role.DATA, Role.INDICES))
         self.meaning = Meaning.of(call.row, call.attributes, None)
-        self._why = ""  # the target takes no rows
+        self._why = ""  # why the target takes no rows
         self.mask = ""  # that of a scatter whose indices are the true elements of a mask
 
     def write(self) -> str:
@@ -268,7 +273,7 @@ class Rows:
         if rank != 1:
             flat = new.reshape(flat, [product(shape[: len(shape) - len(rest)])])
         after = len(rest)  # axes of a row
-        if count > 1 or self._gather_of_rows(data, 1 + after, flat) is None:
+        if count > 1 or self._operator_of_rows(_GATHERS, data, 1 + after, flat) is None:
             after = min(after, 1)
             data = self._as_rows(data, self.data[:count], rest)
         result = self._rows_at(data, 1 + after, flat)
@@ -282,30 +287,28 @@ class Rows:
         sizes = [product(first)] if not rest else [product(first), product(rest)]
         return self.new.reshape(name, sizes)
 
-    def _gather_of_rows(self, rows: str, rank: int, flat: str) -> str | None:
-        """Return the operator of the target that takes rows of data of a rank, or None."""
-        scope, dim = self.new.scope, None if self._is_open() else 1
-        self._why, found = f"{self.target.name} has no gather of rows", None
-        for name, kind, index_dims in (
-            ("GatherND", Kind.GATHER_ND, (dim, 1)),
-            ("Gather", Kind.GATHER, (dim,)),
-        ):
-            if name not in self.target.limits:
-                continue
-            refusal = self.target.limits[name].refusal(
+    def _operator_of_rows(
+        self, kinds: Iterable[Kind], rows: str, rank: int, flat: str
+    ) -> Kind | None:
+        """Return the first kind of which the target takes calls with rows of a rank, or None."""
+        scope, dim, self._why = self.new.scope, None if self._is_open() else 1, ""
+        dims = {Kind.GATHER: (dim,), Kind.SCATTER_ELEMENTS: (dim,) * rank}
+        for kind in (kind for kind in kinds if _NAMES[kind] in self.target.limits):
+            reduction = self.meaning.reduction if kind.scatters else Reduction.NONE
+            dtype = "int64" if kind in TUPLES else self.new.dtype
+            refusal = self.target.limits[_NAMES[kind]].refusal(
                 kind,
-                _OF_ROWS,
+                replace(_OF_ROWS, reduction=reduction),
                 TensorType(self.call.types[Role.DATA].dtype, (dim,) * rank),
-                TensorType(self.new.dtype if name == "Gather" else "int64", index_dims),
+                TensorType(dtype, dims.get(kind, (dim, 1))),
                 constant=scope.constant(flat) is not None,
                 constant_data=scope.has_constant(rows),
                 may_be_negative=False,
             )
             if refusal is None:
-                found = name
-            else:
-                self._why = refusal
-        return found
+                return kind
+            self._why = self._why or refusal
+        return None
 
     def _as_tuples(self, flat: str) -> str:
         """Return numbers of rows as index tuples of length 1."""
@@ -316,17 +319,18 @@ class Rows:
     def _rows_at(self, rows: str, rank: int, flat: str) -> str:
         """Add the nodes that take rows, if the target has such nodes."""
         new, position = self.new, self.new.scope.constant(flat)
-        name = self._gather_of_rows(rows, rank, flat)
-        if name is None and rank == 1 and self._gather_of_rows(rows, 2, flat):
+        kind = self._operator_of_rows(_GATHERS, rows, rank, flat)
+        if kind is None and rank == 1 and self._operator_of_rows(_GATHERS, rows, 2, flat):
             rows = new.compute("Reshape", rows, new.constant([-1, 1]))
             return new.add("Reshape", self._rows_at(rows, 2, flat), new.constant([-1]))
-        match name:
-            case "Gather":
+        match kind:
+            case Kind.GATHER:
                 return new.add("Gather", rows, flat, axis=0)
-            case "GatherND":
+            case Kind.GATHER_ND:
                 return new.add("GatherND", rows, self._as_tuples(flat))
         if position is None:
-            raise self.call.cannot_become("Gather", self._why)
+            why = self._why or f"{self.target.name} has no gather of rows"
+            raise self.call.cannot_become("Gather", why)
         ends = np.flatnonzero(np.diff(position, append=-2) != 1) + 1
         if len(ends) > MOST_UPDATES:
             why = f"rows at {len(ends)} places are more than {MOST_UPDATES} slices"
@@ -379,36 +383,17 @@ class Rows:
         self, data: str, updates: str, flat: str, rank: int, rest: Sequence[Size]
     ) -> str | None:
         """Add a scatter into rows, if the target takes one."""
-        new, dim = self.new, None if self._is_open() else 1
-        reduction = self.meaning.reduction
-        attributes: dict[str, Any] = (
-            {} if reduction is Reduction.NONE else {"reduction": reduction.value}
-        )
-        for name, kind, index_dims in (
-            ("ScatterND", Kind.SCATTER_ND, (dim, 1)),
-            (
-                "ScatterElements",
-                Kind.SCATTER_ELEMENTS,
-                (dim,) * rank,
-            ),
-        ):
-            if name not in self.target.limits or self.target.limits[name].refusal(
-                kind,
-                replace(_OF_ROWS, reduction=reduction),
-                TensorType(self.call.types[Role.DATA].dtype, (dim,) * rank),
-                TensorType("int64" if kind in TUPLES else new.dtype, index_dims),
-                constant=new.scope.constant(flat) is not None,
-                constant_data=new.scope.has_constant(data),
-                may_be_negative=False,
-            ):
-                continue
-            if kind in TUPLES:
+        new, word = self.new, self.meaning.reduction.value
+        attributes: dict[str, Any] = {} if word == "none" else {"reduction": word}
+        match self._operator_of_rows(_SCATTERS, data, rank, flat):
+            case Kind.SCATTER_ND:
                 return new.add("ScatterND", data, self._as_tuples(flat), updates, **attributes)
-            if rank == 2:
+            case Kind.SCATTER_ELEMENTS if rank == 2:
                 column = new.compute("Reshape", flat, new.constant([-1, 1]))
                 flat = new.total([column, new.line(product(rest), Size(0), 1, 2)])
-            return new.add("ScatterElements", data, flat, updates, axis=0, **attributes)
-        return None
+            case None:
+                return None
+        return new.add("ScatterElements", data, flat, updates, axis=0, **attributes)
 
     def _mask(self, count: int) -> str:
         """Return the mask whose true elements the index tuples address, or an empty string."""
