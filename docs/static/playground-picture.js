@@ -2,69 +2,65 @@
 // The picture of a call, drawn as `ndgather.show` draws it, and its description in sentences.
 (() => {
   const { playground } = globalThis;
-  const { indicesName, offset, positions, product, repr, scatters, shown, takesTuples } = playground;
-  const MOST_ENTRIES = 30;
-  const MOST_ELEMENTS = 300;
-  const MOST_NOTES = 4;
-  const MOST_CHIPS = 4;
-  const COLOURS = 5;
+  const { combinations, pairs, product, range, repr, shown, whole } = playground;
+  const [MOST_ENTRIES, MOST_ELEMENTS, MOST_NOTES, MOST_CHIPS, COLOURS] = [30, 300, 4, 4, 5];
   const ADVANCE = 0.602; // width of a letter of a monospaced font, relative to its size
   const SIZES = { about: 11.5, value: 13, head: 10.5, note: 12 };
-  const HEAD = 44,
-    HEIGHT = 28,
-    ROW_GAP = 13,
-    COLUMN_GAP = 5,
-    LEAST = 36,
-    CHIP = 14,
-    WIDEST_ROW = 340;
+  const [HEAD, HEIGHT, ROW_GAP, COLUMN_GAP, LEAST, CHIP, WIDEST_ROW] = [44, 28, 13, 5, 36, 14, 310];
 
   const letter = (n) => (n >= 26 ? letter(Math.floor(n / 26) - 1) : "") + String.fromCharCode(97 + (n % 26));
-  const width = (text, style) => text.length * ADVANCE * SIZES[style];
   const escaped = (text) => text.replace(/[&<>"]/g, (each) => `&#${each.charCodeAt(0)};`);
 
   // ---- what each entry does, in sentences
 
-  function region(name, box, shape) {
-    const spans = box.map(([start, size], axis) => {
-      const first = Math.max(start, 0);
-      const last = Math.min(start + size, shape[axis]);
-      if (last - first === shape[axis] && shape[axis] !== 1) return ":";
-      return last - first === 1 ? String(first) : `${first}:${last}`;
+  /** Write positions on every axis as an index, such as data[:, 2]. */
+  function indexed(name, places, shape) {
+    const spans = places.map((span, axis) => {
+      if (span.length === shape[axis] && span.length !== 1) return ":";
+      if (span.length === 1) return span[0];
+      const isRange = span.at(-1) - span[0] === span.length - 1;
+      return isRange ? `${span[0]}:${span.at(-1) + 1}` : `(${span.join(", ")})`;
     });
     return spans.length ? `${name}[${spans.join(", ")}]` : name;
   }
 
+  /** Return what becomes of an entry that is out of bounds. */
+  function outside({ mode }) {
+    if (mode === "drop") return { state: "filled", arrow: "→drop", verb: "left out" };
+    const fills = mode.includes("fill") && !mode.includes("raise");
+    return fills ? { state: "filled", arrow: "→fill", verb: "filled" } : { state: "bad", arrow: "" };
+  }
+
   function sentence(call, entry) {
-    const raw = entry.values.join(", ");
-    const tuple = entry.values.length === 1 ? `(${raw},)` : `(${raw})`;
+    const value = call.tuples ? shown(entry.values) : entry.values[0];
     const at = entry.position.length ? `[${entry.position.join(", ")}]` : "";
-    const subject = `${indicesName(call)}${at} = ${takesTuples(call) ? tuple : raw}`;
-    const dense = region(scatters(call) ? "updates" : "result", entry.dense, call.shape);
-    if (!entry.source) {
-      const what = { drop: `: ${dense} is left out`, fill: `: ${dense} is filled` }[call.mode] ?? "";
-      return `${subject} is out of bounds${what}`;
+    const subject = `${call.indices.name}${at} = ${value}`;
+    const dense = indexed(call.scatters ? "updates" : "result", entry.dense, call.shape);
+    if (entry.region) {
+      const data = indexed("data", entry.region, call.data.shape);
+      return `${subject}: ${dense} ${call.scatters ? "goes to" : "is"} ${data}`;
     }
-    const data = region("data", entry.source, call.data.shape);
-    return `${subject}: ${dense} ${scatters(call) ? "goes to" : "is"} ${data}`;
+    const { verb } = outside(call);
+    return `${subject} is out of bounds${verb ? `: ${dense} is ${verb}` : ""}`;
   }
 
   /** Explain the first index value that becomes another, and the order of repeated updates. */
   function notes(call, entries, count) {
     const texts = [];
     const changed = entries
-      .flatMap((entry) => entry.values.map((raw, n) => [raw, entry.coordinates[n]]))
-      .find(([raw, at]) => Number.isInteger(at) && Number(raw) !== at);
+      .flatMap(({ values, coordinates }) => values.map((raw, n) => [raw, coordinates[n]]))
+      .find(([raw, at]) => whole(at) && raw !== at);
     if (changed) {
-      const verb = { wrap: "wraps around", clip: "is clipped" }[call.mode] ?? "counts from the end of its axis";
+      const mode = call.windows ? "clip" : call.mode;
+      const verb = { wrap: "wraps around", clip: "is clipped" }[mode] ?? "counts from the end of its axis";
       texts.push(`${changed[0]} ${verb}: it is ${changed[1]}`);
     }
-    if (!scatters(call)) return texts;
+    if (!call.scatters) return texts;
     if (entries.length < count) return [...texts, "updates that are not drawn may have the same targets"];
     const repeated = [...targets(entries).values()].filter((numbers) => numbers.length > 1);
     for (const numbers of repeated.slice(0, MOST_NOTES)) {
-      const { source } = entries[numbers[0]];
-      const old = region("data", source, call.data.shape);
-      texts.push(`${region("result", source, call.data.shape)}: ${combined(call, numbers.map(letter), old)}`);
+      const place = indexed("", entries[numbers[0]].region, call.data.shape);
+      texts.push(`result${place}: ${formula(call, numbers.map(letter), `data${place}`)}`);
     }
     const others = repeated.length - MOST_NOTES;
     return others > 0 ? [...texts, `and ${others} other places with several updates`] : texts;
@@ -73,79 +69,59 @@
   /** Return the numbers of the entries that address each region of data. */
   function targets(entries) {
     const found = new Map();
-    entries.forEach(({ source }, n) => {
-      if (source) found.set(String(source), [...(found.get(String(source)) ?? []), n]);
+    entries.forEach(({ region }, n) => {
+      const key = JSON.stringify(region);
+      if (region) found.set(key, [...(found.get(key) ?? []), n]);
     });
     return found;
   }
 
-  function combined(call, letters, old) {
-    const terms = call.use_init_val ? [old, ...letters] : letters;
-    switch (call.reduction) {
-      case "none":
-        return `${letters.join(", then ")}; the last one stays`;
-      case "add":
-        return terms.join(" + ");
-      case "mul":
-        return terms.join(" * ");
-      case "sub":
-        return (call.use_init_val ? terms : ["0", ...letters]).join(" - ");
-      case "mean":
-        return `(${terms.join(" + ")}) / ${terms.length}`;
-      default:
-        return `${call.reduction}(${terms.join(", ")})`;
-    }
+  function formula({ reduction, keeps }, letters, old) {
+    if (reduction === "none") return `${letters.join(", then ")}; the last one stays`;
+    const terms = keeps ? [old, ...letters] : letters;
+    if (reduction === "mean") return `(${terms.join(" + ")}) / ${terms.length}`;
+    if (reduction === "sub") return (keeps ? terms : ["0", ...letters]).join(" - ");
+    const sign = { add: " + ", mul: " * " }[reduction];
+    return sign ? terms.join(sign) : `${reduction}(${terms.join(", ")})`;
   }
 
   // ---- panels: arrays as planes of cells, with a box for each entry
 
   /** Return {panels, entries, notes, error} of what `playground.run` has returned. */
   function scene({ call, entries, applied, result, error }) {
-    const message = error && error.message;
-    if (!call) return { panels: [], entries: [], notes: [], error: message };
     const drawn = entries.slice(0, MOST_ENTRIES);
+    const isReplaced = (entry, n) =>
+      call.reduction === "none" && drawn.slice(n + 1, applied).some((later) => `${later.region}` === `${entry.region}`);
+    const replaced = call.scatters ? drawn.map(isReplaced) : [];
+    const regions = drawn.map(({ region }) => region);
+    const dense = drawn.map((entry) => entry.dense);
+    const values = (array) => (at) => (array ? { text: brief(array.values[at]) } : { text: "", state: "absent" });
+    const panels = [
+      panel(call, "data", call.data, values(call.data), regions),
+      call.tuples ? tuplesPanel(call, drawn, entries.length) : integersPanel(call, drawn),
+    ];
+    if (call.scatters) {
+      const updates = { ...call.updates, dtype: call.updates.typed };
+      panels.push(panel(call, "updates", updates, values(updates), dense, replaced));
+      panels.push(panel(call, "result", call.data, values(result), regions, replaced));
+    } else {
+      const sources = new Map(entries.flatMap((entry) => pairs(call, entry)));
+      const outsideState = result ? "filled" : "bad";
+      const cell = (at) => ({ ...values(result)(at), ...(sources.get(at) === null ? { state: outsideState } : {}) });
+      panels.push(panel(call, "result", { ...call.data, shape: call.shape }, cell, dense));
+    }
+    if (error) panels.at(-1).note = "there is none: the call fails";
     const labels = drawn.map((entry, n) => ({
       letter: letter(n),
       sentence: sentence(call, entry),
-      bad: isBad(call, entry),
+      bad: !entry.region && outside(call).state === "bad",
     }));
-    const failed = error ? "there is none: the call fails" : "";
-    const last = scatters(call) && call.reduction === "none" ? targets(drawn.slice(0, applied)) : new Map();
-    const replaced = (n) => last.get(String(drawn[n].source))?.slice(0, -1).includes(n);
-    const inData = (crosses) => drawn.map(({ source }, n) => ({ box: source, replaced: crosses && replaced(n) }));
-    const inDense = (crosses) => drawn.map(({ dense }, n) => ({ box: dense, replaced: crosses && replaced(n) }));
-    const plain = (array) => (at) => ({ text: brief(array.values[at]) });
-    const panels = [panel(call, "data", call.data, plain(call.data), inData(false))];
-    panels.push(takesTuples(call) ? tuplesPanel(call, drawn, entries.length) : integersPanel(call, drawn));
-    if (scatters(call)) {
-      panels.push(
-        panel(call, "updates", { ...call.updates, dtype: call.updates.typed }, plain(call.updates), inDense(true)),
-      );
-      const cell = result ? plain(result) : () => ({ text: "", state: "absent" });
-      panels.push({ ...panel(call, "result", call.data, cell, inData(true)), note: failed });
-    } else {
-      const shape = { dtype: call.data.dtype, shape: call.shape };
-      panels.push({
-        ...panel(call, "result", shape, gatheredCell(call, entries, result), inDense(false)),
-        note: failed,
-      });
-    }
-    return { panels, entries: labels, notes: notes(call, drawn, entries.length), error: message };
-  }
-
-  const isBad = (call, entry) => !entry.source && call.mode !== "fill" && call.mode !== "drop";
-
-  function gatheredCell(call, entries, result) {
-    const sources = new Map(entries.flatMap((entry) => [...playground.pairs(call, entry)]));
-    return (at) => {
-      const state = sources.get(at) === null ? (result ? "filled" : "bad") : result ? "" : "absent";
-      return { text: result ? brief(result.values[at]) : "", state };
-    };
+    return { panels, entries: labels, notes: notes(call, drawn, entries.length), error: error?.message };
   }
 
   /** Write a value in a few letters. */
   function brief(value) {
-    if (typeof value === "bigint" && String(value).length > 10) return Number(value).toExponential(3);
+    if (whole(value) && String(value).length > 10) return Number(value).toExponential(3);
     if (typeof value !== "number" || !Number.isFinite(value)) return repr(value);
     const size = Math.abs(value);
     if (size && (size < 1e-3 || size >= 1e6)) return value.toExponential(3);
@@ -153,192 +129,170 @@
     return text.length <= 8 || size >= 100 ? text : repr(Number(value.toPrecision(4)));
   }
 
-  function panel(call, name, array, cell, marks) {
-    const { shape } = array;
+  /** Return the panel of an array; `regions` are the positions that each entry addresses in it. */
+  function panel(call, name, { dtype, shape }, cell, regions, replaced = []) {
     const depth = Math.max(shape.length - 2, Math.min(call.batch_dims, shape.length - 1), 0);
-    const missing = 2 - (shape.length - depth);
-    const axes = [...Array(missing).fill(null), ...shape.slice(depth)];
-    const [rows, columns] = axes.map((size) => (size === null ? [""] : [...Array(size).keys()].map(String)));
-    const planes = [...(shape.includes(0) ? [] : positions(shape.slice(0, depth)))].map((head) => {
-      const first = offset(shape.slice(0, depth), head) * rows.length * columns.length;
-      const boxes = marks.flatMap(({ box, replaced }, entry) => {
-        if (!box || !head.every((at, axis) => at >= box[axis][0] && at < box[axis][0] + box[axis][1])) return [];
-        const spans = [...Array(missing).fill([0, 1]), ...box.slice(depth)].map(([start, size], n) => {
-          const most = n === 0 ? rows.length : columns.length;
-          return [Math.max(start, 0), Math.min(start + size, most) - 1];
-        });
-        return [{ entry, rows: spans[0], columns: spans[1], replaced }];
+    const missing = range(2 - (shape.length - depth));
+    const [rows, columns] = [...missing.map(() => [""]), ...shape.slice(depth).map((size) => range(size).map(String))];
+    const heads = shape.includes(0) ? [] : combinations(shape.slice(0, depth).map(range));
+    const planes = heads.map((head, number) => {
+      const boxes = regions.flatMap((region, entry) => {
+        if (!region || !head.every((at, axis) => region[axis].includes(at))) return [];
+        const ends = [...missing.map(() => [0]), ...region.slice(depth)].map((span) => [span[0], span.at(-1)]);
+        return [{ entry, rows: ends[0], columns: ends[1], replaced: replaced[entry] }];
       });
-      const cells = rows.map((_, row) => columns.map((__, column) => cell(first + row * columns.length + column)));
+      const at = (row, column) => (number * rows.length + row) * columns.length + column;
+      const cells = rows.map((_, row) => columns.map((__, column) => cell(at(row, column))));
       return { heading: depth ? `${name}[${head.join(", ")}]` : "", rows, columns, cells, boxes };
     });
-    return { name, about: `${array.dtype} ${shown(shape)}`, note: shape.includes(0) ? "no elements" : "", planes };
+    return { name, about: `${dtype} ${shown(shape)}`, note: shape.includes(0) ? "no elements" : "", planes };
   }
 
-  function indexCells(call, entry) {
-    const what = { fill: "→fill", drop: "→drop" }[call.mode] ?? "";
-    return entry.values.map((raw, n) => {
-      const at = entry.coordinates[n];
-      if (!Number.isInteger(at)) return { text: `${raw}${what}`, state: what ? "filled" : "bad" };
-      return { text: Number(raw) === at ? String(raw) : `${raw}→${at}` };
+  function indexCells(call, { values, coordinates }) {
+    const { state, arrow } = outside(call);
+    return values.map((raw, n) => {
+      if (!whole(coordinates[n])) return { text: `${raw}${arrow}`, state };
+      return { text: raw === coordinates[n] ? String(raw) : `${raw}→${coordinates[n]}` };
     });
   }
 
   function integersPanel(call, entries) {
-    const marks = entries.map((entry) => ({ box: entry.position.map((at) => [at, 1]) }));
     const cell = (at) => (entries[at] ? indexCells(call, entries[at])[0] : { text: String(call.indices.values[at]) });
-    return { ...panel(call, "indices", call.indices, cell, marks), isEntries: true };
+    const regions = entries.map(({ position }) => position.map((at) => [at]));
+    return { ...panel(call, "indices", call.indices, cell, regions), isEntries: true };
   }
 
   /** Return the panel of index tuples: a row for each. */
   function tuplesPanel(call, entries, count) {
-    const { dtype, shape } = call.indices;
-    const depth = shape.at(-1);
-    const columns = depth ? [...Array(depth).keys()].map((n) => `axis ${call.batch_dims + n}`) : [""];
+    const { dtype, shape, name } = call.indices;
+    const columns = call.depth ? range(call.depth).map((n) => `axis ${call.batch_dims + n}`) : [""];
     const rows = entries.map(({ position }) => (position.length ? `[${position.join(", ")}]` : ""));
-    const cells = entries.map((entry) => (depth ? indexCells(call, entry) : [{ text: "( )" }]));
+    const cells = entries.map((entry) => (call.depth ? indexCells(call, entry) : [{ text: "( )" }]));
     const boxes = entries.map((_, entry) => ({ entry, rows: [entry, entry], columns: [0, columns.length - 1] }));
     const planes = entries.length ? [{ heading: "", rows, columns, cells, boxes }] : [];
     const note = !count ? "no entries" : entries.length < count ? `${entries.length} of ${count} entries` : "";
-    return { name: indicesName(call), about: `${dtype} ${shown(shape)}`, note, planes, isEntries: true };
+    return { name, about: `${dtype} ${shown(shape)}`, note, planes, isEntries: true };
   }
 
-  function description({ panels, entries, notes: texts, error }) {
-    return (
-      [
-        panels.map(({ name, about }) => `${name} ${about}`).join("; "),
-        ...entries.map((entry) => `${entry.letter}: ${entry.sentence}`),
-        ...texts,
-        ...(error ? [`The call fails: ${error}`] : []),
-      ].join(". ") + "."
-    );
+  function description({ panels, entries, notes, error }) {
+    const arrays = panels.map(({ name, about }) => `${name} ${about}`).join("; ");
+    const sentences = entries.map((entry) => `${entry.letter}: ${entry.sentence}`);
+    return `${[arrays, ...sentences, ...notes, ...(error ? [`The call fails: ${error}`] : [])].join(". ")}.`;
   }
 
   // ---- SVG
 
+  const width = (text, style) => text.length * ADVANCE * SIZES[style];
+  const total = (sizes) => sizes.reduce((sum, size) => sum + size, 0);
   const rect = (x, y, wide, high, style, round = 4) =>
     `<rect class="n-${style}" x="${x}" y="${y}" width="${wide}" height="${high}" rx="${round}"/>`;
   const line = (x, y, dx, dy, style) => `<line class="n-${style}" x1="${x}" y1="${y}" x2="${x + dx}" y2="${y + dy}"/>`;
   const label = (x, y, text, style, anchor = "start") =>
-    `<text class="n-${style}" x="${x}" y="${y}" text-anchor="${anchor}">${escaped(text)}</text>`;
+    text && `<text class="n-${style}" x="${x}" y="${y}" text-anchor="${anchor}">${escaped(text)}</text>`;
   const hidden = (shapes) => `<g aria-hidden="true">${shapes}</g>`;
   const chipText = ({ letter: name, bad }) => name + (bad ? "✗" : "");
   const chipWidth = (entry) => 10 + 6.1 * chipText(entry).length;
 
   function panelSvg(drawn, entries, current) {
-    let body = hidden(
-      label(0, 13, drawn.name, "name") +
-        label(0, 31, drawn.about, "about") +
-        (drawn.note ? label(0, 48, drawn.note, "note") : ""),
-    );
-    let x = 0,
-      y = HEAD + (drawn.note ? 16 : 0),
-      tallest = 0;
-    let widest = Math.max(0.9 * width(drawn.note, "note"), width(drawn.about, "about"));
-    const side = Math.max(
-      0,
-      ...drawn.planes.flatMap(({ rows }) => rows.map((row) => (row ? width(row, "head") + 8 : 0))),
-    );
+    const { name, about, note, planes, isEntries } = drawn;
     const widths = columnWidths(drawn, entries);
-    for (const plane of drawn.planes) {
-      const wide = Math.max(side + widths.reduce((all, each) => all + each, 0), width(plane.heading, "head"));
+    const side = Math.max(0, ...planes.flatMap(({ rows }) => rows.map((row) => row && width(row, "head") + 8)));
+    let body = hidden(label(0, 13, name, "name") + label(0, 31, about, "about") + label(0, 48, note, "note"));
+    let [x, y, tallest] = [0, HEAD + (note ? 16 : 0), 0];
+    let widest = Math.max(0.9 * width(note, "note"), width(about, "about"));
+    for (const plane of planes) {
+      const wide = Math.max(side + total(widths), width(plane.heading, "head"));
       if (x && x + wide > WIDEST_ROW) [x, y, tallest] = [0, y + tallest + 14, 0];
       const above = (plane.heading ? 18 : 0) + (plane.columns.some(Boolean) ? 18 : 2) + CHIP / 2 + 1;
-      const cell = (row, column) => ({
-        left: x + side + widths.slice(0, column).reduce((all, each) => all + each, 0),
-        top: y + above + row * (HEIGHT + ROW_GAP),
+      const [left, top] = [x + side, y + above];
+      const place = (row, column) => ({
+        left: left + total(widths.slice(0, column)),
+        top: top + row * (HEIGHT + ROW_GAP),
         wide: widths[column] - COLUMN_GAP,
       });
-      body += planeSvg(plane, cell, { x, y, side, entries, current, isEntries: drawn.isEntries });
+      const [cells, values] = cellsSvg(plane, place, left - 7);
+      const boxes = boxesSvg(plane, place, entries, current, isEntries);
+      body += hidden(label(x, y + 10, plane.heading, "head")) + cells + boxes + values;
       tallest = Math.max(tallest, above + plane.rows.length * (HEIGHT + ROW_GAP) - ROW_GAP + 4);
+      widest = Math.max(widest, x + wide);
       x += wide + 22;
-      widest = Math.max(widest, x - 22);
     }
     const [wide, high] = [Math.ceil(widest) + 4, Math.ceil(y + tallest) + 4];
-    const name = escaped(`${drawn.name} ${drawn.about}`);
-    return `<svg role="group" aria-label="${name}" width="${wide}" height="${high}" viewBox="-2 0 ${wide} ${high}">${body}</svg>`;
+    const title = escaped(`${name} ${about}`);
+    return `<svg role="group" aria-label="${title}" width="${wide}" height="${high}" viewBox="-2 0 ${wide} ${high}">${body}</svg>`;
+  }
+
+  /** Return the boxes of a plane by their first cell, as "row,column": their letters stand there. */
+  function corners({ boxes }) {
+    const found = {};
+    for (const box of boxes) (found[`${box.rows[0]},${box.columns[0]}`] ??= []).push(box);
+    return found;
   }
 
   /** Return the widths of columns, with the gap to the next: all planes of a panel have the same. */
-  function columnWidths(drawn, entries) {
-    const widths = (drawn.planes[0]?.columns ?? []).map((name) => Math.max(LEAST, width(name, "head") + 4));
-    for (const { cells, boxes } of drawn.planes) {
-      cells.forEach((row) =>
-        row.forEach(({ text }, n) => (widths[n] = Math.max(widths[n], width(text, "value") + 14))),
-      );
-      const chips = new Map();
-      for (const { entry, rows, columns } of boxes) {
-        const corner = `${rows[0]},${columns[0]}`;
-        const others = chips.get(corner) ?? { count: 0, wide: (columns[0] - columns[1]) * LEAST + 8 };
-        if (others.count++ <= MOST_CHIPS) others.wide += chipWidth(entries[entry]);
-        chips.set(corner, others);
-        widths[columns[0]] = Math.max(widths[columns[0]], others.wide);
+  function columnWidths({ planes }, entries) {
+    const widths = (planes[0]?.columns ?? []).map((name) => Math.max(LEAST, width(name, "head") + 4));
+    const widen = (column, wide) => (widths[column] = Math.max(widths[column], wide));
+    for (const plane of planes) {
+      for (const row of plane.cells) row.forEach(({ text }, column) => widen(column, width(text, "value") + 14));
+      for (const boxes of Object.values(corners(plane))) {
+        const [first, last] = boxes[0].columns;
+        const letters = boxes.slice(0, MOST_CHIPS + 1).map(({ entry }) => chipWidth(entries[entry]));
+        widen(first, total(letters) + 8 - (last - first) * LEAST);
       }
     }
     return widths.map((wide) => wide + COLUMN_GAP);
   }
 
-  function planeSvg(plane, cell, { x, y, side, entries, current, isEntries }) {
-    let shapes = plane.heading ? label(x, y + 10, plane.heading, "head") : "",
-      texts = "";
-    plane.columns.forEach((name, column) => {
-      const { left, wide } = cell(0, column);
-      shapes += name ? label(left + wide / 2, y + (plane.heading ? 27 : 9), name, "head", "middle") : "";
-    });
-    plane.cells.forEach((row, r) => {
-      shapes += plane.rows[r] ? label(x + side - 7, cell(r, 0).top + 18, plane.rows[r], "head", "end") : "";
-      row.forEach(({ text, state }, c) => {
-        const { left, top, wide } = cell(r, c);
-        shapes += rect(left, top, wide, HEIGHT, text ? "cell" : "absent");
-        for (let start = 6; state === "filled" && start < wide + HEIGHT; start += 9) {
-          const begin = Math.max(0, start - HEIGHT);
-          const end = Math.min(wide, start);
-          shapes += line(left + begin, top + start - begin, end - begin, begin - end, "hatch");
-        }
-        texts += text ? label(left + wide / 2, top + 19, text, state === "bad" ? "bad" : "value", "middle") : "";
+  /** Return the cells of a plane, and the values, which are drawn over the boxes. */
+  function cellsSvg({ rows, columns, cells }, place, right) {
+    let shapes = rows.map((name, row) => label(right, place(row, 0).top + 18, name, "head", "end")).join("");
+    let values = "";
+    columns.forEach((name, column) => {
+      const { left, top, wide } = place(0, column);
+      shapes += label(left + wide / 2, top - CHIP / 2 - 10, name, "head", "middle");
+      cells.forEach((row, r) => {
+        const { text, state } = row[column];
+        const y = place(r, column).top;
+        shapes += rect(left, y, wide, HEIGHT, text ? "cell" : "absent");
+        shapes += state === "filled" ? rect(left, y, wide, HEIGHT, "hatched") : "";
+        values += label(left + wide / 2, y + 19, text, state === "bad" ? "bad" : "value", "middle");
       });
     });
-    return hidden(shapes) + boxesSvg(plane, cell, entries, current, isEntries) + hidden(texts);
+    return [hidden(shapes), hidden(values)];
   }
 
   /** Draw the boxes of a plane; those that share cells are drawn inside one another. */
-  function boxesSvg(plane, cell, entries, current, isEntries) {
-    const inside = new Map(),
-      corners = new Map();
+  function boxesSvg(plane, place, entries, current, isEntries) {
+    const levels = {};
     let all = "";
-    for (const { entry, rows, columns, replaced } of plane.boxes) {
-      const cells = [...positions([rows[1] - rows[0] + 1, columns[1] - columns[0] + 1])].map(
-        ([r, c]) => `${rows[0] + r},${columns[0] + c}`,
-      );
-      const level = Math.max(...cells.map((each) => inside.get(each) ?? 0));
-      cells.forEach((each) => inside.set(each, level + 1));
-      const corner = corners.get(cells[0]) ?? { used: 0, count: 0, ...cell(rows[0], columns[0]) };
-      corners.set(cells[0], corner);
-      if (++corner.count > MOST_CHIPS) continue;
-      const { bad, sentence: text } = entries[entry];
-      const last = cell(rows[1], columns[1]),
-        inset = Math.min(level, 3) * 3;
-      const [left, top] = [corner.left + inset, corner.top + inset];
-      const [wide, high] = [last.left + last.wide - left - inset, last.top + HEIGHT - top - inset];
-      const [x, y, chip] = [corner.left + 4 + corner.used, corner.top - CHIP / 2 - 1, chipWidth(entries[entry]) - 2];
-      corner.used += chip + 2;
-      const shapes =
-        rect(left, top, wide, high, bad ? "outside" : "box") +
-        rect(x, y, chip, CHIP, bad ? "alarm" : replaced ? "gone" : "chip", 3) +
-        (replaced ? line(x - 2, y + CHIP / 2, chip + 4, 0, "cross") : "") +
-        label(
-          x + chip / 2,
-          y + 10.5,
-          chipText(entries[entry]),
-          bad ? "wrong" : replaced ? "replaced" : "letter",
-          "middle",
-        );
-      const known = isEntries ? `role="img" tabindex="0" aria-label="${escaped(text)}"` : 'aria-hidden="true"';
-      const step = entry === current ? " n-now" : entry > current ? " n-later" : "";
-      all += `<g class="n-e n-k${entry} n-c${entry % COLOURS}${step}" ${known}><title>${escaped(text)}</title>${shapes}</g>`;
-    }
-    for (const { count, left, top, used } of corners.values()) {
-      if (count > MOST_CHIPS) all += hidden(label(left + 6 + used, top - 3, `+${count - MOST_CHIPS}`, "head"));
+    for (const boxes of Object.values(corners(plane))) {
+      const { left, top } = place(boxes[0].rows[0], boxes[0].columns[0]);
+      let x = left + 4; // of the next letter
+      const y = top - CHIP / 2 - 1;
+      for (const { entry, rows, columns, replaced } of boxes.slice(0, MOST_CHIPS)) {
+        const spans = [rows, columns].map(([first, last]) => range(last - first + 1).map((n) => first + n));
+        const cells = combinations(spans).map(String);
+        const level = Math.max(...cells.map((cell) => levels[cell] ?? 0));
+        for (const cell of cells) levels[cell] = level + 1;
+        const inset = Math.min(level, 3) * 3;
+        const end = place(rows[1], columns[1]);
+        const [wide, high] = [end.left + end.wide - left - 2 * inset, end.top + HEIGHT - top - 2 * inset];
+        const { bad, sentence: title } = entries[entry];
+        const letterStyle = replaced ? ["gone", "replaced"] : ["chip", "letter"];
+        const [outline, back, text] = bad ? ["outside", "alarm", "wrong"] : ["box", ...letterStyle];
+        const chip = chipWidth(entries[entry]) - 2;
+        const shapes =
+          rect(left + inset, top + inset, wide, high, outline) +
+          rect(x, y, chip, CHIP, back, 3) +
+          (replaced ? line(x - 2, y + CHIP / 2, chip + 4, 0, "cross") : "") +
+          label(x + chip / 2, y + 10.5, chipText(entries[entry]), text, "middle");
+        const known = isEntries ? `role="img" tabindex="0" aria-label="${escaped(title)}"` : 'aria-hidden="true"';
+        const step = entry === current ? " n-now" : entry > current ? " n-later" : "";
+        all += `<g class="n-e n-k${entry} n-c${entry % COLOURS}${step}" ${known}><title>${escaped(title)}</title>${shapes}</g>`;
+        x += chip + 2;
+      }
+      if (boxes.length > MOST_CHIPS) all += hidden(label(x + 2, top - 3, `+${boxes.length - MOST_CHIPS}`, "head"));
     }
     return all;
   }
@@ -347,17 +301,16 @@
   function picture(outcome, current = Infinity) {
     const { call } = outcome;
     if (!call) return "";
-    const arrays = [call.data.shape, call.indices.shape, call.shape];
-    const largest = Math.max(...arrays.map(product));
-    if (largest > MOST_ELEMENTS)
-      return `<p class="n-note-below">Arrays of ${largest} elements are not drawn: at most ${MOST_ELEMENTS}.</p>`;
+    const note = (text) => `<p class="n-note-below">${escaped(text)}</p>`;
+    const largest = Math.max(...[call.data.shape, call.indices.shape, call.shape].map(product));
+    if (largest > MOST_ELEMENTS) return note(`Arrays of ${largest} elements are not drawn: at most ${MOST_ELEMENTS}.`);
     const drawn = scene(outcome);
     const parts = drawn.panels.map((each, n) => {
       const arrow = n && n === drawn.panels.length - 1 ? '<span class="n-to" aria-hidden="true">→</span>' : "";
       return `<div class="n-part" tabindex="0" role="group" aria-label="${each.name}">${arrow}${panelSvg(each, drawn.entries, current)}</div>`;
     });
-    const below = drawn.notes.map((note) => `<p class="n-note-below">${escaped(note)}</p>`);
-    return `<p class="n-unseen">${escaped(description(drawn))}</p><div class="n-parts">${parts.join("")}</div>${below.join("")}`;
+    const unseen = `<p class="n-unseen">${escaped(description(drawn))}</p>`;
+    return `${unseen}<div class="n-parts">${parts.join("")}</div>${drawn.notes.map(note).join("")}`;
   }
 
   Object.assign(playground, { description, picture, scene });

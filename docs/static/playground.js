@@ -1,11 +1,11 @@
 "use strict";
 // The page: fields, the picture and the calls below them, and the address that holds the fields.
 (() => {
-  const { playground } = globalThis;
+  const { playground, copyButton } = globalThis;
   const root = document.getElementById("playground");
   const form = root.querySelector("form");
-  const field = (name) => form.elements[name];
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
+  const [example, slider, status] = ["example", "step", "status"].map(part);
   const DEFAULTS = {
     axis: "0",
     batch_dims: "0",
@@ -13,158 +13,91 @@
     fill_value: "",
     reduction: "none",
     use_init_val: "True",
-    window_shape: "(2, 2)",
   };
-  const USED = {
-    gather_nd: ["batch_dims", "fill_value"],
-    gather_elements: ["axis", "fill_value"],
-    gather: ["axis", "batch_dims", "fill_value"],
-    gather_windows: ["window_shape", "fill_value"],
-    scatter_nd: ["updates", "reduction", "use_init_val"],
-    scatter_elements: ["updates", "axis", "reduction", "use_init_val"],
-  };
-  const OPTIONAL = ["updates", "axis", "batch_dims", "window_shape", "fill_value", "reduction", "use_init_val"];
   let steps = null; // how many updates are applied: null for all
 
-  function options(select, names, chosen) {
-    select.replaceChildren(...names.map((name) => new Option(name, name, false, name === chosen)));
-    if (!names.includes(chosen)) select.value = names[0];
+  /** Fill in the fields, from an address or an example. */
+  function fill(address) {
+    form.reset();
+    for (const field of form.elements) if (address.has(field.name)) field.value = address.get(field.name);
+    steps = address.has("step") ? Number(address.get("step")) : null;
+    update();
   }
 
-  /** Return the fields that the function has, without those at their defaults. */
-  function fields() {
-    const name = field("function").value;
-    const values = {
-      function: name,
-      data: field("data").value,
-      indices: field("indices").value,
-      mode: field("mode").value,
-    };
-    for (const option of USED[name]) values[option] = field(option).value;
-    if (values.mode !== "fill") delete values.fill_value;
-    if (values.reduction === "none") delete values.use_init_val;
-    return Object.fromEntries(
-      Object.entries(values).filter(([option, value]) => value !== DEFAULTS[option] || option === "window_shape"),
-    );
-  }
-
-  /** Show the fields that the function has, filled in. */
-  function fill(values) {
-    const name = values.function in playground.MODES ? values.function : "gather_nd";
-    field("function").value = name;
-    options(field("mode"), playground.MODES[name], values.mode ?? "raise");
-    for (const option of ["data", "indices", ...OPTIONAL])
-      field(option).value = values[option] ?? DEFAULTS[option] ?? "";
+  /** Show what the function, its mode and its reduction have; the others are not in the form. */
+  function showFields() {
+    const { function: name, mode, modes, reduction } = form.elements;
+    for (const select of [name, mode, reduction]) if (select.selectedIndex < 0) select.selectedIndex = 0;
+    const state = [name.value, mode.value, mode.value === "axes" ? modes.value : "", reduction.value].join(" ");
+    for (const element of form.querySelectorAll("[data-when]")) {
+      element.hidden = !new RegExp(element.dataset.when).test(state);
+      (element.control ?? element).disabled = element.hidden;
+    }
+    if (!mode.selectedOptions[0].disabled) return;
+    mode.value = "raise";
     showFields();
   }
 
-  function showFields() {
-    const name = field("function").value;
-    for (const option of OPTIONAL) field(option).closest("label").hidden = !USED[name].includes(option);
-    field("fill_value").closest("label").hidden ||= field("mode").value !== "fill";
-    field("use_init_val").closest("label").hidden ||= field("reduction").value === "none";
-    part("indices-name").textContent = name === "gather_windows" ? "starts" : "indices";
-  }
-
   function update() {
-    const values = fields();
+    showFields();
+    const filled = [...new FormData(form)].filter(([name, value]) => value !== DEFAULTS[name]);
+    const values = Object.fromEntries(filled);
     const address = new URLSearchParams(values);
     if (steps !== null) address.set("step", steps);
     history.replaceState(null, "", `#${address}`);
     part("doc").href = part("doc").dataset.base.replace("NAME", values.function);
-    let given;
     try {
-      given = playground.read(values);
-      show(playground.run(given, steps ?? Infinity), given);
+      show(playground.read(values));
     } catch (error) {
       if (!(error instanceof playground.SyntaxProblem)) throw error;
-      part("status").textContent = error.message;
-      part("status").className = "pg-typing";
-      part("picture").classList.add("pg-stale");
+      status.textContent = error.message;
+      status.className = "pg-typing";
     }
   }
 
-  function show(outcome, given) {
-    const { call, entries, result, error } = outcome;
-    const count = call && playground.scatters(call) && result ? entries.length : 0;
-    const step = Math.min(steps ?? count, count);
+  function show(given) {
+    const outcome = playground.run(given, steps ?? Infinity);
+    const { call, entries, applied, result, error } = outcome;
+    const count = call?.scatters && result ? entries.length : 0;
+    const isPart = applied < count;
     part("steps").hidden = count < 2;
-    Object.assign(field("step"), { max: count, value: step });
-    part("step-text").textContent =
-      step < count ? `${step} of ${count} updates are applied` : `all ${count} updates are applied`;
-    part("picture").classList.remove("pg-stale");
-    part("picture").innerHTML = playground.picture(outcome, step < count ? step - 1 : Infinity);
-    part("status").className = error ? "pg-error" : "pg-result";
-    part("status").textContent = error
-      ? `${error.name}: ${error.message}`
-      : `${playground.written(result)}  ${result.dtype} ${playground.shown(result.shape)}`;
-    const whole = count && step < count ? playground.run(given) : outcome;
-    part("calls").hidden = !whole.call;
-    if (whole.call) calls(playground.code(whole.call));
-  }
-
-  function calls(texts) {
-    for (const [library, text] of Object.entries(texts)) {
-      const block = part(`call-${library}`);
-      block.querySelector("code").textContent = text;
-      block.querySelector("button").hidden = text.startsWith("# ");
+    Object.assign(slider, { max: count, value: applied });
+    part("step-text").textContent = isPart ? `${applied} of ${count} updates are applied` : `all ${count} are applied`;
+    part("picture").innerHTML = playground.picture(outcome, isPart ? applied - 1 : Infinity);
+    status.className = error ? "pg-error" : "pg-result";
+    const text = (array) => `${playground.written(array)}  ${array.dtype} ${playground.shown(array.shape)}`;
+    status.textContent = error ? `${error.name}: ${error.message}` : text(result);
+    part("calls").hidden = !call;
+    for (const [library, code] of Object.entries(call ? playground.code(call) : {})) {
+      const section = root.querySelector(`[data-library="${library}"]`);
+      section.querySelector("code").textContent = code;
+      section.querySelector("button").hidden = code.startsWith("# ");
     }
   }
 
-  async function copy(button, text) {
-    const before = button.textContent;
-    await copyText(text);
-    button.focus();
-    button.textContent = "copied";
-    setTimeout(() => (button.textContent = before), 1500);
-  }
-
-  function start() {
-    options(field("function"), Object.keys(playground.MODES), "gather_nd");
-    options(field("reduction"), playground.REDUCTIONS, "none");
-    for (const library of ["ndgather", "NumPy", "torch", "TensorFlow", "JAX", "ONNX"]) {
-      const block = document.createElement("section");
-      block.dataset.part = `call-${library}`;
-      block.innerHTML = `<h3>${library}</h3><button type="button" aria-label="copy the call for ${library}">copy</button><pre tabindex="0" aria-label="${library}"><code></code></pre>`;
-      block
-        .querySelector("button")
-        .addEventListener("click", ({ target }) => copy(target, block.querySelector("code").textContent));
-      part("calls").append(block);
-    }
-    form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("input", ({ target }) => {
-      if (target === field("example")) {
-        if (target.value) fill(Object.fromEntries(new URLSearchParams(target.value)));
-        target.value = "";
-      } else if (target === field("function")) {
-        const { mode } = fields();
-        options(field("mode"), playground.MODES[target.value], mode ?? "raise");
-      }
-      steps = target === field("step") && Number(target.value) < Number(target.max) ? Number(target.value) : null;
-      showFields();
-      update();
-    });
-    for (const button of part("steps").querySelectorAll("button")) {
-      button.addEventListener("click", () => {
-        const slider = field("step");
-        const next = Number(slider.value) + Number(button.dataset.by);
-        steps = next >= Number(slider.max) ? null : Math.max(next, 0);
-        update();
-      });
-    }
-    part("share").addEventListener("click", ({ target }) => copy(target, location.href));
-    window.addEventListener("hashchange", open);
-    open();
-  }
-
-  function open() {
-    const address = new URLSearchParams(
-      location.hash.length > 1 ? location.hash.slice(1) : field("example").options[1].value,
-    );
-    steps = address.has("step") ? Number(address.get("step")) : null;
-    fill(Object.fromEntries(address));
+  function moveTo(step) {
+    steps = step >= Number(slider.max) ? null : Math.max(step, 0);
     update();
   }
 
-  start();
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", ({ target }) => {
+    if (target === slider) return moveTo(Number(slider.value));
+    steps = null;
+    if (target !== example) return update();
+    fill(new URLSearchParams(example.value));
+  });
+  for (const button of part("steps").querySelectorAll("button"))
+    button.addEventListener("click", () => moveTo(Number(slider.value) + Number(button.value)));
+  for (const section of root.querySelectorAll("section")) {
+    const button = copyButton("copy", () => section.querySelector("code").textContent);
+    button.ariaLabel = `copy the call for ${section.dataset.library}`;
+    section.querySelector("h3").after(button);
+  }
+  const share = copyButton("copy the link to this call", () => location.href);
+  part("links").prepend(share, " ");
+  const open = () =>
+    fill(new URLSearchParams(location.hash.length > 1 ? location.hash.slice(1) : example.options[1].value));
+  window.addEventListener("hashchange", open);
+  open();
 })();

@@ -18,7 +18,7 @@ const codeOf = (text) => {
 };
 // Without the statements that raise.
 const runs = (text) => text.replace(/^>>> .*\n(\.\.\. .*\n)*Traceback[^]*?(?=^>>> |\s*$(?![^]))/gm, "");
-globalThis.copyText = async (text) => {
+const copyText = async (text) => {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
@@ -28,6 +28,7 @@ globalThis.copyText = async (text) => {
     area.remove();
   }
 };
+// Return a button that copies a text, or what a function returns.
 const button = (label, text) => {
   const made = Object.assign(document.createElement("button"), {
     type: "button",
@@ -35,12 +36,13 @@ const button = (label, text) => {
     className: "copy-code",
   });
   made.addEventListener("click", async () => {
-    await copyText(text);
+    await copyText(typeof text === "function" ? text() : text);
     made.textContent = "copied";
     setTimeout(() => (made.textContent = label), 1500);
   });
   return made;
 };
+globalThis.copyButton = button;
 const before = [];
 for (const pre of document.querySelectorAll(".bd-article div.highlight pre")) {
   const text = pre.textContent,

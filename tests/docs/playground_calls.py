@@ -18,7 +18,8 @@ from ndgather.testing import reference
 
 COUNT = 2000
 GATHERS = ("gather_nd", "gather_elements", "gather", "gather_windows")
-MODES = ("wrap", "fill", "drop")
+MODES = ("wrap", "fill", "drop", "edge")
+WINDOW_MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 SIZES = (0, 1, 1, 2, 2, 3, 3, 4)
 FLOATS = (0.5, -1.25, 2.0, -0.0, 3e20, 1e-7, 1 / 3, float("nan"), float("inf"), 123456.75)
@@ -40,8 +41,10 @@ def _call(chance):
     shape = _shape(chance, rank)
     call = {"function": function, "data": _values(chance, shape, dtype)}
     modes = ("raise", "wrap", "clip", "drop" if function.startswith("scatter") else "fill")
+    if function == "gather_windows":
+        modes = WINDOW_MODES
     mode = chance.choice(MODES if chance.random() < 0.02 else ("raise", *modes))
-    if mode != "raise" and not (function == "gather_windows" and mode == "wrap"):
+    if mode != "raise":
         call["mode"] = mode
     if function == "gather_windows":
         call["window_shape"] = (1,)
@@ -55,7 +58,7 @@ def _call(chance):
             call["reduction"] = chance.choice(REDUCTIONS)
         if chance.random() < 0.3:
             call["use_init_val"] = False
-    elif chance.random() < (0.5 if mode == "fill" else 0.02):
+    elif chance.random() < (0.5 if "fill" in call.get("mode", "") else 0.02):
         call["fill_value"] = chance.choice((7, -1, 0.5, 2.0, True, 0, float("nan")))
     return call
 
@@ -80,6 +83,9 @@ def _indices_shape(chance, function, shape, call):
         depth = chance.randint(0, rank)
         wide = [chance.choice((0, 1, 1, 2, 2, 3)) for _ in range(depth)]
         call["window_shape"] = tuple(wide + [1] * (chance.random() < 0.05))
+        if depth and chance.random() < 0.3:
+            count = depth + (chance.random() < 0.1)
+            call["mode"] = tuple(chance.choice(WINDOW_MODES) for _ in range(count))
         return (*lead, depth)
     if chance.random() < 0.6:
         call["axis"] = chance.randint(-rank - 1, rank) if rank else 0
@@ -170,6 +176,9 @@ def description(call):
 def typed(call):
     """Return a call as the fields of the playground hold it: texts."""
     names = {name: "indices" if name == "starts" else name for name in call}
+    if isinstance(call.get("mode"), tuple):
+        call = {**call, "modes": ", ".join(call["mode"]), "mode": "axes"}
+        names["modes"] = "modes"
     return {
         names[name]: value if isinstance(value, str) else repr(value)
         for name, value in call.items()

@@ -54,7 +54,7 @@ def test_it_works_from_a_file_and_answers_while_one_types(browser):
 
 def test_the_address_holds_the_call(open_page):
     page = open_page("playground.html")
-    page.locator("select[name=example]").select_option("patches across the border")
+    page.get_by_label("example").select_option("patches across the border")
     shown, address = status(page), page.url
 
     again = open_page(address)
@@ -86,7 +86,7 @@ def test_copies_are_what_is_shown(open_page):
     page = open_page(f"playground.html#{REPEATED}&reduction=add")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     for library in ("ndgather", "NumPy", "torch", "TensorFlow", "JAX", "ONNX"):
-        block = page.locator(f"[data-part=call-{library}]")
+        block = page.locator(f"[data-library={library}]")
         block.get_by_role("button").click()
         copied = page.evaluate("navigator.clipboard.readText()")
         assert copied == block.locator("code").inner_text()

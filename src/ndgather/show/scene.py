@@ -455,10 +455,11 @@ def _region(name: str, region: Region, shape: Sequence[int]) -> str:
 def _value_notes(drawn: DrawnEntries) -> Iterator[str]:
     """Explain the first index value that becomes another."""
     what = {"wrap": "wraps around", "clip": "is clipped"}
+    mode = "clip" if drawn.call.window_shape else drawn.call.mode  # of windows only these move
     for entry in drawn.entries:
         for raw, at in zip(entry.values, entry.coordinates, strict=True):
             if at not in (None, raw):
-                verb = what.get(drawn.call.mode, "counts from the end of its axis")
+                verb = what.get(mode, "counts from the end of its axis")
                 yield f"{raw} {verb}: it is {at}"
                 return
 
