@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,7 +95,7 @@ _PROSE = 40  # letters of a cell in a column of prose
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("html-page-context", _name_the_start_page)
+    app.connect("html-page-context", _finish_page)
     app.connect("source-read", _with_repository)
     app.connect("doctree-read", _without_last_blank_line)
     app.connect("doctree-read", _mark_prose)
@@ -105,12 +106,29 @@ def _with_repository(_app: Sphinx, _page: str, source: list[str]) -> None:
     source[0] = source[0].replace("REPOSITORY", os.environ.get("REPOSITORY", "REPOSITORY"))
 
 
-def _name_the_start_page(
+_TEST = re.compile(
+    r'<a class="reference download[^>]*( href="[^"]+")><span[^>]*>(test_\w+)</span></a>'
+)
+
+
+def _finish_page(
     _app: Sphinx, page: str, _template: str, context: dict[str, Any], _document: object
 ) -> None:
-    """Let the title of the window have the name of the package once."""
+    """Have the name of the package once in a title, and only numbers for the names of tests."""
     if page == "index":
         context.update(title=html_title, docstitle="")
+    if body := context.get("body"):
+        runs = re.compile(rf"{_TEST.pattern}(?:,\s+{_TEST.pattern})*")
+        context["body"] = runs.sub(_numbered, body)
+
+
+def _numbered(run: re.Match[str]) -> str:
+    tests = _TEST.findall(run[0])
+    links = [
+        f'<a{href} download title="{name}" aria-label="{name}">{number}</a>'
+        for number, (href, name) in enumerate(tests, 1)
+    ]
+    return f'<span class="tests">test{"s" * (len(tests) > 1)} {" ".join(links)}</span>'
 
 
 def _mark_prose(_app: Sphinx, document: nodes.document) -> None:
@@ -118,7 +136,8 @@ def _mark_prose(_app: Sphinx, document: nodes.document) -> None:
     for table in document.findall(nodes.table):
         rows = [list(row.findall(nodes.entry)) for row in table.findall(nodes.row)]
         for column in zip(*rows, strict=False):
-            if max(len(cell.astext()) for cell in column) > _PROSE:
+            is_names = column[0].astext() == "test"  # of which numbers remain
+            if max(len(cell.astext()) for cell in column) > _PROSE and not is_names:
                 for cell in column:
                     cell["classes"].append("prose")
 

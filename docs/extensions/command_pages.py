@@ -1,6 +1,6 @@
 """The page of every command, written at every build from the parser of the command line.
 
-Descriptions and examples are laid out for a terminal, and are copied as they are.
+Examples are laid out for a terminal, and are copied as they are.
 """
 
 from __future__ import annotations
@@ -35,15 +35,19 @@ def _write(app: Sphinx) -> None:
         if isinstance(action, argparse._SubParsersAction)
     )
     for choice in commands._choices_actions:
-        page = "\n".join(_page(commands.choices[choice.dest], choice.help or ""))
+        page = "\n".join(_page(commands.choices[choice.dest]))
         write(Path(app.srcdir) / "reference" / "commands" / f"{choice.dest}.md", f"{page}\n")
 
 
-def _page(parser: argparse.ArgumentParser, summary: str) -> Iterator[str]:
+def _page(parser: argparse.ArgumentParser) -> Iterator[str]:
     parser.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=WIDTH)
     yield f"# {parser.prog}"
-    yield from ("", f"{summary[0].upper()}{summary[1:]}.", "")
-    yield from _literal(parser.description or "")
+    yield ""
+    for part in (parser.description or "").split("\n\n"):
+        if part.startswith(" "):  # a table
+            yield from _literal(part)
+        else:
+            yield from (_prose(part), "")
     for group in parser._action_groups:
         if group._group_actions:
             yield from ("", f"## {(group.title or 'options').capitalize()}", "")
@@ -57,9 +61,12 @@ def _option(parser: argparse.ArgumentParser, action: argparse.Action) -> Iterato
     formatter = parser._get_formatter()
     names = formatter._format_action_invocation(action)
     yield f"`{names}`"
-    text = formatter._expand_help(action).replace("*", r"\*")
-    yield ": " + _OPTION.sub(r"`\1`", text)  # as prose, -- would become a dash
+    yield f": {_prose(formatter._expand_help(action))}"
     yield ""
+
+
+def _prose(text: str) -> str:
+    return _OPTION.sub(r"`\1`", re.sub(r"([*_\[\]<>])", r"\\\1", text))
 
 
 def _literal(text: str) -> Iterator[str]:

@@ -183,7 +183,7 @@ def gather_nd(
         How many leading axes `data` and `indices` share; equal in size, one by one.
     mode : {"raise", "wrap", "clip", "fill"}, default "raise"
         What becomes of an index value `v` on an axis of size `s`. ``raise`` counts negative values
-        from the end and refuses all outside of ``-s..s-1``; ``wrap`` takes ``v`` modulo ``s``;
+        from the end and raises for all outside of ``-s..s-1``; ``wrap`` takes ``v`` modulo ``s``;
         ``clip`` takes the nearest of ``0..s-1``, so negative values are 0; ``fill`` is as
         ``raise``, but slices named by a value outside are filled with `fill_value`.
     fill_value : scalar, default zero of the dtype
@@ -215,7 +215,7 @@ def gather_nd(
     ShapeError
         The shapes do not fit, or `out` has another shape than the result.
     DTypeError
-        `indices` is not of an integer type (booleans are refused), or an argument is no array.
+        `indices` is not of an integer type (booleans raise too), or an argument is no array.
     AttributeValueError
         `batch_dims` is out of range, `mode` is unknown, or `out` cannot be written.
     MemoryError
@@ -641,7 +641,7 @@ def scatter_nd(
         divides the sum of an element and its updates by their number. See the notes.
     mode : {"raise", "wrap", "clip", "drop"}, default "raise"
         What becomes of an index value `v` on an axis of size `s`. ``raise`` counts negative values
-        from the end and refuses all outside of ``-s..s-1``; ``wrap`` takes ``v`` modulo ``s``;
+        from the end and raises for all outside of ``-s..s-1``; ``wrap`` takes ``v`` modulo ``s``;
         ``clip`` takes the nearest of ``0..s-1``, so negative values are 0; ``drop`` is as
         ``raise``, but updates of a tuple with a value outside are left out.
     use_init_val : bool, default True
@@ -666,7 +666,7 @@ def scatter_nd(
     ShapeError
         The shapes do not fit.
     DTypeError
-        `indices` is not of an integer type (booleans are refused), `updates` has another dtype
+        `indices` is not of an integer type (booleans raise too), `updates` has another dtype
         than `data`, the reduction has no meaning for it, or an argument is no array.
     AttributeValueError
         `reduction` or `mode` is unknown, or `out` cannot be written.

@@ -99,7 +99,7 @@ _RANK_0_NOTE = (
 )
 _LEAST_DEPTH_NOTE = (
     "The text requires tuples of at least one index and does not say what an empty tuple "
-    "does; this package refuses it for this operator."
+    "does; this package raises an error for it."
 )
 
 gather_nd_11 = OperatorVersion(
@@ -140,7 +140,7 @@ gather_nd_12 = gather_nd_11.version(
         _ZERO_SIZES.format("tuples", "tuple"),
         _ALWAYS_CHECKED_NOTE,
         "The text has no negative batch_dims: the attribute is a number of axes, and this "
-        "package refuses negative values. Some tools compute a wrong shape from it.",
+        "package raises for negative values. Some tools compute a wrong shape from it.",
         "Batch axes must be equal, neither broadcast nor merely of equal product; some "
         "runtimes accept both.",
     ),
@@ -201,7 +201,7 @@ _INVERSE_OF_SCATTER_ELEMENTS = Erratum(
 _LIKE_TORCH_GATHER = Erratum(
     "Summary",
     "It is similar to Torch's gather operation.",
-    "torch.gather refuses negative indices, and it states the rule for the other axes",
+    "torch.gather raises for negative indices, and it states the rule for the other axes",
 )
 
 gather_elements_11 = OperatorVersion(
@@ -250,7 +250,7 @@ gather_1 = OperatorVersion(
     source=f"{_CHANGELOG}#Gather-1",
     notes=(
         "The text requires indices within bounds and does not name the bounds. Version 11 "
-        "brought the range [-s, s-1], and runtimes of this version refused negative values, so "
+        "brought the range [-s, s-1], and runtimes of this version raised for negative values, so "
         "this package reads [0, s-1] here.",
     ),
     errata=(_ANY_TYPE,),

@@ -95,7 +95,7 @@ _gather_nd_5 = replace(
     source=f"{_PAGES}/gather-nd-5.html",
     notes=(
         "The page lets batch axes be broadcast, but its output shape is made from indices "
-        "alone, which fits equal axes only, and the implementation refuses others. This "
+        "alone, which fits equal axes only, and the implementation raises for others. This "
         "package asks for equal batch axes.",
         "Several batch axes are fused in the result. The page itself calls that incorrect and "
         "points to version 8; here it is done as written.",
@@ -137,7 +137,7 @@ _gather_nd_8 = _gather_nd_5.version(
         "The newest revision of the page calls batch axes broadcastable, equal or one of them 1; "
         "before, it asked for equal ones. Its output shape still comes from indices alone, which "
         "fits equal axes only, and with pull request 32660 of November 2025 the operator itself "
-        "still refuses others: models from ONNX are broadcast before it. This package asks for "
+        "still raises for others: models from ONNX are broadcast before it. This package asks for "
         "equal batch axes.",
         "No minimum length of a tuple is given; an empty tuple copies a whole batch of data.",
         _UNDEFINED_NOTE,
@@ -178,8 +178,8 @@ _gather_elements_6 = replace(
         "version; this package counts them from the end.",
         "Indices are expected to be within bounds; the CPU plugin throws for others, and this "
         "package raises an error.",
-        "Except along axis the sizes must be equal; smaller indices, which ONNX allows, are "
-        "refused.",
+        "Except along axis the sizes must be equal; smaller indices, which ONNX allows, "
+        "raise an error.",
     ),
     errata=(
         Erratum(
