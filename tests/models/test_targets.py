@@ -659,7 +659,27 @@ def test_operators_without_rules_are_named():
     (node,) = onnx_models.conversion(model, target="basic").nodes
 
     assert node.stays
-    assert node.why == "basic does not take Scatter"
+    assert node.why.startswith("basic does not take Scatter (allowed: opset 11 or later")
+
+
+@pytest.mark.parametrize(
+    ("target", "opset", "why"),
+    [
+        ("coreml", 10, "opset = 10 has no ai.onnx GatherND (allowed: at least 11)"),
+        ("tidl", 11, "needs Max, which opset 11 does not have (allowed: opset 12 or later)"),
+        ("tidl", 12, ""),
+        ("basic", 9, ""),
+        ("basic", 8, "needs Less, which opset 8 does not have (allowed: opset 9 or later)"),
+    ],
+)
+def test_operators_that_an_old_opset_does_not_have_are_named(target, opset, why):
+    model = parse_model(f"""<ir_version: 5, opset_import: ["" : {opset}]>
+        g (float[5, 4] data, int64[3] at) => (float[3, 4] out) {{ out = Gather(data, at) }}""")
+
+    (node,) = onnx_models.conversion(model, target=target).nodes
+
+    assert node.stays == bool(why)
+    assert node.stays is False or why in node.why
 
 
 def test_nodes_in_branches_loops_and_functions_are_rewritten():
@@ -880,6 +900,23 @@ def test_a_sum_by_matmul_is_only_made_on_request():
 
     assert "MatMul (products: 200)" in target.nodes[0].became
     assert_results(target.model, {"data": data, "at": at, "new": new}, expected)
+
+
+def test_nodes_with_the_same_report_share_a_row():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[3, 4] data, int64[2] at) => (float[2, 4] a, float[2, 4] b) {
+          a = Gather(data, at)
+          b = Gather(data, at) }""")
+
+    conversion = onnx_models.conversion(model, target="basic")
+
+    _, _, titles, row, _, last = repr(conversion).splitlines()
+    assert titles.startswith("node")
+    assert row.startswith("Gather of a and 1 more  ai.onnx Gather-13  Add, Less, Where, Gather")
+    assert last.endswith(": 0 fit, 2 rewritten, 0 stay; other operators are not checked")
+    assert "<td style" in conversion._repr_html_()
+    assert "Gather of a and 1 more" in conversion._repr_html_()
+    assert len(conversion.nodes) == 2
 
 
 WRONG = [

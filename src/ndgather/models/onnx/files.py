@@ -8,6 +8,7 @@ import os
 import re
 from copy import deepcopy
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -484,6 +485,13 @@ class Conversion:
 
             return f"{text}\n\n{deployment.as_text(self.nodes, self.target)}"
         return f"{text}\n\n{self.findings!r}" if self.findings else text
+
+    def _repr_html_(self) -> str:
+        if self.target is None:
+            return f"<pre>{escape(repr(self))}</pre>"
+        from ndgather.models.onnx.rewriting import deployment  # noqa: PLC0415 - it imports this
+
+        return deployment.as_html(self.nodes, self.target)
 
 
 def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None = None) -> None:

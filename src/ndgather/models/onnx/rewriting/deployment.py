@@ -8,6 +8,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import NdgatherError, one_line
-from ndgather.models.graph import aligned, unique
+from ndgather.models.graph import aligned, html_table, unique
 from ndgather.models.graph.conversion import fit
 from ndgather.models.onnx.files import messages_in
 from ndgather.models.onnx.inference import infer_types, value_names
@@ -54,6 +55,10 @@ _OF_SIZES = frozenset(
 )
 """Operators that compute with the sizes of a model."""
 _MOST_SIZES = 4096
+_SINCE = dict.fromkeys(
+    ("GatherElements", "GatherND", "Range", "ScatterElements", "ScatterND"), 11
+) | {"Less": 9, "Max": 12, "Min": 12, "Slice": 10, "Where": 9}
+"""The first opset in which these are what rewritings need: for integers, with inputs."""
 _MOVES_NOTHING = frozenset({"Constant", "Reshape", "Shape", "Unsqueeze"})
 
 
@@ -235,7 +240,10 @@ class _Rewriter:
             for item in self._attempts(core)
             if name == "TensorScatter" and (core == "GatherND" or core in self.target.limits)
         )
-        return self._replaced(node, op_node, f"{self.target.name} does not take {name}", attempts)
+        why = f"{self.target.name} does not take {name}"
+        if name == "Scatter":
+            why = f"{why} (allowed: opset 11 or later, in which it is ScatterElements)"
+        return self._replaced(node, op_node, why, attempts)
 
     def _into_cache(self, attempt: Callable[[GatherCall], str], name: str, call: GatherCall) -> str:
         """Add the nodes of a TensorScatter, and return what they do with a wrong start."""
@@ -270,6 +278,12 @@ class _Rewriter:
             lacking = [name for name in counts if not (self.target.has(name) or name in asked)]
             if lacking:
                 reasons.append(f"its rewriting needs {lacking[0]}, which {self.target.name} lacks")
+                continue
+            opset = new.scope.opsets[DEFAULT_DOMAIN]
+            newest = max(counts, key=lambda name: _SINCE.get(name, 1))
+            if opset < (since := _SINCE.get(newest, 1)):
+                why = f"its rewriting needs {newest}, which opset {opset} does not have"
+                reasons.append(f"{why} (allowed: opset {since} or later)")
                 continue
             became = ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
             added = sum(counts.values()) - 1
@@ -425,11 +439,20 @@ def to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str, objec
 
 
 def as_text(reports: Sequence[RewrittenNode], target: Target) -> str:
-    """Return the reports as text, in columns, with a last line that counts them.
+    """Return the reports as text, in columns, with a last line that counts them."""
+    rows, last = _rows(reports), _summary(reports, target)
+    return f"{aligned(rows)}\n\n{last}" if len(rows) > 1 else last
 
-    Nodes with the same report share one row.
-    """
-    rows = [("node", "was", "became", "added", "bytes", "index outside", "why")]
+
+def as_html(reports: Sequence[RewrittenNode], target: Target) -> str:
+    return f"{html_table(_rows(reports))}<p>{escape(_summary(reports, target))}</p>"
+
+
+def _rows(reports: Sequence[RewrittenNode]) -> list[tuple[str, ...]]:
+    """Return the titles and the rows of a table; nodes with the same report share one row."""
+    rows: list[tuple[str, ...]] = [
+        ("node", "was", "became", "added", "bytes", "index outside", "why")
+    ]
     places: dict[RewrittenNode, list[str]] = {}
     for report in reports:
         places.setdefault(replace(report, where=""), []).append(one_line(report.where))
@@ -441,10 +464,13 @@ def as_text(reports: Sequence[RewrittenNode], target: Target) -> str:
                 cells = ("stays", "", "", "")
             nodes = where[0] if len(where) == 1 else f"{where[0]} and {len(where) - 1} more"
             rows.append((nodes, report.was, *cells, one_line(report.why)))
+    return rows
+
+
+def _summary(reports: Sequence[RewrittenNode], target: Target) -> str:
     counts = Counter(
         "stay" if report.stays else "rewritten" if report.why else "fit" for report in reports
     )
-    summary = ", ".join(f"{counts[name]} {name}" for name in ("fit", "rewritten", "stay"))
-    summary = f"{summary}; other operators are not checked"
-    last = f"{target.name} ({target.source}, {target.date}): {summary}"
-    return f"{aligned(rows)}\n\n{last}" if len(rows) > 1 else last
+    text = ", ".join(f"{counts[name]} {name}" for name in ("fit", "rewritten", "stay"))
+    about = f"{target.name} ({target.source}, {target.date})"
+    return f"{about}: {text}; other operators are not checked"
