@@ -75,6 +75,9 @@ CALLS = {
     "of a part": lambda data: data.isel(time=[2, 0], lat=slice(1, None)).isel(
         lat=("p", [0, 1]), lon=("p", [1, 0])
     ),
+    "of a turned part": lambda data: data.isel(time=slice(None, None, -1), lat=[3, 3, 0]).isel(
+        lon=("p", [1, 0])
+    ),
     "part of points": lambda data: data.sel(POINTS).isel(p=[2, 0], time=1),
     "points of points": lambda data: data.sel(POINTS).isel(p=("q", [0, 2]), time=("q", [1, 0])),
     "turned points": lambda data: data.sel(POINTS).transpose("p", ...).isel(p=slice(1, 3)),

@@ -196,8 +196,14 @@ def test_labels_that_repeat_elsewhere_do_not_matter(method):
     [
         (pd.Index([1, 2, 2]), [1, 2], {}, LabelError, "x = 2 repeats"),
         (pd.Index([1, 2, 2]), [3], {"method": "nearest"}, LabelError, "x = 2 repeats"),
-        (pd.Index([1, 2, math.nan]), [1], {"method": "nearest"}, LabelError, "x are NaN in part"),
-        (pd.Index([1, math.nan]), [1], {"period": 360}, LabelError, "x are NaN in part"),
+        (
+            pd.Index([1, 2, math.nan]),
+            [1],
+            {"method": "nearest"},
+            LabelError,
+            "labels of x contain NaN",
+        ),
+        (pd.Index([1, math.nan]), [1], {"period": 360}, LabelError, "labels of x contain NaN"),
         (pd.Index([1, 3, 2]), [1], {"method": "nearest"}, LabelError, ".sortby('x')"),
         (pd.Index([1.0, 2]), [1], {"method": "nearest", "tolerance": "1h"}, DTypeError, "a number"),
         (

@@ -175,7 +175,7 @@ REFUSED = {
     "NaN on the axis": (
         lambda: DATA.reindex(lat=[1.0, np.nan]).ndgather.sel(lat=[1.0], method="linear"),
         LabelError,
-        "labels of lat are NaN in part",
+        "labels of lat contain NaN",
     ),
     "empty": (
         lambda: DATA.isel(lat=[]).ndgather.sel(lat=[1.0], method="linear"),

@@ -1,5 +1,6 @@
 """Selections from files: what `sel` gives of the loaded array, with touched chunks read alone."""
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -7,10 +8,12 @@ import numpy as np
 import pytest
 import xarray as xr
 from hypothesis import given, settings
-from tests.arrays.xarray_strategies import dataset, isel_indexers
+from hypothesis import strategies as st
+from tests.arrays.xarray_strategies import SIZES, dataset, isel_indexers
 
 import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
 from ndgather.array_call import Call
+from ndgather.arrays.xarray.engine import Engine
 from ndgather.errors import NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import shared_plan
@@ -100,6 +103,58 @@ def test_of_a_selection(opened, view):
     assert_same(ours, theirs)
 
 
+@st.composite
+def parts(draw):
+    """Draw what `isel` takes to cut, turn, thin out or drop some axes."""
+    part = {}
+    for name, size in SIZES.items():
+        place = st.integers(-size, size - 1)
+        how = draw(st.sampled_from(["whole", "slice", "list", "one"]))
+        if how == "slice":
+            step = draw(st.sampled_from([1, 2, -1, -2]))
+            part[name] = slice(draw(place), draw(place), step)
+            # xarray does not read what an empty slice with a negative step takes from a file.
+            if not range(size)[part[name]]:
+                part[name] = slice(None, None, step)
+        elif how == "list":
+            part[name] = draw(st.lists(place, min_size=1, max_size=4))
+        elif how == "one":
+            part[name] = draw(place)
+    return part
+
+
+@settings(max_examples=FEW)
+@given(part=parts(), drawn=st.data())
+def test_isel_of_a_part(opened, part, drawn):
+    lazy, loaded = (each.isel(part) for each in opened)
+    sizes = {name: size for name, size in loaded.sizes.items() if name in SIZES and size}
+    if not sizes:
+        return
+    indexers = drawn.draw(isel_indexers(sizes))
+    try:
+        expected = loaded.isel(indexers)
+    except Exception:
+        with pytest.raises(NdgatherError):
+            lazy.ndgather.isel(indexers)
+        return
+    assert_same(lazy.ndgather.isel(indexers), expected)
+
+
+@pytest.mark.parametrize("steps", [slice(5, 3900), slice(None, None, -2), [*range(0, 4000, 3)]])
+def test_series_of_a_part_take_no_index_for_each_value(tmp_path, steps):
+    values = np.arange(4000 * 100, dtype="f4").reshape(4000, 10, 10)
+    data = xr.Dataset({"a": (("t", "y", "x"), values)})
+    data.to_zarr(tmp_path / "z", encoding={"a": {"chunks": (500, 5, 5)}}, consolidated=False)
+    points = {name: xr.DataArray(np.arange(200) % 7, dims="p") for name in "yx"}
+    with xr.open_dataset(tmp_path / "z", engine=Engine, consolidated=False, chunks=None) as lazy:
+        tracemalloc.start()
+        found = lazy.a.isel(t=steps).isel(points).values
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    np.testing.assert_array_equal(found, data.a.isel(t=steps).isel(points))
+    assert peak < 3 * found.nbytes + 2**20
+
+
 def test_nothing_is_kept_of_what_was_not_asked_for(opened):
     lazy, _ = opened
     lazy.ndgather.sel(POINTS)
@@ -128,6 +183,8 @@ def test_chunks_that_hold_no_point_are_not_read(half_broken):
     np.testing.assert_array_equal(lazy.ndgather.isel(points), data.isel(points))
     np.testing.assert_array_equal(lazy.ndgather.isel(x=[1]), data.isel(x=[1]))
     far = {"x": [1, 9], "y": 0}
+    cut = lazy.isel(x=slice(1, None, -1)).ndgather.isel(y=("p", [7, 0, 7]))
+    np.testing.assert_array_equal(cut, data.isel(x=[1, 0], y=[7, 0, 7]))
     assert lazy.ndgather.sel(far, missing="nan").isnull().values.tolist() == [False, True]
     with pytest.raises(NdgatherError, match="a"):
         lazy.ndgather.isel(x=[2])

@@ -180,8 +180,8 @@ REFUSED = {
     ),
     "dates that may be two": (
         "sel sst.nc dates.csv -o out.csv",
-        r"dates.csv: time\[1\] = '02/07/2010' may be two dates \(allowed: --date-format %d/%m/%Y, "
-        r"--date-format %m/%d/%Y, or times, such as 2010-07-14T06:30\)",
+        r"dates.csv: time\[1\] = '02/07/2010' is an ambiguous date \(allowed: --date-format "
+        r"%d/%m/%Y, --date-format %m/%d/%Y, or times, such as 2010-07-14T06:30\)",
     ),
     "dates of another format": (
         "sel sst.nc dates.csv -o out.csv --date-format %Y-%m-%d",

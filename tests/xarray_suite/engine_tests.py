@@ -1,7 +1,6 @@
 """The tests that xarray has of its backends, with its data sets opened by the engine.
 
-``make test-xarray`` runs them. With zarr in memory, ``test_indexing`` of ``sel`` of a Variable
-fails by every engine, because a Variable has no ``sel``.
+``make test-xarray`` runs them: what xarray skips is skipped, and all others have to pass.
 """
 
 import contextlib
@@ -12,7 +11,8 @@ from xarray.tests import test_backends as suite
 
 from ndgather.arrays.xarray.engine import Engine
 
-default_zarr_format, use_dask = suite.default_zarr_format, conftest.use_dask
+default_zarr_format = suite.default_zarr_format
+time_unit, use_dask = conftest.time_unit, conftest.use_dask
 
 
 class ByEngine:

@@ -11,6 +11,7 @@ import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from ndgather.stored.plan import Plan
 
 Positions: TypeAlias = "NDArray[np.int64]"
-Key: TypeAlias = "tuple[slice | Positions, ...]"  # axes of the arrays come first in the result
+# The axes of arrays come first in the result.
+Key: TypeAlias = "tuple[slice | Line | Positions, ...]"
 
 _BOX_BYTES = 4 << 20  # of arrays with unknown chunks
 # Decoding steps that keep the shape, by their name: xarray has moved them between its modules.
@@ -118,24 +120,77 @@ class BoxReader(IndexedArray):
         return np.asarray(taken, self.dtype)
 
 
-class TransposedReader:
-    """Reads an array with its axes in another order."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Positions along an axis, which is an axis of the result too; a slice that is none."""
 
-    def __init__(self, reader: Reader, order: tuple[int, ...]) -> None:
-        self.reader, self.order = reader, order
-        self.name, self.dtype, self.grid = reader.name, reader.dtype, reader.grid.along(order)
+    positions: Positions
+
+
+class PartReader:
+    """Reads a part of an array, with its axes in another order.
+
+    Of axes with slices or lines, every position is read once, in rising order: `arranged` gives
+    the order of the key. Only chunks with such a position are chunks of its grid.
+    """
+
+    def __init__(self, reader: Reader, order: Sequence[int], key: Key) -> None:
+        self.reader, self.order, self.key = reader, order, key
+        self.name, self.dtype = reader.name, reader.dtype
         self.chunk_bytes, self.stored_bytes = reader.chunk_bytes, reader.stored_bytes
         self.in_flight = reader.in_flight
+        steps: list[Any] = [*reader.grid.steps]
+        shape = [*reader.grid.shape]
+        # By axis, the chunks there and what is taken of them; and the positions in the order asked.
+        self.parts: dict[int, list[tuple[int, Any]]] = {}
+        self.inverses: dict[int, Positions] = {}
+        for axis, entry in enumerate(key):
+            if isinstance(entry, np.ndarray) or _is_whole(entry, shape[axis]):
+                continue
+            positions, inverse = np.unique(_along(entry, shape[axis]), return_inverse=True)
+            if not np.array_equal(inverse, np.arange(len(positions))):
+                self.inverses[axis] = inverse
+            along = reader.grid.along([axis])
+            cut = along.steps[0]
+            ends = np.arange(0, shape[axis] + cut, cut) if isinstance(cut, int) else cut
+            cuts = np.searchsorted(positions, ends)
+            pieces = [
+                (number, positions[first:end] - ends[number])
+                for number, (first, end) in enumerate(pairwise(cuts))
+                if first < end
+            ]
+            self.parts[axis] = [(number, _as_slice(here)) for number, here in pieces]
+            of_axis = Grid.of_sizes([[len(here) for _, here in pieces]])
+            shape[axis], steps[axis] = of_axis.shape[0], of_axis.steps[0]
+        self.grid = Grid(tuple(shape), tuple(steps)).along(order)
 
     def stored_size(self, chunk: Chunk) -> int | None:
         size_of = getattr(self.reader, "stored_size", None)
-        return None if size_of is None else size_of(self._there(chunk))
+        return None if size_of is None else size_of(self._there(chunk)[0])
 
-    def _there(self, chunk: Chunk) -> Chunk:
-        return tuple(chunk[self.order.index(axis)] for axis in range(len(chunk)))
+    def _there(self, chunk: Chunk) -> tuple[Chunk, list[Any]]:
+        """Return the chunk of the array, and what is taken of it along every axis."""
+        there, here = [], []
+        for axis in range(len(chunk)):
+            number = chunk[self.order.index(axis)]
+            number, taken = self.parts[axis][number] if axis in self.parts else (number, ...)
+            there.append(number)
+            here.append(taken)
+        return tuple(there), here
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        return self.reader.read(self._there(chunk), buffers).transpose(self.order)
+        there, here = self._there(chunk)
+        values = self.reader.read(there, buffers)
+        for axis, taken in enumerate(here):
+            if taken is not ...:
+                values = values[(slice(None),) * axis + (taken,)]
+        return values.transpose(self.order)
+
+    def arranged(self, values: Array) -> Array:
+        """Return the result of a gather with the positions of its last axes as they are asked."""
+        for axis, inverse in self.inverses.items():
+            values = values.take(inverse, self.order.index(axis) - len(self.order))
+        return values
 
 
 def kept_of(array: Any) -> Kept | None:
@@ -179,12 +234,12 @@ def decoded(steps: Sequence[Any], values: Array) -> Array:
 
 def take(array: Any, key: Key, options: Options) -> Array:
     """Return the elements of `array` at a key; a position of -1 gives NaN, as in `reindex`."""
-    negative = [entry < 0 for entry in key if not isinstance(entry, slice)]
+    negative = [entry < 0 for entry in key if isinstance(entry, np.ndarray)]
     if not any(each.any() for each in negative):
         return take_present(array, key, options)
     absent = np.any(np.broadcast_arrays(*negative), axis=0)
     present = tuple(
-        entry if isinstance(entry, slice) else np.broadcast_to(entry, absent.shape)[~absent]
+        np.broadcast_to(entry, absent.shape)[~absent] if isinstance(entry, np.ndarray) else entry
         for entry in key
     )
     values = take_present(array, present, options)
@@ -198,34 +253,33 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     """Return the elements of `array` at a key without negative positions."""
     inner, of_inner, steps = unwrapped(array, key)
     key = of_inner or ()
-    in_memory = isinstance(inner, np.ndarray)
-    if not in_memory and any(
-        isinstance(entry, slice) and not _is_whole(entry, size)
-        for entry, size in zip(key, inner.shape, strict=True)
-    ):
-        key = without_slices(key, inner.shape)
-    front = [axis for axis, entry in enumerate(key) if not isinstance(entry, slice)]
-    positions = [entry for entry in key if not isinstance(entry, slice)]
-    if not in_memory:
-        behind = [axis for axis, entry in enumerate(key) if isinstance(entry, slice)]
-        call = replace(options.call, indices=tuples(positions))
-        kept = kept_of(array)
-        if kept is not None and options.estimates is None and not behind:
-            return decoded(steps, cached_array.run(replace(call, data=kept.of(inner))))
-        transposed = TransposedReader(_reader(inner, kept, options), (*front, *behind))
-        if options.estimates is not None:
-            options.estimates[options.name] = estimate_of(call, transposed)
-            shape = call.indices.shape[:-1] + transposed.grid.shape[len(front) :]
-            return stand_in(shape, np.dtype(array.dtype))
-        return decoded(steps, calls.gather(call, transposed, options.plans))
-    box = inner[tuple(entry if isinstance(entry, slice) else slice(None) for entry in key)]
-    if len(front) == 1:
-        values = api.gather(box, positions[0], axis=front[0])
-        rank = positions[0].ndim
-        values = np.moveaxis(values, range(front[0], front[0] + rank), range(rank))
-    else:
-        values = api.gather_nd(np.moveaxis(box, front, range(len(front))), tuples(positions))
-    return decoded(steps, values)
+    front = [axis for axis, entry in enumerate(key) if isinstance(entry, np.ndarray)]
+    behind = [axis for axis in range(len(key)) if axis not in front]
+    positions: list[Any] = [key[axis] for axis in front]
+    if isinstance(inner, np.ndarray):
+        return decoded(steps, _take_in_memory(inner, key, front, positions))
+    call = replace(options.call, indices=tuples(positions))
+    kept = kept_of(array)
+    if kept is not None and options.estimates is None and not behind:
+        return decoded(steps, cached_array.run(replace(call, data=kept.of(inner))))
+    part = PartReader(_reader(inner, kept, options), (*front, *behind), key)
+    if options.estimates is not None:
+        options.estimates[options.name] = estimate_of(call, part)
+        lengths = [len(_along(key[axis], inner.shape[axis])) for axis in behind]
+        return stand_in((*call.indices.shape[:-1], *lengths), np.dtype(array.dtype))
+    return decoded(steps, part.arranged(calls.gather(call, part, options.plans)))
+
+
+def _take_in_memory(data: Array, key: Key, front: list[int], positions: list[Any]) -> Array:
+    box = data[tuple(entry if isinstance(entry, slice) else slice(None) for entry in key)]
+    for axis, entry in enumerate(key):
+        if isinstance(entry, Line):
+            box = box.take(entry.positions, axis)
+    if len(front) > 1:
+        return api.gather_nd(np.moveaxis(box, front, range(len(front))), tuples(positions))
+    values = api.gather(box, positions[0], axis=front[0])
+    rank = positions[0].ndim
+    return np.moveaxis(values, range(front[0], front[0] + rank), range(rank))
 
 
 def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) -> Any:
@@ -234,8 +288,9 @@ def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) 
     inner, _, steps = unwrapped(array)
     if not isinstance(inner, indexing.ExplicitlyIndexed):
         return decoded(steps, slow_path.run(replace(call, data=inner.transpose(order))))
-    transposed = TransposedReader(_reader(inner, kept_of(array), options), order)
-    return decoded(steps, calls.gather(call, transposed))
+    whole = (slice(None),) * len(order)
+    part = PartReader(_reader(inner, kept_of(array), options), order, whole)
+    return decoded(steps, calls.gather(call, part))
 
 
 def _reader(inner: Any, kept: Kept | None, options: Options) -> Reader:
@@ -244,8 +299,20 @@ def _reader(inner: Any, kept: Kept | None, options: Options) -> Reader:
     return cached_array.reader(kept.of(inner))
 
 
-def _is_whole(entry: slice | Positions, size: int) -> bool:
+def _is_whole(entry: Any, size: int) -> bool:
     return isinstance(entry, slice) and entry.indices(size) == (0, size, 1)
+
+
+def _along(entry: Any, size: int) -> Positions:
+    return entry.positions if isinstance(entry, Line) else np.arange(size)[entry]
+
+
+def _as_slice(positions: Positions) -> slice | Positions:
+    """Return rising positions as a slice, if they are one: it gives a view."""
+    step = int(positions[1] - positions[0]) if len(positions) > 1 else 1
+    if (np.diff(positions) == step).all():
+        return slice(int(positions[0]), int(positions[-1]) + 1, step)
+    return positions
 
 
 def _composed(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
@@ -254,18 +321,18 @@ def _composed(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
     `first` has a number, a slice or a 1-d array of positions for every axis of an array of this
     shape; `key` has an entry for every axis that is left.
     """
-    whole = [_is_whole(entry, size) for entry, size in zip(first, shape, strict=True)]
-    along = [np.arange(size)[entry] for entry, size in zip(first, shape, strict=True)]
-    left = [(steps, kept) for steps, kept in zip(along, whole, strict=True) if steps.ndim]
-    if any(
-        isinstance(entry, slice) and not kept for entry, (_, kept) in zip(key, left, strict=True)
-    ):
-        key = without_slices(key, [len(steps) for steps, _ in left])
     entries = iter(key)
-    composed: list[slice | Positions] = []
-    for steps, kept in zip(along, whole, strict=True):
-        entry: Any = next(entries) if steps.ndim else ()
-        composed.append(entry if kept else np.asarray(steps[entry], np.int64))
+    composed: list[Any] = []
+    for taken, size in zip(first, shape, strict=True):
+        if _is_whole(taken, size):
+            composed.append(next(entries))
+            continue
+        there = np.arange(size)[taken]
+        entry = next(entries) if there.ndim else ()
+        if isinstance(entry, slice | Line):
+            composed.append(Line(there[_along(entry, len(there))]))
+        else:
+            composed.append(np.asarray(there[entry], np.int64))
     return tuple(composed)
 
 
@@ -275,17 +342,3 @@ def tuples(positions: list[Positions]) -> Positions:
     for column, array in zip(columns, positions, strict=True):
         column[...] = array
     return np.moveaxis(columns, 0, -1)
-
-
-def without_slices(key: Key, shape: Sequence[int]) -> Key:
-    """Return a key of arrays; every slice becomes an array along one more axis."""
-    count = sum(isinstance(entry, slice) for entry in key)
-    arrays: list[Positions] = []
-    axis = 0
-    for entry, size in zip(key, shape, strict=True):
-        if isinstance(entry, slice):
-            arrays.append(np.arange(size)[entry].reshape((-1,) + (1,) * (count - axis - 1)))
-            axis += 1
-        else:
-            arrays.append(entry.reshape(entry.shape + (1,) * count))
-    return tuple(arrays)

@@ -28,7 +28,7 @@ from ndgather.stored.open_path import ZARR_SUFFIX, store_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ndgather.arrays.xarray.arrays import Key
+    from ndgather.arrays.xarray.arrays import Positions
 
 __all__ = ["Engine"]
 
@@ -158,7 +158,11 @@ class Points(indexing.ExplicitlyIndexedNDArrayMixin):
     __slots__ = ("_key", "_options", "_order", "array")
 
     def __init__(
-        self, array: StoredArray, key: Key, options: arrays.Options, order: Any = None
+        self,
+        array: StoredArray,
+        key: tuple[slice | Positions, ...],
+        options: arrays.Options,
+        order: Any = None,
     ) -> None:
         self.array, self._key, self._options = array, key, options
         self._order = range(len(self._in_order())) if order is None else order

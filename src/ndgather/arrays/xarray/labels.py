@@ -211,7 +211,7 @@ def sorted_axis(
         raise _repeats(caller, name, index[index.duplicated()][0])
     if index.hasnans:
         raise LabelError(
-            f"{caller}: labels of {name} are NaN in part, which has no neighbours (allowed: labels "
+            f"{caller}: labels of {name} contain NaN, which has no neighbours (allowed: labels "
             f"that rise or fall); write .isel({name}=data[{name!r}].notnull()) first"
         )
     pair = _comparable(index, labels)

@@ -285,7 +285,7 @@ def _labels(
         if not any(both) and differ.any():
             raise error(
                 differ,
-                "may be two dates",
+                "is an ambiguous date",
                 "--date-format %d/%m/%Y, --date-format %m/%d/%Y, or times",
             )
         times = days if both[0] else months
