@@ -142,14 +142,15 @@ def _deploy(options: argparse.Namespace) -> None:
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
     from ndgather.models.onnx.rewriting import deployment, target  # noqa: PLC0415
 
-    result = onnx.conversion(
-        options.model,
-        opset=options.opset,
-        domain=options.domain,
-        target=options.target,
-        checked=options.checked,
-        allow_matmul=options.allow_matmul,
-    )
+    with working(options.model):
+        result = onnx.conversion(
+            options.model,
+            opset=options.opset,
+            domain=options.domain,
+            target=options.target,
+            checked=options.checked,
+            allow_matmul=options.allow_matmul,
+        )
     known = target.load_target(options.target)
     stay = [node for node in result.nodes if node.stays]
     written = not options.dry_run and (options.partial or not stay)

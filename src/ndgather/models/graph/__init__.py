@@ -128,37 +128,75 @@ def node_type(
     return function.infer(*inputs, constants=known, **node.attributes).outputs[0]
 
 
-_LARGEST_KEY = 1024  # bytes of constants that are compared with those of other calls
+SMALL = 1024  # bytes of constants that are compared with those of other calls
 _Constants: TypeAlias = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
 
 
-def infer_call(
-    function: Operator,
-    types: Sequence[TensorType | None],
-    constants: Mapping[str, Array],
-    attributes: Mapping[str, Any],
-) -> Inference:
-    """Infer a call; large models have many that are alike, whose inference is kept."""
-    arrays = [(name, np.asarray(array)) for name, array in constants.items()]
-    if sum(array.nbytes for _, array in arrays) <= _LARGEST_KEY:
-        key = tuple((name, x.dtype.str, x.shape, x.tobytes()) for name, x in arrays)
-        with suppress(TypeError):  # an attribute that is a list
-            return _inferred(function, tuple(types), key, tuple(attributes.items()))
-    return function.infer(*types, constants=constants, **attributes)
+class Arguments:
+    """The constants and attributes of calls of an operator, of which a large model has many.
+
+    Calls that are alike share them, and have the same `Inference`.
+    """
+
+    __slots__ = ("_kept", "_last", "attributes", "constants", "function")
+
+    def __init__(
+        self,
+        function: Operator,
+        constants: Mapping[str, Array],
+        attributes: Mapping[str, Any],
+        *,
+        kept: bool = False,
+    ) -> None:
+        self.function, self.constants, self.attributes = function, constants, attributes
+        self._kept = kept
+        self._last: tuple[tuple[TensorType | None, ...], Inference] | None = None
+
+    @classmethod
+    def of(
+        cls, function: Operator, constants: Mapping[str, Array], attributes: Mapping[str, Any]
+    ) -> Arguments:
+        """Return arguments that calls with the same small constants and attributes share."""
+        arrays = [(name, np.asarray(array)) for name, array in constants.items()]
+        if sum(array.nbytes for _, array in arrays) <= SMALL:
+            key = tuple((name, x.dtype.str, x.shape, x.tobytes()) for name, x in arrays)
+            with suppress(TypeError):  # an attribute that is a list
+                return _shared(function, key, tuple(attributes.items()))
+        return cls(function, constants, attributes)
+
+    def infer(self, types: tuple[TensorType | None, ...]) -> Inference:
+        if self._kept:
+            return _inferred(self, types)
+        if self._last is None or self._last[0] != types:
+            self._last = types, self._infer(types)
+        return self._last[1]
+
+    def _infer(self, types: tuple[TensorType | None, ...]) -> Inference:
+        return self.function.infer(*types, constants=self.constants, **self.attributes)
 
 
-@lru_cache(maxsize=4096)
-def _inferred(
-    function: Operator,
-    types: tuple[TensorType | None, ...],
-    constants: _Constants,
-    attributes: tuple[tuple[str, Any], ...],
-) -> Inference:
+@lru_cache(maxsize=1024)
+def _shared(
+    function: Operator, constants: _Constants, attributes: tuple[tuple[str, Any], ...]
+) -> Arguments:
     arrays = {
         name: np.frombuffer(content, dtype).reshape(shape)
         for name, dtype, shape, content in constants
     }
-    return function.infer(*types, constants=arrays, **dict(attributes))
+    return Arguments(function, arrays, dict(attributes), kept=True)
+
+
+@lru_cache(maxsize=4096)
+def _inferred(arguments: Arguments, types: tuple[TensorType | None, ...]) -> Inference:
+    result = arguments._infer(types)
+    inputs, outputs = (tuple(map(shared_type, side)) for side in (result.inputs, result.outputs))
+    return replace(result, inputs=inputs, outputs=outputs)
+
+
+@lru_cache(maxsize=4096)
+def shared_type(known: TensorType) -> TensorType:
+    """Return one object for equal types, which are then compared faster."""
+    return known
 
 
 @dataclass(frozen=True, slots=True)

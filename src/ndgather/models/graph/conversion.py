@@ -11,11 +11,11 @@ import numpy as np
 from ndgather import messages
 from ndgather.errors import IndexOutOfBoundsError, ModelError, NdgatherError
 from ndgather.models.graph import (
+    Arguments,
     CastNode,
     Graph,
     Node,
     OperatorNode,
-    infer_call,
     node_type,
     title,
     unique,
@@ -153,8 +153,8 @@ def fit(call: NodeCall, target: OperatorVersion) -> tuple[Deviation, ...]:
     call.inputs = {item.role: call.inputs[item.role] for item in target.inputs}
     known = {x.name: call.constants[x.role] for x in target.inputs if x.role in call.constants}
     function = operator(target.name, domain=target.domain, version=target.since)
-    types = [call.types[role] for role in call.inputs]
-    infer_call(function, types, known, call.attributes)
+    types = tuple(call.types[role] for role in call.inputs)
+    Arguments.of(function, known, call.attributes).infer(types)
     return tuple(_differences(call, target, meaning))
 
 

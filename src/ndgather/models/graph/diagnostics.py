@@ -140,6 +140,11 @@ def _joined(notes: Sequence[Finding]) -> Finding:
     )
 
 
+def at(finding: Finding, where: str) -> Finding:
+    """Return the same finding of another node."""
+    return replace(finding, where=where, notes=tuple(at(note, where) for note in finding.notes))
+
+
 def to_json(findings: Iterable[Finding]) -> list[dict[str, object]]:
     """Return one JSON object for every finding."""
     names = ("where", "operator", "rule", "what")

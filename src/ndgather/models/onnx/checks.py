@@ -19,31 +19,30 @@ from ndgather.models.graph.diagnostics import (
     Finding,
     Findings,
     KnownCall,
+    RuntimeNote,
+    at,
     has_errors,
     noted,
     rule_of,
     runtime_notes,
 )
-from ndgather.models.onnx.files import LARGEST_SPARSE, Source, check_tensors, open_model
-from ndgather.models.onnx.inference import InferredNode, infer_types, origins
+from ndgather.models.onnx.files import LARGEST_SPARSE, Source, check_tensor, opened
+from ndgather.models.onnx.inference import InferredNode, all_origins, infer_types
 from ndgather.models.onnx.nodes import (
-    check_acyclic,
-    is_published,
-    nodes,
-    row_domain,
     schema_type,
     title_of,
+    with_one_name,
 )
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Role, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from onnx import ModelProto, NodeProto
 
-    from ndgather.models.onnx.nodes import OpNode, Scope
+    from ndgather.models.onnx.nodes import OpNode, ReadNode, Scope
     from ndgather.published import Operator
 
 
@@ -81,17 +80,16 @@ def check(model: Source) -> tuple[Finding, ...]:
     >>> [finding.what for finding in onnx.check(model)]
     ['ai.onnx GatherND-13: indices.dtype = int32 is not taken (allowed: int64)']
     """
-    proto, folder = open_model(model, "check")
+    proto, folder, external = opened(model, "check")
     try:
-        if folder is not None:
-            check_tensors(proto, folder)
-        check_acyclic(proto)
-        inferred, inferred_nodes = infer_types(proto, folder)
+        for tensor in external:
+            check_tensor(tensor, folder or "")
+        inferred, checker = infer_types(with_one_name(proto), folder, strict=True), _Checker()
         findings = Findings(
             [
                 *_check_sparse(proto),
-                *(finding for node in inferred_nodes for finding in _check_inferred(node)),
-                *_check_other_nodes(inferred),
+                *(finding for node in inferred.nodes for finding in checker.check(node)),
+                *_check_other_nodes(inferred.scopes),
             ]
         )
     except NdgatherError as error:
@@ -101,8 +99,10 @@ def check(model: Source) -> tuple[Finding, ...]:
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
     try:
         onnx.checker.check_model(path)
-        if not proto.graph.sparse_initializer:  # whose types it does not know
-            onnx.shape_inference.infer_shapes(inferred, check_type=True, strict_mode=True)
+        if not (
+            inferred.is_strict or proto.graph.sparse_initializer
+        ):  # whose types it does not know
+            onnx.shape_inference.infer_shapes(inferred.model, check_type=True, strict_mode=True)
     except MemoryError:
         raise
     except Exception as error:  # onnx has errors of several kinds
@@ -122,32 +122,66 @@ def _check_sparse(model: ModelProto) -> Iterator[Finding]:
 # Gather and scatter nodes
 
 
-def _check_inferred(node: InferredNode) -> Iterator[Finding]:
-    op_node, refusal = node.op_node, node.refusal
-    try:
-        operator = op_node.operator()
-    except NdgatherError as error:
-        yield Finding(op_node.where, "", "opset", str(error), ERROR)
-        return
-    name = str(operator.row)
-    try:
-        notes = [] if op_node.is_open else list(runtime_notes(_known_call(node, operator)))
-    except NdgatherError:  # an attribute has no value, as the refusal says
-        notes = []
-    if refusal is None:
-        all_notes = ((note, detail, note.runtimes) for note, detail in notes)
-        yield from noted(op_node.where, name, all_notes)
-        return
+class _Checker:
+    """Checks gathers and scatters. In large models many are alike, and their findings too."""
+
+    def __init__(self) -> None:
+        self._findings: dict[tuple[int, bool], Sequence[Finding]] = {}
+        self._fitting: dict[tuple[int, str], bool] = {}
+
+    def check(self, node: InferredNode) -> Iterator[Finding]:
+        op_node, refusal = node.op_node, node.refusal
+        try:
+            operator = op_node.operator()
+        except NdgatherError as error:
+            yield Finding(op_node.where, "", "opset", str(error), ERROR)
+            return
+        if refusal is None and node.inference is None:  # open
+            return
+        fits = self._fits_32_bits(op_node, operator)
+        key = id(node.inference), fits  # calls that are alike have one inference
+        findings = None if refusal else self._findings.get(key)
+        if findings is None:
+            notes: list[tuple[RuntimeNote, str]] = []
+            with suppress(NdgatherError):  # an attribute has no value, as the refusal says
+                if not op_node.is_open:
+                    notes = list(runtime_notes(_known_call(node, operator, fits_32_bits=fits)))
+            if refusal is not None:
+                yield _refused(node, operator, refusal, notes)
+                return
+            all_notes = ((note, detail, note.runtimes) for note, detail in notes)
+            findings = self._findings[key] = tuple(noted("", str(operator.row), all_notes))
+        yield from (at(finding, op_node.where) for finding in findings)
+
+    def _fits_32_bits(self, op_node: OpNode, operator: Operator) -> bool:
+        """Return whether all elements of data and updates need no more bits."""
+        scope, names = op_node.scope, op_node.read.inputs
+        if not names or scope.type_of(names[0]).dtype not in {"int64", "uint64"}:
+            return False
+        return all(
+            all_origins(scope, name, _is_small, self._fitting)
+            for item, name in zip(operator.row.inputs, names, strict=False)
+            if item.role in {Role.DATA, Role.UPDATES}
+        )
+
+
+def _refused(
+    node: InferredNode,
+    operator: Operator,
+    refusal: NdgatherError,
+    notes: Sequence[tuple[RuntimeNote, str]],
+) -> Finding:
+    """Return the finding of a node for which inference raised."""
     texts = [str(refusal), *(note.what for note, _ in notes)]
-    others = "" if node.inference is not None else _versions_that_take(op_node, operator)
+    others = "" if node.inference is not None else _versions_that_take(node.op_node, operator)
     if others:
         texts.append(f"{others} takes it")
     runtimes = tuple(dict.fromkeys(name for note, _ in notes for name in note.runtimes))
     what, rule = "; ".join(texts), rule_of(refusal, "model")
-    yield Finding(op_node.where, name, rule, what, ERROR, runtimes)
+    return Finding(node.op_node.where, str(operator.row), rule, what, ERROR, runtimes)
 
 
-def _known_call(node: InferredNode, operator: Operator) -> KnownCall:
+def _known_call(node: InferredNode, operator: Operator, *, fits_32_bits: bool) -> KnownCall:
     op_node, row = node.op_node, operator.row
     types = (*op_node.known_types(), *(TensorType(),) * len(row.inputs))
     declared = {item.role: known for item, known in zip(row.inputs, types, strict=False)}
@@ -162,28 +196,19 @@ def _known_call(node: InferredNode, operator: Operator) -> KnownCall:
         attributes=op_node.attributes(),
         indices=None if indices is None else np.asarray(indices),
         error=node.refusal,
-        fits_32_bits=declared[Role.DATA].dtype in {"int64", "uint64"}
-        and all(
-            _fits_32_bits(op_node.scope, name)
-            for item, name in zip(row.inputs, op_node.node.input, strict=False)
-            if item.role in {Role.DATA, Role.UPDATES}
-        ),
+        fits_32_bits=fits_32_bits,
     )
 
 
 _SIZES_AND_POSITIONS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})
 
 
-def _fits_32_bits(scope: Scope, name: str) -> bool:
+def _is_small(scope: Scope, name: str, node: NodeProto | None) -> bool:
     """Return whether all elements of a value are sizes, positions or small constants."""
-    for origin, value, node in origins(scope, name):
-        constant = origin.constant(value)
-        if constant is not None and constant.dtype.kind in "biu":
-            if (abs(constant.astype(float)) >= 2**31).any():
-                return False
-        elif node is None or node.op_type not in _SIZES_AND_POSITIONS:
-            return False
-    return True
+    constant = scope.constant(name)
+    if constant is not None and constant.dtype.kind in "biu":
+        return not (abs(constant.astype(float)) >= 2**31).any()
+    return node is not None and node.op_type in _SIZES_AND_POSITIONS
 
 
 def _versions_that_take(op_node: OpNode, operator: Operator) -> str:
@@ -203,16 +228,16 @@ def _versions_that_take(op_node: OpNode, operator: Operator) -> str:
 _SCATTER_REPLACED = 11  # the opset in which ScatterElements replaced Scatter
 
 
-def _check_other_nodes(model: ModelProto) -> Iterator[Finding]:
+def _check_other_nodes(scopes: Iterable[Scope]) -> Iterator[Finding]:
     """Yield types that an opset does not allow, and uses of Scatter, which was removed."""
-    for scope, node in nodes(model):
-        if row_domain(node.domain) != DEFAULT_DOMAIN or is_published(node):
+    for scope, node in (item for outermost in scopes for item in outermost.all_nodes()):
+        if node.domain != DEFAULT_DOMAIN or node.is_published:
             continue
         opset = scope.opsets.get(DEFAULT_DOMAIN, 0)
         if node.op_type != "Scatter":
             yield from _check_types(scope, node, opset)
             continue
-        where = "/".join(map(title_of, (*scope.around, node)))
+        where = "/".join(map(title_of, (*scope.around, node.node)))
         if opset >= _SCATTER_REPLACED:
             what = f"opset {opset} has no Scatter (ScatterElements-11 replaced it)"
             yield Finding(where, "ai.onnx Scatter-9", "opset", what, ERROR)
@@ -222,13 +247,13 @@ def _check_other_nodes(model: ModelProto) -> Iterator[Finding]:
             yield Finding(where, "ai.onnx Scatter-9", "opset", what, PORTABLE, runtimes)
 
 
-def _check_types(scope: Scope, node: NodeProto, opset: int) -> Iterator[Finding]:
+def _check_types(scope: Scope, node: ReadNode, opset: int) -> Iterator[Finding]:
     version, formals = _formal_inputs(node.op_type, opset)
-    for number, name in enumerate(node.input if formals else ()):
+    for number, name in enumerate(node.inputs if formals else ()):
         dtype = scope.type_of(name).dtype if name else None
         formal, types = formals[min(number, len(formals) - 1)]
         if dtype is not None and schema_type(dtype) not in types:
-            where = "/".join(map(title_of, (*scope.around, node)))
+            where = "/".join(map(title_of, (*scope.around, node.node)))
             what = f"{formal} = {name!r} is {dtype}, which this version does not take"
             yield Finding(where, f"ai.onnx {node.op_type}-{version}", "types", what, ERROR)
 

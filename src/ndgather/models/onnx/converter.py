@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -19,8 +20,6 @@ from ndgather.models.onnx.files import Conversion, Source, inferable, open_model
 from ndgather.models.onnx.inference import (
     InferredNode,
     infer_types,
-    size_names,
-    value_names,
     with_names,
     without_functions,
 )
@@ -29,16 +28,14 @@ from ndgather.models.onnx.nodes import (
     OpNode,
     Scope,
     attribute_value,
-    check_acyclic,
     declaration,
     file_domain,
-    graph_scope,
     implementation,
     is_published,
-    nodes_within,
-    op_nodes,
+    node_protos,
     opsets,
     row_domain,
+    set_nodes,
     subgraphs,
     tensor_type,
     with_one_name,
@@ -56,6 +53,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
+    from ndgather.models.onnx.nodes import ReadNode
+    from ndgather.published import Operator
     from ndgather.published.schema import OperatorVersion
 
 
@@ -204,7 +203,6 @@ def _convert(
     strict: bool,
 ) -> Conversion:
     original, folder = open_model(model, caller)
-    check_acyclic(original)
     newest = onnx.defs.onnx_opset_version()
     if opset is not None:
         instance(caller, "opset", opset, int, "a version")
@@ -223,8 +221,8 @@ def _convert(
     unrolled: tuple[RewrittenNode, ...] = ()
     if opset is not None and opset < source.get(DEFAULT_DOMAIN, opset):
         proto, unrolled = _with_reductions_of(opset, proto, folder)
-    typed, inferred_nodes = infer_types(proto, folder)
-    for function in typed.functions:
+    typed = infer_types(proto, folder)
+    for function in typed.model.functions:
         name = one_line(f"{function.name} of {function.domain}")
         raise ModelError(
             f"function {name} cannot be inlined, because it imports other versions than the model "
@@ -237,11 +235,11 @@ def _convert(
         domain=None if domain is None else row_domain(domain),
         operator=operator,
         strict=strict,
-        inferred=iter(inferred_nodes),
-        taken=value_names(result.graph),
-        sizes=size_names(result.graph),
+        inferred=iter(typed.nodes),
+        taken=typed.scopes[0].names(),
+        sizes=typed.sizes,
     )
-    converter.convert_graph(result.graph, graph_scope(typed, folder))
+    converter.convert_graph(result.graph, typed.scopes[0])
     converter.import_domains(result)
     for node in unrolled:
         what = f"{node.why}; became {node.became}"
@@ -261,8 +259,9 @@ def _with_reductions_of(
     Those that no rule expresses stay.
     """
     words = tuple(word for word, since in _REDUCTIONS.items() if since <= opset)
-    attributes = (x for node in op_nodes(model, folder) for x in node.node.attribute)
-    found = {attribute_value(x) for x in attributes if x.name == "reduction"}
+    scatters = filter(is_published, node_protos(model))
+    attributes = (item for node in scatters for item in node.attribute)
+    found = {attribute_value(item) for item in attributes if item.name == "reduction"}
     if not found & (_REDUCTIONS.keys() - {*words}):
         return model, ()
     basic, reducing = load_target("basic"), Limits(reductions=words)
@@ -339,42 +338,42 @@ class _Converter:
     taken: set[str]
     sizes: set[str]
     findings: list[Finding] = field(default_factory=list)
+    _found: dict[Operator, Operator | None] = field(default_factory=dict)
 
     def convert_graph(self, graph: GraphProto, typed: Scope) -> None:
         """Convert the nodes of a graph; `typed` is the same graph with the types of all values."""
         converted: list[NodeProto] = []
-        for node, typed_node in zip(list(graph.node), typed.body.node, strict=True):
-            if is_published(node):
-                converted += self._gather_nodes(graph, next(self.inferred), typed)
+        source, before = self.source.get(DEFAULT_DOMAIN, self.opset), list(graph.node)
+        for number, (node, item) in enumerate(zip(before, typed.nodes, strict=True)):
+            if item.is_published:
+                inferred = next(self.inferred)
+                if inferred.refusal is None and self._stays(inferred.op_node.operator()):
+                    converted.append(node)
+                else:
+                    converted += self._gather_nodes(graph, node, inferred, typed)
                 continue
-            inner = zip(subgraphs(node), subgraphs(typed_node), strict=True)
-            for inner_graph, typed_graph in inner:
-                self.convert_graph(inner_graph, typed.within(typed_node, typed_graph))
-            _set_output_types(typed, typed_node)
-            source = self.source.get(DEFAULT_DOMAIN, self.opset)
+            for inner_graph, inner in zip(subgraphs(node), typed.inner(number), strict=True):
+                self.convert_graph(inner_graph, inner)
+            _set_output_types(typed, item)
             try:
                 converted += convert_node(node, typed, self.taken, source, self.opset)
             except Exception as error:  # also of invalid nodes, which onnx has not checked
-                raise OpNode(node=node, scope=typed).named(error) from error
-        copies = list(map(deepcopy, converted))  # some of them are in `graph` itself
-        del graph.node[:]
-        graph.node.extend(copies)
+                raise OpNode(item, typed).named(error) from error
+        set_nodes(graph, before, converted)
 
     def _gather_nodes(
-        self, graph: GraphProto, inferred: InferredNode, typed: Scope
+        self, graph: GraphProto, node: NodeProto, inferred: InferredNode, typed: Scope
     ) -> list[NodeProto]:
         """Return a gather or scatter node in the target, after the nodes that it needs."""
-        op_node, domain = inferred.op_node, row_domain(inferred.op_node.node.domain)
+        op_node = inferred.op_node
         if inferred.refusal is not None:
             inferred = self._repaired(op_node, inferred.refusal)
         try:
-            if self.operator is None and self.domain in {None, domain}:
-                version = self.version(domain)
-                same = implementation(op_node.node.op_type, domain, version)
-                if inferred.op_node.operator() is same:
-                    return [op_node.node]
+            if self._stays(inferred.op_node.operator()):
+                return [node]
             if op_node.operator().row.definition is not None:
-                return [self._defined_node(op_node)]
+                self._check_defined(op_node)
+                return [node]
             call = self._call(op_node, inferred, typed)
             if self.domain is not None and operators(call.name, self.domain):
                 call.domain = self.domain
@@ -390,7 +389,7 @@ class _Converter:
         for name in call.indices:
             declared = declaration(with_names(typed.type_of(name), self.sizes))
             graph.value_info.add(name=name).type.CopyFrom(declared)
-        node = deepcopy(op_node.node)
+        node = deepcopy(node)
         node.op_type = call.name
         if node.domain != file_domain(call.domain):
             node.domain = file_domain(call.domain)
@@ -401,15 +400,25 @@ class _Converter:
                 node.attribute.append(helper.make_attribute(name, value))
         return [*call.new.before, node]
 
-    def _defined_node(self, op_node: OpNode) -> NodeProto:
-        """Return the node of an operator with a definition, which only its own versions equal."""
+    def _check_defined(self, op_node: OpNode) -> None:
+        """Raise for an operator with a definition, which only its own versions equal."""
         row = op_node.operator().row
         domain = self.domain or row.domain
         version = self.version(domain)
         if domain != row.domain or version < row.since:
             why = "there is no such operator"
             raise messages.cannot_become(row, f"one of {domain} {version}", why)
-        return op_node.node
+
+    def _stays(self, function: Operator) -> bool:
+        """Return whether a node of a version of an operator stays as it is."""
+        if self.operator is not None or self.domain not in {None, function.domain}:
+            return False
+        if function not in self._found:
+            version = self.version(function.domain)
+            self._found[function] = None
+            with suppress(NdgatherError):  # there is no such operator, as converting it says
+                self._found[function] = implementation(function.name, function.domain, version)
+        return self._found[function] is function
 
     def _repaired(self, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
         """Return the node as one of a later version, if its attributes are valid there."""
@@ -452,9 +461,9 @@ class _Converter:
 
     def import_domains(self, model: ModelProto) -> None:
         """Import the domains of all nodes, and those of published operators only if used."""
-        used = {
-            row_domain(inner.domain) for node in model.graph.node for inner in nodes_within(node)
-        }
+        used: set[str] = set()
+        if any(domain in self.source or domain == self.domain for domain in DOMAINS[1:]):
+            used = {row_domain(node.domain) for node in node_protos(model)}
         imports = {
             domain: version
             for domain, version in self.source.items()
@@ -471,11 +480,11 @@ class _Converter:
             model.ir_version = max(model.ir_version, needed)
 
 
-def _set_output_types(scope: Scope, node: NodeProto) -> None:
+def _set_output_types(scope: Scope, node: ReadNode) -> None:
     """Set the types of outputs that onnx does not infer, but the subgraphs of the node declare."""
-    for graph in subgraphs(node):
+    for graph in node.graphs:
         outputs = graph.output[1:] if node.op_type == "Loop" else graph.output
-        for name, inner in zip(node.output, outputs, strict=False):
+        for name, inner in zip(node.outputs, outputs, strict=False):
             dtype, known = tensor_type(inner.type).dtype, scope.type_of(name)
             if dtype is not None and known.dtype is None:
                 scope.set_type(name, TensorType(dtype, known.shape))

@@ -6,15 +6,21 @@ import math
 import mmap
 import os
 import re
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, external_data_helper, helper, numpy_helper
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message_factory import GetMessageClass
+from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper
 
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
@@ -52,19 +58,25 @@ def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
 
     `caller` is the public function that was called; errors name it.
     """
+    return opened(model, caller)[:2]
+
+
+def opened(model: Source, caller: str) -> tuple[ModelProto, str | None, list[TensorProto]]:
+    """Return the same as `open_model`, and the external tensors of a file."""
     if isinstance(model, ModelProto):
-        return with_dense_tensors(model, None, copies=True), None
+        return with_dense_tensors(model, None, copies=True), None, []
     if isinstance(model, Content):
-        return with_dense_tensors(_parsed(bytes(model), IN_MEMORY), None), None
+        return with_dense_tensors(_parsed(bytes(model), IN_MEMORY), None), None, []
     if not isinstance(model, str | os.PathLike):
         allowed = "ModelProto, its bytes, or the path of its file"
         raise messages.argument_kind(caller, "model", model, "a model", allowed)
     path = file_path(caller, "model", model)
     proto = _parsed(content(path, LARGEST_PROTOBUF), path)
     try:
-        for tensor in external_tensors(proto):
+        external = list(external_tensors(proto))
+        for tensor in external:
             tensor_path(tensor, path.parent)
-        return with_dense_tensors(proto, str(path.parent)), str(path.parent)
+        return with_dense_tensors(proto, str(path.parent)), str(path.parent), external
     except FileError as error:
         raise FileError(f"{path}: {error}") from error
 
@@ -122,35 +134,71 @@ def _parsed(serialized: bytes, path: object) -> ModelProto:
         raise ModelError(f"{path}: is empty (allowed: an ONNX model)")
     with foreign_errors(ModelError, f"{path}: cannot be read as an ONNX model"):
         proto: ModelProto = ModelProto.FromString(serialized)
-    _check_names(proto, path)
+    _check_names(proto, serialized, path)
     return proto
 
 
-def _check_names(model: ModelProto, path: object) -> None:
+def _check_names(model: ModelProto, serialized: bytes, path: object) -> None:
     """Raise ModelError for a string that is not UTF-8: protobuf returns it as bytes."""
-    for message in messages_in(model):
-        for field, value in message.ListFields():
-            texts = value if hasattr(value, "append") else (value,)
-            for text in texts if field.type == field.TYPE_STRING else ():
-                if isinstance(text, bytes):
-                    raise ModelError(
-                        f"{path}: cannot be read as an ONNX model: {field.name} = {text[:40]!r} "
-                        "is not UTF-8 text"
-                    )
+    try:
+        _strict_parser()(serialized)
+    except DecodeError:
+        for message in messages_in(model):
+            for field, value in message.ListFields():
+                texts = value if hasattr(value, "append") else (value,)
+                for text in texts if field.type == field.TYPE_STRING else ():
+                    if isinstance(text, bytes):
+                        raise ModelError(
+                            f"{path}: cannot be read as an ONNX model: {field.name} = "
+                            f"{text[:40]!r} is not UTF-8 text"
+                        ) from None
 
 
-def messages_in(message: Any) -> Iterator[Any]:
-    """Yield a protobuf message and all messages in it."""
-    yield message
-    if isinstance(message, TensorProto):  # listing its fields would copy its values
-        yield from message.external_data
-        return
-    if isinstance(message, NodeProto) and not message.attribute:
-        return
-    for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE:
-            for inner in value if hasattr(value, "append") else (value,):
-                yield from messages_in(inner)
+@cache
+def _strict_parser() -> Callable[[bytes], object]:
+    """Return a parser of models that raises for such strings, as those of proto3 do."""
+    schema = FileDescriptorProto()
+    ModelProto.DESCRIPTOR.file.CopyToProto(schema)
+    schema.syntax = "proto3"
+    pool = DescriptorPool()
+    pool.AddSerializedFile(schema.SerializeToString())
+    kind = GetMessageClass(pool.FindMessageTypeByName(ModelProto.DESCRIPTOR.full_name))
+    parse: Callable[[bytes], object] = kind.FromString
+    return parse
+
+
+def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
+    """Yield a protobuf message and all messages in it, or those of the kinds `wanted`."""
+    kind: Any = type(message)
+    if not wanted or kind in wanted:
+        yield message
+    for name, is_list in _ways(kind, wanted):
+        if is_list:
+            for inner in getattr(message, name):
+                yield from messages_in(inner, *wanted)
+        elif message.HasField(name):
+            yield from messages_in(getattr(message, name), *wanted)
+
+
+@cache
+def _ways(kind: Any, wanted: tuple[Any, ...]) -> list[tuple[str, bool]]:
+    """Return the fields of a message that lead to wanted ones, and whether they are lists."""
+    names, empty = {item.DESCRIPTOR.full_name for item in wanted}, kind()
+    return [
+        (field.name, hasattr(getattr(empty, field.name), "append"))
+        for field in kind.DESCRIPTOR.fields
+        if field.message_type is not None
+        and (not wanted or names & _kinds_in(field.message_type, {field.message_type.full_name}))
+    ]
+
+
+def _kinds_in(kind: Any, names: set[str]) -> set[str]:
+    """Add the names of the kinds of messages that messages of a kind may hold to `names`."""
+    for inner in (field.message_type for field in kind.fields):
+        if inner is not None and inner.full_name not in names:
+            names.add(inner.full_name)
+            _kinds_in(inner, names)
+    return names
 
 
 def load_model(model: Source, caller: str) -> ModelProto:
@@ -199,7 +247,7 @@ _NARROW = {
 
 def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Yield every tensor of a model, of its subgraphs and of its functions."""
-    return (message for message in messages_in(model) if isinstance(message, TensorProto))
+    return messages_in(model, TensorProto)
 
 
 def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -287,13 +335,18 @@ def tensor_bytes(tensor: TensorProto) -> int | None:
 
 
 def _element_bits(tensor: TensorProto) -> int | None:
-    if tensor.data_type in {TensorProto.UNDEFINED, TensorProto.STRING}:
+    return _bits_of(tensor.data_type)
+
+
+@cache
+def _bits_of(data_type: int) -> int | None:
+    if data_type in {TensorProto.UNDEFINED, TensorProto.STRING}:
         return None
     try:
-        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(data_type))
     except (KeyError, ValueError):
         return None
-    return _NARROW.get(tensor.data_type, dtype.itemsize * 8)
+    return _NARROW.get(data_type, dtype.itemsize * 8)
 
 
 def map_tensor(tensor: TensorProto, folder: Folder) -> Array | None:
@@ -331,8 +384,9 @@ def raw_bytes(tensor: TensorProto) -> int:
 
 def inferable(model: ModelProto) -> ModelProto:
     """Return `model`, or a copy without its large tensors where onnx cannot take all of it."""
-    if sum(map(raw_bytes, all_tensors(model))) <= LARGEST_MODEL:
-        return model
+    with suppress(EncodeError):  # which is raised for more than 2 GiB
+        if model.ByteSize() <= LARGEST_MODEL:
+            return model
     copy = without_values(model, lambda tensor: raw_bytes(tensor) >= LARGE)
     for tensor in copy.graph.initializer:
         size = tensor_bytes(tensor) or 0
@@ -383,7 +437,7 @@ def map_model(path: Path, caller: str) -> tuple[ModelProto, str | None]:
             raise
         except Exception:  # read whole, where the error says what is wrong
             return open_model(path, caller)
-    _check_names(proto, path)
+    _check_names(proto, proto.SerializeToString(), path)
     return with_dense_tensors(proto, str(path.parent)), str(path.parent)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorShapeProto, inliner, shape_inference
 
@@ -17,11 +18,13 @@ from ndgather.models.onnx.files import Source, inferable, messages_in, open_mode
 from ndgather.models.onnx.nodes import (
     OpNode,
     Scope,
+    check_acyclic,
     model_ports,
-    nodes,
+    node_protos,
     nodes_within,
-    op_nodes,
+    op_nodes_in,
     row_domain,
+    scopes_of,
     subgraphs,
     tensor_type,
     type_of_array,
@@ -31,7 +34,7 @@ from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from onnx import FunctionProto
 
@@ -88,22 +91,15 @@ def _with_sizes(model: ModelProto, sizes: Mapping[str, int]) -> ModelProto:
 
 def _dims(graph: GraphProto) -> Iterator[TensorShapeProto.Dimension]:
     """Yield every size that is declared in a graph and its subgraphs."""
-    return (item for item in messages_in(graph) if isinstance(item, TensorShapeProto.Dimension))
-
-
-def size_names(graph: GraphProto) -> set[str]:
-    """Return the names of sizes that a graph and its subgraphs declare."""
-    return {dim.dim_param for dim in _dims(graph)}
+    return messages_in(graph, TensorShapeProto.Dimension)
 
 
 def value_names(graph: GraphProto) -> set[str]:
     """Return the names of all values of a graph and its subgraphs."""
     names: set[str] = set()
-    for message in messages_in(graph):
-        if isinstance(message, GraphProto):
-            names.update(value.name for value in (*message.input, *message.initializer))
-        elif isinstance(message, NodeProto):
-            names.update(message.output)
+    for inner in messages_in(graph, GraphProto):
+        names.update(value.name for value in (*inner.input, *inner.initializer))
+        names.update(name for node in inner.node for name in node.output)
     return names
 
 
@@ -208,12 +204,12 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
     proto, folder = open_model(model, "infer")
     if sizes:
         proto = _with_sizes(proto, checked_sizes("infer", sizes))
-    inferred, inferred_nodes = infer_types(proto, folder)
-    for node in inferred_nodes:
+    inferred = infer_types(with_one_name(proto), folder)
+    for node in inferred.nodes:
         if node.refusal is not None:
             raise node.op_node.named(node.refusal)
     result = deepcopy(proto)
-    _copy_declarations(inferred.graph, result.graph)
+    _copy_declarations(inferred.model.graph, result.graph)
     return result
 
 
@@ -230,28 +226,49 @@ class InferredNode:
     refusal: NdgatherError | None = None
 
 
-def infer_types(
-    model: ModelProto, folder: str | None
-) -> tuple[ModelProto, tuple[InferredNode, ...]]:
-    """Return the model with inlined functions and all inferred types, and its nodes.
+class InferredModel(NamedTuple):
+    """A model with inlined functions and all inferred types.
 
-    The inference of onnx and that of ndgather alternate until nothing more follows.
+    `nodes` are its gathers and scatters, `scopes` those of its graph and of its functions, and
+    `sizes` the names of sizes that it declares. If `is_strict`, onnx found no error in types.
     """
-    declared = without_functions(inferable(with_one_name(model)))
-    names = size_names(declared.graph)
+
+    model: ModelProto
+    nodes: tuple[InferredNode, ...]
+    scopes: Sequence[Scope]
+    sizes: set[str]
+    is_strict: bool
+
+
+def infer_types(model: ModelProto, folder: str | None, *, strict: bool = False) -> InferredModel:
+    """Infer the types of a model: onnx and ndgather take turns until nothing more follows.
+
+    Every domain has one name in the model.
+    """
+    declared = without_functions(inferable(model))
+    names = set()
+    for dim in _dims(declared.graph):
+        names.add(dim.dim_param)
+        if dim.dim_value < 0:  # onnx would read outside of its memory
+            dim.ClearField("dim_value")
+    scopes = scopes_of(declared, folder)
+    check_acyclic(scopes[0])
+    op_nodes = list(op_nodes_in(scopes))
     while True:
-        view = _inferred_by_onnx(declared, folder)
+        view, is_strict = _inferred_by_onnx(declared, op_nodes, strict=strict)
+        for scope, body in zip(scopes, (view.graph, *view.functions), strict=True):
+            scope.learn(body)
         inferred, changed = [], False
-        for op_node, target in zip(op_nodes(view, folder), op_nodes(declared, folder), strict=True):
+        for op_node in op_nodes:
             node = _infer_node(op_node)
             try:
                 if node.inference is not None and _adds(op_node, node.inference, names):
-                    changed |= _declare(target, node.inference, names)
+                    changed |= _declare(op_node, node.inference, names)
             except NdgatherError as refusal:
                 node = replace(node, refusal=refusal)
             inferred.append(node)
         if not changed:
-            return view, tuple(inferred)
+            return InferredModel(view, tuple(inferred), scopes, names, is_strict)
 
 
 def _infer_node(op_node: OpNode) -> InferredNode:
@@ -265,43 +282,45 @@ def _infer_node(op_node: OpNode) -> InferredNode:
 _HIDDEN = "ndgather.hidden"  # the domain of nodes that onnx must not look at
 
 
-def _inferred_by_onnx(model: ModelProto, folder: str | None) -> ModelProto:
-    """Return a copy of `model` with the types that onnx infers.
+def _inferred_by_onnx(
+    model: ModelProto, op_nodes: Iterable[OpNode], *, strict: bool
+) -> tuple[ModelProto, bool]:
+    """Return a copy of `model` with the types that onnx infers, and whether it found no error.
 
-    onnx does not check what it reads: a negative `batch_dims` or a negative size of `indices` makes
-    it read outside of its memory. So negative sizes, and nodes for which inference raises, are
-    hidden.
+    onnx does not check what it reads: a negative `batch_dims` makes it read outside of its memory.
+    So nodes for which inference raises are hidden. Only with `strict` it is asked for errors.
     """
-    visible = deepcopy(model)
-    for dim in _dims(visible.graph):
-        if dim.dim_value < 0:
-            dim.ClearField("dim_value")
-    hidden = [
-        node.node for node in op_nodes(visible, folder) if _infer_node(node).refusal is not None
-    ]
-    if hidden:
-        visible.opset_import.add(domain=_HIDDEN, version=1)
+    hidden = [item.node for item in op_nodes if _infer_node(item).refusal is not None]
+    if strict and not hidden:
+        with suppress(Exception):  # of several kinds; then it infers what it can
+            return shape_inference.infer_shapes(model, True, True, True), True
     domains = [node.domain for node in hidden]
+    if hidden:
+        model.opset_import.add(domain=_HIDDEN, version=1)
     for node in hidden:
         node.domain = _HIDDEN
     with foreign_errors(ModelError, _NOT_INFERRED):
-        inferred = shape_inference.infer_shapes(visible, data_prop=True)
+        inferred = shape_inference.infer_shapes(model, data_prop=True)
     if hidden:
-        del inferred.opset_import[-1]
-    hidden = [node for _, node in nodes(inferred) if node.domain == _HIDDEN]
-    for node, domain in zip(hidden, domains, strict=True):
-        node.domain = domain
-    return inferred
+        for shown in (model, inferred):
+            del shown.opset_import[-1]
+            found = (node for node in node_protos(shown) if node.domain == _HIDDEN)
+            for node, domain in zip(found, domains, strict=True):
+                node.domain = domain
+    return inferred, False
 
 
 def _adds(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
     """Return whether inferred types of a node say more than those that onnx inferred."""
-    outputs = zip(op_node.node.output, inference.outputs, strict=False)
-    inputs = zip(op_node.node.input, inference.inputs, strict=False)
+    outputs = zip(op_node.read.outputs, inference.outputs, strict=False)
+    inputs = zip(op_node.read.inputs, inference.inputs, strict=False)
     for name, inferred in (*outputs, *inputs):
         scope = op_node.scope.computing(name)
         if scope is not None and isinstance(scope.body, GraphProto):
-            before, known = scope.type_of(name), with_names(inferred, names)
+            before = scope.type_of(name)
+            if inferred is before:
+                continue
+            known = with_names(inferred, names)
             try:
                 if known != before and _merged(name, before, known) != before:
                     return True
@@ -317,8 +336,8 @@ def _declare(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
     in `names` are unknown: onnx invented those names.
     """
     changed = False
-    outputs = zip(op_node.node.output, inference.outputs, strict=False)
-    inputs = zip(op_node.node.input, inference.inputs, strict=False)
+    outputs = zip(op_node.read.outputs, inference.outputs, strict=False)
+    inputs = zip(op_node.read.inputs, inference.inputs, strict=False)
     for name, known in (*outputs, *inputs):
         scope = op_node.scope.computing(name)
         if scope is not None and isinstance(scope.body, GraphProto):
@@ -378,21 +397,28 @@ def _shown(shape: Shape) -> str:
 
 def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
     """Declare the types of the values of `source` for the values of the same names in `target`."""
-    known = {info.name: info.type for info in (*source.value_info, *source.output)}
-    outputs = {info.name: info for info in target.output}
-    del target.value_info[:]
-    for name in dict.fromkeys(name for node in target.node for name in node.output):
-        if name in outputs and name in known:
-            outputs[name].type.CopyFrom(known[name])
-        elif name and name in known:
-            target.value_info.add(name=name).type.CopyFrom(known[name])
-    twins = {tuple(node.output): node for node in source.node}
+    names: set[str] = set()
+    twins: dict[tuple[str, ...], NodeProto] = {}
     for node in target.node:
-        twin = twins.get(tuple(node.output))
-        if twin is not None:
+        names.update(node.output)
+        for number, target_body in enumerate(subgraphs(node) if node.attribute else ()):
+            twins = twins or {tuple(item.output): item for item in source.node}
             # Where several nodes have outputs of the same names, the twin may be another one.
-            for body, target_body in zip(subgraphs(twin), subgraphs(node), strict=False):
-                _copy_declarations(body, target_body)
+            twin = twins.get(tuple(node.output))
+            bodies = () if twin is None else tuple(subgraphs(twin))
+            if number < len(bodies):
+                _copy_declarations(bodies[number], target_body)
+    known = {info.name: info for info in source.output}
+    for info in target.output:
+        if info.name in known and info.name in names:
+            info.type.CopyFrom(known[info.name].type)
+    names -= {"", *(info.name for info in target.output)}
+    del target.value_info[:]
+    target.value_info.extend(
+        info
+        for name, info in {info.name: info for info in source.value_info}.items()
+        if name in names
+    )
 
 
 def typed_values(model: ModelProto) -> dict[str, dict[str, TensorType]]:
@@ -419,25 +445,58 @@ _MOVES = frozenset(
 )
 
 
-def origins(scope: Scope, name: str) -> Iterator[tuple[Scope, str, NodeProto | None]]:
-    """Yield the values from which the elements of `name` come, and the nodes that compute them.
+def _moved(scope: Scope, name: str) -> tuple[NodeProto | None, Scope, Sequence[str]]:
+    """Return the node that computes a value, and the values from which its elements come, if any.
 
     The node is None for an input of the model and for a value that it holds.
     """
+    inner = None if scope.has_constant(name) else scope.computing(name)
+    if inner is None:
+        return None, scope, ()
+    node = inner.node_of(name)
+    if node.op_type not in _MOVES or row_domain(node.domain) != DEFAULT_DOMAIN:
+        return node, scope, ()
+    return node, inner, node.input if node.op_type == "Concat" else node.input[:1]
+
+
+def origins(scope: Scope, name: str) -> Iterator[tuple[Scope, str, NodeProto | None]]:
+    """Yield the values from which the elements of `name` come, and the nodes that compute them."""
     waiting, seen = [(scope, name)], {(id(scope), name)}
     while waiting:
         scope, name = waiting.pop()
-        inner = None if scope.has_constant(name) else scope.computing(name)
-        node = None if inner is None else inner.node_of(name)
-        moves = (
-            node is not None
-            and node.op_type in _MOVES
-            and row_domain(node.domain) == DEFAULT_DOMAIN
-        )
-        if inner is None or node is None or not moves:
+        node, inner, reads = _moved(scope, name)
+        if not reads:
             yield scope, name, node
-            continue
-        for read in node.input if node.op_type == "Concat" else node.input[:1]:
+        for read in reads:
             if (id(inner), read) not in seen:
                 seen.add((id(inner), read))
                 waiting.append((inner, read))
+
+
+def all_origins(
+    scope: Scope,
+    name: str,
+    holds: Callable[[Scope, str, NodeProto | None], bool],
+    known: dict[tuple[int, str], bool],
+) -> bool:
+    """Return whether something holds for all `origins` of a value.
+
+    `known` keeps the answers for all values on the way, so that a model is walked once.
+    """
+    path = [((0, ""), iter([(scope, name)]))]  # the values that wait for those that they read
+    while path:
+        value = next(path[-1][1], None)
+        if value is None:
+            path.pop()
+            continue
+        scope, name = value
+        key = id(scope), name
+        if key not in known:
+            node, inner, reads = _moved(scope, name)
+            known[key] = bool(reads) or holds(scope, name, node)
+            if reads:
+                path.append((key, iter([(inner, read) for read in reads])))
+        if not known[key]:
+            known |= dict.fromkeys((waiting for waiting, _ in path), False)
+            return False
+    return True

@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from operator import is_
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from onnx import (
@@ -35,14 +36,14 @@ from ndgather.errors import (
 )
 from ndgather.messages import reason
 from ndgather.models import Array, instance
-from ndgather.models.graph import Port, infer_call
+from ndgather.models.graph import SMALL, Arguments, Port, shared_type
 from ndgather.models.onnx.files import map_tensor
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
 from ndgather.published.schema import Role, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from onnx import OperatorSetIdProto, TensorShapeProto
 
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from ndgather.published.schema import Dim, Inference
 
 Body: TypeAlias = GraphProto | FunctionProto
+
+UNKNOWN = TensorType()
 
 
 # Types
@@ -77,8 +80,14 @@ def _size(dim: TensorShapeProto.Dimension) -> Dim:
     return dim.dim_param or None
 
 
+@lru_cache(maxsize=4096)
+def _parsed_type(serialized: bytes) -> TensorType:
+    """Return a declared type; large models have few of them, and protobuf is slow in Python."""
+    return shared_type(tensor_type(TypeProto.FromString(serialized)))
+
+
 def type_of_array(tensor: TensorProto) -> TensorType:
-    return TensorType(_DTYPE_NAMES.get(tensor.data_type), tuple(tensor.dims))
+    return TensorType(_DTYPE_NAMES.get(tensor.data_type), tuple(tensor.dims[:]))
 
 
 def dtype_name(elem_type: int, value: str) -> str:
@@ -95,6 +104,7 @@ def element_type(dtype: str) -> int:
     return _ELEMENT_TYPES[dtype]
 
 
+@cache
 def schema_type(dtype: str) -> str:
     """Return the name of a type of tensors in the schemas of `onnx`."""
     return f"tensor({TensorProto.DataType.Name(_ELEMENT_TYPES[dtype]).lower()})"
@@ -198,6 +208,15 @@ def _implementation(op_type: str, domain: str, opset: int) -> Operator:
     return operator(op_type, domain=row_domain(domain), opset=opset)
 
 
+@cache
+def _used(function: Operator) -> tuple[tuple[int, str], ...]:
+    """Return the numbers and names of the inputs whose values inference can use."""
+    row, roles = function.row, {Role.INDICES}
+    if row.definition is not None:
+        roles = {item.role for item in row.inputs} - {Role.DATA, Role.UPDATES, Role.SCALES}
+    return tuple((n, item.name) for n, item in enumerate(row.inputs) if item.role in roles)
+
+
 def repairing_opset(
     node: NodeProto, opset: int, types: Iterable[TensorType | None], error: Exception | None
 ) -> int | None:
@@ -237,9 +256,8 @@ def opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 
 def with_one_name(model: ModelProto) -> ModelProto:
     """Return `model`, or a copy of it in which every domain has one name."""
-    bodies = (model.graph, *model.functions)
     names = {opset.domain for holder in (model, *model.functions) for opset in holder.opset_import}
-    names.update(node.domain for body in bodies for node in _nodes_of(body))
+    names.update(node.domain for node in node_protos(model))
     if all(file_domain(row_domain(name)) == name for name in names):
         return model
     copy = ModelProto()
@@ -249,9 +267,8 @@ def with_one_name(model: ModelProto) -> ModelProto:
         del holder.opset_import[:]
         for domain, version in versions.items():
             holder.opset_import.add(domain=file_domain(domain), version=version)
-    for body in (copy.graph, *copy.functions):
-        for node in _nodes_of(body):
-            node.domain = file_domain(node.domain)
+    for node in node_protos(copy):
+        node.domain = file_domain(node.domain)
     return copy
 
 
@@ -273,6 +290,16 @@ def nodes_within(node: NodeProto) -> Iterator[NodeProto]:
             yield from nodes_within(inner)
 
 
+def set_nodes(graph: GraphProto, before: Sequence[NodeProto], after: Sequence[NodeProto]) -> None:
+    """Replace the nodes of a graph, which are `before`; some of `after` may be among them."""
+    if len(before) == len(after) and all(map(is_, before, after)):
+        return
+    copies = GraphProto()
+    copies.node.extend(after)
+    del graph.node[:]
+    graph.node.extend(copies.node)
+
+
 def names_read(node: NodeProto) -> set[str]:
     """Return the names of all values that a node and its subgraphs may read."""
     names = {name for inner in nodes_within(node) for name in inner.input}
@@ -281,41 +308,17 @@ def names_read(node: NodeProto) -> set[str]:
     return names
 
 
-def check_acyclic(model: ModelProto) -> None:
-    """Raise ModelError for a graph in which a node reads its own result."""
-    producers = {
-        name: number for number, node in enumerate(model.graph.node) for name in node.output if name
-    }
-    computed: set[str] = set()
-    for node in model.graph.node:
-        if any(node.attribute) or any(x in producers and x not in computed for x in node.input):
-            break
-        computed.update(node.output)
-    else:
-        return  # every node comes after those whose results it reads
-    reads = {}
-    for number, node in enumerate(model.graph.node):
-        inner = [part for part in nodes_within(node) if part is not node]
-        bodies = [graph for part in (node, *inner) for graph in subgraphs(part)]
-        names = names_read(node) - {name for part in inner for name in part.output}
-        names -= {value.name for graph in bodies for value in (*graph.input, *graph.initializer)}
-        names |= set(node.input)
-        reads[number] = [producers[name] for name in names if name in producers]
-    try:
-        TopologicalSorter(reads).prepare()
-    except CycleError as error:
-        node = model.graph.node[error.args[1][0]]
-        name = next(iter(node.output), "")
-        raise messages.in_node(
-            ModelError("it reads its own result (allowed: graphs without cycles)"),
-            node.name,
-            node.op_type,
-            name,
-        ) from error
+def node_protos(model: ModelProto) -> Iterator[NodeProto]:
+    """Yield every node of a model, of its subgraphs and of its functions."""
+    for body in (model.graph, *model.functions):
+        yield from _nodes_of(body)
 
 
 def _nodes_of(body: Body) -> Iterator[NodeProto]:
-    return (inner for node in body.node for inner in nodes_within(node))
+    for node in body.node:
+        yield node
+        for graph in subgraphs(node) if node.attribute else ():
+            yield from _nodes_of(graph)
 
 
 # The attributes of a Constant node with numbers: the fields of their values, and their dtypes.
@@ -341,6 +344,49 @@ def constant_tensor(node: NodeProto) -> TensorProto | None:
     return None
 
 
+class ReadNode(NamedTuple):
+    """A node and its fields, which are read once: protobuf is slow in Python."""
+
+    node: NodeProto
+    op_type: str
+    domain: str  # as in `ndgather.published`
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    graphs: Sequence[GraphProto]
+
+    @classmethod
+    def of(cls, node: NodeProto) -> Self:
+        graphs = tuple(subgraphs(node)) if node.attribute else ()
+        domain = row_domain(node.domain)
+        return cls(node, node.op_type, domain, node.input[:], node.output[:], graphs)
+
+    @property
+    def is_published(self) -> bool:
+        return (self.op_type, self.domain) in PUBLISHED
+
+    def reads(self) -> Collection[str]:
+        """Return the names of the values that the node reads of the graph around it."""
+        if not self.graphs:
+            return self.inputs
+        inner = [part for graph in self.graphs for part in _nodes_of(graph)]
+        bodies = [*self.graphs, *(graph for part in inner for graph in subgraphs(part))]
+        names = names_read(self.node) - {name for part in inner for name in part.output}
+        names -= {value.name for graph in bodies for value in (*graph.input, *graph.initializer)}
+        return names | {*self.inputs}
+
+
+def _declarations(body: Body) -> dict[str, ValueInfoProto]:
+    """Return the declarations of a graph; their types are read when they are asked for."""
+    known = {info.name: info for info in body.value_info}
+    if isinstance(body, GraphProto):
+        known |= {info.name: info for info in body.output}
+    return known
+
+
+def _type_of(info: ValueInfoProto) -> TensorType:
+    return _parsed_type(info.type.SerializeToString())
+
+
 @dataclass(slots=True)
 class Scope:
     """The values that the nodes of a graph or a function can read.
@@ -356,62 +402,91 @@ class Scope:
     outer: Scope | None = None
     around: tuple[NodeProto, ...] = ()
     replaceable: bool = True
+    nodes: Sequence[ReadNode] = field(init=False)
     _types: dict[str, TensorType] = field(init=False, default_factory=dict)
     _constants: dict[str, TensorProto] = field(init=False, default_factory=dict)
     _nodes: dict[str, NodeProto] = field(init=False, default_factory=dict)
     _declared: dict[str, ValueInfoProto] = field(init=False, default_factory=dict)
+    _inferred: dict[str, ValueInfoProto] = field(init=False, default_factory=dict)
+    _inner: dict[int, tuple[Scope, ...]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         body = self.body
+        self.nodes = list(map(ReadNode.of, body.node))
         if isinstance(body, GraphProto):
             self._types = {info.name: tensor_type(info.type) for info in body.input}
             for tensor in body.initializer:
                 if tensor.name not in self._types or not self.replaceable:
                     self._add_constant(tensor.name, tensor)
-            for info in body.output:
-                self._add_declaration(info)
-        for info in body.value_info:
-            self._add_declaration(info)
-        for node in body.node:
-            self.add(node)
+        self._declared = _declarations(body)
+        for item in self.nodes:
+            self._add(item.node, item.op_type, item.outputs)
+
+    def learn(self, body: Body) -> None:
+        """Know the types that a copy of the graph, and of its subgraphs, declares."""
+        self._inferred = _declarations(body)
+        inputs = body.input if isinstance(body, GraphProto) else ()
+        inputs = {info.name: tensor_type(info.type) for info in inputs}
+        self._types = {name: x for name, x in inputs.items() if name not in self._constants}
+        for number, scopes in self._inner.items():
+            for scope, graph in zip(scopes, subgraphs(body.node[number]), strict=True):
+                scope.learn(graph)
 
     def _add_constant(self, name: str, tensor: TensorProto) -> None:
-        self._types[name], self._constants[name] = type_of_array(tensor), tensor
-
-    def _add_declaration(self, info: ValueInfoProto) -> None:
-        self._declared.setdefault(info.name, info)  # its type is read when it is asked for
+        self._types.pop(name, None)
+        self._constants[name] = tensor
 
     def add(self, node: NodeProto) -> None:
         """Add the outputs of a node."""
-        for name in node.output:
+        self._add(node, node.op_type, node.output)
+
+    def _add(self, node: NodeProto, op_type: str, outputs: Iterable[str]) -> None:
+        for name in outputs:
             if name:
                 self._nodes[name] = node
-        if node.op_type != "Constant":
-            return
-        tensor = constant_tensor(node)
-        if tensor is not None:
-            self._add_constant(node.output[0], tensor)
+        if op_type == "Constant":
+            tensor = constant_tensor(node)
+            if tensor is not None:
+                self._add_constant(node.output[0], tensor)
 
     def set_type(self, name: str, known: TensorType) -> None:
         self._types[name] = known
 
     def type_of(self, name: str) -> TensorType:
-        if name in self._types:
-            return self._types[name]
-        if name in self._declared:
-            known = self._types[name] = tensor_type(self._declared[name].type)
+        known = self._types.get(name)
+        if known is not None:
             return known
-        return self.outer.type_of(name) if self.outer else TensorType()
+        if name in self._constants:
+            known = type_of_array(self._constants[name])
+        elif name in self._inferred:
+            known = _type_of(self._inferred[name])
+        elif name in self._declared:
+            known = _type_of(self._declared[name])
+        else:
+            return self.outer.type_of(name) if self.outer else UNKNOWN
+        self._types[name] = known
+        return known
 
     def _has_type(self, name: str) -> bool:
-        return name in self._types or name in self._declared
+        return (
+            name in self._types
+            or name in self._constants
+            or name in self._declared
+            or name in self._inferred
+        )
+
+    def tensor(self, name: str) -> TensorProto | None:
+        """Return the tensor of a value that the model holds."""
+        tensor = self._constants.get(name)
+        if tensor is not None or self.outer is None or self._has_type(name):
+            return tensor
+        return self.outer.tensor(name)
 
     def constant(self, name: str) -> Array | None:
         """Return the value of `name` where the model holds it and it can be read."""
-        tensor = self._constants.get(name)
+        tensor = self.tensor(name)
         if tensor is None:
-            outside = self.outer is not None and not self._has_type(name)
-            return self.outer.constant(name) if self.outer and outside else None
+            return None
         if tensor.data_location == TensorProto.EXTERNAL:
             if self.folder is None:
                 return None
@@ -422,20 +497,19 @@ class Scope:
 
     def has_constant(self, name: str) -> bool:
         """Return whether the model itself holds the value of `name`."""
-        if name in self._constants or self.outer is None or self._has_type(name):
-            return name in self._constants
-        return self.outer.has_constant(name)
+        return self.tensor(name) is not None
 
     def declared(self, name: str) -> TensorType:
         """Return the type that the graph itself declares for a value that its nodes compute."""
         info = self._declared.get(name)
-        return TensorType() if info is None else tensor_type(info.type)
+        return UNKNOWN if info is None else _type_of(info)
 
     def declare(self, name: str, known: TensorType) -> None:
         """Write the type of a value that the nodes of the graph compute."""
         if name not in self._declared:
             self._declared[name] = self.body.value_info.add(name=name)
         self._declared[name].type.CopyFrom(declaration(known))
+        self._types[name] = known
 
     def home(self, name: str) -> Scope:
         """Return the scope of which the value `name` is an input, a constant or a result."""
@@ -461,21 +535,91 @@ class Scope:
         """The nodes of `around` whose bodies run several times."""
         return tuple(node for node in self.around if node.op_type != "If")
 
-    def within(self, node: NodeProto, body: GraphProto) -> Scope:
-        return Scope(body, self.opsets, self.folder, self, (*self.around, node))
+    def inner(self, number: int) -> tuple[Scope, ...]:
+        """Return the scopes of the subgraphs of a node."""
+        node, *_, graphs = self.nodes[number]
+        if graphs and number not in self._inner:
+            around = (*self.around, node)
+            self._inner[number] = tuple(
+                Scope(graph, self.opsets, self.folder, self, around) for graph in graphs
+            )
+        return self._inner.get(number, ())
+
+    def names(self) -> set[str]:
+        """Return the names of the values of the graph and of its subgraphs."""
+        names = {*self._types, *self._constants, *self._nodes}
+        for number, node in enumerate(self.nodes):
+            for scope in self.inner(number) if node.graphs else ():
+                names |= scope.names()
+        return names
+
+    def all_nodes(self) -> Iterator[tuple[Scope, ReadNode]]:
+        """Yield the nodes of the graph and of its subgraphs, each with its scope."""
+        for number, item in enumerate(self.nodes):
+            yield self, item
+            for scope in self.inner(number) if item.graphs else ():
+                yield from scope.all_nodes()
+
+
+def check_acyclic(scope: Scope) -> None:
+    """Raise ModelError for a graph in which a node reads its own result."""
+    producers = {name: n for n, node in enumerate(scope.nodes) for name in node.outputs if name}
+    computed: set[str] = set()
+    for node in scope.nodes:
+        if any(x in producers and x not in computed for x in node.reads()):
+            break
+        computed.update(node.outputs)
+    else:
+        return  # every node comes after those whose results it reads
+    reads = {
+        number: [producers[name] for name in node.reads() if name in producers]
+        for number, node in enumerate(scope.nodes)
+    }
+    try:
+        TopologicalSorter(reads).prepare()
+    except CycleError as error:
+        node = scope.nodes[error.args[1][0]]
+        name = next(iter(node.outputs), "")
+        raise messages.in_node(
+            ModelError("it reads its own result (allowed: graphs without cycles)"),
+            node.node.name,
+            node.op_type,
+            name,
+        ) from error
+
+
+# The types of most indices, whose bytes NumPy takes as they are.
+_NATIVE: dict[int, np.dtype[Any]] = {
+    TensorProto.INT64: np.dtype("<i8"),
+    TensorProto.INT32: np.dtype("<i4"),
+}
 
 
 def tensor_array(tensor: TensorProto, name: str, folder: Folder | None = None) -> Array:
+    dtype = _NATIVE.get(tensor.data_type)
+    if dtype is not None and tensor.data_location != TensorProto.EXTERNAL:
+        with suppress(ValueError):  # which onnx explains
+            return np.frombuffer(tensor.raw_data, dtype).reshape(tensor.dims)
     with messages.foreign_errors(FileError, f"constant {name!r}: cannot be read"):
         return np.asarray(numpy_helper.to_array(tensor, str(folder or "")))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OpNode:
-    """A gather or scatter node."""
+    """A gather or scatter node. What does not depend on types is read once."""
 
-    node: NodeProto
-    scope: Scope
+    __slots__ = ("_arguments", "_attributes", "is_open", "read", "scope")
+
+    def __init__(self, read: ReadNode, scope: Scope) -> None:
+        self.read, self.scope = read, scope
+        self._arguments: Arguments | None = None
+        attributes = read.node.attribute[:]
+        self._attributes = tuple(item.SerializeToString() for item in attributes)
+        # Whether an attribute takes its value from the call of the function around the node.
+        self.is_open = any(item.ref_attr_name for item in attributes)
+
+    @property
+    def node(self) -> NodeProto:
+        return self.read.node
 
     @property
     def where(self) -> str:
@@ -483,39 +627,50 @@ class OpNode:
         return "/".join(map(title_of, (*self.scope.around, self.node)))
 
     def operator(self) -> Operator:
-        domain = row_domain(self.node.domain)
-        return _implementation(self.node.op_type, domain, self.scope.opsets[domain])
+        domain = self.read.domain
+        return _implementation(self.read.op_type, domain, self.scope.opsets[domain])
 
     def types(self) -> tuple[TensorType | None, ...]:
         """Return the types of the inputs; of one that is left out it is None."""
-        return tuple(self.scope.type_of(name) if name else None for name in self.node.input)
+        type_of = self.scope.type_of
+        return tuple(type_of(name) if name else None for name in self.read.inputs)
 
     def known_types(self) -> tuple[TensorType, ...]:
         """Return the types of the inputs, of which nothing is known of one that is left out."""
-        return tuple(known or TensorType() for known in self.types())
+        return tuple(known or UNKNOWN for known in self.types())
 
     def constants(self) -> dict[str, Array]:
         """Return the known values of inputs that inference can use, by the names of the inputs."""
-        row = self.operator().row
-        used = {Role.INDICES}
-        if row.definition is not None:
-            used = {item.role for item in row.inputs} - {Role.DATA, Role.UPDATES, Role.SCALES}
-        return {
-            item.name: value
-            for item, name in zip(row.inputs, self.node.input, strict=False)
-            if item.role in used and (value := self.scope.constant(name)) is not None
-        }
+        inputs = self.read.inputs
+        used = ((inputs[k], name) for k, name in _used(self.operator()) if k < len(inputs))
+        known = ((name, self.scope.constant(value)) for value, name in used)
+        return {name: array for name, array in known if array is not None}
 
     def attributes(self) -> dict[str, Any]:
-        return {item.name: attribute_value(item) for item in self.node.attribute}
-
-    @property
-    def is_open(self) -> bool:
-        """Whether an attribute takes its value from the call of the function around the node."""
-        return any(item.ref_attr_name for item in self.node.attribute)
+        kept = sum(map(len, self._attributes)) <= SMALL
+        parse = _parsed_attributes if kept else _parsed_attributes.__wrapped__
+        return dict(parse(self._attributes))
 
     def infer(self) -> Inference:
-        return infer_call(self.operator(), self.types(), self.constants(), self.attributes())
+        if self._arguments is None:
+            self._arguments = self._read_arguments()
+        return self._arguments.infer(self.types())
+
+    def _read_arguments(self) -> Arguments:
+        function, inputs, contents = self.operator(), self.read.inputs, []
+        kept = sum(map(len, self._attributes)) <= SMALL
+        for number, _ in _used(function):
+            tensor = self.scope.tensor(inputs[number]) if number < len(inputs) else None
+            content = None
+            if tensor is not None:
+                content = (tensor.data_type, tuple(tensor.dims[:]), tensor.raw_data)
+                inside = tensor.data_location != TensorProto.EXTERNAL
+                kept = kept and inside and 0 < len(content[2]) <= SMALL
+            contents.append(content)
+        if kept:
+            with suppress(KeyError, ValueError):  # other types, and what onnx explains
+                return _arguments(function, self._attributes, tuple(contents))
+        return Arguments.of(function, self.constants(), self.attributes())
 
     def repairing_opset(self, error: Exception | None) -> int | None:
         opset = self.scope.opsets.get(DEFAULT_DOMAIN, 0)
@@ -525,7 +680,7 @@ class OpNode:
         """Return the same node in a model that imports another version of ONNX."""
         scope = copy(self.scope)
         scope.opsets = {DEFAULT_DOMAIN: opset}
-        return OpNode(node=self.node, scope=scope)
+        return OpNode(self.read, scope)
 
     def named(self, error: Exception) -> Exception:
         """Return `error` with the names of the node and of the nodes around it before its text."""
@@ -533,6 +688,27 @@ class OpNode:
             output = next(iter(node.output), "")
             error = messages.in_node(error, node.name, node.op_type, output)
         return error
+
+
+@lru_cache(maxsize=1024)
+def _parsed_attributes(serialized: tuple[bytes, ...]) -> dict[str, Any]:
+    parsed = map(AttributeProto.FromString, serialized)
+    return {item.name: attribute_value(item) for item in parsed}
+
+
+@lru_cache(maxsize=4096)
+def _arguments(
+    function: Operator,
+    attributes: tuple[bytes, ...],
+    contents: tuple[tuple[int, tuple[int, ...], bytes] | None, ...],
+) -> Arguments:
+    """Return the arguments of calls whose attributes and constants have the same bytes."""
+    constants = {
+        name: np.frombuffer(content[2], _NATIVE[content[0]]).reshape(content[1])
+        for (_, name), content in zip(_used(function), contents, strict=True)
+        if content is not None
+    }
+    return Arguments.of(function, constants, _parsed_attributes(attributes))
 
 
 def attribute_value(attribute: AttributeProto) -> Any:
@@ -553,29 +729,7 @@ def title_of(node: NodeProto) -> str:
     return node.name or f"{node.op_type} of {next(iter(node.output), 'nothing')}"
 
 
-def op_nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[OpNode]:
-    """Yield the gather and scatter nodes of a model, of its subgraphs and of its functions."""
-    bodies = (model.graph, *model.functions)
-    if not any(is_published(node) for body in bodies for node in _nodes_of(body)):
-        return
-    for scope, node in nodes(model, folder):
-        if is_published(node):
-            op_node, domain = OpNode(node=node, scope=scope), row_domain(node.domain)
-            if domain not in scope.opsets:
-                raise op_node.named(
-                    ModelError(f"the model imports no version of {domain}, the domain of the node")
-                )
-            yield op_node
-
-
 _REPLACEABLE_FROM = 4  # the version of the format; before, every initializer had to be an input
-
-
-def nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[tuple[Scope, NodeProto]]:
-    """Yield every node of a model, of its subgraphs and of its functions, with its scope."""
-    yield from _nodes(graph_scope(model, folder))
-    for function in model.functions:
-        yield from _nodes(Scope(function, opsets(function.opset_import), folder))
 
 
 def graph_scope(model: ModelProto, folder: Folder | None) -> Scope:
@@ -584,8 +738,36 @@ def graph_scope(model: ModelProto, folder: Folder | None) -> Scope:
     return Scope(model.graph, opsets(model.opset_import), folder, replaceable=replaceable)
 
 
-def _nodes(scope: Scope) -> Iterator[tuple[Scope, NodeProto]]:
-    for node in scope.body.node:
-        yield scope, node
-        for graph in subgraphs(node):
-            yield from _nodes(scope.within(node, graph))
+def scopes_of(model: ModelProto, folder: Folder | None = None) -> list[Scope]:
+    """Return the scopes of the main graph and of the functions of a model."""
+    functions = [Scope(item, opsets(item.opset_import), folder) for item in model.functions]
+    return [graph_scope(model, folder), *functions]
+
+
+def nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[tuple[Scope, NodeProto]]:
+    """Yield every node of a model, of its subgraphs and of its functions, with its scope."""
+    return (
+        (scope, item.node)
+        for outermost in scopes_of(model, folder)
+        for scope, item in outermost.all_nodes()
+    )
+
+
+def op_nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[OpNode]:
+    """Yield the gather and scatter nodes of a model, of its subgraphs and of its functions."""
+    return op_nodes_in(scopes_of(model, folder))
+
+
+def op_nodes_in(scopes: Iterable[Scope]) -> Iterator[OpNode]:
+    """Yield the gather and scatter nodes of graphs and functions, and of their subgraphs."""
+    for outermost in scopes:
+        for scope, item in outermost.all_nodes():
+            if item.is_published:
+                op_node = OpNode(item, scope)
+                if item.domain not in scope.opsets:
+                    raise op_node.named(
+                        ModelError(
+                            f"the model imports no version of {item.domain}, the domain of the node"
+                        )
+                    )
+                yield op_node

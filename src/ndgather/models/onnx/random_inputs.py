@@ -22,7 +22,14 @@ from ndgather.models.onnx.inference import (
     open_sizes,
     origins,
 )
-from ndgather.models.onnx.nodes import OpNode, model_ports, nodes, op_nodes
+from ndgather.models.onnx.nodes import (
+    OpNode,
+    model_ports,
+    nodes,
+    op_nodes,
+    op_nodes_in,
+    with_one_name,
+)
 from ndgather.published.schema import Role
 
 if TYPE_CHECKING:
@@ -193,11 +200,11 @@ def highest_indices(
             dim.Clear()
             dim.dim_value = size
     try:
-        typed, _ = infer_types(typed, folder)
+        found = op_nodes_in(infer_types(with_one_name(typed), folder).scopes)
     except NdgatherError:
-        typed = proto
+        found = op_nodes(proto, folder)
     highest: dict[str, int] = {}
-    for op_node in op_nodes(typed, folder):
+    for op_node in found:
         for indices in _indices_of(op_node):
             bound = _highest_index(op_node)
             for _, name, node in origins(op_node.scope, indices):

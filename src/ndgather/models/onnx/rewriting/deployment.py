@@ -23,12 +23,11 @@ from ndgather.models.onnx.inference import infer_types, value_names
 from ndgather.models.onnx.nodes import (
     OpNode,
     Scope,
-    graph_scope,
     implementation,
     is_published,
     names_read,
-    nodes,
     row_domain,
+    set_nodes,
     subgraphs,
 )
 from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall, cache_call
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
 
     from ndgather.models import Array
     from ndgather.models.onnx.inference import InferredNode
+    from ndgather.models.onnx.nodes import ReadNode
     from ndgather.models.onnx.rewriting.target import Target
 
 _OF_SIZES = frozenset(
@@ -108,13 +108,13 @@ def deploy(
 ) -> tuple[ModelProto, tuple[RewrittenNode, ...]]:
     """Return a model without functions, rewritten for `target`, and what became of its nodes."""
     result = deepcopy(model)
-    rewriter = _Rewriter(target, checked, allow_matmul, value_names(result.graph))
-    typed, inferred_nodes = infer_types(result, folder)
-    while rewriter.fold_sizes(result.graph, graph_scope(typed, folder)):
-        typed, inferred_nodes = infer_types(result, folder)
+    typed = infer_types(result, folder)
+    rewriter = _Rewriter(target, checked, allow_matmul, typed.scopes[0].names())
+    while rewriter.fold_sizes(result.graph, typed.scopes[0]):
+        typed = infer_types(result, folder)
     read = {name for node in (*model.graph.node, *result.graph.node) for name in names_read(node)}
-    rewriter.inferred = iter(inferred_nodes)
-    rewriter.rewrite_graph(result.graph, graph_scope(typed, folder))
+    rewriter.inferred = iter(typed.nodes)
+    rewriter.rewrite_graph(result.graph, typed.scopes[0])
     _drop_unread(result.graph, read)
     return result, tuple(rewriter.reports(result, folder))
 
@@ -140,26 +140,25 @@ class _Rewriter:
         An If whose condition is known becomes the nodes of its branch. Types that depend on these
         constants are not known before they are inferred again.
         """
-        found, inlined, kept = False, False, list[NodeProto]()
-        for node, typed_node in zip(list(graph.node), typed.body.node, strict=True):
-            condition = typed.constant(node.input[0]) if node.op_type == "If" else None
+        found, inlined, kept, before = False, False, list[NodeProto](), list(graph.node)
+        for number, (node, item) in enumerate(zip(before, typed.nodes, strict=True)):
+            condition = typed.constant(node.input[0]) if item.op_type == "If" else None
             if condition is not None:
                 kept += self._branch(node, f"{'then' if condition.all() else 'else'}_branch", graph)
                 inlined = True
                 continue
             kept.append(node)
-            known = _known_sizes(typed_node, typed)
+            known = _known_sizes(item, typed)
             if known is not None:
-                if is_published(node):
-                    op_node, outside = OpNode(node=typed_node, scope=typed), "not possible"
+                if item.is_published:
+                    op_node, outside = OpNode(item, typed), "not possible"
                     self._note(op_node, "Constant", why="its result is known", outside=outside)
                 value, found = numpy_helper.from_array(known), True
                 node.CopyFrom(helper.make_node("Constant", [], node.output, node.name, value=value))
                 typed.add(node)
-            for inner, inner_typed in zip(subgraphs(node), subgraphs(typed_node), strict=False):
-                found |= self.fold_sizes(inner, typed.within(typed_node, inner_typed))
-        if inlined:
-            _set_nodes(graph, kept)
+            for inner, inner_typed in zip(subgraphs(node), typed.inner(number), strict=False):
+                found |= self.fold_sizes(inner, inner_typed)
+        set_nodes(graph, before, kept)
         return found or inlined
 
     def _branch(self, node: NodeProto, name: str, graph: GraphProto) -> list[NodeProto]:
@@ -184,18 +183,19 @@ class _Rewriter:
 
     def rewrite_graph(self, graph: GraphProto, typed: Scope) -> None:
         rewritten: list[NodeProto] = []
-        for node, typed_node in zip(list(graph.node), typed.body.node, strict=True):
-            inferred = next(self.inferred) if is_published(node) else None
-            removed = node.op_type == "Scatter" and row_domain(node.domain) == DEFAULT_DOMAIN
+        before = list(graph.node)
+        for number, (node, item) in enumerate(zip(before, typed.nodes, strict=True)):
+            inferred = next(self.inferred) if item.is_published else None
+            removed = item.op_type == "Scatter" and item.domain == DEFAULT_DOMAIN
             if removed or (inferred and inferred.op_node.operator().row.definition):
-                rewritten += self._of_another_kind(node, OpNode(node=typed_node, scope=typed))
+                rewritten += self._of_another_kind(node, OpNode(item, typed))
             elif inferred is not None:
                 rewritten += self._rewritten(node, inferred, typed)
             else:
-                for inner, inner_typed in zip(subgraphs(node), subgraphs(typed_node), strict=True):
-                    self.rewrite_graph(inner, typed.within(typed_node, inner_typed))
+                for inner, inner_typed in zip(subgraphs(node), typed.inner(number), strict=True):
+                    self.rewrite_graph(inner, inner_typed)
                 rewritten.append(node)
-        _set_nodes(graph, rewritten)
+        set_nodes(graph, before, rewritten)
 
     def _note(
         self,
@@ -335,9 +335,9 @@ class _Rewriter:
         """Yield the reports, with the bytes that the new nodes write, and the work of a MatMul."""
         types: dict[str, TensorType] = {}
         if any(new for _, new in self.found):
-            typed, _ = infer_types(result, folder)
-            for scope, node in nodes(typed, folder):
-                types |= {name: scope.type_of(name) for name in node.output}
+            for outermost in infer_types(result, folder).scopes:
+                for scope, node in outermost.all_nodes():
+                    types |= {name: scope.type_of(name) for name in node.outputs}
         for report, new in self.found:
             moved, became = 0 if new else report.moved, report.became
             for node in new:
@@ -356,12 +356,6 @@ class _Rewriter:
             yield replace(report, moved=moved, became=became)
 
 
-def _set_nodes(graph: GraphProto, new: Iterable[NodeProto]) -> None:
-    copies = list(map(deepcopy, new))  # some of them are in `graph` itself
-    del graph.node[:]
-    graph.node.extend(copies)
-
-
 def _without_defaults(node: NodeProto) -> NodeProto:
     """Return a node without attributes that older parsers do not know, if they change nothing."""
     result = deepcopy(node)
@@ -371,11 +365,11 @@ def _without_defaults(node: NodeProto) -> NodeProto:
     return result
 
 
-def _known_sizes(node: NodeProto, scope: Scope) -> Array | None:
+def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
     """Return the result of a node that computes with sizes, if all of them are numbers."""
-    if node.domain not in {"", "ai.onnx"} or len(node.output) != 1:
+    if node.domain != DEFAULT_DOMAIN or len(node.outputs) != 1:
         return None
-    names = [name for name in node.input if name]
+    names = [name for name in node.inputs if name]
     if node.op_type in {"Shape", "Size"}:
         sizes = _numbers(scope.type_of(names[0]))
         inputs = None if sizes is None else {names[0]: np.broadcast_to(np.float32(0), sizes)}
@@ -393,7 +387,7 @@ def _known_sizes(node: NodeProto, scope: Scope) -> Array | None:
     if inputs is None:
         return None
     with suppress(Exception):  # what it refuses stays as it is
-        (result,) = ReferenceEvaluator(node, opsets=dict(scope.opsets)).run(None, inputs)
+        (result,) = ReferenceEvaluator(node.node, opsets=dict(scope.opsets)).run(None, inputs)
         if _is_small(type_of(np.asarray(result))):
             return np.asarray(result)
     return None

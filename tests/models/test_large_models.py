@@ -1,0 +1,101 @@
+"""Large models take time in proportion to their nodes."""
+
+import gc
+import time
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ndgather.models import onnx as onnx_models
+
+FEW, MANY = 300, 1500  # nodes; what is quadratic takes 25 times as long for the second
+MOST = 12
+
+
+def model_of(nodes, inputs, result, initial=()):
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in initial]
+    infos = [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in inputs]
+    outputs = [helper.make_tensor_value_info(result, inputs[0][1], None)]
+    graph = helper.make_graph(nodes, "g", infos, outputs, tensors)
+    imports = [helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def chain(count, op_type, *others, **attributes):
+    """Return nodes of which each reads the result of the one before."""
+    return [
+        helper.make_node(op_type, [f"v{number}", *others], [f"v{number + 1}"], **attributes)
+        for number in range(count)
+    ]
+
+
+def identities(count):
+    data = [("v0", TensorProto.FLOAT, (2, 3))]
+    return model_of(chain(count, "Identity"), data, f"v{count}")
+
+
+def gathers_of_integers(count):
+    """Whether values need 64 bits depends on where all of the chain come from."""
+    inputs = [("v0", TensorProto.INT64, ("N", 4)), ("rows", TensorProto.INT64, ("N",))]
+    return model_of(chain(count, "Gather", "rows"), inputs, f"v{count}")
+
+
+def gathers_of_sizes(count):
+    nodes = [helper.make_node("Shape", ["x"], ["v0"]), *chain(count, "Gather", "all")]
+    return model_of(nodes, [("x", TensorProto.INT64, ("N", 4))], f"v{count}", [("all", [0, 1])])
+
+
+def indices_of_indices(count):
+    """Whether an index may be negative depends on where all of the chain come from."""
+    inputs = [("v0", TensorProto.INT64, (4,)), ("x", TensorProto.INT64, (4,))]
+    nodes = [
+        helper.make_node("Gather", ["x", f"v{number}"], [f"v{number + 1}"])
+        for number in range(count)
+    ]
+    return model_of(nodes, inputs, f"v{count}")
+
+
+def all_operators(count):
+    """Every node has constants of its own."""
+    initial, nodes, last = [], [], "x"
+    for number in range(count // 4):
+        a, b, c, d, rows, tuples = (f"{name}{number}" for name in ("a", "b", "c", "d", "r", "t"))
+        initial += [(rows, np.arange(8)[::-1]), (tuples, [[number % 5], [-1]])]
+        nodes += [
+            helper.make_node("Gather", [last, rows], [a]),
+            helper.make_node("GatherElements", [a, "columns"], [b], axis=1),
+            helper.make_node("GatherND", [b, tuples], [c]),
+            helper.make_node("ScatterND", [b, tuples, c], [d]),
+        ]
+        last = d
+    inputs = [("x", TensorProto.FLOAT, (8, 4)), ("columns", TensorProto.INT64, (8, 4))]
+    return model_of(nodes, inputs, last, initial)
+
+
+CALLS = {
+    "check": onnx_models.check,
+    "infer": onnx_models.infer,
+    "to opset 21": lambda model: onnx_models.convert(model, opset=21),
+    "to opset 17": lambda model: onnx_models.convert(model, opset=17),
+    "to GatherND": lambda model: onnx_models.conversion(model, operator="GatherND"),
+    "to basic": lambda model: onnx_models.conversion(model, target="basic"),
+    "to webgpu": lambda model: onnx_models.conversion(model, target="webgpu"),
+}
+
+
+def seconds(call, model):
+    gc.collect()
+    start = time.process_time()
+    call(model)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "make", [identities, gathers_of_integers, gathers_of_sizes, indices_of_indices, all_operators]
+)
+def test_time_is_linear_in_nodes(make, call):
+    few, many = make(FEW), make(MANY)
+    most = MOST * max(min(seconds(CALLS[call], few) for _ in range(2)), 0.005)
+    assert any(seconds(CALLS[call], many) < most for _ in range(3))
