@@ -58,7 +58,7 @@ def _operators() -> Iterator[tuple[str, str]]:
     for kind, name in first.items():
         yield f"operators/{name}-compared", f"operators/{name}.html"
         for op in operators():
-            if op.row.kind is kind:
+            if op.row.kind is kind and op.row.definition is None:
                 anchor = f"{op.domain}-{op.name}-{op.version}"
                 yield (
                     f"operators/{anchor}",

@@ -200,6 +200,17 @@ OTHERS = {
             {"all but onnxruntime"},
         ),
     ],
+    "operator": [
+        (
+            model_of(
+                [helper.make_node("TensorScatter", ["cache", "update"], ["out"], name="pick")],
+                [info("cache", FLOAT, [2, 8, 4]), info("update", FLOAT, [2, 1, 4])],
+                opset=24,
+            ),
+            "the operator is TensorScatter",
+            {"OpenVINO"},
+        ),
+    ],
     "contributed tuple length": [
         (
             one_node(domain="com.microsoft", indices=(2, None)),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.operators import loops
 
 from ndgather import RankAtLeast, errors
 from ndgather.published import operator
@@ -47,13 +46,7 @@ def scatter_updates(draw):
 
 @given(scatter_updates())
 def test_scatter_update_is_the_loop_of_its_formula(call):
-    data, indices, updates, axis = call
-    along, wanted = axis % data.ndim, data.copy()
-    for before in np.ndindex(data.shape[:along]):
-        for p in np.ndindex(indices.shape):
-            for after in np.ndindex(data.shape[along + 1 :]):
-                wanted[(*before, int(indices[p]), *after)] = updates[(*before, *p, *after)]
-    np.testing.assert_array_equal(UPDATE(*call), wanted, strict=True)
+    np.testing.assert_array_equal(UPDATE(*call), loops.scatter_update(*call), strict=True)
 
 
 def test_scatter_update_refuses():
@@ -102,23 +95,11 @@ def tensor_scatters(draw):
     return values(draw, shape, dtype), update, None if first is None else np.array(first), named
 
 
-def cache_loop(cache, update, first, axis, mode):
-    """Return what the pseudocode of TensorScatter computes."""
-    axis, present = axis % cache.ndim, cache.copy()
-    for prefix in np.ndindex(cache.shape[:axis]):
-        for t in range(update.shape[axis]):
-            place = (0 if first is None else int(first[prefix[0]])) + t
-            if mode == "circular":
-                place %= cache.shape[axis]
-            present[(*prefix, place)] = update[(*prefix, t)]
-    return present
-
-
 @given(tensor_scatters())
 def test_tensor_scatter_is_the_loop_of_its_text(call):
-    cache, update, first, named = call
-    wanted = cache_loop(cache, update, first, **named)
-    np.testing.assert_array_equal(CACHE(cache, update, first, **named), wanted, strict=True)
+    *arrays, named = call
+    wanted = loops.tensor_scatter(*arrays, **named)
+    np.testing.assert_array_equal(CACHE(*arrays, **named), wanted, strict=True)
 
 
 def test_tensor_scatter_refuses():
@@ -183,16 +164,7 @@ def slice_scatters(draw):
 
 @given(slice_scatters())
 def test_slice_scatter_writes_one_element_after_another(call):
-    data, updates, start, stop, step, *axes = call
-    axes = [int(axis) % data.ndim for axis in (axes[0] if axes else range(len(start)))]
-    places = [list(range(size)) for size in data.shape]
-    for number, axis in enumerate(axes):
-        numbers = slice(int(start[number]), int(stop[number]), int(step[number]))
-        places[axis] = places[axis][numbers]
-    wanted = data.copy()
-    for place, value in zip(itertools.product(*places), updates.reshape(-1), strict=True):
-        wanted[place] = value
-    np.testing.assert_array_equal(SLICE(*call), wanted, strict=True)
+    np.testing.assert_array_equal(SLICE(*call), loops.slice_scatter(*call), strict=True)
 
 
 def test_slice_scatter_refuses():
@@ -241,24 +213,7 @@ def gather_trees(draw):
 
 @given(gather_trees())
 def test_gather_tree_is_the_pseudocode(call):
-    ids, parents, lengths, end = call
-    wanted = np.full_like(ids, end)
-    for batch, beam in np.ndindex(ids.shape[1:]):
-        longest = min(len(ids), int(lengths[batch]))
-        if longest < 1:
-            continue
-        parent = int(parents[longest - 1, batch, beam])
-        wanted[longest - 1, batch, beam] = ids[longest - 1, batch, beam]
-        for level in reversed(range(longest - 1)):
-            wanted[level, batch, beam] = ids[level, batch, parent]
-            parent = int(parents[level, batch, parent])
-        finished = False
-        for time in range(longest):
-            if finished:
-                wanted[time, batch, beam] = end
-            elif wanted[time, batch, beam] == end:
-                finished = True
-    np.testing.assert_array_equal(TREE(*call), wanted, strict=True)
+    np.testing.assert_array_equal(TREE(*call), loops.gather_tree(*call), strict=True)
 
 
 def test_gather_tree_refuses():
@@ -331,37 +286,11 @@ def quantized(draw):
     return (data, indices, scales, points), named
 
 
-def number(array, at, bits):
-    """Return a number of a packed array, whose last axis has several a byte."""
-    if array.dtype != np.uint8:
-        return np.float32(array[at])
-    factor = 8 // bits
-    return int(array[(*at[:-1], at[-1] // factor)]) >> (at[-1] % factor * bits) & (2**bits - 1)
-
-
 @given(quantized())
 def test_gather_block_quantized_is_the_loop_of_its_text(call):
-    (data, indices, scales, points), named = call
-    bits, along, blocks = (named[each] for each in ("bits", "gather_axis", "quantize_axis"))
-    along, blocks = along % data.ndim, blocks % data.ndim
-    shape = list(data.shape)
-    shape[-1] *= 8 // bits if data.dtype == np.uint8 else 1
-    middle = indices.shape
-    wanted = np.zeros((*shape[:along], *middle, *shape[along + 1 :]), scales.dtype)
-    for at in np.ndindex(wanted.shape):
-        index = int(indices[at[along : along + indices.ndim]])
-        if not -shape[along] <= index < shape[along]:
-            continue
-        where = (*at[:along], index % shape[along], *at[along + indices.ndim :])
-        block = list(where)
-        block[blocks] //= named["block_size"]
-        zero = 2 ** (bits - 1) if data.dtype == np.uint8 else 0
-        if points is not None:
-            zero = number(points, tuple(block), bits)
-        scale = np.float32(scales[tuple(block)])
-        wanted[at] = np.float32(number(data, where, bits) - zero) * scale
-    found = BLOCKS(data, indices, scales, points, **named)
-    np.testing.assert_array_equal(found, wanted, strict=True)
+    arrays, named = call
+    wanted = loops.gather_block_quantized(*arrays, **named)
+    np.testing.assert_array_equal(BLOCKS(*arrays, **named), wanted, strict=True)
 
 
 def test_floats_have_one_block_or_scales_that_are_broadcast():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from ndgather.published.rows import ROWS, microsoft
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LEAST_OPSET = 7  # runtimes do not run older ones
 _NEWEST_OPSET = 18
 _IR_VERSION = 10
+_PACKED = ("int4", "uint4")
 
 
 def version() -> str:
@@ -37,24 +38,28 @@ def run(case: Case) -> Array:
 def model_of(case: Case) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """Return the model of one node that a case describes, and its inputs."""
     arrays = arrays_of(case)
+    names = list(arrays)
     domain = case.operator.domain
+    source = next(name for name in ("scales", *names) if name in arrays)  # of the output's type
+    # NumPy holds numbers of 4 bits in bytes of their own, and ONNX two in one: they are constants.
+    packed = {name: arrays.pop(name) for name in names if arrays[name].dtype.name in _PACKED}
+    constants = [numpy_helper.from_array(array, name) for name, array in packed.items()]
     values = [
         helper.make_tensor_value_info(name, element_type(case, name), array.shape)
         for name, array in arrays.items()
     ]
     node = helper.make_node(
         case.operator.name,
-        list(arrays),
+        names,
         ["output"],
         domain="" if domain == DOMAIN else domain,
         **case.attributes,
     )
-    source = next(name for name in ("scales", *arrays) if name in arrays)  # of the output's type
     output = helper.make_tensor_value_info("output", element_type(case, source), None)
     imports = [helper.make_opsetid("", _opset(case))]
     if domain == microsoft.DOMAIN:
         imports.append(helper.make_opsetid(domain, 1))
-    graph = helper.make_graph([node], "case", values, [output])
+    graph = helper.make_graph([node], "case", values, [output], constants)
     return helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION), arrays
 
 

@@ -424,6 +424,7 @@ CONDITIONS: dict[str, Callable[[KnownCall], str | None]] = {
     "tuple length": _depth_unknown,
     "contributed tuple length": lambda call: _contributed(call) and _depth_unknown(call),
     "contributed operator": _contributed,
+    "operator": lambda call: f"the operator is {call.row.name}",
     "off-axis sizes": _smaller_off_axis,
     "duplicates": _duplicates,
     "reduction": lambda call: (
@@ -437,7 +438,8 @@ CONDITIONS: dict[str, Callable[[KnownCall], str | None]] = {
 class RuntimeNote(NamedTuple):
     """What some runtimes do with a call of some kinds that meets the condition of a rule.
 
-    No kinds and no runtimes mean all of them. `source` is the address of the evidence.
+    No kinds and no runtimes mean all of them; `operators` have a definition. `source` is the
+    address of the evidence.
     """
 
     rule: str
@@ -446,6 +448,7 @@ class RuntimeNote(NamedTuple):
     runtimes: tuple[str, ...]
     what: str
     source: str
+    operators: tuple[str, ...] = ()
 
 
 _FILE = files("ndgather.models.graph").joinpath("runtime_notes.toml")
@@ -457,6 +460,7 @@ RUNTIME_NOTES = tuple(
         runtimes=tuple(row.get("runtimes", ())),
         what=row["what"],
         source=row["source"],
+        operators=tuple(row.get("operators", ())),
     )
     for row in tomllib.loads(_FILE.read_text("utf-8"))["note"]
 )
@@ -468,9 +472,10 @@ def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
     Notes on errors apply only to a call that cannot run, all others only to one that can.
     """
     for note in RUNTIME_NOTES:
-        of_this_kind = not note.kinds or (
-            call.row.kind in note.kinds and call.row.definition is None
-        )
+        of_this_kind = call.row.name in note.operators
+        if not note.operators:
+            plain = call.row.definition is None
+            of_this_kind = not note.kinds or (plain and call.row.kind in note.kinds)
         if of_this_kind and (note.severity is ERROR) != (call.error is None):
             detail = CONDITIONS[note.rule](call)
             if detail is not None:

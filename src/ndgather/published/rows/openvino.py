@@ -448,7 +448,8 @@ _slice_scatter_15 = OperatorVersion(
         "page also broadcasts them.",
         "Start and stop are clamped to both ends of an axis as in Python, which example 2 needs; "
         "the inputs mention the upper end only.",
-        "The CPU plugin of 2026.4.1 returns data unchanged if the limits are not constants.",
+        "The CPU plugin of 2026.4.1 returns data unchanged if the limits are not constants and all "
+        "shapes are static.",
         _NUMERIC_NOTE,
         _TYPES_NOTE,
     ),

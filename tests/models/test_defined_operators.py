@@ -1,0 +1,151 @@
+"""Operators with a definition in models: run, inferred, converted, checked and read from an IR."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from onnx.parser import parse_model
+from tests.operators import loops
+
+from ndgather import errors
+from ndgather.models import onnx as onnx_models
+from ndgather.models import openvino
+from ndgather.models.interchange import model_of
+
+CACHE = parse_model("""<ir_version: 10, opset_import: ["" : 24]>
+    cache (float[2, 8, 4] keys, float[2, L, 4] key, int64[2] at) => (float[2, 8, 4] present)
+    { present = TensorScatter(keys, key, at) }""")
+INPUTS = {
+    "keys": np.arange(64, dtype=np.float32).reshape(2, 8, 4),
+    "key": -np.ones((2, 3, 4), np.float32),
+    "at": np.array([0, 5]),
+}
+
+
+def blocks(*, last=("",)):
+    """Return a model whose optional input is the last, an empty name, or left out."""
+    table = np.arange(48, dtype=np.uint8).reshape(3, 16)
+    node = helper.make_node(
+        "GatherBlockQuantized",
+        ["table", "ids", "scales", *last],
+        ["rows"],
+        domain="com.microsoft",
+        bits=4,
+        block_size=16,
+    )
+    scales = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    graph = helper.make_graph(
+        [node],
+        "embed",
+        [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["N"])],
+        [helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT, ["N", 32])],
+        [numpy_helper.from_array(table, "table"), numpy_helper.from_array(scales, "scales")],
+    )
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10), table, scales
+
+
+def test_tensor_scatter_runs_in_a_model():
+    (present,) = onnx_models.run(CACHE, INPUTS, runtime="reference").values()
+    np.testing.assert_array_equal(present, loops.tensor_scatter(*INPUTS.values()))
+    with pytest.raises(errors.IndexOutOfBoundsError, match=r"'present': .*write_indices\[1\] = 6"):
+        onnx_models.run(CACHE, {**INPUTS, "at": np.array([0, 6])}, runtime="reference")
+
+
+@pytest.mark.parametrize("last", [(), ("",)])
+def test_an_optional_input_may_be_left_out_in_a_model(last):
+    model, table, scales = blocks(last=last)
+    ids = np.array([2, -1, 7])
+    (rows,) = onnx_models.run(model, {"ids": ids}, runtime="reference").values()
+    wanted = loops.gather_block_quantized(table, ids, scales, bits=4, block_size=16)
+    np.testing.assert_array_equal(rows, wanted, strict=True)
+
+
+@pytest.mark.parametrize("last", [[], [""], ["at"]])
+def test_a_node_without_an_optional_input_is_compared(last):
+    model = onnx.ModelProto.FromString(CACHE.SerializeToString())
+    model.graph.node[0].input[2:] = last
+    report = onnx_models.compare(model, INPUTS, runtimes=["reference"])
+    assert [run.status for run in report.nodes[0].runs] == ["same"]
+
+
+def test_types_are_inferred_where_onnx_knows_nothing():
+    model, _, _ = blocks()
+    model.graph.output[0].ClearField("type")
+    (output,) = onnx_models.infer(model).graph.output
+    assert [dim.dim_param or dim.dim_value for dim in output.type.tensor_type.shape.dim] == [
+        "N",
+        32,
+    ]
+    known = onnx_models.infer(CACHE, sizes={"L": 3})
+    with pytest.raises(errors.ShapeError, match=r"update.shape\[1\] = 9 is longer"):
+        onnx_models.infer(CACHE, sizes={"L": 9})
+    assert known.graph.input[1].type.tensor_type.shape.dim[1].dim_value == 3
+
+
+def test_conversion_keeps_it_or_says_that_there_is_nothing_equal():
+    newer = onnx_models.convert(CACHE, opset=25)
+    assert [node.op_type for node in newer.graph.node] == ["TensorScatter"]
+    same = onnx_models.convert(CACHE, operator="GatherND")
+    assert [node.op_type for node in same.graph.node] == ["TensorScatter"]
+    with pytest.raises(errors.NdgatherError, match=r"opset = 23 has no ai.onnx TensorScatter"):
+        onnx_models.convert(CACHE, opset=23)
+    with pytest.raises(errors.ModelError, match=r"cannot become one of com.microsoft .*no such"):
+        onnx_models.convert(CACHE, domain="com.microsoft")
+    model, _, _ = blocks()
+    with pytest.raises(errors.ModelError, match=r"GatherBlockQuantized-1 cannot become one of ai"):
+        onnx_models.convert(model, domain="")
+
+
+def test_only_tensor_scatter_is_rewritten_for_targets():
+    basic = onnx_models.convert(CACHE, target="basic")
+    assert "TensorScatter" not in {node.op_type for node in basic.graph.node}
+    model, _, _ = blocks()
+    (report,) = onnx_models.conversion(model, target="basic").nodes
+    assert report.stays
+    assert report.why == "basic does not take GatherBlockQuantized"
+
+
+LAYER = """<layer id="2" name="part" type="{}" version="opset{}">
+<input>{}</input><output><port id="9" precision="FP32">{}</port></output></layer>"""
+
+
+def layer(name, opset, shapes):
+    def port(number, precision, shape):
+        dims = "".join(f"<dim>{size}</dim>" for size in shape)
+        return f'<port id="{number}" precision="{precision}">{dims}</port>'
+
+    ports = [port(number, *each) for number, each in enumerate(shapes)]
+    dims = "".join(f"<dim>{size}</dim>" for size in shapes[0][1])
+    return LAYER.format(name, opset, "".join(ports), dims).encode()
+
+
+def test_slice_scatter_runs_in_an_ir_with_and_without_axes():
+    limits = [("I32", (1,))] * 3
+    text = layer("SliceScatter", 15, [("FP32", (2, 3)), ("FP32", (1, 3)), *limits])
+    inputs = {
+        "data": np.zeros((2, 3), np.float32),
+        "updates": np.ones((1, 3), np.float32),
+        "start": np.array([1], np.int32),
+        "stop": np.array([2], np.int32),
+        "step": np.array([1], np.int32),
+    }
+    (result,) = openvino.run(text, inputs).values()
+    assert result.tolist() == [[0, 0, 0], [1, 1, 1]]
+    few = layer("SliceScatter", 15, [("FP32", (2, 3)), ("FP32", (1, 3)), *limits[:2]])
+    with pytest.raises(errors.ModelError, match=r"ports = 4 input .*allowed: 5..6 input"):
+        openvino.run(few, inputs)
+
+
+def test_scatter_update_runs_in_an_ir_and_cannot_become_onnx():
+    shapes = [("FP32", (2, 3)), ("I32", (1,)), ("FP32", (2, 1)), ("I32", ())]
+    text = layer("ScatterUpdate", 3, shapes)
+    data, updates = np.zeros((2, 3), np.float32), np.ones((2, 1), np.float32)
+    inputs = {"data": data, "indices": np.array([1], np.int32), "updates": updates}
+    (result,) = openvino.run(text, {**inputs, "axis": np.array(1, np.int32)}).values()
+    assert result.tolist() == [[0, 1, 0], [0, 1, 0]]
+    graph = openvino.Model.load(text).graph
+    with pytest.raises(errors.ModelError, match=r"ScatterUpdate-3 cannot become one of ai.onnx"):
+        model_of(graph)
