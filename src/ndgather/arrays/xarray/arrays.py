@@ -24,6 +24,7 @@ from ndgather.stored import calls
 from ndgather.stored.cache import CachedArray, cached_array
 from ndgather.stored.chunks import Grid, IndexedArray, box_shape, stand_in
 from ndgather.stored.estimates import estimate_of
+from ndgather.stored.walk import read_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +123,7 @@ class BoxReader(IndexedArray):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Positions along an axis, which is an axis of the result too; a slice that is none."""
+    """Positions along an axis that the result keeps; slices are another kind of entry."""
 
     positions: Positions
 
@@ -134,8 +135,8 @@ class PartReader:
     the order of the key. Only chunks with such a position are chunks of its grid.
     """
 
-    def __init__(self, reader: Reader, order: Sequence[int], key: Key) -> None:
-        self.reader, self.order, self.key = reader, order, key
+    def __init__(self, reader: Reader, order: Sequence[int], key: Key, caller: str) -> None:
+        self.reader, self.order, self.caller = reader, order, caller
         self.name, self.dtype = reader.name, reader.dtype
         self.chunk_bytes, self.stored_bytes = reader.chunk_bytes, reader.stored_bytes
         self.in_flight = reader.in_flight
@@ -180,7 +181,7 @@ class PartReader:
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         there, here = self._there(chunk)
-        values = self.reader.read(there, buffers)
+        values = read_chunk(self.caller, self.reader, there, True, buffers)  # errors name this one
         for axis, taken in enumerate(here):
             if taken is not ...:
                 values = values[(slice(None),) * axis + (taken,)]
@@ -262,7 +263,7 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     kept = kept_of(array)
     if kept is not None and options.estimates is None and not behind:
         return decoded(steps, cached_array.run(replace(call, data=kept.of(inner))))
-    part = PartReader(_reader(inner, kept, options), (*front, *behind), key)
+    part = PartReader(_reader(inner, kept, options), (*front, *behind), key, call.caller)
     if options.estimates is not None:
         options.estimates[options.name] = estimate_of(call, part)
         lengths = [len(_along(key[axis], inner.shape[axis])) for axis in behind]
@@ -289,7 +290,7 @@ def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) 
     if not isinstance(inner, indexing.ExplicitlyIndexed):
         return decoded(steps, slow_path.run(replace(call, data=inner.transpose(order))))
     whole = (slice(None),) * len(order)
-    part = PartReader(_reader(inner, kept_of(array), options), order, whole)
+    part = PartReader(_reader(inner, kept_of(array), options), order, whole, call.caller)
     return decoded(steps, calls.gather(call, part))
 
 
