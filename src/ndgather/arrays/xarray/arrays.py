@@ -11,7 +11,6 @@ import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ from ndgather.stored import calls
 from ndgather.stored.cache import CachedArray, cached_array
 from ndgather.stored.chunks import Grid, IndexedArray, box_shape, stand_in
 from ndgather.stored.estimates import estimate_of
+from ndgather.stored.plan import chunk_at
 from ndgather.stored.walk import read_chunk
 
 if TYPE_CHECKING:
@@ -152,16 +152,13 @@ class PartReader:
             if not np.array_equal(inverse, np.arange(len(positions))):
                 self.inverses[axis] = inverse
             along = reader.grid.along([axis])
-            cut = along.steps[0]
-            ends = np.arange(0, shape[axis] + cut, cut) if isinstance(cut, int) else cut
-            cuts = np.searchsorted(positions, ends)
-            pieces = [
-                (number, positions[first:end] - ends[number])
-                for number, (first, end) in enumerate(pairwise(cuts))
-                if first < end
+            numbers, first = np.unique(chunk_at(along.steps[0], positions), return_index=True)
+            pieces = np.split(positions, first[1:])  # one piece where there is no position
+            self.parts[axis] = [
+                (number, _as_slice(piece - along.box((number,))[0].start))
+                for number, piece in zip(numbers.tolist(), pieces, strict=False)
             ]
-            self.parts[axis] = [(number, _as_slice(here)) for number, here in pieces]
-            of_axis = Grid.of_sizes([[len(here) for _, here in pieces]])
+            of_axis = Grid.of_sizes([[*map(len, pieces)]])
             shape[axis], steps[axis] = of_axis.shape[0], of_axis.steps[0]
         self.grid = Grid(tuple(shape), tuple(steps)).along(order)
 

@@ -46,7 +46,13 @@ def windows(
     names = {dim: (dim, *(name for name in labels if data[name].dims == (dim,))) for dim in centres}
     starts, sizes, modes = {}, {}, {}
     for dim, centre in centres.items():
-        sizes[dim] = _size(caller, _of_dim(size, names[dim]), dim)
+        wide = _of_dim(size, names[dim])
+        if wide is None:
+            raise CallError(
+                f"{caller}: size has no entry for {dim} (allowed: one number, or a size for every "
+                f"dimension)"
+            )
+        [sizes[dim]] = arguments.sizes(caller, "size", [wide])
         starts[dim] = centre - sizes[dim] // 2
         period = _of_dim(dict(request.period), names[dim])
         word = _of_dim(mode, names[dim]) or ("raise" if period is None else "wrap")
@@ -70,7 +76,7 @@ def windows(
             of_variable = replace(
                 options, name=options.name or str(name), chunks=arrays.chunks_of(variable)
             )
-            cut[name] = _cut(caller, variable, inside, starts, sizes, modes, of_variable)
+            cut[name] = _cut(variable, inside, starts, sizes, modes, of_variable)
     offsets = {f"{dim}_offset": np.arange(wide) - wide // 2 for dim, wide in sizes.items()}
     kept = data.drop_vars([*cut])
     result = kept.assign({name: cut[name] for name in data.data_vars if name in cut})
@@ -121,16 +127,6 @@ def _of_dim(option: Any, names: tuple[Hashable, ...]) -> Any:
     return next((option[name] for name in names if name in option), None)
 
 
-def _size(caller: str, size: Any, dim: Hashable) -> int:
-    if size is None:
-        raise CallError(
-            f"{caller}: size has no entry for {dim} (allowed: one number, or "
-            f"a size for every dimension)"
-        )
-    [wide] = arguments.sizes(caller, "size", [size])
-    return wide
-
-
 def _check_inside(
     caller: str,
     dim: Hashable,
@@ -178,7 +174,6 @@ def _check_cyclic(caller: str, dim: Hashable, data: xarray.Dataset, period: Any)
 
 
 def _cut(
-    caller: str,
     variable: xarray.Variable,
     dims: list[Hashable],
     starts: Mapping[Hashable, xarray.Variable],
@@ -192,7 +187,6 @@ def _cut(
     at = [starts[dim].set_dims(lead).transpose(*lead) for dim in dims]  # type: ignore[no-untyped-call]
     call = replace(
         options.call,
-        caller=caller,
         kind="gather_windows",
         indices=np.stack([each.values for each in at], -1),
         mode=",".join("edge" if modes[dim] == "fill" else modes[dim] for dim in dims),
