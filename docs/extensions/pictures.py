@@ -22,7 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import ndgather
 from ndgather import show
-from ndgather.api import SIGNATURES
+from ndgather.array_call import Call
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -79,6 +79,7 @@ class PictureDirective(SphinxDirective):
 
 
 _LARGEST = 100  # elements of an array in a link
+_OPTIONS = ["axis", "batch_dims", "mode", "fill_value", "reduction", "use_init_val", "window_shape"]
 _PLAYGROUND = Path(__file__).with_name("playground.html")
 
 
@@ -86,6 +87,7 @@ class PlaygroundDirective(SphinxDirective):
     """The fields of the playground, and what they make."""
 
     def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(_PLAYGROUND))
         return [nodes.raw("", _PLAYGROUND.read_text(encoding="utf-8"), format="html")]
 
 
@@ -104,34 +106,30 @@ def _drawn(code: str) -> tuple[Picture, dict[str, str]]:
     *before, last = ast.parse(code).body
     names: dict[str, Any] = {"np": np, "ndgather": ndgather, "show": show, _OTHER: example_pictures}
     exec(compile(ast.Module(before, []), "<picture>", "exec"), names)
-
-    def value(node: ast.expr) -> Any:
-        return eval(compile(ast.Expression(node), "<picture>", "eval"), names)
-
     expression: ast.expr = last.value  # type: ignore[attr-defined]
-    call, fields = expression, {}
-    if isinstance(call, ast.Call) and ast.unparse(call.func) in {f"show.{name}" for name in _SHOWN}:
-        kind = ast.unparse(call.func).removeprefix("show.")
-        options = {each.arg: value(each.value) for each in call.keywords if each.arg}
-        fields = _playground_fields(kind, *map(value, call.args), **options)
-    return value(expression), fields
+    picture: Picture = eval(compile(ast.Expression(expression), "<picture>", "eval"), names)
+    return picture, _playground_fields(picture._call)
 
 
-def _playground_fields(kind: str, *arguments: Any, **options: Any) -> dict[str, str]:
+def _playground_fields(call: Call | None) -> dict[str, str]:
     """Return the fields of a call, or none for what the playground does not take."""
-    if kind == "gather_ranges":
+    if call is None or (not call.negative and (np.asarray(call.indices) < 0).any()):
         return {}
-    given = SIGNATURES[kind].bind(*arguments, **options).arguments
-    fields = {"function": kind}
-    for name, value in given.items():
-        field = "indices" if name == "starts" else name
-        if name in ("data", "indices", "starts", "updates"):
-            array = np.asarray(value)
-            if array.size > _LARGEST or array.dtype not in (np.int64, np.float64, np.bool_):
-                return {}
-            fields[field] = repr(array.tolist())
-        else:
-            fields[field] = str(value)
+    fields = {"function": call.kind}
+    for name in ("data", "indices", "updates") if call.scatters else ("data", "indices"):
+        array = np.asarray(getattr(call, name))
+        if array.size > _LARGEST or array.dtype.kind not in "iufb":
+            return {}
+        if array.dtype.kind == "f":  # the shortest numbers, as NumPy writes them
+            array = np.array([float(str(value)) for value in array.flat]).reshape(array.shape)
+        fields[name] = repr(array.tolist())
+    default = Call("", "", None, None)
+    for name in _OPTIONS:
+        value = getattr(call, name)
+        if value is not None and str(value) != str(getattr(default, name)):
+            fields[name] = str(value)
+    if "," in call.mode:
+        fields |= {"mode": "axes", "modes": call.mode}
     return fields
 
 

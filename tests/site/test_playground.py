@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
+from urllib.parse import parse_qsl
 
 import pytest
-from tests.docs.playground_calls import answer, drawn_calls, typed
-from tests.site.pages import SITE
+from tests.docs.playground_calls import HIDDEN, answer, drawn_calls, typed
+from tests.site.pages import SITE, page_files
 
 REPEATED = "function=scatter_nd&data=[1,2,3]&indices=[[2],[0],[2]]&updates=[10,20,30]"
 ANSWERS = """
@@ -18,6 +21,14 @@ calls => calls.map(fields => {
   };
 })
 """
+
+DESCRIPTIONS = """
+calls => calls.map(fields => {
+  const outcome = playground.run(playground.read(fields));
+  return playground.description(playground.scene(outcome));
+})
+"""
+TYPES = re.compile(r"\b(int|uint|float)\d+")
 
 
 def status(page):
@@ -93,14 +104,64 @@ def test_copies_are_what_is_shown(open_page):
         assert "add" in copied or "accumulate" in copied
 
 
-def test_every_picture_of_the_guide_opens_in_the_playground(open_page):
+def linked_pictures():
+    """Yield the fields of every link to the playground, with the sentences of its picture."""
+    for place in page_files():
+        _, *parts = place.read_text(encoding="utf-8").split('<figure class="ndg"')
+        for part in parts:
+            link = re.search(r'<p class="ndg-open"><a href="[^"#]*#([^"]*)"', part)
+            sentences = HIDDEN.search(part)
+            if link and sentences:
+                fields = dict(parse_qsl(html.unescape(link[1])))
+                yield fields, html.unescape(sentences[1])
+            elif sentences:
+                yield None, html.unescape(sentences[1])
+
+
+def test_every_picture_opens_in_the_playground(open_page):
+    pictures = list(linked_pictures())
+    linked = [(fields, sentences) for fields, sentences in pictures if fields]
+    page = open_page("playground.html")
+
+    drawn = page.evaluate(DESCRIPTIONS, [fields for fields, _ in linked])
+
+    assert len(linked) > 60
+    for found, (_, sentences) in zip(drawn, linked, strict=True):
+        assert TYPES.sub("", found) == TYPES.sub("", sentences)  # all integers are int64 there
+    without = [sentences for fields, sentences in pictures if not fields]
+    shapes = [re.match(r"data \w+ \((\d+), (\d+)\)", sentences) for sentences in without]
+    assert all(int(shape[1]) * int(shape[2]) > 1000 for shape in shapes)  # too large to type
+
+
+def test_a_link_of_the_guide_opens_its_picture(open_page):
     page = open_page("guide/which-function.html")
-    links = page.get_by_role("link", name="Open in the playground")
-    assert links.count() >= 7
     drawn = page.locator("figure.ndg").first.locator(".n-unseen").inner_text()
 
-    links.first.click()
+    page.get_by_role("link", name="Open in the playground").first.click()
 
     assert page.locator("figure.ndg .n-unseen").inner_text() == drawn
     data = json.loads(page.locator("textarea[name=data]").input_value())
     assert data == [[10, 11, 12], [20, 21, 22]]
+
+
+def test_fields_follow_the_function(open_page):
+    page = open_page("playground.html")
+    mode, reduction = page.get_by_label("mode", exact=True), page.get_by_label("reduction")
+    modes = "all => all.filter(each => !each.disabled).map(each => each.value)"
+    assert mode.locator("option").evaluate_all(modes) == ["raise", "wrap", "clip", "fill"]
+    assert not reduction.is_visible()
+
+    page.get_by_label("function").select_option("gather_windows")
+    mode.select_option("reflect")
+    page.get_by_label("starts").fill("[[-1, 2]]")
+    assert status(page) == "[[[22, 21], [12, 11]]]  int64 (1, 2, 2)"
+    mode.select_option("one for each axis")
+    page.get_by_label("mode of each axis").fill("edge, wrap")
+    assert status(page) == "[[[12, 10], [12, 10]]]  int64 (1, 2, 2)"
+    assert "modes=edge%2C+wrap" in page.url
+
+    page.get_by_label("function").select_option("scatter_nd")
+    assert mode.input_value() == "raise"
+    assert reduction.is_visible()
+    assert not page.get_by_label("use_init_val").is_visible()
+    assert status(page) == "updates: a number or a list is missing"

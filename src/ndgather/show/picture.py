@@ -51,9 +51,10 @@ class Picture:
     '<svg'
     """
 
-    def __init__(self, scene: Scene, error: NdgatherError | None) -> None:
+    def __init__(self, scene: Scene, error: NdgatherError | None, call: Call | None = None) -> None:
         self._scene = scene
         self.error = error
+        self._call = call  # with its values, where they can be read; the site links to it
 
     def __repr__(self) -> str:
         return self.to_text()
@@ -131,7 +132,8 @@ def draw(
     With `error`, which the caller raises instead of making the call, the call is not made.
     """
     evaluation = evaluate(call, error)
-    return Picture(make_scene(evaluation, shape), evaluation.error)
+    drawn = evaluation.call if evaluation.readable else None
+    return Picture(make_scene(evaluation, shape), evaluation.error, drawn)
 
 
 _BETWEEN = "    "
