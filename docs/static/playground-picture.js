@@ -6,7 +6,8 @@
   const [MOST_ENTRIES, MOST_ELEMENTS, MOST_NOTES, MOST_CHIPS, COLOURS] = [30, 300, 4, 4, 5];
   const ADVANCE = 0.602; // width of a letter of a monospaced font, relative to its size
   const SIZES = { about: 11.5, value: 13, head: 10.5, note: 12 };
-  const [HEAD, HEIGHT, ROW_GAP, COLUMN_GAP, LEAST, CHIP, WIDEST_ROW] = [44, 28, 13, 5, 36, 14, 310];
+  const [HEAD, HEIGHT, ROW_GAP, COLUMN_GAP, LEAST, CHIP] = [44, 28, 13, 5, 36, 14];
+  const WIDEST_ROW = globalThis.innerWidth > 700 ? 640 : 310; // of planes side by side
 
   const letter = (n) => (n >= 26 ? letter(Math.floor(n / 26) - 1) : "") + String.fromCharCode(97 + (n % 26));
   const escaped = (text) => text.replace(/[&<>"]/g, (each) => `&#${each.charCodeAt(0)};`);
@@ -57,23 +58,15 @@
     }
     if (!call.scatters) return texts;
     if (entries.length < count) return [...texts, "updates that are not drawn may have the same targets"];
-    const repeated = [...targets(entries).values()].filter((numbers) => numbers.length > 1);
-    for (const numbers of repeated.slice(0, MOST_NOTES)) {
-      const place = indexed("", entries[numbers[0]].region, call.data.shape);
-      texts.push(`result${place}: ${formula(call, numbers.map(letter), `data${place}`)}`);
+    const keys = entries.map(({ region }) => region && JSON.stringify(region));
+    const repeated = keys.filter((key, n) => key && keys.indexOf(key) === n && keys.lastIndexOf(key) > n);
+    for (const key of repeated.slice(0, MOST_NOTES)) {
+      const letters = keys.flatMap((each, n) => (each === key ? [letter(n)] : []));
+      const place = indexed("", JSON.parse(key), call.data.shape);
+      texts.push(`result${place}: ${formula(call, letters, `data${place}`)}`);
     }
     const others = repeated.length - MOST_NOTES;
     return others > 0 ? [...texts, `and ${others} other places with several updates`] : texts;
-  }
-
-  /** Return the numbers of the entries that address each region of data. */
-  function targets(entries) {
-    const found = new Map();
-    entries.forEach(({ region }, n) => {
-      const key = JSON.stringify(region);
-      if (region) found.set(key, [...(found.get(key) ?? []), n]);
-    });
-    return found;
   }
 
   function formula({ reduction, keeps }, letters, old) {
@@ -90,9 +83,9 @@
   /** Return {panels, entries, notes, error} of what `playground.run` has returned. */
   function scene({ call, entries, applied, result, error }) {
     const drawn = entries.slice(0, MOST_ENTRIES);
-    const isReplaced = (entry, n) =>
-      call.reduction === "none" && drawn.slice(n + 1, applied).some((later) => `${later.region}` === `${entry.region}`);
-    const replaced = call.scatters ? drawn.map(isReplaced) : [];
+    const isReplaced = ({ region }, n) =>
+      region && drawn.slice(n + 1, applied).some((later) => JSON.stringify(later.region) === JSON.stringify(region));
+    const replaced = call.scatters && call.reduction === "none" ? drawn.map(isReplaced) : [];
     const regions = drawn.map(({ region }) => region);
     const dense = drawn.map((entry) => entry.dense);
     const values = (array) => (at) => (array ? { text: brief(array.values[at]) } : { text: "", state: "absent" });

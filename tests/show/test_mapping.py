@@ -1,6 +1,7 @@
 """What a picture says of each entry, against the plain loops of the definitions."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -220,3 +221,18 @@ def test_a_scatter_says_in_which_order_updates_land():
     *_, updates, result = make_scene(evaluate(Call(*arguments))).panels
     assert [box.replaced for box in updates.planes[0].boxes] == [True, False, False]
     assert [box.entry for box in result.planes[0].boxes if box.columns == (1, 1)] == [0, 2]
+
+
+def test_an_update_that_is_dropped_is_not_replaced_by_another():
+    arguments = ("scatter_nd", "scatter_nd", [1, 2], [[5], [6], [0]], [10, 20, 30])
+    *_, updates, _ = make_scene(evaluate(Call(*arguments, mode="drop"))).panels
+    assert [box.replaced for box in updates.planes[0].boxes] == [False, False, False]
+
+
+def test_a_window_that_is_moved_is_said_to_be_clipped():
+    window = Call("gather_windows", "gather_windows", [1, 2, 3], [[5]], window_shape=(2,))
+    scene = make_scene(evaluate(replace(window, mode="clip")))
+    assert scene.notes == ("5 is clipped: it is 1",)
+    square = replace(window, data=[[1, 2], [3, 4]], indices=[[5, 1]], window_shape=(1, 1))
+    scene = make_scene(evaluate(replace(square, mode="clip,wrap")))
+    assert scene.notes == ("5 is clipped: it is 1",)

@@ -146,17 +146,17 @@ def test_a_link_of_the_guide_opens_its_picture(open_page):
 
 def test_fields_follow_the_function(open_page):
     page = open_page("playground.html")
-    mode, reduction = page.get_by_label("mode", exact=True), page.get_by_label("reduction")
+    mode, reduction = page.locator("select[name=mode]"), page.get_by_label("reduction")
     modes = "all => all.filter(each => !each.disabled).map(each => each.value)"
     assert mode.locator("option").evaluate_all(modes) == ["raise", "wrap", "clip", "fill"]
     assert not reduction.is_visible()
 
     page.get_by_label("function").select_option("gather_windows")
     mode.select_option("reflect")
-    page.get_by_label("starts").fill("[[-1, 2]]")
+    page.get_by_role("textbox", name="starts").fill("[[-1, 2]]")
     assert status(page) == "[[[22, 21], [12, 11]]]  int64 (1, 2, 2)"
     mode.select_option("one for each axis")
-    page.get_by_label("mode of each axis").fill("edge, wrap")
+    page.get_by_role("textbox", name="mode of each axis").fill("edge, wrap")
     assert status(page) == "[[[12, 10], [12, 10]]]  int64 (1, 2, 2)"
     assert "modes=edge%2C+wrap" in page.url
 

@@ -211,9 +211,11 @@ class _Panels:
         ]
         shared = batch_dims(self.call)
         self.data_planes = _data_planes(shape, evaluation.readable, shared, addressed)
-        self.last = {}  # the last update of every region of data, where updates replace it
+        # The last update of every region of data, where updates replace it.
+        self.last: dict[Region | None, int] = {}
         if self.call.scatters and self.call.reduction == "none":
-            self.last = {entry.data: n for n, entry in enumerate(drawn.entries)}
+            entries = enumerate(drawn.entries)
+            self.last = {entry.data: n for n, entry in entries if entry.data is not None}
 
     def all(self) -> Iterator[Panel]:
         call, evaluation = self.call, self.evaluation
