@@ -41,6 +41,9 @@ void split_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* key
   } else if (std::has_single_bit(step)) {
     const int shift = std::countr_zero(step);
     add_axis(axis, at, n, keys, places, [=](std::uint64_t c) { return c >> shift; }, begin_of);
+  } else if (std::max(axis.size, axis.step) <= Size{UINT32_MAX}) {  // four bytes: half the time
+    const auto narrow = static_cast<std::uint32_t>(axis.step);
+    add_axis(axis, at, n, keys, places, [=](std::uint64_t c) { return static_cast<std::uint32_t>(c) / narrow; }, begin_of);
   } else {
     add_axis(axis, at, n, keys, places, [=](std::uint64_t c) { return c / step; }, begin_of);
   }
@@ -159,6 +162,8 @@ bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, 
       }
       inside &= position < static_cast<std::uint64_t>(dense[0].size);
       in_dense[i] = at + static_cast<Size>(position) * dense[0].stride;
+      prefetch(plan.dense + (to_dense ? in_chunk[i] : in_dense[i]));
+      prefetch<true>(plan.indexed + (to_dense ? in_dense[i] : in_chunk[i]));
     }
     if (!inside) return false;
     store(plan, to_dense ? in_dense : in_chunk, {0, 0, to_dense ? in_chunk : in_dense}, part);

@@ -5,6 +5,16 @@
 
 namespace ndgather {
 
+// Always inlined, as everything that only prefetches: GCC takes such a function for one without effect, and drops calls.
+template <bool Write = false>
+[[gnu::always_inline]] inline void prefetch(const char* at) noexcept {
+#if defined(__GNUC__)
+  __builtin_prefetch(at, Write);
+#else
+  (void)at;
+#endif
+}
+
 // What a check of the index values found.
 struct Outside {
   Size count = 0;           // entries outside their axes

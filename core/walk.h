@@ -53,16 +53,6 @@ struct Cursor {
   }
 };
 
-// Always inlined, as everything that only prefetches: GCC takes such a function for one without effect, and drops calls.
-template <bool Write = false>
-[[gnu::always_inline]] inline void prefetch(const char* at) noexcept {
-#if defined(__GNUC__)
-  __builtin_prefetch(at, Write);
-#else
-  (void)at;
-#endif
-}
-
 [[gnu::always_inline]] inline void prefetch_lines(const char* at, Size bytes) noexcept {
   for (Size b = 0; b < bytes; b += kLine) prefetch(at + b);
   prefetch(at + bytes - 1);

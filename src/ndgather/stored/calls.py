@@ -137,7 +137,7 @@ def _fill_windows(plan: Plan, value: Array, dense: Array) -> None:
             dense[np.unravel_index(where, lead) if lead else ()] = value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _GatherJob:
     """Copies the points of one chunk to the result."""
 

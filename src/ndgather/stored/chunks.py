@@ -6,6 +6,8 @@ import math
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
+from operator import eq
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
@@ -78,7 +80,7 @@ def no_chunk() -> LookupError:
     return LookupError("the chunk does not exist")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Grid:
     """Where the axes of an array are cut into chunks.
 
@@ -114,7 +116,7 @@ class Grid:
             for size, step in zip(self.shape, self.steps, strict=True)
         )
 
-    @property
+    @cached_property
     def largest(self) -> tuple[int, ...]:
         """The length of the longest chunk along each axis."""
         return tuple(
@@ -138,8 +140,23 @@ class Grid:
             ]
         )
 
+    @cached_property
+    def _cut(self) -> tuple[int, ...] | None:
+        """Along each axis, the number of the chunk that is shorter than all others, or -1.
+
+        None: there may be several.
+        """
+        if not all(isinstance(step, int) for step in self.steps):
+            return None
+        return tuple(
+            count - 1 if size % step else -1
+            for count, size, step in zip(self.counts, self.shape, self.steps, strict=True)
+        )
+
     def extent(self, chunk: Chunk) -> tuple[int, ...]:
         """Return the shape of a chunk."""
+        if self._cut is not None and not any(map(eq, chunk, self._cut)):
+            return self.largest
         return tuple([part.stop - part.start for part in self.box(chunk)])
 
     def is_like(self, other: Grid) -> bool:

@@ -137,7 +137,7 @@ class Points:
         return sum(array.nbytes for array in arrays)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChunkCopy:
     """The points of one chunk, and the part of the dense array that they are copied from or to."""
 

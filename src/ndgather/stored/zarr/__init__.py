@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from operator import eq, floordiv
+from operator import floordiv
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,13 +108,6 @@ class ZarrReader:
             whole = shards if self.whole_shards else None
             self.grid = Grid.regular(array.shape, whole or chunks)
             self._known = None if whole else _KnownChunks.of(array, objects)
-        # Along each axis, the number of the chunk that the end of the array cuts, or -1.
-        self._cut = tuple(
-            count - 1 if isinstance(step, int) and size % step else -1
-            for count, step, size in zip(
-                self.grid.counts, self.grid.steps, self.grid.shape, strict=True
-            )
-        )
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
         # Arrays may be opened so that a missing chunk is an error.
@@ -143,9 +136,8 @@ class ZarrReader:
             buffers.acquire_permit()
             return np.broadcast_to(self._known.fill_value, self.grid.extent(chunk))
         values = self._known.decoder.decode(stored, buffers)
-        if any(map(eq, chunk, self._cut)):
-            return values[tuple(map(slice, self.grid.extent(chunk)))]
-        return values
+        extent = self.grid.extent(chunk)  # the end of the array may cut the chunk
+        return values if values.shape == extent else values[tuple(map(slice, extent))]
 
     def _check_exists(self, chunk: Chunk) -> None:
         """Raise if there is no object of a chunk that zarr reads, or of its shard."""

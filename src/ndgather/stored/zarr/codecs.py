@@ -31,6 +31,7 @@ _MAGIC = {"zstd": b"\x28\xb5\x2f\xfd", "gzip": b"\x1f\x8b"}  # the first bytes
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after the first byte of a frame without values
 _BLOSC_HEADER_BYTES = 16
 _GZIP_LEAST_BYTES = 18
+_SMALL_BYTES = 2**16  # decoded: numcodecs allocates them faster than it checks reused memory
 # Codecs of zarr that decode without options; and the names of known codecs of numcodecs.
 _SIMPLE: dict[type, Any] = {
     zarr.codecs.ZstdCodec: numcodecs.Zstd(),
@@ -135,14 +136,14 @@ class Decoder:
 
 
 def _run(step: Step, stored: Bytes, buffers: Buffers) -> Bytes:
-    size = step.size_of(stored) if step.size_of else None
-    if size is None or step.size is None:
+    size, expected = step.size_of(stored) if step.size_of else None, step.size
+    if size is not None and expected is not None and size != expected:
+        raise _wrong_size(size, expected)
+    if size is None or expected is None or size <= _SMALL_BYTES:
         decoded = step.decode(stored)
         if isinstance(decoded, np.ndarray):
             return decoded.reshape(-1, order="A").view(np.uint8)
         return np.frombuffer(decoded, np.uint8)
-    if size != step.size:
-        raise _wrong_size(size, step.size)
     memory = buffers.decoded(size)
     step.decode(stored, memory)
     return memory
@@ -199,7 +200,8 @@ def _steps(codecs: Iterable[Any], size: int) -> tuple[Step, ...] | None:
             steps.append(Step(codec, None, None))
             known_size = None if known_size is None else known_size + _CHECKSUM_BYTES
         else:
-            steps.append(Step(codec.decode, _SIZES.get(codec.codec_id), known_size))
+            decode = numcodecs.zstd.decompress if codec.codec_id == "zstd" else codec.decode
+            steps.append(Step(decode, _SIZES.get(codec.codec_id), known_size))
             known_size = None
     return tuple(reversed(steps))
 

@@ -209,6 +209,7 @@ class Shards:
         self._most = min(_MOST_SHARDS, max(1, _MOST_BYTES // (_ENTRY_BYTES * prod(counts))))
         self._lock = threading.Lock()
         self._held: OrderedDict[Chunk, Future[Shard | None]] = OrderedDict()
+        self._last: tuple[list[int], Shard | None] = [], None
 
     @property
     def is_known(self) -> bool:
@@ -233,10 +234,15 @@ class Shards:
     def _find(self, chunk: Chunk, buffers: Buffers) -> tuple[Shard | None, int, int]:
         """Return the shard of an inner chunk, if it exists, and the start and length there."""
         number = 0
+        at_shard = []
         for at, count in zip(chunk, self._counts, strict=True):
-            number = number * count + at % count
-        at_shard = tuple([at // count for at, count in zip(chunk, self._counts, strict=True)])
-        shard = self._shard(at_shard, buffers)
+            whole, inside = divmod(at, count)
+            at_shard.append(whole)
+            number = number * count + inside
+        last, shard = self._last  # neighbours are mostly asked for one after another
+        if last != at_shard:
+            shard = self._shard(tuple(at_shard), buffers)
+            self._last = at_shard, shard
         if shard is None:
             return None, 0, 0
         return shard, shard[1].item(2 * number), shard[1].item(2 * number + 1)
