@@ -18,7 +18,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import shown
 from ndgather.published.inference import check_indices, counted_from_the_front
-from ndgather.published.schema import Definition, OperatorVersion, Role
+from ndgather.published.schema import INTEGERS, Definition, OperatorVersion, Role
 from ndgather.published.shapes import Axes, Unknown
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def _settle_scatter_update(call: CallShapes) -> Axes:
     if axis is None:
         ranks = data.exact and indices.exact
         if ranks and not updates.is_of(data.rank + indices.rank - 1):
-            free = [Unknown() for _ in range(data.rank + indices.rank - 1)]
-            raise call.updates_do_not_fit(Axes([*free]))
+            rank = data.rank + indices.rank - 1
+            raise call.updates_do_not_fit(Axes([Unknown()] * rank))
         return data
     along = counted_from_the_front(call, "axis", int(axis.item()))
     if data.exact and indices.exact:
@@ -87,11 +87,8 @@ SCATTER_UPDATE = Definition(
     settle=_settle_scatter_update,
     compute=_compute_scatter_update,
     rules=(
-        ("ranks", "`data` has rank `r >= 1`, `indices` have any rank `q`"),
-        (
-            "shape of updates",
-            "`data.shape[:axis] + indices.shape + data.shape[axis+1:]`, of rank `r - 1 + q`",
-        ),
+        ("ranks", "`data` has rank `r >= 1`, `indices` have any rank"),
+        ("shape of updates", "`data.shape[:axis] + indices.shape + data.shape[axis+1:]`"),
         ("shape of the result", "`data.shape`"),
     ),
     alike="`torch.index_copy`, `data[:, indices] = updates` of NumPy",
@@ -125,8 +122,6 @@ def _settle_tensor_scatter(call: CallShapes) -> Axes:
             f"{call.caller}: update.shape[{axis}] = {shortest} is longer than past_cache.shape"
             f"[{axis}] = {longest} (allowed: at most {longest})"
         )
-    longest = call.sizes.bounds(size)[1]
-    shortest = call.sizes.bounds(count)[0]
     values = call.values.get(Role.INDICES)
     if values is not None and call.attributes["mode"] == "linear" and longest is not None:
         most = longest - shortest
@@ -165,12 +160,8 @@ TENSOR_SCATTER = Definition(
     compute=_compute_tensor_scatter,
     rules=(
         ("ranks", "`past_cache` and `update` have the same rank `r >= 2`"),
-        (
-            "shape of update",
-            "that of `past_cache`, and on `axis` at most as long: `L` rows of `S`",
-        ),
-        ("shape of write_indices", "`(past_cache.shape[0],)`; left out, every value is 0"),
-        ("values of write_indices", "`linear`: `0..S-L`; `circular`: any, modulo `S`"),
+        ("shape of update", "that of `past_cache`, and on `axis` at most as long: `L` rows of `S`"),
+        ("values of write_indices", "one a batch; `linear`: `0..S-L`; `circular`: any, modulo `S`"),
         ("shape of the result", "`past_cache.shape`"),
     ),
     alike="`jax.lax.dynamic_update_slice` for every batch",
@@ -236,14 +227,8 @@ SLICE_SCATTER = Definition(
     compute=_compute_slice_scatter,
     rules=(
         ("ranks", "`data` and `updates` have the same rank `r >= 1`; the others have rank 1"),
-        (
-            "shape of updates",
-            "that of `data`, and on an axis of `axes` the length of its slice; nothing is "
-            "broadcast",
-        ),
-        ("lengths", "`start`, `stop`, `step` and `axes` are of one length, at most `r`"),
-        ("values of axes", "`-r..r-1`, each axis once"),
-        ("values of step", "any but 0"),
+        ("shape of updates", "that of `data`, and on an axis of `axes` the length of its slice"),
+        ("start, stop, step, axes", "of one length; `axes` name each axis once, `step` is not 0"),
         ("shape of the result", "`data.shape`"),
     ),
     alike="`data[start:stop:step] = updates` of NumPy, `torch.slice_scatter`",
@@ -255,20 +240,16 @@ SLICE_SCATTER = Definition(
 
 def _settle_gather_tree(call: CallShapes) -> Axes:
     ids = call.data
-    if not ids.is_of(3):
-        raise ShapeError(
-            f"{call.caller}: step_ids.shape = {shown(call.shown(ids))} is not of rank 3 "
-            "(allowed: the axes time, batch and beam)"
-        )
+    _equate(call, Role.DATA, [Unknown(), Unknown(), Unknown()])
     _equate(call, Role.INDICES, ids.sizes)
     _equate(call, Role.LENGTHS, ids.sizes[1:2])
     _equate(call, Role.END, [])
-    for role in (Role.INDICES, Role.LENGTHS):
-        values = call.values.get(role)
-        if values is not None and (np.trunc(values) != values).any():
-            name = call.name(role)
+    for role in {Role.INDICES, Role.LENGTHS} & call.values.keys():
+        values = call.values[role]
+        if call.dtypes["T"] not in INTEGERS and (np.trunc(values) != values).any():
             raise DTypeError(
-                f"{call.caller}: {name} has values that are not whole (allowed: whole numbers)"
+                f"{call.caller}: {call.name(role)} has other values than whole numbers (allowed: "
+                "whole numbers)"
             )
     return ids
 
@@ -307,11 +288,9 @@ GATHER_TREE = Definition(
     settle=_settle_gather_tree,
     compute=_compute_gather_tree,
     rules=(
-        ("ranks", "`step_ids` and `parent_ids` have rank 3: time, batch and beam"),
-        ("shape of parent_ids", "`step_ids.shape`"),
-        ("shape of max_seq_len", "`(step_ids.shape[1],)`"),
-        ("shape of end_token", "`()`"),
-        ("values of parent_ids", "`0..B-1` for `B` beams, in the steps that are read"),
+        ("ranks", "`step_ids` have rank 3: the steps, batches and `B` beams"),
+        ("shapes of others", "`step_ids.shape`, `step_ids.shape[1:2]` and `()`"),
+        ("values of parent_ids", "`0..B-1`, in the steps that are read"),
         ("shape of the result", "`step_ids.shape`"),
     ),
     alike="`tfa.seq2seq.gather_tree`",
@@ -321,7 +300,6 @@ GATHER_TREE = Definition(
 # GatherBlockQuantized of com.microsoft
 
 
-_FLOATS_OF_FEW_BITS = "float"
 _LEAST_BLOCK = 16
 
 
@@ -329,7 +307,7 @@ def _settle_block_quantized(call: CallShapes) -> Axes:
     data, indices, attributes = call.data, call.indices, call.attributes
     dtype, points = call.dtypes["T1"], call.axes.get(Role.ZERO_POINTS)
     block, bits = attributes["block_size"], attributes["bits"]
-    is_float = dtype is not None and dtype.startswith(_FLOATS_OF_FEW_BITS)
+    is_float = dtype is not None and dtype.startswith("float")
     valid = block >= _LEAST_BLOCK and block & (block - 1) == 0
     if not valid and not (block == 0 and (is_float or dtype is None)):
         raise AttributeValueError(
@@ -441,20 +419,11 @@ GATHER_BLOCK_QUANTIZED = Definition(
     compute=_compute_block_quantized,
     rules=(
         ("ranks", "`data`, `scales` and `zero_points` have the same rank `r >= 1`"),
-        (
-            "types",
-            "`uint8` holds `8 / bits` numbers a byte on the last axis, the lowest bits first",
-        ),
-        (
-            "shape of scales",
-            "that of the numbers, and on `quantize_axis` one for every block; for floats of 8 and "
-            "4 bits another axis may have size 1, which is broadcast",
-        ),
-        ("shape of zero_points", "`scales.shape`, packed as `data`; not for floats"),
-        (
-            "shape of the result",
-            "`numbers.shape[:gather_axis] + indices.shape + numbers.shape[gather_axis+1:]`",
-        ),
+        ("numbers", "in `uint8`, `8 / bits` to a byte of the last axis, the lowest bits first"),
+        ("shape of scales", "that of the numbers, and on `quantize_axis` one for every block"),
+        ("scales of floats", "may have size 1 on another axis, which is broadcast"),
+        ("shape of zero_points", "`scales.shape`, packed as `data`; none for floats"),
+        ("shape of the result", "as of Gather, of the numbers"),
     ),
     alike="`DequantizeLinear` of ONNX after `Gather`",
 )

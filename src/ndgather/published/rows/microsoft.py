@@ -7,6 +7,7 @@ from dataclasses import replace
 from ndgather.published import definitions
 from ndgather.published.rows import onnx
 from ndgather.published.schema import (
+    FLOATS_8,
     Attribute,
     AttributeRange,
     AttributeType,
@@ -64,16 +65,7 @@ _gather_nd_1 = replace(
 )
 
 _PAGE = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
-_QUANTIZED = (
-    "int4",
-    "uint4",
-    "uint8",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float4_e2m1fn",
-)
+_QUANTIZED = ("int4", "uint4", "uint8", *FLOATS_8, "float4_e2m1fn")
 _SCALES = ("float32", "float16", "bfloat16")
 
 
@@ -102,7 +94,7 @@ _gather_block_quantized_1 = OperatorVersion(
             optional=True,
         ),
     ),
-    outputs=(Output(name="output", type_variable="T2", summary="the slices, as floats"),),
+    outputs=(Output(name="output", type_variable="T2"),),
     attributes=(
         _integer("bits", 4, AttributeRange.BITS, "how many bits a number has, if data is uint8"),
         _integer("block_size", 128, AttributeRange.BLOCK, "how many numbers a block has"),

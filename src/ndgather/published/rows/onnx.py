@@ -11,6 +11,7 @@ from ndgather.published import definitions
 from ndgather.published.schema import (
     COMPLEX,
     FLOATS,
+    FLOATS_8,
     INTEGERS,
     Attribute,
     AttributeRange,
@@ -360,17 +361,8 @@ scatter_elements_18 = scatter_elements_16.version(
     attributes=(AXIS, _REDUCTION_18),
 )
 
-_CACHE_TYPES = (
-    *_WITH_BFLOAT16,
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float8_e8m0fnu",
-    "float4_e2m1fn",
-    "int4",
-    "uint4",
-)
+_OF_4_BITS = ("float4_e2m1fn", "int4", "uint4")
+_CACHE_TYPES = (*_WITH_BFLOAT16, *FLOATS_8, "float8_e8m0fnu", *_OF_4_BITS)
 _CACHE = tensor("past_cache", Role.DATA, "T", _CACHE_TYPES, "starts with the batch", lowest_rank=2)
 _tensor_scatter_24 = OperatorVersion(
     name="TensorScatter",
@@ -388,11 +380,7 @@ _tensor_scatter_24 = OperatorVersion(
             summary="where the rows of each batch begin; by default at 0",
         ),
     ),
-    outputs=(
-        Output(
-            name="present_cache", type_variable="T", summary="a copy of past_cache with the update"
-        ),
-    ),
+    outputs=(Output(name="present_cache", type_variable="T"),),
     attributes=(
         replace(
             AXIS,

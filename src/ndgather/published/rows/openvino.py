@@ -385,13 +385,10 @@ _scatter_update_3 = replace(
     _scatter_elements_update_3,
     name="ScatterUpdate",
     inputs=(
-        replace(_DATA, types=_NUMBERS, summary="the array that is copied and updated"),
+        replace(_DATA, types=_NUMBERS),
         replace(_INDICES, lowest_rank=0, summary="the places on `axis` that are replaced"),
         replace(_UPDATES, types=_NUMBERS, lowest_rank=0, summary="a slice for every index"),
         _AXIS,
-    ),
-    outputs=(
-        Output(name="output", type_variable="T", summary="a copy of data with the updates in it"),
     ),
     off_axis_rule=OffAxisRule.FREE,
     duplicates=Duplicates.UNDEFINED,
@@ -428,15 +425,12 @@ _slice_scatter_15 = OperatorVersion(
     kind=Kind.SCATTER_ND,
     definition=definitions.SLICE_SCATTER,
     inputs=(
-        replace(_DATA, types=_NUMBERS, summary="the array that is copied and updated"),
+        replace(_DATA, types=_NUMBERS),
         replace(_UPDATES, types=_NUMBERS, summary="the elements of the slice"),
         tensor("start", Role.START, "T_IND", INTEGERS, "the first position on every axis"),
         tensor("stop", Role.STOP, "T_IND", INTEGERS, "the position after the last"),
         tensor("step", Role.STEP, "T_IND", INTEGERS, "the distance of two positions"),
         tensor("axes", Role.AXES, "T_AXIS", INTEGERS, "by default the first ones", optional=True),
-    ),
-    outputs=(
-        Output(name="output", type_variable="T", summary="a copy of data with the updates in it"),
     ),
     index_rule=IndexRule(negative=True, outside=Outside.CLAMPED),
     summary="Copies data and replaces a slice, which has a start, a stop and a step on each axis.",
@@ -480,9 +474,7 @@ _gather_tree_1 = OperatorVersion(
         tensor("max_seq_len", Role.LENGTHS, "T", _TOKENS, "how many steps a batch has"),
         tensor("end_token", Role.END, "T", _TOKENS, "ends a beam, and fills what follows"),
     ),
-    outputs=(
-        Output(name="final_ids", type_variable="T", summary="the tokens of every complete beam"),
-    ),
+    outputs=(Output(name="final_ids", type_variable="T"),),
     index_rule=_FROM_THE_FRONT,
     summary="Follows every beam of a beam search from its last step to its first by the parents.",
     formula="output[t, n, b] = step_ids[t, n, beam(t)], for t < L = min(T, max_seq_len[n]); "
