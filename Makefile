@@ -76,7 +76,7 @@ test: $(VENV)/installed-test
 
 # Many examples of the rules for restricted targets, also run by onnxruntime.
 test-targets: $(VENV)/installed-test $(RUNTIMES)/installed-exports
-	HYPOTHESIS_PROFILE=nightly $(RUNTIMES)/bin/python -m pytest -q tests/models/test_targets.py $(PYTEST_FLAGS)
+	HYPOTHESIS_PROFILE=nightly $(RUNTIMES)/bin/python -m pytest -q -o faulthandler_timeout=1800 tests/models/test_targets.py $(PYTEST_FLAGS)
 
 test-frameworks: $(VENV)/built-for-jax
 	$(BIN)/python -m pytest -q $(FRAMEWORKS) $(PYTEST_FLAGS)

@@ -23,6 +23,7 @@ from ndgather.models.onnx.inference import infer_types, value_names
 from ndgather.models.onnx.nodes import (
     OpNode,
     Scope,
+    attribute_value,
     implementation,
     is_published,
     names_read,
@@ -55,6 +56,8 @@ _OF_SIZES = frozenset(
 )
 """Operators that compute with the sizes of a model."""
 _MOST_SIZES = 4096
+_DEFAULTS = frozenset({("reduction", "none"), ("batch_dims", 0)})
+"""Attributes that older parsers do not know, with the values that change nothing."""
 _SINCE = dict.fromkeys(
     ("GatherElements", "GatherND", "Range", "ScatterElements", "ScatterND"), 11
 ) | {"Less": 9, "Max": 12, "Min": 12, "Slice": 10, "Where": 9}
@@ -321,7 +324,8 @@ class _Rewriter:
                 raise call.cannot_become(name, refusal)
             verb = "change" if call.row.kind.scatters else "take"
             outside = outside if self.checked else f"may {verb} another element"
-        call.new.add(name, *call.inputs.values(), **call.attributes)
+        attributes = {key: x for key, x in call.attributes.items() if (key, x) not in _DEFAULTS}
+        call.new.add(name, *call.inputs.values(), **attributes)
         return "not possible" if constant else outside
 
     def _as_rows(self, call: GatherCall) -> str:
@@ -357,10 +361,9 @@ class _Rewriter:
 
 
 def _without_defaults(node: NodeProto) -> NodeProto:
-    """Return a node without attributes that older parsers do not know, if they change nothing."""
     result = deepcopy(node)
     for item in node.attribute:
-        if (item.name, item.s or item.i) in {("reduction", b"none"), ("batch_dims", 0)}:
+        if (item.name, attribute_value(item)) in _DEFAULTS:
             result.attribute.remove(item)
     return result
 
