@@ -169,6 +169,31 @@ def test_decoded_chunks_stay_for_the_next_selection(stored):
             call()
 
 
+PARTS = {
+    "a slice": {"y": slice(1, None), "x": slice(0, 7, 2)},
+    "turned": {"y": slice(None, None, -1)},
+    "a list": {"y": [1, 2, 6], "x": [3, 0, 3, 5]},
+    "one row": {"y": 5},
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("first", [False, True])
+def test_functions_and_windows_of_a_part(stored, part, first):
+    opened, _ = stored
+    data, loaded = opened(), opened().load()
+    if first:  # then the cache knows the whole array
+        data.isel(DIAGONAL).load()
+    lazy, plain = data.a.isel(part), loaded.a.isel(part)
+    points = np.argwhere(plain.values >= 0)
+    xr.testing.assert_identical(ndgather.gather_nd(lazy, points), ndgather.gather_nd(plain, points))
+    xr.testing.assert_identical(ndgather.gather(lazy, [0, 2]), ndgather.gather(plain, [0, 2]))
+    around = {"x": [1, 2, 3], "size": 2, "method": None}
+    expected = plain.ndgather.windows(**around)
+    xr.testing.assert_identical(lazy.ndgather.windows(**around), expected)
+    assert data.isel(DIAGONAL).a.values.tolist() == AT_DIAGONAL
+
+
 def test_slices_along_other_axes_keep_their_chunks(stored):
     opened, damage = stored
     data = opened()

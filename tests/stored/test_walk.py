@@ -232,6 +232,7 @@ except ndgather.errors.IndexOutOfBoundsError:
 """
 
 
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="it ends the process")
 def test_where_no_thread_can_be_had_the_call_does_it_all(tmp_path):
     subprocess.run([sys.executable, "-c", NO_THREADS], check=True, timeout=60, cwd=tmp_path)
 

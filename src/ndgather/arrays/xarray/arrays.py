@@ -283,11 +283,15 @@ def _take_in_memory(data: Array, key: Key, front: list[int], positions: list[Any
 def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) -> Any:
     """Return the result of a gather from `array`, of which some axes are moved to the front."""
     order = (*front, *(axis for axis in range(len(array.shape)) if axis not in front))
-    inner, _, steps = unwrapped(array)
+    whole: Key = (slice(None),) * len(order)
+    inner, key, steps = unwrapped(array, whole)
+    kept = kept_of(array)
+    if isinstance(inner, np.ndarray) or not all(map(_is_rising, key or ())):
+        inner, _, steps = unwrapped(array)
+        key, kept = whole, None if isinstance(inner, indexing.LazilyIndexedArray) else kept
     if not isinstance(inner, indexing.ExplicitlyIndexed):
         return decoded(steps, slow_path.run(replace(call, data=inner.transpose(order))))
-    whole = (slice(None),) * len(order)
-    part = PartReader(_reader(inner, kept_of(array), options), order, whole, call.caller)
+    part = PartReader(_reader(inner, kept, options), order, key or (), call.caller)
     return decoded(steps, calls.gather(call, part))
 
 
@@ -299,6 +303,13 @@ def _reader(inner: Any, kept: Kept | None, options: Options) -> Reader:
 
 def _is_whole(entry: Any, size: int) -> bool:
     return isinstance(entry, slice) and entry.indices(size) == (0, size, 1)
+
+
+def _is_rising(entry: Any) -> bool:
+    """Whether an axis stays an axis, with its positions in their order."""
+    if isinstance(entry, Line):
+        return bool((np.diff(entry.positions) > 0).all())
+    return isinstance(entry, slice)
 
 
 def _along(entry: Any, size: int) -> Positions:
