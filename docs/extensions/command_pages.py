@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 WIDTH = 80
+# Options of every command, which the page above these describes.
+_OF_ALL = {"--help", "--threads", "--verbose", "--debug"}
 _OPTION = re.compile(r"(?<![\w`-])(--[a-z][\w-]*)")
 
 
@@ -52,7 +54,8 @@ def _page(parser: argparse.ArgumentParser) -> Iterator[str]:
         if group._group_actions:
             yield from ("", f"## {(group.title or 'options').capitalize()}", "")
             for action in group._group_actions:
-                yield from _option(parser, action)
+                if _OF_ALL.isdisjoint(action.option_strings):
+                    yield from _option(parser, action)
     yield from ("", "## Examples", "")
     yield from _literal((parser.epilog or "").removeprefix("examples:\n"))
 

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 _REMARKS = ("Notes", "Errors in the published text")
 _PRINTED = ("Versions", "In other specifications", "Examples of the published text")
 _MOST_CALLS = 2  # that two specifications answer differently
-_MOST_EXAMPLES = 6
+_MOST_EXAMPLES = 4
+_MOST_OF_CLOSE = 2
 _FEW = 5  # types that a cell lists
 
 
@@ -104,9 +105,7 @@ def _version(op: Operator, family: Sequence[Operator]) -> str:
     sections = {section.title: section for section in document.sections}
     of_domain = [each for each in family if each.domain == op.domain and each.row.is_like(op.row)]
     older = [each for each in of_domain if each.version < op.version]
-    is_close = (
-        op.row.definition is not None
-    )  # to the kind of the page, whose summary it begins with
+    is_close = op.row.definition is not None  # to the kind of the page
     lead = list(document.lead if is_close else document.lead[1:])
     if older:
         differs = "; ".join(map(string, changes(op, older[0]))) or "wording only"
@@ -116,7 +115,8 @@ def _version(op: Operator, family: Sequence[Operator]) -> str:
         left_out = (*_REMARKS, *_PRINTED)
         rest = [each for each in document.sections if each.title not in left_out]
         more = sections["More examples"]
-        shorter = replace(more, blocks=more.blocks[: 1 + _MOST_EXAMPLES])
+        most = _MOST_OF_CLOSE if is_close else _MOST_EXAMPLES
+        shorter = replace(more, blocks=more.blocks[: 1 + most])
         rest[rest.index(more)] = shorter
     else:
         lead[-3:] = [FieldList((("source", op.row.source),)), document.lead[-2]]
@@ -125,7 +125,7 @@ def _version(op: Operator, family: Sequence[Operator]) -> str:
         if op is of_domain[0]:
             differences = comparison(op, newest)
             blocks = differences.blocks[: 1 + _MOST_CALLS]
-            rest = [replace(differences, blocks=blocks), sections["In a model"]]
+            rest = [replace(differences, blocks=blocks)]
     short = Document(document.title, tuple(lead), (*remarks, *rest))
     return _demoted(render("docs", short, format="md", width=0))
 

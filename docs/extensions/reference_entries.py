@@ -1,4 +1,4 @@
-"""Entries of the reference: all names of a page on that page, with a table of them first.
+"""Entries of the reference: all names of a page on that page, with links to them first.
 
 ``entries`` takes public names, one a line. ``from-source`` takes the name of a function whose
 module needs a library that is not installed, and reads its source.
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from docutils import nodes
     from sphinx.application import Sphinx
 
+# Methods that other modules of the package call, and nobody else.
+_INTERNAL = {
+    "ndgather.ChunkCache": "array_info, clear_array, abandon, read, missing, change",
+    "ndgather.array_call.Call": "named, run, arguments, repeatable",
+}
 _HOME = Path(ndgather.__file__).parent
 
 
@@ -38,8 +43,7 @@ class Entries(SphinxDirective):
     option_spec: ClassVar = {"brief": directives.flag}  # the first paragraphs of functions alone
 
     def run(self) -> list[nodes.Node]:
-        lines = [".. autosummary::", "   :nosignatures:", ""]
-        lines += [f"   {name}" for name in self.content]
+        lines = [", ".join(f":py:obj:`{_short(name)} <{name}>`" for name in self.content)]
         for name in self.content:
             module, _, attribute = name.rpartition(".")
             found = getattr(importlib.import_module(module), attribute)
@@ -58,7 +62,14 @@ class Entries(SphinxDirective):
             lines += ["", f".. auto{kind}:: {name}"]
             if kind in ("class", "exception"):
                 lines += ["   :members:", "   :special-members: __call__"]
+            if name in _INTERNAL:
+                lines += [f"   :exclude-members: {_INTERNAL[name]}"]
         return self.parse_text_to_nodes("\n".join(lines))
+
+
+def _short(name: str) -> str:
+    """Return a name without its package, as short as it is known."""
+    return name.removeprefix("ndgather.").removeprefix("testing.").removeprefix("models.")
 
 
 class FromSource(SphinxDirective):

@@ -166,7 +166,7 @@ def gather_nd(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Copy the slices of `data` that tuples of indices name.
+    """Copy the slices of `data` at index tuples.
 
     The last axis of `indices` holds tuples of length `k`. With ``b = batch_dims``, for every
     position `p` in ``indices.shape[:-1]``::
@@ -268,7 +268,7 @@ def gather_elements(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Copy one element of `data` for each entry of `indices`, moved along one axis.
+    """Copy one element of `data` for every entry of `indices`, along one axis.
 
     For every position `p` in ``indices.shape``::
 
@@ -416,7 +416,7 @@ def gather_windows(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Copy windows of `data`, boxes of one shape, from where each of them starts.
+    """Copy windows of `data`: boxes of one shape, one at each start.
 
     With ``k = len(window_shape)``, for every position `p` in ``starts.shape[:-1]`` and `w` in a
     window, the other axes being copied whole::
@@ -620,7 +620,7 @@ def scatter_nd(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Let slices replace, or be combined with, the slices of a copy that tuples of indices name.
+    """Replace slices of a copy of `data` at index tuples, or combine them with `updates`.
 
     The last axis of `indices` holds tuples of length `k`. After ``out = data.copy()``, for every
     position `p` in ``indices.shape[:-1]``, in C order::
@@ -737,7 +737,7 @@ def scatter_elements(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Let elements replace, or be combined with, those of a copy, moved along one axis.
+    """Replace elements of a copy of `data` along one axis, or combine them with `updates`.
 
     After ``out = data.copy()``, for every position `p` in ``indices.shape``, in C order::
 

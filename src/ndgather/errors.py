@@ -34,7 +34,7 @@ class ShapeError(NdgatherError, ValueError):
 
 
 class DTypeError(NdgatherError, TypeError):
-    """An argument has a type that the operation does not take."""
+    """An argument has a type that the operation does not support."""
 
 
 class AttributeValueError(NdgatherError, ValueError):
@@ -42,7 +42,7 @@ class AttributeValueError(NdgatherError, ValueError):
 
 
 class ModelError(NdgatherError, ValueError):
-    """A model cannot be read, was given the wrong inputs, or failed in one of its nodes."""
+    """A model cannot be read, got wrong inputs, or failed in one of its nodes."""
 
     def __init__(self, text: str) -> None:
         super().__init__(one_line(text))  # paths and names from files may hold anything
@@ -90,22 +90,22 @@ class StoredArrayError(NdgatherError, OSError):
 
 
 class ExtraMissingError(NdgatherError, ImportError):
-    """A package that is needed for this alone is not installed."""
+    """An optional package is not installed."""
 
 
 class CallError(NdgatherError, TypeError):
-    """An argument is missing, given twice, or not one of the function."""
+    """An argument is missing, passed twice, or not one of the function."""
 
 
 class LabelError(NdgatherError, KeyError):
-    """A label is none of its axis, or the labels of an axis cannot be searched.
+    """A label is not on its axis, or the labels of an axis cannot be searched.
 
     Attributes
     ----------
     position : tuple of int
-        Where in the labels the first one stands that was not found (first in C order).
+        The position of the first label that was not found, in C order.
     count : int
-        How many were not found in all.
+        The number of labels that were not found.
     """
 
     def __init__(self, text: str, *, position: tuple[int, ...] = (), count: int = 0) -> None:
@@ -123,15 +123,15 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
     Attributes
     ----------
     position : tuple of int
-        Where in `indices` the first bad entry stands (first in C order).
+        The position in `indices` of the first bad entry, in C order.
     value : int
-        That entry.
+        The entry.
     axis : int
         The axis of data that it addresses.
     size : int
         The size of that axis.
     count : int
-        How many entries of `indices` are out of bounds in all.
+        The number of entries of `indices` that are out of bounds.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ def accept(
     written: Callable[[Any], object] | None = None,
     whole_bytes: tuple[object, ...] | None = None,
 ) -> bool:
-    """Let the core carry out calls with arrays of exactly this type.
+    """Let the core run calls with arrays of exactly this type.
 
     It does not if gradients, tracing or lazy negation are active (see the parameters).
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Text: TypeAlias = str  # backticks enclose code; doubled, they stand for themselves
 
+#: The formats of pages.
 FORMATS = ("text", "md", "json")
 
 _SPECIAL = re.compile(r"[\\`*<>|~&$]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\(")

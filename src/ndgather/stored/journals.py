@@ -198,7 +198,7 @@ def open_journal() -> Journal | None:
 
 @contextmanager
 def journal(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let scatters into stored arrays go on after the process was killed, in a ``with`` block.
+    """Let scatters into stored arrays resume after the process was killed, in a ``with`` block.
 
     The journal notes which chunks were replaced. If the same calls are made again with the same
     journal, these chunks are left alone: every update counts once, also with

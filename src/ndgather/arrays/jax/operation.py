@@ -246,12 +246,12 @@ _route = _available("NDGATHER_JAX_ROUTE", os.environ.get("NDGATHER_JAX_ROUTE", _
 
 
 def get_route() -> str:
-    """Return who carries out calls on a CPU; see `set_route`."""
+    """Return what runs calls on a CPU; see `set_route`."""
     return _route
 
 
 def set_route(route: str) -> None:
-    """Choose who carries out the calls that JAX traces from now on, where they run on a CPU.
+    """Choose what runs the calls that JAX traces from now on, on a CPU.
 
     The environment variable ``NDGATHER_JAX_ROUTE`` chooses it before the first call.
 
