@@ -73,4 +73,9 @@ def _prose(text: str) -> str:
 
 
 def _literal(text: str) -> Iterator[str]:
-    yield from ("```text", *text.rstrip().splitlines(), "```", "")
+    yield from (
+        "```text",
+        *re.sub("^  ", "", text.rstrip(), flags=re.MULTILINE).splitlines(),
+        "```",
+        "",
+    )
