@@ -297,6 +297,8 @@ class Operator:
         -------
         array, dtype of data
             A new C-contiguous array in the shape that the version defines; see `infer_shape`.
+            TensorScatter, GatherBlockQuantized, ScatterUpdate, SliceScatter and GatherTree return
+            NumPy arrays, whatever the inputs are.
 
         Notes
         -----
@@ -346,6 +348,11 @@ class Operator:
         Picture
             It draws itself in a notebook and in a terminal, and can be saved as SVG and PNG. A call
             that fails is drawn too.
+
+        Raises
+        ------
+        AttributeValueError
+            The operator is not one call of a function, such as TensorScatter.
 
         See Also
         --------
