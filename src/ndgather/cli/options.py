@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ndgather import messages
 from ndgather.errors import one_line
-from ndgather.messages import LOGGER, did_you_mean, shown, similar
+from ndgather.messages import LOGGER, did_you_mean, plural, shown, similar
 from ndgather.models.graph import port_dtype_name
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def estimate_text(needed: Estimate, subject: str = "the result has") -> str:
     """Write what a call on a stored array would read and allocate."""
     about = "" if needed.stored_is_known else "about "
     return (
-        f"{needed.points} points in {needed.chunks} chunks: "
+        f"{plural(needed.points, 'point')} in {plural(needed.chunks, 'chunk')}: "
         f"{scaled(needed.decoded_bytes, RATES)} to decode, "
         f"{about}{scaled(needed.stored_bytes, RATES)} as they are stored; "
         f"{subject} {scaled(needed.result_bytes, RATES)}; "

@@ -127,8 +127,8 @@ def work(options: argparse.Namespace) -> None:
     suffix = options.output.suffix
     tensor_files.replace_file((options.output, lambda part: tables.write(part, result, suffix)))
     print(
-        f"{options.output}: {len(result)} rows of {', '.join(map(str, result.columns))}; "
-        f"{time_text(seconds)}"
+        f"{options.output}: {messages.plural(len(result), 'row')} of "
+        f"{', '.join(map(str, result.columns))}; {time_text(seconds)}"
     )
 
 
