@@ -72,7 +72,7 @@
       Array.isArray(value) ? value.map(numbers) : (number(value) ?? problem(name, `${value} is not a number`));
     let lists;
     try {
-      lists = JSON.parse(source.replace(/[^\s[\],]+/g, JSON.stringify).replace(/,\s*\]/g, "]"));
+      lists = JSON.parse(source.replace(/[^\s[\],]+/g, (token) => JSON.stringify(token)).replace(/,\s*\]/g, "]"));
     } catch {
       const missing = source.split("[").length - source.split("]").length;
       if (!/\S/.test(source)) problem(name, "a number or a list is missing");

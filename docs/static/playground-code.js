@@ -226,7 +226,6 @@
     ...arrays(call, lib.array),
     ...(call.scatters ? scatter : gather)(call, lib),
   ];
-  const CLAMPS = "# JAX raises no error: it clamps an index that is out of bounds, or drops the update";
   const WRITERS = {
     ndgather,
     NumPy: (call) => ["import numpy as np", "", ...steps(call, NUMPY, gathered, numpyScatter)],
@@ -234,7 +233,7 @@
     TensorFlow: (call) => ["import tensorflow as tf", "", ...steps(call, TENSORFLOW, tensorflow, tensorflow)],
     JAX: (call) => [
       "import jax.numpy as jnp  # int32 and float32, unless jax_enable_x64 is set",
-      call.mode === "raise" ? CLAMPS : "",
+      call.mode === "raise" ? "# JAX clamps indices that are out of bounds, or drops their updates" : "",
       ...steps(call, NUMPY, gathered, jaxScatter).map((line) => line.replaceAll("np.", "jnp.")),
     ],
     ONNX: onnx,
@@ -262,11 +261,18 @@
     return Object.keys(reasons).find((reason) => reasons[reason]);
   }
 
-  /** Return the text for every library, of a call that `playground.run` has checked. */
-  function code(call) {
+  /** Return the text for every library, of a call and its entries that `playground.run` returns. */
+  function code(call, entries) {
+    const regions = entries.flatMap(({ region }) => (region ? [JSON.stringify(region)] : []));
+    const repeats = call.scatters && call.reduction === "none" && new Set(regions).size < regions.length;
     const texts = Object.entries(WRITERS).map(([library, write]) => {
       const reason = library === "ndgather" ? undefined : missing(call, library);
-      return [library, reason ? `# ${library} ${reason}` : write(call).join("\n")];
+      if (reason) return [library, `# ${library} ${reason}`];
+      const isUndefined = repeats && !["ndgather", "NumPy"].includes(library);
+      return [
+        library,
+        write(call).join("\n") + (isUndefined ? "\n# indices repeat: any of their updates may stay" : ""),
+      ];
     });
     return Object.fromEntries(texts);
   }

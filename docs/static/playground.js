@@ -62,13 +62,14 @@
     const isPart = applied < count;
     part("steps").hidden = count < 2;
     Object.assign(slider, { max: count, value: applied });
-    part("step-text").textContent = isPart ? `${applied} of ${count} updates are applied` : `all ${count} are applied`;
+    const number = isPart ? `${applied} of ${count}` : `all ${count}`;
+    part("step-text").textContent = `${number} updates are applied`;
     part("picture").innerHTML = playground.picture(outcome, isPart ? applied - 1 : Infinity);
     status.className = error ? "pg-error" : "pg-result";
     const text = (array) => `${playground.written(array)}  ${array.dtype} ${playground.shown(array.shape)}`;
     status.textContent = error ? `${error.name}: ${error.message}` : text(result);
     part("calls").hidden = !call;
-    for (const [library, code] of Object.entries(call ? playground.code(call) : {})) {
+    for (const [library, code] of Object.entries(call ? playground.code(call, entries) : {})) {
       const section = root.querySelector(`[data-library="${library}"]`);
       section.querySelector("code").textContent = code;
       section.querySelector("button").hidden = code.startsWith("# ");
