@@ -305,6 +305,7 @@ def test_a_search_is_json_whether_it_finds_anything_or_not(odd_runtimes, ndgathe
         (np.array([1 / 3, 2 / 3]), np.float32([1 / 3]).astype(np.float64), "wide floats", True),
         (np.array([2**40, 1]), np.array([0]), "wide integers", True),
         (np.array([1.0, 2.0], np.float32), np.array([7], np.float32), "definition", True),
+        (np.array([["a", "b"]], object), np.array([["a", ""]], object), "string slices", True),
         (np.array([1.0, 2.0], np.float32), np.array([1.0]), "result", True),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -172,6 +172,13 @@ OTHERS = {
     "64-bit floats": [(one_node(kind=TensorProto.DOUBLE), "data is float64", {"OpenVINO CPU"})],
     "complex data": [(one_node(kind=TensorProto.COMPLEX64), "data is complex64", {"onnxruntime"})],
     "string data": [(one_node(kind=TensorProto.STRING), "data is string", {"TensorRT"})],
+    "string slices": [
+        (
+            one_node("Gather", data=(3, "n"), kind=TensorProto.STRING),
+            "data is string, and an index addresses a slice of shape (n,)",
+            {"onnxruntime CPU"},
+        ),
+    ],
     "batch sizes unproved": [
         (
             one_node(data=("N", 4), indices=("M", 1), batch_dims=1),

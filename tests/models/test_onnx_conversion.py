@@ -67,8 +67,11 @@ def opset_of(model, domain=""):
 
 
 def assert_same_run(before, after, inputs):
-    expected = onnx_models.run(before, inputs)
-    actual = onnx_models.run(after, inputs)
+    # Of a slice of strings, Gather of onnxruntime copies the first: "string slices" of `check`.
+    has_strings = any(array.dtype == object for array in inputs.values())
+    runtime = "reference" if has_strings else None
+    expected = onnx_models.run(before, inputs, runtime=runtime)
+    actual = onnx_models.run(after, inputs, runtime=runtime)
     assert expected.keys() == actual.keys()
     for name, array in expected.items():
         np.testing.assert_array_equal(actual[name], array, strict=True)

@@ -22,7 +22,7 @@ from ndgather.errors import (
     ShapeError,
     one_line,
 )
-from ndgather.messages import did_you_mean, listed
+from ndgather.messages import did_you_mean, listed, shown
 from ndgather.models.graph import html_table
 from ndgather.published.rows import microsoft
 from ndgather.published.schema import COMPLEX, BatchRule, Duplicates, Kind, OperatorVersion, Role
@@ -324,6 +324,16 @@ def _has_dtype(*dtypes: str) -> Callable[[KnownCall], str | None]:
     return lambda call: f"data is {call.dtype}" if call.dtype in dtypes else None
 
 
+def _string_slices(call: KnownCall) -> str | None:
+    dims = _dims(call.inferred[Role.DATA])
+    if call.dtype != "string" or dims is None or call.axis is None:
+        return None
+    slices = dims[call.axis + 1 :]
+    if 0 in slices or all(size == 1 for size in slices):
+        return None
+    return f"data is string, and an index addresses a slice of shape {shown(slices)}"
+
+
 def _batch_pairs(call: KnownCall) -> Iterator[tuple[int, Dim, Dim]]:
     data, indices = (_dims(call.declared[role]) for role in (Role.DATA, Role.INDICES))
     for axis in range(call.batch_dims):
@@ -415,6 +425,7 @@ CONDITIONS: dict[str, Callable[[KnownCall], str | None]] = {
     "64-bit floats": _has_dtype("float64"),
     "complex data": _has_dtype(*COMPLEX),
     "string data": _has_dtype("string"),
+    "string slices": _string_slices,
     "batch sizes": _batch_sizes_differ,
     "batch sizes unproved": _batch_sizes_unproved,
     "batch dims": lambda call: f"batch_dims is {call.batch_dims}" if call.batch_dims else None,

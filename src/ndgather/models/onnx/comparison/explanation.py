@@ -62,6 +62,11 @@ _WIDE_FLOATS = Explanation(
     text="elements keep all 64 bits, and the runtime computes in float32",
     advice="Cast to float32, so that every runtime computes the same",
 )
+_STRINGS = Explanation(
+    rule="string slices",
+    text="an index copies all strings of its slice",
+    advice="convert --operator GatherND, of which onnxruntime copies whole slices",
+)
 _NAN = Explanation(
     rule="NaN",
     text="the specification does not define min and max of NaN",
@@ -105,13 +110,15 @@ def explain(node: CheckedNode) -> Explanation:
     reduction = attributes.get("reduction", "none")
     value = expected[node.first]
     with np.errstate(over="ignore"):
-        narrow = np.float32(value) if value.dtype == np.float64 else None
+        narrow = np.float32(value) if expected.dtype == np.float64 else None
     has_nan = any(
         array.dtype.kind == "f" and bool(np.isnan(array).any())
         for array in (node.inputs[0], node.inputs[-1])
     )
     if row.kind.scatters and len(places) > 1 and reduction == "none":
         rule = _DUPLICATES
+    elif row.kind is Kind.GATHER and expected.dtype.kind in "OUST":
+        rule = _STRINGS
     elif any(index < 0 for _, values in places for index in values):
         rule = _NEGATIVE
     elif expected.dtype in {np.dtype(np.int64), np.dtype(np.uint64)} and abs(int(value)) >= 2**31:
