@@ -446,40 +446,63 @@ def test_a_file_of_a_tensor_that_is_too_short_is_an_error(tmp_path):
     assert "1000" in finding.what
 
 
-def with_sparse(values, positions, dims):
+def with_sparse(place, values, positions, dims):
+    """Return a model with a sparse tensor: an initializer, or a Constant, perhaps in a branch."""
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         pick (float[4] x) => (float[3] y) { y = Gather(x, at) }""")
+    if place == "branch":
+        model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+            pick (float[4] x) => (float[3] y)
+            { c = Constant<value = bool {1}>()
+              y = If(c) <then_branch = a () => (float[3] z) { z = Gather(x, at) },
+                         else_branch = b () => (float[3] w)
+                           { w = Constant<value_floats = [1.0, 2.0, 3.0]>() }> }""")
     values = helper.make_tensor("at", 7, [len(values)], values)
     positions = np.array(positions)
     indices = helper.make_tensor("", 7, positions.shape, positions.ravel())
-    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, dims))
+    sparse = helper.make_sparse_tensor(values, indices, dims)
+    if place == "initializer":
+        model.graph.sparse_initializer.append(sparse)
+        return model
+    sparse.values.name = ""
+    constant = helper.make_node("Constant", [], ["at"], sparse_value=sparse)
+    graph = model.graph if place == "constant" else model.graph.node[1].attribute[0].g
+    graph.node.insert(0, constant)
     return model
 
 
-def test_a_sparse_tensor_is_read():
+SPARSE = pytest.mark.parametrize("place", ["initializer", "constant", "branch"])
+
+
+@SPARSE
+def test_a_sparse_tensor_is_read(place):
     x = np.array([10, 11, 12, 13], np.float32)
     for positions in [1, 2], [[1], [2]]:
-        model = with_sparse([3, 2], positions, [3])
+        model = with_sparse(place, [3, 2], positions, [3])
+        before = model.SerializeToString()
         assert onnx_models.check(model) == ()
+        assert b"sparse_value" not in onnx_models.infer(model).SerializeToString()
         assert onnx_models.infer(model).graph.sparse_initializer == []
         result = onnx_models.run(model, {"x": x}, runtime="reference")
         np.testing.assert_array_equal(result["y"], [10, 13, 12])
-        assert len(model.graph.sparse_initializer) == 1
-    (finding,) = onnx_models.check(with_sparse([3, 9], [1, 2], [3]))
+        assert model.SerializeToString() == before
+    (finding,) = onnx_models.check(with_sparse(place, [3, 9], [1, 2], [3]))
     assert finding.severity is Severity.ERROR
     assert "indices[2] = 9 is outside axis 0 of data" in finding.what
 
 
+@SPARSE
 @pytest.mark.parametrize(
     ("positions", "dims"), [([1, 7], [3]), ([-1, 1], [3]), ([[0], [1]], [3, 3]), ([1, 2], [-3])]
 )
-def test_a_sparse_tensor_that_is_none_is_an_error(positions, dims):
+def test_a_sparse_tensor_that_is_none_is_an_error(place, positions, dims):
     with pytest.raises(FileError, match=r"^constant 'at': is not a sparse tensor of shape "):
-        onnx_models.check(with_sparse([3, 2], positions, dims))
+        onnx_models.check(with_sparse(place, [3, 2], positions, dims))
 
 
-def test_a_large_sparse_tensor_is_named():
-    finding = onnx_models.check(with_sparse([3, 2], [1, 2], [10**12]))[0]
+@SPARSE
+def test_a_large_sparse_tensor_is_named(place):
+    finding = onnx_models.check(with_sparse(place, [3, 2], [1, 2], [10**12]))[0]
     assert finding.severity is Severity.PORTABLE
     assert finding.what.startswith("'at' is a sparse tensor of more than 1048576 elements, whose")
 

@@ -26,7 +26,13 @@ from ndgather.models.graph.diagnostics import (
     rule_of,
     runtime_notes,
 )
-from ndgather.models.onnx.files import LARGEST_SPARSE, Source, check_tensor, opened
+from ndgather.models.onnx.files import (
+    LARGEST_SPARSE,
+    Source,
+    check_tensor,
+    opened,
+    sparse_tensors,
+)
 from ndgather.models.onnx.inference import InferredNode, all_origins, infer_types
 from ndgather.models.onnx.nodes import (
     schema_type,
@@ -85,9 +91,10 @@ def check(model: Source) -> tuple[Finding, ...]:
         for tensor in external:
             check_tensor(tensor, folder or "")
         inferred, checker = infer_types(with_one_name(proto), folder, strict=True), _Checker()
+        sparse = list(_check_sparse(proto))
         findings = Findings(
             [
-                *_check_sparse(proto),
+                *sparse,
                 *(finding for node in inferred.nodes for finding in checker.check(node)),
                 *_check_other_nodes(inferred.scopes),
             ]
@@ -99,9 +106,7 @@ def check(model: Source) -> tuple[Finding, ...]:
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
     try:
         onnx.checker.check_model(path)
-        if not (
-            inferred.is_strict or proto.graph.sparse_initializer
-        ):  # whose types it does not know
+        if not inferred.is_strict and not sparse:  # whose types it does not know
             onnx.shape_inference.infer_shapes(inferred.model, check_type=True, strict_mode=True)
     except MemoryError:
         raise
@@ -111,9 +116,9 @@ def check(model: Source) -> tuple[Finding, ...]:
 
 
 def _check_sparse(model: ModelProto) -> Iterator[Finding]:
-    for sparse in model.graph.sparse_initializer:
+    for name, _, _ in sparse_tensors(model):
         what = (
-            f"{sparse.values.name!r} is a sparse tensor of more than {LARGEST_SPARSE} elements, "
+            f"{name!r} is a sparse tensor of more than {LARGEST_SPARSE} elements, "
             "whose values are not read"
         )
         yield Finding("model", "", "constants", what, PORTABLE)

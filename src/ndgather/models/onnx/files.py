@@ -92,20 +92,42 @@ def with_dense_tensors(
 
     onnx infers wrong types for sparse ones.
     """
-    if copies and model.graph.sparse_initializer:
-        model = deepcopy(model)
-    sparse = model.graph.sparse_initializer
-    for number in reversed(range(len(sparse))):
-        dense = _dense_tensor(sparse[number], folder)
-        if dense is not None:
-            model.graph.initializer.append(dense)
-            del sparse[number]
+    found = list(sparse_tensors(model))
+    if copies and found:
+        return with_dense_tensors(deepcopy(model), folder)
+    for name, sparse, owner in reversed(found):
+        dense = _dense_tensor(sparse, name, folder)
+        if dense is None:
+            continue
+        if isinstance(owner, onnx.AttributeProto):
+            owner.CopyFrom(helper.make_attribute("value", dense))
+        else:
+            owner.initializer.append(dense)
+            position = next(n for n, item in enumerate(owner.sparse_initializer) if item is sparse)
+            del owner.sparse_initializer[position]
     return model
 
 
-def _dense_tensor(sparse: onnx.SparseTensorProto, folder: str | None) -> TensorProto | None:
-    name, dims = sparse.values.name, tuple(sparse.dims)
-    arrays = []
+def sparse_tensors(model: ModelProto) -> Iterator[tuple[str, onnx.SparseTensorProto, Any]]:
+    """Yield the name of every sparse tensor, the tensor, and the graph or attribute that has it."""
+    bodies: list[Any] = [model.graph, *model.functions]
+    while bodies:
+        body = bodies.pop()
+        if isinstance(body, onnx.GraphProto):
+            yield from ((item.values.name, item, body) for item in body.sparse_initializer)
+        for node in body.node:
+            for attribute in node.attribute:
+                if attribute.name == "sparse_value" and node.op_type == "Constant":
+                    yield next(iter(node.output), ""), attribute.sparse_tensor, attribute
+                if attribute.HasField("g"):
+                    bodies.append(attribute.g)
+                bodies.extend(attribute.graphs)
+
+
+def _dense_tensor(
+    sparse: onnx.SparseTensorProto, name: str, folder: str | None
+) -> TensorProto | None:
+    dims, arrays = tuple(sparse.dims), []
     for tensor in sparse.values, sparse.indices:
         if tensor.data_location == TensorProto.EXTERNAL:
             if folder is None:
