@@ -63,10 +63,12 @@ def ncnn(path: Path, inputs: Inputs) -> Callable[[], list[Array]]:
 def onnx2tf(path: Path, inputs: Inputs) -> Callable[[], list[Array]]:
     package, tensorflow = import_module("onnx2tf"), import_module("tensorflow")
     folder = tempfile.mkdtemp()
+    model = Path(folder, "model.onnx")
+    model.write_bytes(path.read_bytes())  # it writes the names of nodes into the file
     with redirect_stdout(StringIO()) as printed:
         try:
             package.convert(
-                input_onnx_file_path=str(path),
+                input_onnx_file_path=str(model),
                 output_folder_path=folder,
                 keep_shape_absolutely_input_names=list(inputs),
                 not_use_onnxsim=True,
@@ -75,10 +77,10 @@ def onnx2tf(path: Path, inputs: Inputs) -> Callable[[], list[Array]]:
         except SystemExit:
             lines = re.findall(r"ERROR:\S* (.*)", printed.getvalue())
             raise RuntimeError("; ".join(lines[:3])) from None
-    (model,) = Path(folder).glob("*_float32.tflite")
+    (written,) = Path(folder).glob("*_float32.tflite")
 
     def run() -> list[Array]:
-        interpreter = tensorflow.lite.Interpreter(model_path=str(model))
+        interpreter = tensorflow.lite.Interpreter(model_path=str(written))
         interpreter.allocate_tensors()
         for port in interpreter.get_input_details():
             name = port["name"].removeprefix("serving_default_").partition(":")[0]
