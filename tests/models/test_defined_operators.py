@@ -71,6 +71,52 @@ def test_a_node_without_an_optional_input_is_compared(last):
     assert [run.status for run in report.nodes[0].runs] == ["same"]
 
 
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("runtime", ["reference", "onnxruntime"])
+def test_runtimes_write_a_cache_alike(runtime, axis, mode):
+    pytest.importorskip("onnx" if runtime == "reference" else runtime)
+    shape = (2, 5, 4)
+    model = onnx.ModelProto.FromString(CACHE.SerializeToString())
+    del model.graph.input[:], model.graph.output[:]
+    update = [2, 5, 4]
+    update[axis] = 2
+    for name, dims in (("keys", shape), ("key", update)):
+        info = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims)
+        model.graph.input.append(info)
+    model.graph.input.append(helper.make_tensor_value_info("at", onnx.TensorProto.INT64, [2]))
+    model.graph.output.append(
+        helper.make_tensor_value_info("present", onnx.TensorProto.FLOAT, shape)
+    )
+    node = model.graph.node[0]
+    node.attribute.extend(
+        [helper.make_attribute("axis", axis), helper.make_attribute("mode", mode)]
+    )
+    rng = np.random.default_rng(axis)
+    inputs = {
+        "keys": rng.standard_normal(shape).astype(np.float32),
+        "key": rng.standard_normal(update).astype(np.float32),
+        "at": np.array([0, 2 if mode == "linear" else 3 * shape[axis] - 1]),
+    }
+    report = onnx_models.compare(model, inputs, runtimes=[runtime])
+    assert [run.status for run in report.nodes[0].runs] == ["same"]
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_onnxruntime_takes_blocks_alike(bits):
+    pytest.importorskip("onnxruntime")
+    model, _, _ = blocks()
+    model.graph.node[0].attribute[0].i = bits
+    scales = 1 + np.arange(24 // bits, dtype=np.float16).reshape(3, -1)
+    model.graph.initializer[1].CopyFrom(numpy_helper.from_array(scales, "scales"))
+    model.graph.output[0].CopyFrom(
+        helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT16, ["N", 128 // bits])
+    )
+    ids = {"ids": np.array([2, -1, 7, 0])}
+    report = onnx_models.compare(model, ids, runtimes=["onnxruntime"])
+    assert [run.status for run in report.nodes[0].runs] == ["same"]
+
+
 def test_types_are_inferred_where_onnx_knows_nothing():
     model, _, _ = blocks()
     model.graph.output[0].ClearField("type")

@@ -213,7 +213,8 @@ def _used(function: Operator) -> tuple[tuple[int, str], ...]:
     """Return the numbers and names of the inputs whose values inference can use."""
     row, roles = function.row, {Role.INDICES}
     if row.definition is not None:
-        roles = {item.role for item in row.inputs} - {Role.DATA, Role.UPDATES, Role.SCALES}
+        elements = {Role.DATA, Role.UPDATES, Role.SCALES, Role.ZERO_POINTS}
+        roles = {item.role for item in row.inputs} - elements
     return tuple((n, item.name) for n, item in enumerate(row.inputs) if item.role in roles)
 
 
