@@ -38,7 +38,7 @@ _REMARKS = ("Notes", "Errors in the published text")
 _PRINTED = ("Versions", "In other specifications", "Examples of the published text")
 _MOST_CALLS = 2  # that two specifications answer differently
 _MOST_EXAMPLES = 4
-_MOST_OF_CLOSE = 2
+_MOST_OF_CLOSE = 1
 _FEW = 5  # types that a cell lists
 
 
@@ -112,7 +112,7 @@ def _version(op: Operator, family: Sequence[Operator]) -> str:
         lead.insert(0, Paragraph(f"Differs from {older[0].row}: {differs}."))
     remarks = [sections[title] for title in _REMARKS if title in sections]
     if op is newest or is_close:
-        left_out = (*_REMARKS, *_PRINTED)
+        left_out = (*_REMARKS, *_PRINTED, *(["In a model"] if is_close else ()))
         rest = [each for each in document.sections if each.title not in left_out]
         more = sections["More examples"]
         most = _MOST_OF_CLOSE if is_close else _MOST_EXAMPLES
