@@ -150,7 +150,7 @@ def _tiff_array(place: str, mode: Mode) -> Any:
         raise messages.extra_missing(error.name or "tifffile", "geotiff") from None
     if mode != "r":
         raise FileError(f"{place}: cannot be written (allowed: to read)")
-    store = tifffile.imread(place, aszarr=True, level=0)
+    store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # threads are ours
     array = zarr.open_array(store, mode="r")
     weakref.finalize(array, store.close)
     return array

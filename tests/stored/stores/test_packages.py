@@ -50,6 +50,17 @@ def test_a_data_set_of_a_closed_file(tmp_path):
         ndgather.gather_nd(stored, POINTS)
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_tiles_of_a_tiff(workers, tmp_path):
+    """The store of tifffile waits for workers of its own, and else for nothing."""
+    tifffile = pytest.importorskip("tifffile")
+    values = np.arange(90 * 70, dtype="i2").reshape(90, 70)
+    tifffile.imwrite(tmp_path / "a.tif", values, tile=(16, 32))
+    store = tifffile.imread(tmp_path / "a.tif", aszarr=True, maxworkers=workers)
+    same(zarr.open_array(store, mode="r"), values)
+    store.close()
+
+
 def test_indices_and_updates_may_be_stored(file):
     points = [
         zarr.create_array({}, data=POINTS, chunks=(2, 2)),

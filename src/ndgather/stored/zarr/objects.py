@@ -12,6 +12,7 @@ import stat
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -133,13 +134,30 @@ class StoreObjects:
             return 0
 
     def get(self, key: str, request: ByteRequest | None, buffers: Buffers) -> Bytes | None:
-        reply = self._store.get(key, buffer_prototype, request)
-        answer = sync(_unless_stopped(reply, buffers.stopped))
+        read = partial(self._store.get, key, buffer_prototype, request)
+        near = self.in_flight == 1
+        answer = _at_once(read) if near else sync(_unless_stopped(read(), buffers.stopped))
         if answer is None:
             return None
         content: Bytes = answer.as_numpy_array().view()
         content.flags.writeable = False  # it may be the memory of the store
         return content
+
+
+def _at_once(read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """Return the answer of a store that waits for nothing, so that threads read and decode at once.
+
+    Only if it does wait, it is asked once more, in the event loop of zarr.
+    """
+    reply = read()
+    try:
+        reply.send(None)
+    except StopIteration as done:
+        return done.value
+    except RuntimeError:  # no event loop runs in this thread
+        pass
+    reply.close()
+    return sync(read())
 
 
 async def _unless_stopped(reply: Coroutine[Any, Any, Any], stopped: Callable[[], bool]) -> Any:
@@ -188,6 +206,7 @@ def objects_of(store: Store) -> Objects:
     if type(store) is zarr.storage.LocalStore:
         return LocalFiles(store.root)
     near = type(store) in (zarr.storage.MemoryStore, zarr.storage.ZipStore)
+    near = near or type(store).__module__ == "tifffile.zarr"
     return StoreObjects(store, 1 if near else 16)
 
 
