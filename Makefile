@@ -31,7 +31,8 @@
 #     `convert --target`: a table of docs/exporters.md
 #   make test-targets  many examples of the rules of `convert --target`: an hour
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
-#   make docs    build the site, build/site/index.html, and check its links
+#   make docs    build the site, build/site/index.html, and check its links; a release has SITE and REPOSITORY in
+#     its environment: the addresses of the site, with a slash at its end, and of the repository
 #   make test-docs   the site in Chromium (CHROMIUM=/usr/bin/chromium): every page, accessibility, search,
 #     themes, pictures; and the tour as a notebook: 10 minutes; needs npm
 #   make clean   remove what building left behind

@@ -62,6 +62,7 @@ pygments_style = "a11y-light"
 
 WIDE = ("benchmarks", "benchmarks-stored", "conformance", "exporters", "kinds", "security")
 
+html_baseurl = os.environ.get("SITE", "")  # of a release: https://.../
 html_favicon = "static/favicon.svg"
 html_context = {"default_mode": "auto"}
 html_sidebars = {"**": ["site-nav.html"]}
@@ -102,8 +103,9 @@ def setup(app: Sphinx) -> None:
 
 
 def _with_repository(_app: Sphinx, _page: str, source: list[str]) -> None:
-    """Write the address of the repository where the environment has it, as a release does."""
+    """Write the addresses of the repository and the site that a release has in its environment."""
     source[0] = source[0].replace("REPOSITORY", os.environ.get("REPOSITORY", "REPOSITORY"))
+    source[0] = source[0].replace("_static/social.png", f"{html_baseurl}_static/social.png")
 
 
 _TEST = re.compile(
