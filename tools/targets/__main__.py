@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TABLE = Path(__file__).with_name("table.md")
-LIMIT_S = 120  # for one model
+LIMIT_S = 60  # for one model
 # The programs, what their environments have, and the target for which models are rewritten.
 PROGRAMS = {
     "onnxsim": (["onnxsim==0.8.1"], "basic"),
