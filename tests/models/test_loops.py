@@ -43,6 +43,18 @@ SCAN = parse_model(f"""{HEAD}
     {{ end, ys = Scan(start, at) <num_scan_inputs = 1,
          body = step (float[2] s, int64[1] i) => (float[2] s2, float[2] y)
          {{ row = GatherND(table, i)  s2 = Add(s, row)  y = Identity(row) }}> }}""")
+BACKWARDS = onnx.ModelProto()
+BACKWARDS.CopyFrom(SCAN)
+for name in ("scan_output_axes", "scan_output_directions"):
+    BACKWARDS.graph.node[0].attribute.append(onnx.helper.make_attribute(name, [1]))
+del BACKWARDS.graph.output[1].type.tensor_type.shape.dim[:]
+BACKWARDS.graph.output[1].type.tensor_type.ClearField("shape")
+LEFT_OUT = parse_model(f"""{HEAD}
+    g (int64 n, float[3] data) => (float end)
+    {{ t = Constant<value = bool {{1}}>()  zero = Constant<value = float {{0}}>()
+       end = Loop(n, t, zero) <
+         body = turn (int64 i, bool c, float s) => (bool go, float s2, float y)
+         {{ go = Identity(c)  y = Gather(data, i)  s2 = Add(s, y) }}> }}""")
 BRANCH = parse_model(f"""{HEAD}
     g (bool c, int64 n, string[3] data) => (string[k] ys)
     {{ t = Constant<value = bool {{1}}>()
@@ -85,6 +97,16 @@ CASES = {
         {"start": np.zeros(2, np.float32), "at": np.array([[0], [-1], [2]]), "table": TABLE},
         [((t,), [TABLE, np.array([i]), TABLE[i]]) for t, i in enumerate([0, -1, 2])],
     ),
+    "scan, whose output is of other axes": (
+        BACKWARDS,
+        {"start": np.zeros(2, np.float32), "at": np.array([[1], [-1]]), "table": TABLE},
+        [((t,), [TABLE, np.array([i]), TABLE[i]]) for t, i in enumerate([1, -1])],
+    ),
+    "an output left out": (
+        LEFT_OUT,
+        {"n": np.array(2), "data": DATA[:3]},
+        [((i,), [DATA[:3], np.array(i), DATA[i]]) for i in range(2)],
+    ),
     "strings in a branch": (
         BRANCH,
         {"c": np.array(True), "n": np.array(2), "data": WORDS},
@@ -97,7 +119,8 @@ CASES = {
     ),
 }
 # What a runtime does not run at all.
-NOT_RUN = {("openvino", name) for name in CASES if "branch" in name or name == "scan"}
+NOT_RUN = {("openvino", name) for name in CASES if "branch" in name or name.startswith("scan")}
+NOT_RUN.add(("reference", "scan, whose output is of other axes"))
 
 
 def in_every(*names):
