@@ -339,7 +339,7 @@ def reader(array: CachedArray) -> ArrayChunks:
     return array._kept
 
 
-def writer(array: CachedArray) -> _CachedWriter:
+def writer(array: CachedArray) -> Any:
     """Return what writes the store of a cached array, and then its cache."""
     return _CachedWriter(array._kept, _opened(array.array, "writer"))
 
@@ -405,17 +405,12 @@ class _CachedWriter:
 
     def __init__(self, kept: ArrayChunks, store: Writer) -> None:
         self.kept, self.store = kept, store
-        self.name, self.dtype, self.grid = store.name, store.dtype, store.grid
-        self.chunk_bytes, self.stored_bytes = store.chunk_bytes, store.stored_bytes
-        self.in_flight, self.writeable = store.in_flight, store.writeable
-        self.stored_size = getattr(store, "stored_size", None)
-        self.replaces_objects = getattr(store, "replaces_objects", False)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)  # all but `write`
 
     def __reduce__(self) -> Any:
         return itself, (self.store,)
-
-    def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        return self.store.read(chunk, buffers)
 
     def write(self, chunk: Chunk, values: Array) -> None:
         kept = self.kept
@@ -469,7 +464,7 @@ def _parts(
 ) -> Iterator[tuple[Chunk, tuple[slice, ...], tuple[slice, ...]]]:
     """Yield the chunks that rising positions lie in, and their part there and in the result."""
     sides = []
-    for steps, axis in zip(ranges, range(len(ranges)), strict=True):
+    for axis, steps in enumerate(ranges):
         side, along = [], grid.along([axis])
         cut = along.steps[0]
         if len(steps):
