@@ -253,9 +253,8 @@ def reference_ops() -> list[type[OpRun]]:
     Examples
     --------
     >>> from ndgather.models import onnx
-    >>> sorted({op.__name__ for op in onnx.reference_ops()})
-    ['Gather', 'GatherBlockQuantized', 'GatherElements', 'GatherND', 'ScatterElements', \
-'ScatterND', 'TensorScatter']
+    >>> sorted({op.__name__ for op in onnx.reference_ops()})[:4]
+    ['Gather', 'GatherBlockQuantized', 'GatherElements', 'GatherND']
     """
     return list(_OPS)
 

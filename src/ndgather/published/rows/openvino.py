@@ -394,7 +394,7 @@ _scatter_update_3 = replace(
     duplicates=Duplicates.UNDEFINED,
     definition=definitions.SCATTER_UPDATE,
     summary="Copies data and replaces whole slices along one axis, those that indices name.",
-    formula="output = copy of data; output[*o, indices[p], *s] = updates[*o, *p, *s] for every "
+    formula="output = copy of data; output[*o, indices[p], *s] = updates[*o, *p, *s]; for every "
     "o in data.shape[:axis], p in indices.shape and s in data.shape[axis+1:]",
     source=f"{_PAGES}/scatter-update-3.html",
     notes=(
@@ -435,7 +435,7 @@ _slice_scatter_15 = OperatorVersion(
     index_rule=IndexRule(negative=True, outside=Outside.CLAMPED),
     summary="Copies data and replaces a slice, which has a start, a stop and a step on each axis.",
     formula="output = copy of data; output[start[0]:stop[0]:step[0], start[1]:stop[1]:step[1], "
-    "...] = updates, with the slices at the axes of data that axes names",
+    "...] = updates; the slices are at the axes of data that axes names",
     source=f"{_PAGES}/slice-scatter-15.html",
     notes=(
         "The sizes of updates must be those of the slice, as the inputs say; the snippet of the "
