@@ -38,6 +38,10 @@ PROGRAMS = {
     "ncnn": (["--no-deps", "ncnn==1.0.20261020", "pnnx==20261020", "numpy==2.4.6"], "ncnn"),
     "onnx2tf": (["onnx2tf==1.29.24"], "tflite"),
 }
+_WHAT_STAYS = """\
+Of operators that are no gathers, OpenCV lacks NonZero, OneHot and SoftmaxCrossEntropyLoss. ncnn \
+takes no indices that are inputs. onnx2tf takes most nodes as they are, but leaves out the \
+reduction of ScatterND; reductions that are applied one after the other take it over a minute."""
 _OPERATORS = [
     "GatherND",
     "GatherElements",
@@ -205,7 +209,7 @@ def takers(folder: Path) -> str:
             cells = [name, target, what, *loads, *right]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
             print(lines[-1], flush=True)
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", _WHAT_STAYS, ""])
 
 
 def outcomes(name: str, folder: Path, part: Path) -> list[str]:
