@@ -142,7 +142,9 @@ def _joined(notes: Sequence[Finding]) -> Finding:
 
 def at(finding: Finding, where: str) -> Finding:
     """Return the same finding of another node."""
-    return replace(finding, where=where, notes=tuple(at(note, where) for note in finding.notes))
+    notes = tuple([at(note, where) for note in finding.notes])
+    about = finding.operator, finding.rule, finding.what, finding.severity, finding.runtimes
+    return Finding(where, *about, notes)
 
 
 def to_json(findings: Iterable[Finding]) -> list[dict[str, object]]:

@@ -279,6 +279,16 @@ def _infer_node(op_node: OpNode) -> InferredNode:
         return InferredNode(op_node, refusal=refusal)
 
 
+def _refuses(op_node: OpNode) -> bool:
+    try:
+        op_node.operator()
+        if not op_node.is_open:
+            op_node.infer()
+    except NdgatherError:
+        return True
+    return False
+
+
 _HIDDEN = "ndgather.hidden"  # the domain of nodes that onnx must not look at
 
 
@@ -290,7 +300,7 @@ def _inferred_by_onnx(
     onnx does not check what it reads: a negative `batch_dims` makes it read outside of its memory.
     So nodes for which inference raises are hidden. Only with `strict` it is asked for errors.
     """
-    hidden = [item.node for item in op_nodes if _infer_node(item).refusal is not None]
+    hidden = [item.node for item in op_nodes if _refuses(item)]
     if strict and not hidden:
         with suppress(Exception):  # of several kinds; then it infers what it can
             return shape_inference.infer_shapes(model, True, True, True), True

@@ -353,13 +353,14 @@ class ReadNode(NamedTuple):
     domain: str  # as in `ndgather.published`
     inputs: Sequence[str]
     outputs: Sequence[str]
+    attributes: Sequence[AttributeProto]
     graphs: Sequence[GraphProto]
 
     @classmethod
     def of(cls, node: NodeProto) -> Self:
-        graphs = tuple(subgraphs(node)) if node.attribute else ()
-        domain = row_domain(node.domain)
-        return cls(node, node.op_type, domain, node.input[:], node.output[:], graphs)
+        attributes, domain = node.attribute[:], row_domain(node.domain)
+        graphs = list(subgraphs(node)) if attributes else attributes
+        return cls(node, node.op_type, domain, node.input[:], node.output[:], attributes, graphs)
 
     @property
     def is_published(self) -> bool:
@@ -613,10 +614,9 @@ class OpNode:
     def __init__(self, read: ReadNode, scope: Scope) -> None:
         self.read, self.scope = read, scope
         self._arguments: Arguments | None = None
-        attributes = read.node.attribute[:]
-        self._attributes = tuple(item.SerializeToString() for item in attributes)
+        self._attributes = tuple([item.SerializeToString() for item in read.attributes])
         # Whether an attribute takes its value from the call of the function around the node.
-        self.is_open = any(item.ref_attr_name for item in attributes)
+        self.is_open = any([item.ref_attr_name for item in read.attributes])
 
     @property
     def node(self) -> NodeProto:
@@ -634,7 +634,7 @@ class OpNode:
     def types(self) -> tuple[TensorType | None, ...]:
         """Return the types of the inputs; of one that is left out it is None."""
         type_of = self.scope.type_of
-        return tuple(type_of(name) if name else None for name in self.read.inputs)
+        return tuple([type_of(name) if name else None for name in self.read.inputs])
 
     def known_types(self) -> tuple[TensorType, ...]:
         """Return the types of the inputs, of which nothing is known of one that is left out."""
