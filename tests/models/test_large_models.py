@@ -8,6 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ndgather.models import onnx as onnx_models
+from ndgather.models import openvino
+from ndgather.models.graph import unique
 
 FEW, MANY = 300, 1500  # nodes; what is quadratic takes 25 times as long for the second
 MOST = 12
@@ -99,3 +101,42 @@ def test_time_is_linear_in_nodes(make, call):
     few, many = make(FEW), make(MANY)
     most = MOST * max(min(seconds(CALLS[call], few) for _ in range(2)), 0.005)
     assert any(seconds(CALLS[call], many) < most for _ in range(3))
+
+
+def ir_of_integers(count):
+    """Whether values need 64 bits depends on where all of the chain come from."""
+    port = '<port id="{}" precision="I64"><dim>4</dim></port>'.format
+    layers = [
+        f'<layer id="{number}" name="{name}" type="Parameter" version="opset1">'
+        f'<data shape="{shape}" element_type="i64"/><output>{output}</output></layer>'
+        for number, (name, shape, output) in enumerate(
+            [("x", "4", port(0)), ("rows", "4", port(0)), ("axis", "", '<port id="0"/>')]
+        )
+    ]
+    edges = []
+    for number in range(3, count + 3):
+        inputs = f'{port(0)}{port(1)}<port id="2"/>'
+        layers.append(
+            f'<layer id="{number}" name="n{number}" type="Gather" version="opset8"><input>{inputs}'
+            f"</input><output>{port(3)}</output></layer>"
+        )
+        before = (number - 1, 3) if number > 3 else (0, 0)
+        for place, (layer, output) in enumerate([before, (1, 0), (2, 0)]):
+            ends = f'from-layer="{layer}" from-port="{output}" to-layer="{number}"'
+            edges.append(f'<edge {ends} to-port="{place}"/>')
+    text = f"<layers>{''.join(layers)}</layers><edges>{''.join(edges)}</edges>"
+    return f'<net name="chain" version="11">{text}</net>'.encode()
+
+
+def test_the_time_of_an_ir_is_linear_in_layers():
+    few, many = ir_of_integers(FEW), ir_of_integers(MANY)
+    assert {finding.rule for finding in openvino.check(few)} == {"64-bit integers"}
+    most = MOST * min(seconds(openvino.check, few) for _ in range(2))
+    assert any(seconds(openvino.check, many) < most for _ in range(3))
+
+
+def test_names_that_are_taken_get_the_next_number():
+    taken = {"x", "x_3"}
+    assert [unique("x", taken) for _ in range(4)] == ["x_2", "x_4", "x_5", "x_6"]
+    assert [unique("y", taken) for _ in range(40)] == ["y", *(f"y_{n}" for n in range(2, 41))]
+    assert unique("x_3", taken) == "x_3_2"

@@ -7,6 +7,7 @@ its name, domain, version and opset.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import index
 
 from ndgather import messages
@@ -102,7 +103,7 @@ def operator(
     name, domain = _string("operator", "name", name), _string("operator", "domain", domain)
     version = None if version is None else _integer("version", version)
     opset = None if opset is None else _integer("opset", opset)
-    known = {op.version: op for op in operators(name, domain)}
+    known = _by_version(name, domain)
     if not known:
         names = sorted({op.name for op in operators(domain=domain)})
         if not names:
@@ -130,6 +131,11 @@ def operator(
     if version is None:
         version = max(since for since in known if opset is None or since <= opset)
     return known[version]
+
+
+@lru_cache(maxsize=256)
+def _by_version(name: str, domain: str) -> dict[int, Operator]:
+    return {op.version: op for op in operators(name, domain)}
 
 
 def _string(caller: str, option: str, value: object) -> str:

@@ -90,10 +90,16 @@ def title(node: Node) -> str:
 
 def unique(name: str, taken: set[str]) -> str:
     """Return `name`, with a number appended if it is taken, and add it to `taken`."""
-    candidate, count = name, 1
+    candidate, low, high = name, 1, 1
     while candidate in taken:
-        count += 1
-        candidate = f"{name}_{count}"
+        low, high = high, 2 * high
+        candidate = f"{name}_{high}"
+    while high - low > 1:  # the numbers up to one of those between are taken
+        middle = (low + high) // 2
+        if f"{name}_{middle}" in taken:
+            low = middle
+        else:
+            high, candidate = middle, f"{name}_{middle}"
     taken.add(candidate)
     return candidate
 
@@ -124,8 +130,8 @@ def node_type(
         for item, name in zip(row.inputs, node.inputs, strict=False)
         if name in constants
     }
-    inputs = (types[name] for name in node.inputs)
-    return function.infer(*inputs, constants=known, **node.attributes).outputs[0]
+    inputs = tuple(types[name] for name in node.inputs)
+    return Arguments.of(function, known, node.attributes).infer(inputs).outputs[0]
 
 
 SMALL = 1024  # bytes of constants that are compared with those of other calls

@@ -71,9 +71,10 @@ def opened(model: Source, caller: str) -> tuple[ModelProto, str | None, list[Ten
         allowed = "ModelProto, its bytes, or the path of its file"
         raise messages.argument_kind(caller, "model", model, "a model", allowed)
     path = file_path(caller, "model", model)
-    proto = _parsed(content(path, LARGEST_PROTOBUF), path)
-    try:
-        external = list(external_tensors(proto))
+    serialized = content(path, LARGEST_PROTOBUF)
+    proto = _parsed(serialized, path)
+    try:  # without that key no tensor names a file, and reading it raises
+        external = list(external_tensors(proto)) if b"location" in serialized else []
         for tensor in external:
             tensor_path(tensor, path.parent)
         return with_dense_tensors(proto, str(path.parent)), str(path.parent), external

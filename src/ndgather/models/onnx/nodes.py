@@ -616,7 +616,7 @@ class OpNode:
         self._arguments: Arguments | None = None
         self._attributes = tuple([item.SerializeToString() for item in read.attributes])
         # Whether an attribute takes its value from the call of the function around the node.
-        self.is_open = any([item.ref_attr_name for item in read.attributes])
+        self.is_open = any(item.ref_attr_name for item in read.attributes)
 
     @property
     def node(self) -> NodeProto:

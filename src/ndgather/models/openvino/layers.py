@@ -18,6 +18,7 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.messages import listed, plain, quoted, shown, unreadable
+from ndgather.models.graph import Arguments
 from ndgather.models.graph.diagnostics import (
     Finding,
     KnownCall,
@@ -318,8 +319,14 @@ class _Checker:
         self.place = place
         self.types: dict[tuple[int, int], TensorType] = {}
         self.values: dict[tuple[int, int], Array] = {}
+        self.fitting: set[tuple[int, int]] = set()  # ports whose elements need at most 32 bits
 
     def check(self, layer: Layer) -> Iterator[Finding]:
+        yield from self._check(layer)
+        if self._fits_32_bits(layer):
+            self.fitting |= {(layer.id, port.id) for port in layer.outputs}
+
+    def _check(self, layer: Layer) -> Iterator[Finding]:
         for port in layer.outputs:
             self.types[layer.id, port.id] = port_type(port)
         for port in layer.inputs:
@@ -387,7 +394,7 @@ class _Checker:
             source, out = self.wiring.sources.get((layer.id, port.id), (layer, port))
             if (source.id, out.id) in self.values:
                 known[item.name] = self.values[source.id, out.id]
-        inference = function.infer(*types, constants=known, **attributes)
+        inference = Arguments.of(function, known, attributes).infer(tuple(types))
         roles = [item.role for item in row.inputs]
         axis = known.get(Role.AXIS.value)
         call = KnownCall.of(
@@ -397,31 +404,26 @@ class _Checker:
             attributes=attributes if axis is None else {**attributes, "axis": axis.item()},
             indices=known.get(Role.INDICES.value),
             fits_32_bits=all(
-                self._fits_32_bits(layer, port)
+                self._is_fitting(layer, port)
                 for role, port in zip(roles, layer.inputs, strict=False)
                 if role in {Role.DATA, Role.UPDATES}
             ),
         )
         return inference.outputs, call
 
-    def _fits_32_bits(self, layer: Layer, port: LayerPort) -> bool:
-        """Return whether all elements of an input are sizes, positions or small constants."""
-        waiting, seen = [(layer.id, port.id)], set()
-        while waiting:
-            target = waiting.pop()
-            source, out = self.wiring.sources.get(target, (None, None))
-            if source is None or out is None:
-                return False
-            constant = self.values.get((source.id, out.id))
-            if constant is not None and not (abs(constant.astype(float)) >= 2**31).any():
-                continue
-            if source.type in _MOVES and source.id not in seen:
-                seen.add(source.id)
-                moved = source.inputs if source.type == "Concat" else source.inputs[:1]
-                waiting += ((source.id, port.id) for port in moved)
-            elif source.type not in {"ShapeOf", "NonZero"} and source.id not in seen:
-                return False
-        return True
+    def _fits_32_bits(self, layer: Layer) -> bool:
+        """Return whether all elements of the outputs are sizes, positions or small constants."""
+        if layer.type in _MOVES:
+            moved = layer.inputs if layer.type == "Concat" else layer.inputs[:1]
+            return all(self._is_fitting(layer, port) for port in moved)
+        values = [self.values.get((layer.id, port.id)) for port in layer.outputs]
+        return layer.type in {"ShapeOf", "NonZero"} or all(
+            array is not None and not (abs(array.astype(float)) >= 2**31).any() for array in values
+        )
+
+    def _is_fitting(self, layer: Layer, port: LayerPort) -> bool:
+        source, out = self.wiring.sources.get((layer.id, port.id), (None, None))
+        return source is not None and out is not None and (source.id, out.id) in self.fitting
 
     def _input(self, layer: Layer, port: LayerPort) -> TensorType:
         """Return the inferred type of an input; the port declares what is not known of it."""
