@@ -185,8 +185,9 @@ def test_chunks_that_hold_no_point_are_not_read(half_broken):
     cut = lazy.isel(x=slice(1, None, -1)).ndgather.isel(y=("p", [7, 0, 7]))
     np.testing.assert_array_equal(cut, data.isel(x=[1, 0], y=[7, 0, 7]))
     assert lazy.ndgather.sel(far, missing="nan").isnull().values.tolist() == [False, True]
+    # Several chunks cannot be read; threads read them at once.
     with pytest.raises(
-        NdgatherError, match=r"isel: chunk \(0, 1\) of .*, which holds \[0:2, 2:4\]"
+        NdgatherError, match=r"isel: chunk \((\d), 1\) of .*, which holds \[.*, 2:4\]"
     ):
         lazy.isel(y=slice(1, None), x=slice(3, None, -1)).ndgather.isel(x=[0])
 
