@@ -71,6 +71,13 @@ def test_scatter_update_refuses():
         UPDATE(np.float32(1), 0, np.float32(1), 0)
 
 
+@pytest.mark.parametrize("axis", [[np.nan], ["0"], True])
+@pytest.mark.parametrize("declared", [None, "int64"])
+def test_the_value_of_an_axis_is_an_integer(axis, declared):
+    with pytest.raises(errors.DTypeError, match=r"axis.dtype = .* is not taken"):
+        UPDATE.infer(*[TensorType()] * 3, TensorType(declared), constants={"axis": axis})
+
+
 def test_scatter_update_is_inferred():
     data, indices = TensorType("float32", ("N", "C", 5)), TensorType("int32", (2, "K"))
     updates = TensorType(None, RankAtLeast((7,)))
@@ -130,6 +137,18 @@ def test_tensor_scatter_refuses():
         CACHE(cache, update, [0])
     with pytest.raises(errors.DTypeError, match=r"write_indices.dtype = int32"):
         CACHE(cache, update, np.zeros(2, np.int32))
+
+
+def test_tensor_scatter_does_not_cut_strings():
+    with pytest.raises(errors.DTypeError, match=r"update.dtype = <U2 differs from .* = <U1"):
+        CACHE(np.array([["a", "b"]]), np.array([["cd"]]), axis=1)
+
+
+def test_an_optional_input_that_is_none_is_left_out():
+    cache, update = np.zeros((2, 3)), np.ones((2, 1))
+    assert CACHE(cache, update, write_indices=None, axis=1)[:, 0].tolist() == [1, 1]
+    with pytest.raises(errors.AttributeValueError, match=r"1 inputs are given"):
+        CACHE(cache, axis=1)
 
 
 def test_tensor_scatter_is_inferred():
@@ -242,6 +261,32 @@ def test_gather_tree_refuses():
         TREE(ids.astype("f"), ids.astype("f"), half, np.float32(0))
 
 
+@pytest.mark.parametrize(("dtype", "steps"), [("int8", 130), ("uint8", 300), ("float16", 2049)])
+def test_a_type_may_be_too_narrow_for_the_number_of_steps(dtype, steps):
+    ids, parents = np.ones((steps, 1, 1), dtype), np.zeros((steps, 1, 1), dtype)
+    last = np.array([2050 if dtype == "float16" else 127], dtype)
+    found = TREE(ids, parents, last, np.array(0, dtype))
+    np.testing.assert_array_equal(found, loops.gather_tree(ids, parents, last, 0), strict=True)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_gather_tree_takes_no_numbers_that_are_not_finite(bad):
+    ids, count = np.zeros((2, 1, 3), np.float32), np.array([2], np.float32)
+    with pytest.raises(errors.DTypeError, match=r"max_seq_len has other values than whole"):
+        TREE(ids, ids, count * np.float32(bad), np.float32(0))
+    with pytest.raises(errors.DTypeError, match=r"parent_ids has other values than whole"):
+        TREE(ids, ids + np.float32(bad), count, np.float32(0))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bad"), [("float32", 2**100), ("float32", -(2**100)), ("uint64", 2**64 - 1)]
+)
+def test_parents_may_be_far_out_of_range(dtype, bad):
+    ids, count = np.zeros((2, 1, 3), dtype), np.array([2], dtype)
+    with pytest.raises(errors.IndexOutOfBoundsError, match=rf"parent_ids\[1, 0, 0\] = {bad} is no"):
+        TREE(ids, np.full_like(ids, bad), count, np.array(0, dtype))
+
+
 def test_gather_tree_is_inferred():
     known = TensorType(None, ("T", "N", None))
     inferred = TREE.infer(
@@ -304,6 +349,11 @@ def test_floats_have_one_block_or_scales_that_are_broadcast():
     assert found.tolist() == [[12, 16, 20], [0, 2, 4]]
     found = BLOCKS(data, [1], np.array([[2.0]], np.float32), block_size=0)
     assert found.tolist() == [[6, 8, 10]]
+
+
+def test_a_block_may_be_larger_than_any_array():
+    data, scales = np.ones((2, 16), ml_dtypes.int4), np.ones((2, 1), np.float32)
+    assert BLOCKS(data, [0], scales, block_size=2**63).tolist() == [[1] * 16]
 
 
 def test_gather_block_quantized_refuses():

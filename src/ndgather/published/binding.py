@@ -39,9 +39,6 @@ def bind(
     if len(inputs) > len(names):
         raise _wrong_inputs(row, len(inputs))
     bound = dict(zip(names, inputs, strict=False))
-    for item in row.inputs:
-        if item.optional and bound.get(item.name, row) is None:
-            del bound[item.name]
     known = sorted(item.name for item in row.attributes)
     for name, value in named.items():
         if name in bound:
@@ -52,6 +49,9 @@ def bind(
             bound[name] = value
         elif name not in known:
             raise _unknown_name(row, name, known)
+    for item in row.inputs:
+        if item.optional and bound.get(item.name, row) is None:
+            del bound[item.name]
     return bound, {
         item.name: _attribute(row, item, named.get(item.name)) for item in row.attributes
     }

@@ -16,9 +16,9 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
 )
-from ndgather.messages import shown
+from ndgather.messages import shown, updates_dtype
 from ndgather.published.inference import check_indices, counted_from_the_front
-from ndgather.published.schema import INTEGERS, Definition, OperatorVersion, Role
+from ndgather.published.schema import Definition, OperatorVersion, Role
 from ndgather.published.shapes import Axes, Unknown
 
 if TYPE_CHECKING:
@@ -140,8 +140,10 @@ def _settle_tensor_scatter(call: CallShapes) -> Axes:
     return cache
 
 
-def _compute_tensor_scatter(_: OperatorVersion, arrays: Arrays, attributes: Attributes) -> Array:
+def _compute_tensor_scatter(row: OperatorVersion, arrays: Arrays, attributes: Attributes) -> Array:
     result, update = arrays[Role.DATA].copy(), arrays[Role.UPDATES]
+    if result.dtype.kind in "US" and update.dtype != result.dtype:  # which could cut strings
+        raise updates_dtype(str(row), update.dtype, result.dtype, "update")
     axis = attributes["axis"] % result.ndim
     starts = arrays.get(Role.INDICES, np.zeros(result.shape[0], np.int64))
     places = np.arange(update.shape[axis])
@@ -245,8 +247,8 @@ def _settle_gather_tree(call: CallShapes) -> Axes:
     _equate(call, Role.LENGTHS, ids.sizes[1:2])
     _equate(call, Role.END, [])
     for role in {Role.INDICES, Role.LENGTHS} & call.values.keys():
-        values = call.values[role]
-        if call.dtypes["T"] not in INTEGERS and (np.trunc(values) != values).any():
+        values = _numbers(call.values[role])
+        if not (np.isfinite(values) & (np.trunc(values) == values)).all():
             raise DTypeError(
                 f"{call.caller}: {call.name(role)} has other values than whole numbers (allowed: "
                 "whole numbers)"
@@ -254,18 +256,23 @@ def _settle_gather_tree(call: CallShapes) -> Axes:
     return ids
 
 
+def _numbers(array: Array) -> Array:
+    """Return numbers that compare exactly with sizes: narrow floats would round these."""
+    return array if array.dtype.kind in "iu" else array.astype(np.float64)
+
+
 def _compute_gather_tree(row: OperatorVersion, arrays: Arrays, _: Attributes) -> Array:
     """Follow the parents of every beam from its last step to its first."""
-    ids, parents, end = arrays[Role.DATA], arrays[Role.INDICES], arrays[Role.END]
+    ids, end = arrays[Role.DATA], arrays[Role.END]
+    parents, lengths = _numbers(arrays[Role.INDICES]), _numbers(arrays[Role.LENGTHS])
     steps, batches, width = ids.shape
-    lengths = np.minimum(arrays[Role.LENGTHS], steps).astype(np.int64)
     result = np.full(ids.shape, end, ids.dtype)
     batch = np.arange(batches)[:, None]
     beam = np.broadcast_to(np.arange(width), (batches, width))
     for time in reversed(range(steps)):
         runs = (time < lengths)[:, None] & (width > 0)
         result[time] = np.where(runs, ids[time][batch, beam], end)
-        above = parents[time][batch, beam].astype(np.int64)
+        above = parents[time][batch, beam]
         bad = runs & ((above < 0) | (above >= width)) & (time > 0)
         if bad.any():
             place = tuple(int(x) for x in np.argwhere(bad)[0])
@@ -279,7 +286,7 @@ def _compute_gather_tree(row: OperatorVersion, arrays: Arrays, _: Attributes) ->
                 size=width,
                 count=int(bad.sum()),
             )
-        beam = np.where(runs & (time > 0), above, beam)
+        beam = np.where(runs & (time > 0), above, beam).astype(np.intp)
     ended = np.cumsum(result == end, axis=0) > 0
     return np.where(ended, end, result)
 
@@ -382,7 +389,8 @@ def _compute_block_quantized(_: OperatorVersion, arrays: Arrays, attributes: Att
     inside = (indices >= -size) & (indices < size)
     places = (indices[inside] % max(size, 1)).astype(np.intp)
     count = data.shape[blocks] * (8 // bits)
-    block_of = np.arange(count) // (attributes["block_size"] or max(count, 1))
+    longest = max(count, 1)
+    block_of = np.arange(count) // min(attributes["block_size"] or longest, longest)
 
     def of_blocks(array: Array) -> Array:
         """Return what the block of each number has, as float32."""

@@ -34,6 +34,7 @@ from ndgather.published.schema import (
     Role,
     Shape,
     TensorType,
+    dtype_name,
 )
 from ndgather.published.shapes import LARGEST_RANK, Axes, Sizes, Unknown
 
@@ -69,7 +70,7 @@ def infer(
     the values, which names their position.
     """
     values = values or {}
-    dtypes = _merged_dtypes(row, types)
+    dtypes = _merged_dtypes(row, types, values)
     axes = {
         item.role: Axes.of(known.shape)
         for item, known in zip(row.inputs, types, strict=True)
@@ -130,19 +131,21 @@ def _settled(
 
 
 def _merged_dtypes(
-    row: OperatorVersion, types: Sequence[TensorType | None]
+    row: OperatorVersion, types: Sequence[TensorType | None], values: Mapping[Role, NDArray[Any]]
 ) -> dict[str, str | None]:
     """Return the type of every type variable of `row`."""
     known: dict[str, tuple[str, str]] = {}
     for item, tensor in zip(row.inputs, types, strict=True):
-        dtype = None if tensor is None else tensor.dtype
+        dtype, value = None if tensor is None else tensor.dtype, values.get(item.role)
+        of_value = dtype if value is None or value.dtype.kind in "iu" else dtype_name(value)
+        for name in (dtype, of_value):
+            if name is not None and name not in item.types:
+                raise DTypeError(
+                    f"{row}: {item.name}.dtype = {name} is not taken (allowed: "
+                    f"{', '.join(item.types)})"
+                )
         if dtype is None:
             continue
-        if dtype not in item.types:
-            raise DTypeError(
-                f"{row}: {item.name}.dtype = {dtype} is not taken (allowed: "
-                f"{', '.join(item.types)})"
-            )
         other, wanted = known.setdefault(item.type_variable, (item.name, dtype))
         if dtype != wanted:
             raise DTypeError(
