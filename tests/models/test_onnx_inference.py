@@ -271,6 +271,17 @@ def test_what_no_run_can_do_is_refused_by_node(model, error, text):
     assert str(refusal.value) == f"node 'pick' ({op_type}): {text}"
 
 
+@pytest.mark.parametrize("axes", [(1.0, 1), (1, 1.0)])
+def test_an_attribute_is_of_its_type_whatever_was_inferred_before(axes):
+    for axis in axes:
+        model = pick_model([2, 7], [3], op_type="Gather", axis=axis)
+        if isinstance(axis, float):
+            with pytest.raises(DTypeError, match=r"axis = 1.0 is of another type"):
+                onnx_models.infer(model)
+        else:
+            assert shapes(onnx_models.infer(model).graph)["out"] == (2, 3)
+
+
 def test_constant_indices_are_checked():
     for source in "initializer", "node":
         indices = numpy_helper.from_array(np.array([[0], [7]]), "indices")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -15,7 +16,14 @@ import onnx
 from ndgather.errors import FileError, IndexOutOfBoundsError, ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
-from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.models.graph import (
+    CastNode,
+    Graph,
+    GraphInput,
+    GraphOutput,
+    OperatorNode,
+    value_types,
+)
 from ndgather.models.graph.conversion import translate
 from ndgather.models.graph.diagnostics import has_errors
 from ndgather.models.interchange import graph_of, model_of
@@ -287,6 +295,16 @@ def test_what_onnx_cannot_say_is_refused_with_the_reason(made, why):
             "dtype = string cannot be written to an IR",
         ),
         (
+            graph(
+                "Gather",
+                "ai.onnx",
+                13,
+                [(L, (2,))],
+                {"data": np.array(["a", "b"], object)},
+            ),
+            "data: dtype = string cannot be written to an IR",
+        ),
+        (
             graph("GatherND", "ai.onnx", 13, [(None, (4, 5)), (L, (2, 1))]),
             "the type of data is not known",
         ),
@@ -297,6 +315,14 @@ def test_what_ir_cannot_say_is_refused_with_the_reason(tmp_path, made, why):
         openvino.write(made, tmp_path / "model.xml")
     assert why in str(refused.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_constants_keep_types_that_numpy_does_not_name():
+    ids = ("bfloat16", (3, 1, 2))
+    tokens = {"max_seq_len": np.array([2]), "end_token": np.array(0)}
+    tokens = {name: array.astype(ml_dtypes.bfloat16) for name, array in tokens.items()}
+    types = value_types(graph("GatherTree", "openvino", 1, [ids, ids], tokens))
+    assert types["out"] == TensorType(*ids)
 
 
 OUT_OF_RANGE = "an index out of range is an error, and in openvino "

@@ -135,7 +135,7 @@ def node_type(
 
 
 SMALL = 1024  # bytes of constants that are compared with those of other calls
-_Constants: TypeAlias = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
+_Constants: TypeAlias = tuple[tuple[str, np.dtype[Any], tuple[int, ...], bytes], ...]
 
 
 class Arguments:
@@ -164,10 +164,12 @@ class Arguments:
     ) -> Arguments:
         """Return arguments that calls with the same small constants and attributes share."""
         arrays = [(name, np.asarray(array)) for name, array in constants.items()]
-        if sum(array.nbytes for _, array in arrays) <= SMALL:
-            key = tuple((name, x.dtype.str, x.shape, x.tobytes()) for name, x in arrays)
+        is_small = sum(array.nbytes for _, array in arrays) <= SMALL
+        if is_small and not any(array.dtype.hasobject for _, array in arrays):
+            key = tuple((name, x.dtype, x.shape, x.tobytes()) for name, x in arrays)
+            options = tuple((name, type(x), x) for name, x in attributes.items())  # 1.0 is no axis
             with suppress(TypeError):  # an attribute that is a list
-                return _shared(function, key, tuple(attributes.items()))
+                return _shared(function, key, options)
         return cls(function, constants, attributes)
 
     def infer(self, types: tuple[TensorType | None, ...]) -> Inference:
@@ -183,13 +185,14 @@ class Arguments:
 
 @lru_cache(maxsize=1024)
 def _shared(
-    function: Operator, constants: _Constants, attributes: tuple[tuple[str, Any], ...]
+    function: Operator, constants: _Constants, options: tuple[tuple[str, type, Any], ...]
 ) -> Arguments:
     arrays = {
         name: np.frombuffer(content, dtype).reshape(shape)
         for name, dtype, shape, content in constants
     }
-    return Arguments(function, arrays, dict(attributes), kept=True)
+    attributes = {name: value for name, _, value in options}
+    return Arguments(function, arrays, attributes, kept=True)
 
 
 @lru_cache(maxsize=4096)
