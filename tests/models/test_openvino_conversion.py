@@ -1,5 +1,6 @@
 """ONNX models become IR and come back: what ran before runs after, to the same bytes."""
 
+import tracemalloc
 from dataclasses import replace
 
 import ml_dtypes
@@ -323,6 +324,17 @@ def test_constants_keep_types_that_numpy_does_not_name():
     tokens = {name: array.astype(ml_dtypes.bfloat16) for name, array in tokens.items()}
     types = value_types(graph("GatherTree", "openvino", 1, [ids, ids], tokens))
     assert types["out"] == TensorType(*ids)
+
+
+def test_a_check_copies_no_large_constant(tmp_path):
+    constants = {"data": np.ones(2**24, np.uint8), "axis": np.array(0)}
+    openvino.write(graph("Gather", "openvino", 8, [(I, (3,))], constants), tmp_path / "m.xml")
+    tracemalloc.start()
+    try:
+        assert openvino.check(tmp_path / "m.xml") == ()
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
 
 
 OUT_OF_RANGE = "an index out of range is an error, and in openvino "

@@ -140,6 +140,11 @@ def _joined(notes: Sequence[Finding]) -> Finding:
     )
 
 
+def fits_32_bits(integers: Array) -> bool:
+    """Return whether no value needs more bits; copies nothing, as constants may be large."""
+    return not integers.size or bool(integers.min() > -(2**31) and integers.max() < 2**31)
+
+
 def at(finding: Finding, where: str) -> Finding:
     """Return the same finding of another node."""
     notes = tuple([at(note, where) for note in finding.notes])

@@ -21,6 +21,7 @@ from ndgather.models.graph.diagnostics import (
     KnownCall,
     RuntimeNote,
     at,
+    fits_32_bits,
     has_errors,
     noted,
     rule_of,
@@ -212,7 +213,7 @@ def _is_small(scope: Scope, name: str, node: NodeProto | None) -> bool:
     """Return whether all elements of a value are sizes, positions or small constants."""
     constant = scope.constant(name)
     if constant is not None and constant.dtype.kind in "biu":
-        return not (abs(constant.astype(float)) >= 2**31).any()
+        return fits_32_bits(constant)
     return node is not None and node.op_type in _SIZES_AND_POSITIONS
 
 

@@ -23,6 +23,7 @@ from ndgather.models.graph.diagnostics import (
     Finding,
     KnownCall,
     Severity,
+    fits_32_bits,
     noted,
     rule_of,
     runtime_notes,
@@ -418,7 +419,7 @@ class _Checker:
             return all(self._is_fitting(layer, port) for port in moved)
         values = [self.values.get((layer.id, port.id)) for port in layer.outputs]
         return layer.type in {"ShapeOf", "NonZero"} or all(
-            array is not None and not (abs(array.astype(float)) >= 2**31).any() for array in values
+            array is not None and fits_32_bits(array) for array in values
         )
 
     def _is_fitting(self, layer: Layer, port: LayerPort) -> bool:
