@@ -69,7 +69,7 @@ def bind_arrays(
             kept = row.definition is None and item.role is not Role.AXIS and keeps_its_kind(value)
             arrays[item.role] = value if kept else _numpy_array(row, item.name, value)
         elif not item.optional:
-            raise _wrong_inputs(row, len(bound))
+            raise _wrong_inputs(row, sum(x is not None for x in bound.values()))
     return arrays, attributes
 
 
@@ -101,7 +101,7 @@ def bind_types(
         elif item.optional:
             declared.append(None)
         else:
-            raise _wrong_inputs(row, len(bound))
+            raise _wrong_inputs(row, sum(x is not None for x in bound.values()))
     names = [item.name for item in row.inputs]
     for name in constants:
         if name not in names:
