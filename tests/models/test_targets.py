@@ -566,6 +566,38 @@ def test_branches_that_are_known_replace_their_if():
                 np.testing.assert_array_equal(result, expected)
 
 
+def test_an_output_of_a_known_branch_may_be_left_out():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        branches (float[3] x) => (float[3] out) <bool yes = {1}> {
+          unread, out = If (yes) <
+            then_branch = a () => (float[3] y, float[3] z) { y = Neg (x)
+              z = Neg (y) },
+            else_branch = b () => (float[3] y, float[3] z) { y = Abs (x)
+              z = Abs (y) }>
+        }""")
+    model.graph.node[0].output[0] = ""
+    converted = onnx_models.convert(model, target="basic")
+    assert [node.op_type for node in nodes_of(converted.graph)] == ["Neg", "Neg"]
+    x = np.float32([1, -2, 3])
+    np.testing.assert_array_equal(ReferenceEvaluator(converted).run(None, {"x": x})[0], x)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs"), [("If", []), ("If", ["yes"]), ("Shape", []), ("Size", [""])]
+)
+def test_invalid_nodes_of_other_operators_stay(op_type, inputs):
+    node = helper.make_node(op_type, inputs, ["out"])
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [],
+        [helper.make_tensor_value_info("out", TensorProto.INT64, None)],
+        [numpy_helper.from_array(np.array(True), "yes")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    assert onnx_models.convert(model, target="basic").graph.node[0] == node
+
+
 def test_attributes_of_the_default_are_left_out():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[5] data, int64[3, 1] at, float[3] new) => (float[5] out, float[3] back) {

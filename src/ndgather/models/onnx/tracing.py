@@ -16,7 +16,8 @@ from onnx import (
     shape_inference,
 )
 
-from ndgather.errors import NdgatherError
+from ndgather.errors import ModelError, NdgatherError
+from ndgather.messages import foreign_errors
 from ndgather.models.onnx import files
 from ndgather.models.onnx.inference import check_functions, without_functions
 from ndgather.models.onnx.nodes import (
@@ -200,7 +201,8 @@ def trace(model: ModelProto, folder: str | None, outputs: Outputs | None = None)
         model = without_functions(model)
     gathers = list(op_nodes(model, folder))
     if any(op_node.scope.around for op_node in gathers):
-        model = shape_inference.infer_shapes(model)  # a branch must declare its outputs
+        with foreign_errors(ModelError, "the types of the model cannot be inferred"):
+            model = shape_inference.infer_shapes(model)  # a branch must declare its outputs
         gathers = list(op_nodes(model, folder))
     outputs = outputs or Outputs()
     outputs.start(model.graph)

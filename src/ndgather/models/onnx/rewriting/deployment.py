@@ -145,9 +145,9 @@ class _Rewriter:
         """
         found, inlined, kept, before = False, False, list[NodeProto](), list(graph.node)
         for number, (node, item) in enumerate(zip(before, typed.nodes, strict=True)):
-            condition = typed.constant(node.input[0]) if item.op_type == "If" else None
-            if condition is not None:
-                kept += self._branch(node, f"{'then' if condition.all() else 'else'}_branch", graph)
+            branch = _known_branch(item, typed)
+            if branch is not None:
+                kept += self._inlined(node, branch, graph)
                 inlined = True
                 continue
             kept.append(node)
@@ -164,12 +164,13 @@ class _Rewriter:
         set_nodes(graph, before, kept)
         return found or inlined
 
-    def _branch(self, node: NodeProto, name: str, graph: GraphProto) -> list[NodeProto]:
+    def _inlined(self, node: NodeProto, branch: GraphProto, graph: GraphProto) -> list[NodeProto]:
         """Return the nodes of a branch of an If; its constants become those of `graph`."""
-        (branch,) = (deepcopy(item.g) for item in node.attribute if item.name == name)
         names = {value: unique(value, self.taken) for value in value_names(branch) if value}
         own, copied = {*names}, []
         for inner, outer in zip((port.name for port in branch.output), node.output, strict=True):
+            if not outer:  # an output that is left out
+                continue
             if inner in own:
                 own.remove(inner)
                 names[inner] = outer
@@ -368,12 +369,23 @@ def _without_defaults(node: NodeProto) -> NodeProto:
     return result
 
 
+def _known_branch(node: ReadNode, scope: Scope) -> GraphProto | None:
+    """Return a copy of the branch of an If that runs, where its condition is known."""
+    is_if = node.op_type == "If" and node.domain == DEFAULT_DOMAIN and len(node.inputs) == 1
+    condition = scope.constant(node.inputs[0]) if is_if else None
+    if condition is None:
+        return None
+    name = "then_branch" if condition.all() else "else_branch"
+    branches = (item.g for item in node.attributes if item.name == name)
+    return next((deepcopy(x) for x in branches if len(x.output) == len(node.outputs)), None)
+
+
 def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
     """Return the result of a node that computes with sizes, if all of them are numbers."""
     if node.domain != DEFAULT_DOMAIN or len(node.outputs) != 1:
         return None
     names = [name for name in node.inputs if name]
-    if node.op_type in {"Shape", "Size"}:
+    if node.op_type in {"Shape", "Size"} and names:
         sizes = _numbers(scope.type_of(names[0]))
         inputs = None if sizes is None else {names[0]: np.broadcast_to(np.float32(0), sizes)}
     elif node.op_type in _OF_SIZES and all(_is_small(scope.type_of(name)) for name in names):
