@@ -356,6 +356,14 @@ def test_a_block_may_be_larger_than_any_array():
     assert BLOCKS(data, [0], scales, block_size=2**63).tolist() == [[1] * 16]
 
 
+def test_blocks_of_the_highest_ranks():
+    data, scales = np.full((*[1] * 63, 8), 0x98, np.uint8), np.ones((*[1] * 63, 1), np.float32)
+    found = BLOCKS(data, 0, scales, quantize_axis=63, block_size=16)
+    np.testing.assert_array_equal(found, np.tile(np.float32([0, 1]), (*[1] * 62, 8)))
+    with pytest.raises(errors.ShapeError, match=r"would have rank 65 \(allowed: at most 64\)"):
+        BLOCKS(data, [[0]], scales, quantize_axis=63, block_size=16)
+
+
 def test_gather_block_quantized_refuses():
     data, scales = np.zeros((2, 16), np.uint8), np.ones((2, 1), np.float32)
     points = np.zeros((2, 1), np.uint8)

@@ -19,7 +19,7 @@ from ndgather.errors import (
 from ndgather.messages import shown, updates_dtype
 from ndgather.published.inference import check_indices, counted_from_the_front
 from ndgather.published.schema import Definition, OperatorVersion, Role
-from ndgather.published.shapes import Axes, Unknown
+from ndgather.published.shapes import LARGEST_RANK, Axes, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -380,10 +380,15 @@ def _settle_scales(
     _equate(call, Role.SCALES, wanted)
 
 
-def _compute_block_quantized(_: OperatorVersion, arrays: Arrays, attributes: Attributes) -> Array:
+def _compute_block_quantized(row: OperatorVersion, arrays: Arrays, attributes: Attributes) -> Array:
     """Take the numbers, their scales and their zero points; multiply in float32."""
     data, indices, scales = (arrays[x] for x in (Role.DATA, Role.INDICES, Role.SCALES))
     along, blocks = (attributes[x] % data.ndim for x in ("gather_axis", "quantize_axis"))
+    rank = data.ndim - 1 + indices.ndim
+    if rank > LARGEST_RANK:
+        raise ShapeError(
+            f"{row}: the result would have rank {rank} (allowed: at most {LARGEST_RANK})"
+        )
     packed = data.dtype == np.uint8
     bits, size = attributes["bits"] if packed else 8, data.shape[along]
     inside = (indices >= -size) & (indices < size)
@@ -418,8 +423,8 @@ def _unpacked(array: Array, bits: int) -> Array:
     if bits == 8 or array.dtype != np.uint8:
         return array
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    numbers = (array[..., None] >> shifts) & np.uint8(2**bits - 1)
-    return numbers.reshape(*array.shape[:-1], array.shape[-1] * shifts.size)
+    repeated = array.repeat(shifts.size, -1)
+    return (repeated >> np.resize(shifts, repeated.shape[-1])) & np.uint8(2**bits - 1)
 
 
 GATHER_BLOCK_QUANTIZED = Definition(
