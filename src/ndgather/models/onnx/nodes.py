@@ -745,15 +745,6 @@ def scopes_of(model: ModelProto, folder: Folder | None = None) -> list[Scope]:
     return [graph_scope(model, folder), *functions]
 
 
-def nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[tuple[Scope, NodeProto]]:
-    """Yield every node of a model, of its subgraphs and of its functions, with its scope."""
-    return (
-        (scope, item.node)
-        for outermost in scopes_of(model, folder)
-        for scope, item in outermost.all_nodes()
-    )
-
-
 def op_nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[OpNode]:
     """Yield the gather and scatter nodes of a model, of its subgraphs and of its functions."""
     return op_nodes_in(scopes_of(model, folder))

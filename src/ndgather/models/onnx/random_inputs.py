@@ -25,7 +25,7 @@ from ndgather.models.onnx.inference import (
 from ndgather.models.onnx.nodes import (
     OpNode,
     model_ports,
-    nodes,
+    node_protos,
     op_nodes,
     op_nodes_in,
     with_one_name,
@@ -144,7 +144,7 @@ def fitted_inputs(
     if not text:
         return first, {}
     order: dict[str, int] = {}
-    for number, (_, node) in enumerate(nodes(drawn.proto)):
+    for number, node in enumerate(node_protos(drawn.proto)):
         order |= dict.fromkeys((node.name, *node.output), number)
 
     def progress(text: str) -> int:

@@ -39,7 +39,7 @@ from ndgather.models import (
 )
 from ndgather.models.graph import HasPorts, NodeTime, OutputArray, Run, fit_inputs
 from ndgather.models.onnx import files
-from ndgather.models.onnx.nodes import model_ports, nodes, repair
+from ndgather.models.onnx.nodes import model_ports, node_protos, repair
 from ndgather.models.onnx.tracing import CheckedNode, TracedNode, trace
 from ndgather.runtimes.children import call_isolated
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, model_runtime
@@ -257,7 +257,7 @@ class RuntimeModel(HasPorts):
             except FileError as error:
                 raise FileError(f"{self._path}: {error}") from error
         self.inputs, self.outputs = model_ports(proto)
-        self._count = sum(1 for _ in nodes(proto))
+        self._count = sum(1 for _ in node_protos(proto))
         with foreign_errors(NotLoadedError, f"{self._path}: its types cannot be inferred"):
             self._traced = trace(deepcopy(proto) if proto is model else proto, folder)
         self._adapter = row.load()
@@ -354,7 +354,7 @@ class RuntimeModel(HasPorts):
             checked = node.check({**fitted, **self._inputs_of(node, fitted)})
             if checked is not None and checked.refusal is not None:
                 return node.op_node.named(checked.refusal)
-        names = [(node.op_type, node.name) for _, node in nodes(self._traced.proto)]
+        names = [(node.op_type, node.name) for node in node_protos(self._traced.proto)]
         if candidates and names.count(failed[0]) == 1:
             op_node = candidates[0].op_node
             return op_node.named(
