@@ -406,10 +406,10 @@ _tensor_scatter_24 = OperatorVersion(
     notes=(
         "In the mode linear, write_indices + sequence_length <= max_sequence_length is required; "
         "what another value does is not said, and this package raises an error. A negative value "
-        "is refused too: the pseudocode would count it from the end.",
+        "raises too: the pseudocode would count it from the end.",
         "In the mode circular, any value is taken modulo the size of the axis, a negative one too; "
-        "onnxruntime refuses that.",
-        "Axis -r is the batch axis like 0, and is refused like it.",
+        "onnxruntime raises for it.",
+        "Axis -r is the batch axis like 0, and raises too.",
         "`convert --target` writes it as ScatterND or GatherND; no other operator alone equals it.",
     ),
     errata=(

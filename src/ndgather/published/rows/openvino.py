@@ -398,7 +398,7 @@ _scatter_update_3 = replace(
     "o in data.shape[:axis], p in indices.shape and s in data.shape[axis+1:]",
     source=f"{_PAGES}/scatter-update-3.html",
     notes=(
-        "Indices may have any rank, as case 1 of the page has it; the CPU plugin refuses rank 0.",
+        "Indices may have any rank, as in case 1 of the page; the CPU plugin raises for rank 0.",
         "The order of two updates of one slice is undefined; this package writes them in the order "
         "of indices.",
         "Data may have any rank, but a tensor of rank 0 has no axis: the rank is at least 1.",
