@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from tests.operators import loops
 
 from ndgather import RankAtLeast, errors
-from ndgather.published import operator
+from ndgather.published import Operator, operator
 from ndgather.published.schema import TensorType, type_of
 
 UPDATE = operator("ScatterUpdate", domain="openvino", version=3)
@@ -33,6 +35,31 @@ def same(op, inputs, wanted, **named):
     np.testing.assert_array_equal(op(*inputs, **named), wanted, strict=True)
     types = [None if each is None else type_of(np.asarray(each)) for each in inputs]
     assert op.infer(*types, **named).outputs == (type_of(wanted),)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "changed"),
+    [
+        (UPDATE, [np.zeros((4, 3)), np.array([1]), np.ones((1, 3)), 0], 1),
+        (CACHE, [np.zeros((1, 4)), np.ones((1, 1)), np.array([1]), {"axis": 1}], 2),
+        (SLICE, [np.zeros(4), np.ones(2), *map(np.array, ([0], [2], [1]))], 3),
+    ],
+)
+@pytest.mark.parametrize("bad", [-1, 10**9])
+def test_values_that_change_after_their_check_are_not_read(op, inputs, changed, bad):
+    """Another thread may write to them at any time."""
+    *inputs, named = inputs if isinstance(inputs[-1], dict) else (*inputs, {})
+    inputs[changed] = inputs[changed].copy()
+    wanted = op(*inputs, **named)
+
+    def settle(call):
+        result = op.row.definition.settle(call)
+        inputs[changed][:] = bad
+        return result
+
+    row = replace(op.row, definition=replace(op.row.definition, settle=settle))
+    np.testing.assert_array_equal(Operator(row)(*inputs, **named), wanted)
+    assert inputs[changed].tolist() == [bad]
 
 
 # ScatterUpdate-3

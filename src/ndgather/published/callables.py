@@ -15,6 +15,7 @@ from ndgather.errors import AttributeValueError, NdgatherError
 from ndgather.published import binding
 from ndgather.published.inference import infer
 from ndgather.published.schema import (
+    ELEMENTS,
     Attribute,
     IndexRule,
     Inference,
@@ -162,6 +163,8 @@ def _computed(
 ) -> Array:
     """Check a call by the definition of its operator, and return its result."""
     assert row.definition is not None
+    # Other threads may write to the inputs: what is checked is read once, and shapes stay.
+    arrays = {role: x.view() if role in ELEMENTS else x.copy() for role, x in arrays.items()}
     types = [type_of(arrays[x.role]) if x.role in arrays else None for x in row.inputs]
     infer(row, types, attributes, values=arrays)
     return row.definition.compute(row, arrays, attributes)

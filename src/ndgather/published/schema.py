@@ -57,6 +57,10 @@ class Role(StrEnum):
     END = "end"
 
 
+ELEMENTS = frozenset({Role.DATA, Role.UPDATES, Role.SCALES, Role.ZERO_POINTS})
+"""The inputs whose values may be any."""
+
+
 class Outside(StrEnum):
     """The result of an index out of bounds."""
 

@@ -40,7 +40,7 @@ from ndgather.models.graph import SMALL, Arguments, Port, shared_type
 from ndgather.models.onnx.files import map_tensor
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
-from ndgather.published.schema import Role, TensorType
+from ndgather.published.schema import ELEMENTS, Role, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -213,8 +213,7 @@ def _used(function: Operator) -> tuple[tuple[int, str], ...]:
     """Return the numbers and names of the inputs whose values inference can use."""
     row, roles = function.row, {Role.INDICES}
     if row.definition is not None:
-        elements = {Role.DATA, Role.UPDATES, Role.SCALES, Role.ZERO_POINTS}
-        roles = {item.role for item in row.inputs} - elements
+        roles = {item.role for item in row.inputs} - ELEMENTS
     return tuple((n, item.name) for n, item in enumerate(row.inputs) if item.role in roles)
 
 
