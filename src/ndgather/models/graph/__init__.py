@@ -175,9 +175,10 @@ class Arguments:
     def infer(self, types: tuple[TensorType | None, ...]) -> Inference:
         if self._kept:
             return _inferred(self, types)
-        if self._last is None or self._last[0] != types:
-            self._last = types, self._infer(types)
-        return self._last[1]
+        last = self._last  # which other threads may replace
+        if last is None or last[0] != types:
+            last = self._last = types, self._infer(types)
+        return last[1]
 
     def _infer(self, types: tuple[TensorType | None, ...]) -> Inference:
         return self.function.infer(*types, constants=self.constants, **self.attributes)
