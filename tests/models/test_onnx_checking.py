@@ -431,6 +431,27 @@ def test_what_runtimes_do_with_one_index_is_one_finding():
     assert "notes" not in diagnostics.to_json([finding])[0]
 
 
+def test_nodes_that_differ_in_the_values_of_indices_have_findings_of_their_own():
+    values = [[0, 2], [0, -1], [1, 2], [-3, -2], [0, 5]]
+    nodes = [
+        f"a{n} = Constant <value_ints = {value}> ()\ny{n} = Gather (data, a{n})"
+        for n, value in enumerate(values)
+    ]
+    text = "\n".join(nodes)
+    model = parse_model(f"""<ir_version: 8, opset_import: ["": 18]>
+        g (float[3, 4] data) => (float[2, 4] y0) {{ {text} }}""")
+    indexed = [finding for finding in onnx_models.check(model) if "indices[" in finding.what]
+    texts = [
+        (item.where, item.what.split("indices")[1].split(" is ")[0].split(":")[0])
+        for item in indexed
+    ]
+    assert texts == [
+        ("Gather of y1", "[1] = -1 counts from the end"),
+        ("Gather of y3", "[0] = -3 counts from the end"),
+        ("Gather of y4", "[1] = 5"),
+    ]
+
+
 def test_a_file_of_a_tensor_that_is_too_short_is_an_error(tmp_path):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         add (float[3] x) => (float[3] y) { y = Add(x, table) }""")

@@ -86,12 +86,12 @@ def infer(
                 f"not the declared one (allowed: {shown(declared)})"
             )
     _settle_ranks(call)
-    depth = None
+    depth = first = None
     if row.definition is not None:
         call.dtypes, call.attributes, call.values = dtypes, attributes, values
         shape = call.shape(row.definition.settle(call))
     else:
-        call, shape, depth = _settled(call, attributes, values)
+        call, shape, depth, first = _settled(call, attributes, values)
     names = dict.fromkeys(x for axes in call.axes.values() for x in axes.sizes if type(x) is str)
     equal = ((name, call.sizes.find(name)) for name in names)
     return Inference(
@@ -108,6 +108,7 @@ def infer(
             if not isinstance(other, Unknown) and other != name
         ),
         depth=depth,
+        axis=first,
     )
 
 
@@ -115,8 +116,8 @@ def _settled(
     call: CallShapes,
     attributes: Mapping[str, int | str | bool],
     values: Mapping[Role, NDArray[Any]],
-) -> tuple[CallShapes, Shape, int | None]:
-    """Return the inferred call, the shape of the result, and the length of an index tuple."""
+) -> tuple[CallShapes, Shape, int | None, int | None]:
+    """Return the inferred call, the shape of the result, and the depth and axis of `Inference`."""
     row = call.row
     axis = attributes.get("axis", values.get(Role.AXIS))
     if axis is not None and row.kind not in _BY_TUPLE:
@@ -124,10 +125,11 @@ def _settled(
     _settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
     call, shape, depth = _settle(call)
     first = call.batch_dims if row.kind in _BY_TUPLE else call.axis
-    if Role.INDICES in values and row.index_rule.raises and first is not None and first >= 0:
+    first = None if first is None or first < 0 else first
+    if Role.INDICES in values and row.index_rule.raises and first is not None:
         data = [call.sizes.dim(size) for size in call.data.sizes]
         check_indices(row, data, values[Role.INDICES], first)
-    return call, shape, depth
+    return call, shape, depth, first
 
 
 def _merged_dtypes(
@@ -513,6 +515,14 @@ def _known_of_result(call: CallShapes) -> Axes:
     return _followed_by_unknown(lead, rank - len(lead))
 
 
+def check_known_indices(row: OperatorVersion, inference: Inference, indices: NDArray[Any]) -> None:
+    """Raise for the first entry of the indices of an inferred call that is out of bounds."""
+    shape = inference.inputs[0].shape
+    if row.index_rule.raises and inference.axis is not None and shape is not None:
+        data = shape.first if isinstance(shape, RankAtLeast) else shape
+        check_indices(row, data, indices, inference.axis)
+
+
 def check_indices(
     row: OperatorVersion, data: Sequence[Dim], indices: NDArray[Any], axis: int
 ) -> None:
@@ -523,6 +533,12 @@ def check_indices(
     """
     by_tuple = row.kind in _BY_TUPLE
     columns = indices if by_tuple else indices[..., None]
+    sizes = [size for size in data[axis : axis + columns.shape[-1]] if isinstance(size, int)]
+    least = min(sizes, default=0)
+    if not sizes or not indices.size:
+        return
+    if indices.min() >= (-least if row.index_rule.negative else 0) and indices.max() < least:
+        return
     outside = np.zeros(columns.shape, bool)
     for column, size in enumerate(data[axis : axis + columns.shape[-1]]):
         if isinstance(size, int):

@@ -349,6 +349,7 @@ class Inference:
     inputs: tuple[TensorType, ...]  # with the sizes and ranks that follow from the call
     equalities: tuple[Equality, ...] = ()
     depth: int | None = None  # the length of an index tuple, if only one fits
+    axis: int | None = None  # the axis of data that indices address, or the first; from the front
 
 
 # Other names of types in libraries.

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 
 from ndgather import messages
-from ndgather.errors import DTypeError, ModelError, ShapeError, one_line
+from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, listed, shown
 from ndgather.published import operator
-from ndgather.published.schema import TensorType, dtype_name
+from ndgather.published.inference import check_known_indices
+from ndgather.published.schema import Role, TensorType, dtype_name
 from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
@@ -135,70 +136,83 @@ def node_type(
 
 
 SMALL = 1024  # bytes of constants that are compared with those of other calls
-_Constants: TypeAlias = tuple[tuple[str, np.dtype[Any], tuple[int, ...], bytes], ...]
 
 
 class Arguments:
-    """The constants and attributes of calls of an operator, of which a large model has many.
+    """The constants and attributes of a call of an operator, of which a large model has many.
 
-    Calls that are alike share them, and have the same `Inference`.
+    Calls that differ only in the values of indices share an `Inference`.
     """
 
-    __slots__ = ("_kept", "_last", "attributes", "constants", "function")
+    __slots__ = ("_alike", "_checked", "_last", "attributes", "constants", "function")
 
     def __init__(
-        self,
-        function: Operator,
-        constants: Mapping[str, Array],
-        attributes: Mapping[str, Any],
-        *,
-        kept: bool = False,
+        self, function: Operator, constants: Mapping[str, Array], attributes: Mapping[str, Any]
     ) -> None:
         self.function, self.constants, self.attributes = function, constants, attributes
-        self._kept = kept
+        self._alike: Arguments | None = None  # shared with the calls that share inferences
+        self._checked: Array | None = None  # indices, whose values are checked for every call
         self._last: tuple[tuple[TensorType | None, ...], Inference] | None = None
 
     @classmethod
     def of(
         cls, function: Operator, constants: Mapping[str, Array], attributes: Mapping[str, Any]
     ) -> Arguments:
-        """Return arguments that calls with the same small constants and attributes share."""
-        arrays = [(name, np.asarray(array)) for name, array in constants.items()]
-        is_small = sum(array.nbytes for _, array in arrays) <= SMALL
-        if is_small and not any(array.dtype.hasobject for _, array in arrays):
-            key = tuple((name, x.dtype, x.shape, x.tobytes()) for name, x in arrays)
-            options = tuple((name, type(x), x) for name, x in attributes.items())  # 1.0 is no axis
-            with suppress(TypeError):  # an attribute that is a list
-                return _shared(function, key, options)
-        return cls(function, constants, attributes)
+        """Return arguments that share inferences with those of calls that are alike."""
+        arguments = cls(function, constants, attributes)
+        key: list[tuple[str, np.dtype[Any], tuple[int, ...], bytes | None]] = []
+        for name, array in constants.items():
+            content = None
+            if name == Role.INDICES.value and function.row.definition is None:
+                arguments._checked = array
+            elif array.nbytes <= SMALL and not array.dtype.hasobject:
+                content = array.tobytes()
+            else:
+                return arguments
+            key.append((name, array.dtype, array.shape, content))
+        options = tuple((name, type(x), x) for name, x in attributes.items())  # 1.0 is no axis
+        with suppress(TypeError):  # an attribute that is a list
+            arguments._alike = _alike(function, tuple(key), options)
+        return arguments
 
     def infer(self, types: tuple[TensorType | None, ...]) -> Inference:
-        if self._kept:
-            return _inferred(self, types)
         last = self._last  # which other threads may replace
         if last is None or last[0] != types:
-            last = self._last = types, self._infer(types)
+            last = self._last = types, self._inferred(types)
         return last[1]
 
-    def _infer(self, types: tuple[TensorType | None, ...]) -> Inference:
+    def _inferred(self, types: tuple[TensorType | None, ...]) -> Inference:
+        if self._alike is not None:
+            with suppress(NdgatherError):  # an error names the values, so it is that of the call
+                inference = _inferred(self._alike, types)
+                if self._checked is not None:
+                    check_known_indices(self.function.row, inference, self._checked)
+                return inference
+        return self.infer_alone(types)
+
+    def infer_alone(self, types: tuple[TensorType | None, ...]) -> Inference:
         return self.function.infer(*types, constants=self.constants, **self.attributes)
 
 
 @lru_cache(maxsize=1024)
-def _shared(
-    function: Operator, constants: _Constants, options: tuple[tuple[str, type, Any], ...]
+def _alike(
+    function: Operator,
+    constants: tuple[tuple[str, np.dtype[Any], tuple[int, ...], bytes | None], ...],
+    options: tuple[tuple[str, type, Any], ...],
 ) -> Arguments:
+    """Return arguments with zeros as indices of these shapes."""
     arrays = {
-        name: np.frombuffer(content, dtype).reshape(shape)
+        name: np.broadcast_to(np.zeros((), dtype), shape)
+        if content is None
+        else np.frombuffer(content, dtype).reshape(shape)
         for name, dtype, shape, content in constants
     }
-    attributes = {name: value for name, _, value in options}
-    return Arguments(function, arrays, attributes, kept=True)
+    return Arguments(function, arrays, {name: value for name, _, value in options})
 
 
 @lru_cache(maxsize=4096)
 def _inferred(arguments: Arguments, types: tuple[TensorType | None, ...]) -> Inference:
-    result = arguments._infer(types)
+    result = arguments.infer_alone(types)
     inputs, outputs = (tuple(map(shared_type, side)) for side in (result.inputs, result.outputs))
     return replace(result, inputs=inputs, outputs=outputs)
 

@@ -484,6 +484,14 @@ RUNTIME_NOTES = tuple(
 )
 
 
+def values_matter(row: OperatorVersion, indices: Array) -> bool:
+    """Return whether `runtime_notes` may depend on the values of indices."""
+    limit = np.iinfo(np.int32).max
+    return bool(indices.size) and (
+        row.kind.scatters or indices.min() < 0 or bool(indices.max() > limit)
+    )
+
+
 def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
     """Yield the notes on a call, with what about the call meets their conditions.
 

@@ -7,12 +7,12 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
 import onnx
 from onnx import defs
 
 from ndgather.errors import NdgatherError
 from ndgather.messages import reason
+from ndgather.models.graph import SMALL
 from ndgather.models.graph.diagnostics import (
     ERROR,
     PORTABLE,
@@ -26,6 +26,7 @@ from ndgather.models.graph.diagnostics import (
     noted,
     rule_of,
     runtime_notes,
+    values_matter,
 )
 from ndgather.models.onnx.files import (
     LARGEST_SPARSE,
@@ -132,7 +133,7 @@ class _Checker:
     """Checks gathers and scatters. In large models many are alike, and their findings too."""
 
     def __init__(self) -> None:
-        self._findings: dict[tuple[int, bool], Sequence[Finding]] = {}
+        self._findings: dict[tuple[object, ...], Sequence[Finding]] = {}
         self._fitting: dict[tuple[int, str], bool] = {}
 
     def check(self, node: InferredNode) -> Iterator[Finding]:
@@ -145,7 +146,7 @@ class _Checker:
         if refusal is None and node.inference is None:  # open
             return
         fits = self._fits_32_bits(op_node, operator)
-        key = id(node.inference), fits  # calls that are alike have one inference
+        key = id(node.inference), fits, None if refusal else _values(op_node, operator)
         findings = None if refusal else self._findings.get(key)
         if findings is None:
             notes: list[tuple[RuntimeNote, str]] = []
@@ -187,6 +188,14 @@ def _refused(
     return Finding(node.op_node.where, str(operator.row), rule, what, ERROR, runtimes)
 
 
+def _values(op_node: OpNode, operator: Operator) -> object:
+    """Return what of the values of indices findings depend on, besides the inference."""
+    indices = op_node.constants().get(Role.INDICES.value)
+    if indices is None or not values_matter(operator.row, indices):
+        return None
+    return indices.tobytes() if indices.nbytes <= SMALL else op_node
+
+
 def _known_call(node: InferredNode, operator: Operator, *, fits_32_bits: bool) -> KnownCall:
     op_node, row = node.op_node, operator.row
     types = (*op_node.known_types(), *(TensorType(),) * len(row.inputs))
@@ -194,13 +203,12 @@ def _known_call(node: InferredNode, operator: Operator, *, fits_32_bits: bool) -
     inferred = declared
     if node.inference is not None:
         inferred = dict(zip(declared, node.inference.inputs, strict=True))
-    indices = op_node.constants().get(Role.INDICES.value)
     return KnownCall.of(
         row,
         declared=declared,
         inferred=inferred,
         attributes=op_node.attributes(),
-        indices=None if indices is None else np.asarray(indices),
+        indices=op_node.constants().get(Role.INDICES.value),
         error=node.refusal,
         fits_32_bits=fits_32_bits,
     )

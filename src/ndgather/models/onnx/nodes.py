@@ -641,6 +641,8 @@ class OpNode:
 
     def constants(self) -> dict[str, Array]:
         """Return the known values of inputs that inference can use, by the names of the inputs."""
+        if self._arguments is not None:
+            return dict(self._arguments.constants)
         inputs = self.read.inputs
         used = ((inputs[k], name) for k, name in _used(self.operator()) if k < len(inputs))
         known = ((name, self.scope.constant(value)) for value, name in used)
@@ -653,24 +655,8 @@ class OpNode:
 
     def infer(self) -> Inference:
         if self._arguments is None:
-            self._arguments = self._read_arguments()
+            self._arguments = Arguments.of(self.operator(), self.constants(), self.attributes())
         return self._arguments.infer(self.types())
-
-    def _read_arguments(self) -> Arguments:
-        function, inputs, contents = self.operator(), self.read.inputs, []
-        kept = sum(map(len, self._attributes)) <= SMALL
-        for number, _ in _used(function):
-            tensor = self.scope.tensor(inputs[number]) if number < len(inputs) else None
-            content = None
-            if tensor is not None:
-                content = (tensor.data_type, tuple(tensor.dims[:]), tensor.raw_data)
-                inside = tensor.data_location != TensorProto.EXTERNAL
-                kept = kept and inside and 0 < len(content[2]) <= SMALL
-            contents.append(content)
-        if kept:
-            with suppress(KeyError, ValueError):  # other types, and what onnx explains
-                return _arguments(function, self._attributes, tuple(contents))
-        return Arguments.of(function, self.constants(), self.attributes())
 
     def repairing_opset(self, error: Exception | None) -> int | None:
         opset = self.scope.opsets.get(DEFAULT_DOMAIN, 0)
@@ -694,21 +680,6 @@ class OpNode:
 def _parsed_attributes(serialized: tuple[bytes, ...]) -> dict[str, Any]:
     parsed = map(AttributeProto.FromString, serialized)
     return {item.name: attribute_value(item) for item in parsed}
-
-
-@lru_cache(maxsize=4096)
-def _arguments(
-    function: Operator,
-    attributes: tuple[bytes, ...],
-    contents: tuple[tuple[int, tuple[int, ...], bytes] | None, ...],
-) -> Arguments:
-    """Return the arguments of calls whose attributes and constants have the same bytes."""
-    constants = {
-        name: np.frombuffer(content[2], _NATIVE[content[0]]).reshape(content[1])
-        for (_, name), content in zip(_used(function), contents, strict=True)
-        if content is not None
-    }
-    return Arguments.of(function, constants, _parsed_attributes(attributes))
 
 
 def attribute_value(attribute: AttributeProto) -> Any:
