@@ -341,7 +341,9 @@ def _composed(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
         if isinstance(entry, slice | Line):
             composed.append(Line(there[_along(entry, len(there))]))
         else:
-            composed.append(np.asarray(there[entry], np.int64))
+            # A copy: another thread may write into the positions while NumPy uses them.
+            positions = np.array(entry) if there.ndim else ()
+            composed.append(np.asarray(there[positions], np.int64))
     return tuple(composed)
 
 
