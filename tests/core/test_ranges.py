@@ -14,7 +14,7 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
 )
-from ndgather.testing import assert_same_elements, reference
+from ndgather.testing import assert_same_elements, element_bytes, reference
 from ndgather.testing.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
 
 MODES = ("raise", "wrap", "clip", "fill")
@@ -58,7 +58,8 @@ def desired(data, starts, stops, options):
     if not data.dtype.hasobject:
         as_bytes = f"V{data.dtype.itemsize}"
         if data.itemsize:
-            flat = np.concatenate([filled.view(as_bytes), data.reshape(-1).view(as_bytes)])
+            elements = filled.tobytes() + element_bytes(data)
+            flat = np.frombuffer(elements, as_bytes)
             values = flat[places].view(data.dtype).reshape(places.shape)
     return values, offsets
 
