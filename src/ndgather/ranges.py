@@ -243,10 +243,7 @@ def _run_plain(call: Call, ranges: Ranges) -> Array:
             copy(data, axis, ranges.starts, ranges.lengths, ranges.offsets[:-1], plain)
             return plain
     result = copy(data, axis, ranges.starts, ranges.lengths, ranges.offsets[:-1], None, length)
-    if out is None:
-        return result
-    np.copyto(plain, result)
-    return plain
+    return result if out is None else slow_path.deliver(replace(call, out=plain), result)
 
 
 def copy(

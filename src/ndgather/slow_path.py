@@ -52,9 +52,9 @@ def run(call: Call) -> Array:
         plain = replace(plain, out=arguments.plain_array(call.caller, "out", call.out))
     if plain.data.dtype.hasobject or plain.data.itemsize == 0:
         move = _scatter_references if call.scatters else _gather_references
-        result = _deliver(plain, move(plain))
+        result = deliver(plain, move(plain))
     elif call.scatters and not _is_one_step(plain):
-        result = _deliver(plain, _scatter_in_steps(plain))
+        result = deliver(plain, _scatter_in_steps(plain))
     else:
         result = run_plain(plain)
     return result if call.out is None else call.out
@@ -67,17 +67,21 @@ def run_plain(call: Call) -> Array:
         if result.rule != "out_overlaps_input":
             arguments.raise_error(call, result)
         result = run_plain(replace(call, out=None))
-    return _deliver(call, result)
+    return deliver(call, result)
 
 
-def _deliver(call: Call, result: Array) -> Array:
+def deliver(call: Call, result: Array) -> Array:
     """Return a result, in `out` if there is one."""
     if call.out is None or result is call.out:
         return result
     refusal = _core.check_out(call.out, result)
     if refusal.rule != "none":
         arguments.raise_error(call, refusal)
-    np.copyto(call.out, result)
+    if result.dtype.names and not result.dtype.hasobject:  # NumPy would leave padding as it is
+        as_bytes = f"V{result.itemsize}"
+        np.copyto(call.out.view(as_bytes), result.view(as_bytes))
+    else:
+        np.copyto(call.out, result)
     return call.out  # type: ignore[no-any-return]  # an array, as the core has checked
 
 

@@ -101,6 +101,24 @@ def test_out_may_overlap_data(call, shift):
     assert_same_elements(out, values)
 
 
+PADDED = np.dtype({"names": ["n", "x"], "formats": ["u1", "i4"], "offsets": [0, 4], "itemsize": 8})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda data, out: gather_ranges(data, [0], [3], out=out)[0],
+        lambda data, out: ndgather.gather(data, [0, 1, 2], out=out),
+    ],
+    ids=["gather_ranges", "gather"],
+)
+def test_padding_is_copied_into_an_out_that_overlaps(call):
+    memory = np.arange(32, dtype=np.uint8)
+    data, wanted = memory.view(PADDED), memory[:24].copy().view(PADDED)
+    out = call(data, data[1:])
+    assert_same_elements(out, wanted)
+
+
 def test_many_ranges_on_many_threads(threads):
     del threads
     rng = np.random.default_rng(0)
