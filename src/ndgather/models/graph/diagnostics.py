@@ -486,9 +486,8 @@ RUNTIME_NOTES = tuple(
 
 def values_matter(row: OperatorVersion, indices: Array) -> bool:
     """Return whether `runtime_notes` may depend on the values of indices."""
-    limit = np.iinfo(np.int32).max
     return bool(indices.size) and (
-        row.kind.scatters or indices.min() < 0 or bool(indices.max() > limit)
+        row.kind.scatters or bool(indices.min() < 0) or not fits_32_bits(indices)
     )
 
 

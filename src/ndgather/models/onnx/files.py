@@ -353,16 +353,12 @@ def tensor_bytes(tensor: TensorProto) -> int | None:
     if any(size < 0 for size in tensor.dims):
         dims = shown(tuple(tensor.dims))
         raise FileError(f"constant {tensor.name!r}: dims = {dims} has a negative size")
-    bits = _element_bits(tensor)
+    bits = _element_bits(tensor.data_type)
     return None if bits is None else -(-math.prod(tensor.dims) * bits // 8)
 
 
-def _element_bits(tensor: TensorProto) -> int | None:
-    return _bits_of(tensor.data_type)
-
-
 @cache
-def _bits_of(data_type: int) -> int | None:
+def _element_bits(data_type: int) -> int | None:
     if data_type in {TensorProto.UNDEFINED, TensorProto.STRING}:
         return None
     try:
@@ -375,7 +371,7 @@ def _bits_of(data_type: int) -> int | None:
 def map_tensor(tensor: TensorProto, folder: Folder) -> Array | None:
     """Check and map an external tensor; None if it is empty, or packs elements into bytes."""
     path, offset, _ = check_tensor(tensor, folder)
-    bits, shape = _element_bits(tensor), tuple(tensor.dims)
+    bits, shape = _element_bits(tensor.data_type), tuple(tensor.dims)
     if bits is None or bits % 8 or 0 in shape:
         return None
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
@@ -488,7 +484,7 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
             _merge(inner, mapped, value, field_end, file_name)
     message.MergeFromString(mapped[parsed:end])
     if raw_data is not None:
-        if (_element_bits(message) or 1) % 8:
+        if (_element_bits(message.data_type) or 1) % 8:
             message.raw_data = mapped[slice(*raw_data)]
         else:
             make_external(message, file_name, raw_data[0], raw_data[1] - raw_data[0])
