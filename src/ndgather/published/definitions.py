@@ -16,7 +16,7 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
 )
-from ndgather.messages import shown, updates_dtype
+from ndgather.messages import shown, subscript, updates_dtype
 from ndgather.published.inference import check_indices, counted_from_the_front
 from ndgather.published.schema import Definition, OperatorVersion, Role
 from ndgather.published.shapes import LARGEST_RANK, Axes, Unknown
@@ -278,7 +278,7 @@ def _compute_gather_tree(row: OperatorVersion, arrays: Arrays, _: Attributes) ->
             place = tuple(int(x) for x in np.argwhere(bad)[0])
             position, value = (time, place[0], int(beam[place])), int(above[place])
             raise IndexOutOfBoundsError(
-                f"{row}: parent_ids[{', '.join(map(str, position))}] = {value} is no beam "
+                f"{row}: parent_ids{subscript(position)} = {value} is no beam "
                 f"(allowed: 0..{width - 1})",
                 position=position,
                 value=value,

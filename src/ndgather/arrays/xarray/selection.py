@@ -24,7 +24,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from ndgather.messages import did_you_mean, listed, reason, shown_value
+from ndgather.messages import did_you_mean, listed, reason, shown_value, subscript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -264,7 +264,7 @@ def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> A
         allowed = f"allowed: {-size}..{size - 1}" if size else "the axis is empty"
         more = f"; {count} positions are out of bounds" if count > 1 else ""
         raise IndexOutOfBoundsError(
-            f"{caller}: {name}{_where(at)} = {int(array[at])} is outside of {name}, which has "
+            f"{caller}: {name}{subscript(at)} = {int(array[at])} is outside of {name}, which has "
             f"size {size} ({allowed}){more}",
             position=at,
             value=int(array[at]),
@@ -399,13 +399,9 @@ def _missing(
     more = f"; {len(bad)} of {labels.size} labels are not found" if len(bad) > 1 else ""
     hint = "method='nearest' for the nearest label, or " if request.method is None else ""
     return LabelError(
-        f"{request.caller}: {name}{_where(at)} = {label} is {why} (allowed: the {len(index)} "
+        f"{request.caller}: {name}{subscript(at)} = {label} is {why} (allowed: the {len(index)} "
         f"labels of {name}; nearest: {listed(map(str, near))}){more}; write {hint}missing='nan' "
         f"for NaN",
         position=at,
         count=len(bad),
     )
-
-
-def _where(position: tuple[int, ...]) -> str:
-    return f"[{', '.join(map(str, position))}]" if position else ""

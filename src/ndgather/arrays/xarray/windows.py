@@ -18,7 +18,7 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
 )
-from ndgather.messages import did_you_mean, listed, shown_value
+from ndgather.messages import did_you_mean, listed, shown_value, subscript
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -140,7 +140,7 @@ def _check_inside(
     if not outside.any():
         return
     position = tuple(int(at) for at in np.argwhere(outside)[0])
-    where = f"[{', '.join(map(str, position))}]" if position else ""
+    where = subscript(position)
     value = int(centre.values[position])
     first, last = wide // 2, size - wide + wide // 2
     inside = f"positions {first}..{last}, or " if first <= last else ""
