@@ -7,7 +7,8 @@
 #     leaves out the frameworks, ThreadSanitizer, and the tests in a browser
 #   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
 #   make test-frameworks   the tests with torch, JAX, TensorFlow, pint, polars and other libraries: they install gigabytes
-#   make test-large   the tests of arrays with more than 2**31 elements: 8 GiB of memory
+#   make test-large   the tests of arrays with more than 2**31 elements, and at the borders of 2**31 to 2**35
+#     bytes: 8 GiB of memory
 #   make check-long   16 threads for a minute, and 100,000 calls of every kind: 20 minutes
 #   make check-asan   check-core, then the tests of `make test` with AddressSanitizer and UBSan, those of the
 #     core for every instruction set: 20 minutes
@@ -83,12 +84,14 @@ test-frameworks: $(VENV)/built-for-jax
 	$(BIN)/python -m pytest -q $(FRAMEWORKS) $(PYTEST_FLAGS)
 	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -q $(INTERPRETED) $(PYTEST_FLAGS)
 
+LARGE := tests/core/test_two_gib.py tests/core/test_real_borders.py
+
 test-large: $(VENV)/installed-test
-	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/core/test_two_gib.py
+	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) $(LARGE)
 
 check-long: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -m slow $(PYTEST_FLAGS) tests/core \
-	  --ignore tests/core/test_two_gib.py
+	  $(addprefix --ignore ,$(LARGE))
 
 # The extras that `make lint` installs: `make check` adds those of its other steps, so that pip runs once.
 LINT ?= lint

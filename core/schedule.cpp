@@ -310,10 +310,11 @@ void set_borders(Partition& partition) {
       partition.border[owner] = 0;  // any borders will do
       continue;
     }
-    // The border before or after all samples of one line, whichever is closer to an equal share.
+    // The border before or after all samples of one line, whichever is closer to an equal share. Behind the last line
+    // of a destination of almost 2**32 bytes there is no 32-bit number: the owners from there on have nothing.
     const Size* const fair = samples + n * owner / partition.owners;
     const auto [from, to] = std::equal_range(samples, samples + n, *fair);
-    partition.border[owner] = *fair + (fair - from > to - fair ? kLine : 0);
+    partition.border[owner] = std::min(*fair + (fair - from > to - fair ? kLine : 0), partition.border[partition.owners]);
   }
 }
 
