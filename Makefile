@@ -160,6 +160,11 @@ check-core: build/address-core/core_calls
 	  NDGATHER_INSTRUCTION_SET=$$set LEAKS=1 $(UNDER_ASAN)-core/core_calls 4 500 && \
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)-core/core_fuzz build/address-core/seeds/* || exit; done
 
+# The core with tiny limits, for so many seconds: every call crosses some border.
+check-borders: TIME := $(if $(filter file,$(origin TIME)),60,$(TIME))
+check-borders: build/borders/built
+	$(BIN)/python tests/core/borders.py build/borders $(TIME)
+
 check-asan: check-core build/address/installed
 	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow"
 	for set in baseline avx2; do \
@@ -283,6 +288,22 @@ build/%-core/core_calls: $(BUILD_FILES) $(CORE_CALLS) | $(CMAKE)
 	$(CMAKE) -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(TOOLS))/ninja --log-level=WARNING \
 	  -DNDGATHER_CORE_ONLY=ON -DNDGATHER_SANITIZE=$* -DCMAKE_BUILD_TYPE=Debug
 	MAKEFLAGS= $(CMAKE) --build $(@D) -- --quiet
+	touch $@
+
+# The package is that of src/, with a core of its own; other packages are those of $(VENV), whose core is left out, as
+# a path in a .pth file brings no other .pth file with it.
+build/borders/built: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-test | $(CMAKE)
+	$(CMAKE) -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(TOOLS))/ninja --log-level=WARNING \
+	  -DNDGATHER_SANITIZE=address -DNDGATHER_TINY=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O1 \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python)
+	MAKEFLAGS= $(CMAKE) --build $(@D) -- --quiet
+	rm -rf $(@D)/venv $(@D)/package
+	$(BIN)/python -m venv --without-pip $(@D)/venv
+	$(BIN)/python $(PACKAGES_OF) > "$$($(@D)/venv/bin/python $(PACKAGES_OF))/over.pth"
+	mkdir -p $(@D)/package/ndgather
+	ln -s $(abspath src/ndgather)/* $(@D)/package/ndgather
+	rm -f $(@D)/package/ndgather/_core.*so
+	cp $(@D)/_core.*so $(@D)/package/ndgather
 	touch $@
 
 # Not editable: mutmut and `make faults` import a copy of the sources, which stands before this on sys.path.

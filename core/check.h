@@ -26,10 +26,10 @@ Outside find_outside(const Plan& plan, const char* index, Size n) noexcept {
 inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
   const Walk walk(plan);
   Outside all;
-  Size at[kBlock];
+  Size at[kLimits.block];
   Cursor cursor(plan, begin);
   for (Size done = begin; done < end;) {
-    const Size n = std::min({end - done, cursor.left, kBlock});
+    const Size n = std::min({end - done, cursor.left, kLimits.block});
     if (!walk.offsets(plan, cursor.index, 0, walk.bases, n, at)) {
       const Outside found = with_policy(plan, [&](auto policy) {
         return with_index_type(plan.index_type, [&](auto index) {
@@ -48,11 +48,10 @@ inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
 // Whether many of some sampled slices and their neighbours share lines: the hardware follows those that lie side by
 // side by itself, and keeps those that come again and again.
 inline bool shares_lines(const Plan& plan) noexcept {
-  constexpr Size kSamples = 128;
   const Walk walk(plan);
-  Size lines[2 * kSamples], count = 0;
-  for (Size s = 0; s < kSamples; ++s) {
-    const Cursor cursor(plan, plan.positions / kSamples * s);
+  Size lines[2 * kLimits.line_samples], count = 0;
+  for (Size s = 0; s < kLimits.line_samples; ++s) {
+    const Cursor cursor(plan, plan.positions / kLimits.line_samples * s);
     Size at[2];
     if (cursor.left < 2 || !walk.block(cursor, 2, at)) continue;
     if (std::abs(at[0] - at[1]) <= kLine) at[1] = at[0];

@@ -9,9 +9,6 @@
 namespace ndgather {
 namespace {
 
-constexpr Size kTile = 512;            // positions that are looked up at a time
-constexpr Size kMostChunks = 1 << 20;  // of a table, which takes 16 bytes for each
-
 // Null: the element is filled.
 template <Size Width>
 void copy_elements(const Plan& plan, Size begin, const char* const* from, Size n) {
@@ -41,10 +38,10 @@ bool ChunkTable::set_up(int axes, const Size* shape, const Size* steps, Size byt
     const Size step = std::clamp<Size>(shape[d], 1, steps[d]), chunks = (shape[d] + step - 1) / step;
     axis[d] = {shape[d], step, bits, (std::uint64_t{1} << own) - 1, count, stride};
     bits += own;
-    if (own > 50 || bits > 63 || chunks > kMostChunks || stride > PTRDIFF_MAX / 2 / step) return false;
+    if (own > 50 || bits > 63 || chunks > kLimits.chunks || stride > PTRDIFF_MAX / 2 / step) return false;
     count *= chunks;
     stride *= step;
-    if (count > kMostChunks) return false;
+    if (count > kLimits.chunks) return false;
   }
   entries.reset(new (std::nothrow) Entry[static_cast<std::size_t>(count)]);
   return entries != nullptr;
@@ -65,10 +62,10 @@ bool ChunkTable::look_up(const Plan& plan, Size* listed, Size most, Found& found
   }
   const std::uint64_t now = next_use();
   bool inside = true;
-  for (Size done = 0; done < plan.positions && inside; done += kTile) {
-    const Size n = std::min(plan.positions - done, kTile);
-    Size at[kTile], number[kTile] = {}, offset[kTile] = {};
-    const char* from[kTile];
+  for (Size done = 0; done < plan.positions && inside; done += kLimits.point_tile) {
+    const Size n = std::min(plan.positions - done, kLimits.point_tile);
+    Size at[kLimits.point_tile], number[kLimits.point_tile] = {}, offset[kLimits.point_tile] = {};
+    const char* from[kLimits.point_tile];
     inside = loops().record_offsets(plan, done, done + n, {at});
     for (int d = 0; d < rank; ++d) {
       const auto [size, step, shift, mask, number_stride, stride] = axis[d];

@@ -144,7 +144,7 @@ inline void write_line(char* to, const char* from) noexcept {
 
 // The lines that a row shares with its neighbours go through the caches.
 inline void write_row(char* to, const char* from, Size width) noexcept {
-  const Size before = static_cast<Size>(-reinterpret_cast<std::uintptr_t>(to) & (kLine - 1));
+  const Size before = (kLine - static_cast<Size>(reinterpret_cast<std::uintptr_t>(to) % kLine)) % kLine;
   const Size behind = before + (width - before) / kLine * kLine;
   std::memcpy(to, from, static_cast<std::size_t>(before));
   for (Size b = before; b < behind; b += kLine) write_line(to + b, from + b);

@@ -10,9 +10,6 @@
 namespace ndgather {
 namespace {
 
-constexpr Size kTile = 512;  // positions that are split, or moved, at a time
-constexpr int kDigit = 11;   // bits that one pass of the sort looks at: its counters stay in the cache
-
 int bits_for(Size count) { return count <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1))); }
 
 // Adds one axis to the numbers of the chunks, and to the places, of n offsets.
@@ -41,9 +38,10 @@ void split_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* key
   } else if (std::has_single_bit(step)) {
     const int shift = std::countr_zero(step);
     add_axis(axis, at, n, keys, places, [=](std::uint64_t c) { return c >> shift; }, begin_of);
-  } else if (std::max(axis.size, axis.step) <= Size{UINT32_MAX}) {  // four bytes: half the time
-    const auto narrow = static_cast<std::uint32_t>(axis.step);
-    add_axis(axis, at, n, keys, places, [=](std::uint64_t c) { return static_cast<std::uint32_t>(c) / narrow; }, begin_of);
+  } else if (std::max(axis.size, axis.step) <= Size{std::numeric_limits<Narrow>::max()}) {
+    const auto narrow = static_cast<Narrow>(axis.step);
+    const auto chunk_of = [=](std::uint64_t c) -> std::uint64_t { return static_cast<Narrow>(c) / narrow; };
+    add_axis(axis, at, n, keys, places, chunk_of, begin_of);
   } else {
     add_axis(axis, at, n, keys, places, [=](std::uint64_t c) { return c / step; }, begin_of);
   }
@@ -64,8 +62,8 @@ std::uint64_t load_place(const char* places, Size i, bool wide) {
 
 // Sorts by one digit of the keys, stably.
 void sort_digit(SortedPoints& of, std::uint64_t least, int shift, const std::uint32_t* from, std::uint32_t* to) {
-  std::uint32_t start[1 << kDigit] = {};
-  const auto digit = [=](std::uint64_t key) { return (key - least) >> shift & ((1 << kDigit) - 1); };
+  std::uint32_t start[1 << kLimits.digit_bits] = {};
+  const auto digit = [=](std::uint64_t key) { return (key - least) >> shift & ((1 << kLimits.digit_bits) - 1); };
   for (Size i = 0; i < of.n; ++i) ++start[digit(of.keys[i])];
   std::uint32_t before = 0;
   for (auto& each : start) before += std::exchange(each, before);
@@ -91,8 +89,10 @@ bool PointGrid::complete() {
     each.local_bits = bits_for(longest);
     each.shift = std::exchange(bits, bits + each.bits);
     each.local_shift = std::exchange(local_bits, local_bits + each.local_bits);
-    if (bits > 63) return false;
-    chunks *= static_cast<std::uint64_t>(each.chunks);
+    // Chunks of no length may be more than there are coordinates.
+    const auto more = static_cast<std::uint64_t>(each.chunks);
+    if (bits > 63 || (more != 0 && chunks > PTRDIFF_MAX / more)) return false;
+    chunks *= more;
   }
   return true;
 }
@@ -103,9 +103,9 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
   of.other_keys = of.keys + of.n;
   std::uint64_t* const unsorted = of.other_keys + of.n;
   std::uint64_t least = UINT64_MAX, most = 0;
-  for (Size done = 0; done < of.n; done += kTile) {
-    Size at[kTile];
-    const Size n = std::min(of.n - done, kTile);
+  for (Size done = 0; done < of.n; done += kLimits.point_tile) {
+    Size at[kLimits.point_tile];
+    const Size n = std::min(of.n - done, kLimits.point_tile);
     std::uint64_t *const keys = of.keys + done, *const split = unsorted + done;
     if (!loops().record_offsets(plan, begin + done, begin + done + n, {at})) return false;
     std::fill_n(keys, n, 0);
@@ -117,11 +117,14 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
       most = std::max(most, keys[i]);
     }
   }
-  const int passes = of.n == 0 ? 0 : (static_cast<int>(std::bit_width(most - least)) + kDigit - 1) / kDigit;
+  const int bits = of.n == 0 ? 0 : static_cast<int>(std::bit_width(most - least));
+  const int passes = (bits + kLimits.digit_bits - 1) / kLimits.digit_bits;
   std::uint32_t *from = reinterpret_cast<std::uint32_t*>(unsorted + of.n), *to = positions;
   if (passes % 2 == 0) std::swap(from, to);  // the last pass writes to `positions`
   for (Size i = 0; i < of.n; ++i) from[i] = static_cast<std::uint32_t>(i);
-  for (int pass = 0; pass < passes; ++pass, std::swap(from, to)) sort_digit(of, least, pass * kDigit, from, to);
+  for (int pass = 0; pass < passes; ++pass, std::swap(from, to)) {
+    sort_digit(of, least, pass * kLimits.digit_bits, from, to);
+  }
   for (Size i = 0; i < of.n; ++i) {
     store_place(places, i, grid.is_wide(), unsorted[positions[i]]);
     of.groups += i == 0 || of.keys[i] != of.keys[i - 1];
@@ -138,9 +141,9 @@ void list_groups(const SortedPoints& of, Size* chunks, Size* starts) noexcept {
 }
 
 bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, Size base) const noexcept {
-  Size in_chunk[kTile], in_dense[kTile];
-  for (Size done = 0; done < n; done += kTile) {
-    const Size part = std::min(n - done, kTile);
+  Size in_chunk[kLimits.point_tile], in_dense[kLimits.point_tile];
+  for (Size done = 0; done < n; done += kLimits.point_tile) {
+    const Size part = std::min(n - done, kLimits.point_tile);
     bool inside = true;
     for (Size i = 0; i < part; ++i) {
       std::uint64_t place = load_place(places, done + i, is_wide);

@@ -44,7 +44,7 @@ Size ask(int) noexcept { return 0; }
 #endif
 
 Caches ask_caches() noexcept {
-  Caches known;
+  Caches known = kCaches;
   if (const Size bytes = ask(2); bytes > 0) known.second_level = bytes;
   if (const Size bytes = ask(3); bytes > 0) known.last_level = bytes;
   // A virtual machine tells the whole cache of a socket, most of whose processors work for others.
@@ -73,7 +73,7 @@ const Loops& pick_loops() noexcept {
 }  // namespace
 
 const Caches& caches() noexcept {
-  static const Caches known = ask_caches();
+  static const Caches known = kTiny ? kCaches : ask_caches();
   return known;
 }
 

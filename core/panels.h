@@ -80,11 +80,12 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   Plan by_columns = plan;
   std::swap(by_columns.loop[0], by_columns.loop[1]);
   const Dim &across = by_columns.loop[0], &along = by_columns.loop[1];
-  const Size most_columns = kLine / plan.width, most_rows = std::min(kBlock / most_columns, along.size);
+  const Size most_columns = std::min(kLine / plan.width, kLimits.block);
+  const Size most_rows = std::min(kLimits.block / most_columns, along.size);
   const bool joined = most_rows == along.size && across.index == along.size * along.index;
   const Offsets offsets = pick_offsets(by_columns);
   const CopyTile copy = pick_tile(plan.width);
-  Size bases[kBlock];
+  Size bases[kLimits.block];
   for (Size i = 0; i < most_columns * most_rows; ++i) {
     const Size column = i / most_rows, row = i % most_rows;
     bases[i] = column * across.indexed + row * along.indexed;

@@ -176,7 +176,7 @@ void plan_tuples(Plan& plan, const Array& indexed, const Array& indices, const A
     if (!windows) continue;
     plan.slice[c].size = options.window[c];
     IndexColumn& column = plan.column[c];
-    column.extent = std::max<Size>(column.extent - options.window[c] + 1, 0);
+    column.extent = std::max<Size>(std::min(column.extent - options.window[c], PTRDIFF_MAX - 1) + 1, 0);
   }
   if (windows) plan.refuse_negative();
   set_arrays(plan, indexed, indices.bytes, dense);

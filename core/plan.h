@@ -155,11 +155,15 @@ struct Plan {
     for (int c = 0; c < column_count; ++c) column[c].wrap = 0;
   }
 
-  // How far apart the slices are that one index tuple can address.
+  // How far apart the slices are that one index tuple can address. At most 2**62: the strides of coordinates that are
+  // packed into 63 bits (group.h) are those of no memory.
   Size reach() const {
+    constexpr Size kMost = Size{1} << 62;
     Size bytes = 0;
     for (int c = 0; c < column_count; ++c) {
-      bytes += column[c].extent * (column[c].stride < 0 ? -column[c].stride : column[c].stride);
+      const Size step = column[c].stride < 0 ? -column[c].stride : column[c].stride;
+      if (step != 0 && column[c].extent > (kMost - bytes) / step) return kMost;
+      bytes += column[c].extent * step;
     }
     return bytes;
   }

@@ -8,17 +8,25 @@
 #include <mutex>
 #include <new>
 
+#include "tuning.h"
+
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #include <sys/mman.h>
 #define NDGATHER_HAS_MMAP
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
 namespace ndgather::pool {
 namespace {
 
 constexpr std::size_t kHead = 64;                         // keeps the data on a cache line
-constexpr std::size_t kHugePage = std::size_t{2} << 20;   // of x86-64 and most of ARM
+constexpr std::size_t kHugePage{kLimits.huge_page};
 
 // Stands in front of every block.
 struct Head {
@@ -29,6 +37,13 @@ struct Head {
 static_assert(sizeof(Head) <= kHead);
 
 Head& head(void* block) noexcept { return *reinterpret_cast<Head*>(static_cast<char*>(block) - kHead); }
+
+// AddressSanitizer learns which bytes of a block are asked for: the others are nobody's.
+void* lend(void* block, std::size_t bytes) noexcept {
+  ASAN_POISON_MEMORY_REGION(block, head(block).capacity);
+  ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+  return block;
+}
 
 void* from_system(std::size_t bytes) noexcept {
   if (bytes > SIZE_MAX - 2 * kHugePage) return nullptr;
@@ -55,6 +70,7 @@ void* from_system(std::size_t bytes) noexcept {
 
 void to_system(void* block) noexcept {
   const Head& of = head(block);
+  ASAN_UNPOISON_MEMORY_REGION(block, of.capacity);
 #ifdef NDGATHER_HAS_MMAP
   munmap(of.start, of.length);
 #else
@@ -83,6 +99,7 @@ class Pool {
     const std::size_t capacity = head(block).capacity;
     const std::lock_guard lock(mutex_);
     if (capacity > limit_) return to_system(block);
+    lend(block, 0);
     while (count_ > 0 && (total_ + capacity > limit_ || count_ == std::size(kept_))) to_system(remove(0));
     kept_[count_++] = block;
     total_ += capacity;
@@ -134,13 +151,15 @@ Pool& pool() noexcept {
 
 void* allocate(std::size_t bytes) noexcept {
   void* kept = pool().take(bytes);
-  return kept != nullptr ? kept : from_system(bytes);
+  if (kept == nullptr) kept = from_system(bytes);
+  return kept == nullptr ? nullptr : lend(kept, bytes);
 }
 
 void* resize(void* block, std::size_t bytes) noexcept {
-  if (bytes <= head(block).capacity) return block;
+  if (bytes <= head(block).capacity) return lend(block, bytes);
   void* fresh = allocate(bytes);
   if (fresh == nullptr) return nullptr;
+  lend(block, head(block).capacity);
   std::memcpy(fresh, block, head(block).capacity);
   release(block);
   return fresh;

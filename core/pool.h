@@ -8,9 +8,6 @@
 
 namespace ndgather::pool {
 
-// Smaller results stay with the allocator of NumPy.
-inline constexpr std::size_t kLarge = std::size_t{1} << 20;
-
 // Blocks of memory, 64-byte aligned; nullptr where there is none.
 void* allocate(std::size_t bytes) noexcept;
 void* resize(void* block, std::size_t bytes) noexcept;

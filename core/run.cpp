@@ -108,7 +108,7 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   }
   simplify(plan);
   if (is_small(plan)) {
-    if (plan.positions > kBlock && !may_write(plan, stop)) return false;
+    if (plan.positions > kLimits.block && !may_write(plan, stop)) return false;
     join_runs(plan, kTuning.short_run);
     return loops().gather(plan, kUnscheduled, 0, plan.positions);
   }
@@ -138,7 +138,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
   simplify(plan);
   if (plan.is_empty()) return true;
   if (is_small(plan)) {
-    if (plan.positions > kBlock && !may_write(plan, stop)) return false;
+    if (plan.positions > kLimits.block && !may_write(plan, stop)) return false;
     return scatter_in_order(plan, kUnscheduled, reduction, type, nullptr, 0);
   }
   arrange(plan, false);
@@ -161,7 +161,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
   return share_all(schedule.threads, schedule.tasks, nullptr, [&](int worker, Size task) {
     Plan part = plan;
     if (schedule.split_dim >= 0) {
-      const Size size = plan.loop[schedule.split_dim].size;
+      const Size size = plan.loop[schedule.split_dim].size;  // below 2**46 as its steps lie apart, and tasks below 2**17
       keep_range(part, schedule.split_dim, size * task / schedule.tasks, size * (task + 1) / schedule.tasks);
     } else {
       const Size first = task * schedule.task_slice;

@@ -101,7 +101,7 @@ inline Store pick_store(const Plan& plan, Reduction reduction, ElementType type,
 
 // A block of updates, some of which may be left out.
 struct Updates : Block {
-  Size listed[kBlock];
+  Size listed[kLimits.block];
 };
 
 // Keeps the updates whose index is inside, in order.
@@ -136,14 +136,14 @@ inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Siz
 // Records the offsets of the positions [begin, end). False: an index is outside its axis.
 inline bool record_offsets(const Plan& plan, Size begin, Size end, const Records& records) noexcept {
   auto* wide = static_cast<Size*>(records.memory);
-  auto* narrow = static_cast<std::uint32_t*>(records.memory);
+  auto* narrow = static_cast<Narrow*>(records.memory);
   return walk_blocks<Block, false>(plan, {}, begin, end, [&](const Block& block) {
     if (!records.narrow) {
       wide = std::copy_n(block.at, block.n, wide);
       return;
     }
     for (Size i = 0; i < block.n; ++i) {
-      const auto at = static_cast<std::uint32_t>(block.at[i] - records.lowest);
+      const auto at = static_cast<Narrow>(block.at[i] - records.lowest);
       narrow[i] = block.at[i] == kOutside ? kNarrowOutside : at;
     }
     narrow += block.n;
@@ -154,7 +154,7 @@ inline bool record_offsets(const Plan& plan, Size begin, Size end, const Records
 // listed where they are.
 template <int Carried>
 struct Owned : Updates {
-  char carried[std::max(Carried, 1) * kBlock];
+  char carried[std::max(Carried, 1) * kLimits.block];
 };
 
 // What belongs to one owner: the recorded offsets from `first` on.
@@ -271,9 +271,9 @@ inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store,
                         int owner) noexcept {
   const Size carried = plan.slice_rank == 0 && plan.inner().dense == plan.width ? plan.width : 0;
   const auto apply = !partition.offsets.narrow ? apply_owned_as<0, Size>
-                     : carried == 4            ? apply_owned_as<4, std::uint32_t>
-                     : carried == 8            ? apply_owned_as<8, std::uint32_t>
-                                               : apply_owned_as<0, std::uint32_t>;
+                     : carried == 4            ? apply_owned_as<4, Narrow>
+                     : carried == 8            ? apply_owned_as<8, Narrow>
+                                               : apply_owned_as<0, Narrow>;
   apply(plan, schedule, store, partition, owner);
 }
 

@@ -9,11 +9,6 @@
 namespace ndgather {
 namespace {
 
-constexpr Size kSameSets = 4096;  // bytes from one line to the next, or a multiple
-
-// Between two tasks a call can be stopped: well within a second, whatever the estimate is worth.
-constexpr double kLongestTask = 20'000'000;  // nanoseconds
-
 double estimated_bytes(const Plan& plan) {
   return static_cast<double>(plan.positions) * static_cast<double>(plan.slice_bytes());
 }
@@ -22,16 +17,18 @@ double estimated_bytes(const Plan& plan) {
 enum class Cached { all, none, parts };
 
 Cached cached_part(const Plan& plan) {
-  Size lookups = 1, span = plan.reach();
+  Size lookups = 1;
+  auto span = static_cast<double>(plan.reach());  // packed coordinates and their batches may pass 2**63
   if (span == 0) return Cached::all;
   Cached cached = Cached::none;
   for (int d = plan.loop_rank - 1; d >= 0; --d) {
     const Dim& dim = plan.loop[d];
-    lookups *= dim.size;
-    span += dim.size * std::abs(dim.indexed);
-    if (span <= caches().second_level && lookups >= 2 * span / kLine) cached = Cached::parts;
+    lookups *= dim.size;  // at most all positions
+    span += static_cast<double>(dim.size) * std::abs(static_cast<double>(dim.indexed));
+    if (span > static_cast<double>(caches().second_level)) continue;
+    if (lookups >= 2 * static_cast<Size>(span) / kLine) cached = Cached::parts;
   }
-  return span <= caches().last_level / 2 ? Cached::all : cached;
+  return span <= static_cast<double>(caches().last_level / 2) ? Cached::all : cached;
 }
 
 bool leaves_cache(const Plan& plan) { return cached_part(plan) == Cached::none; }
@@ -47,7 +44,7 @@ int worth_sharing(const Plan& plan, int threads) {
 Size task_count(const Plan& plan, bool shared, int threads) {
   const double work = nanoseconds(plan);
   const Size wanted = shared ? std::min(static_cast<Size>(work / kTuning.task_ns), threads * kTuning.tasks_each) : 1;
-  return std::max(wanted, static_cast<Size>(std::min(work / kLongestTask, 1e5)));
+  return std::max(wanted, static_cast<Size>(std::min(work / kLimits.longest_task, 1e5)));
 }
 
 // Rows, and elements of a gather that are written side by side, where they would not stay in the caches anyway.
@@ -61,11 +58,11 @@ bool writes_past_caches(const Plan& plan, bool gathers) {
 // after the other, but element by element, or where the dense array allows it by parts that fill a line of that. Those
 // of a gather all of whose lines the second-level cache keeps stay whole.
 bool are_spread(const Plan& plan, bool gathers) {
-  bool spread = plan.slice_rank > 0 && plan.loop_rank + plan.slice_rank <= kMaxRank && plan.positions >= 64;
+  bool spread = plan.slice_rank > 0 && plan.loop_rank + plan.slice_rank <= kMaxRank && plan.positions >= kLimits.spread_positions;
   bool kept = gathers && plan.slice_elements() * kLine <= caches().second_level / 8;
   for (int d = 0; d < plan.slice_rank; ++d) {
     spread &= std::abs(plan.slice[d].indexed) >= kLine;
-    kept &= plan.slice[d].indexed % kSameSets != 0;
+    kept &= plan.slice[d].indexed % kLimits.same_sets != 0;
   }
   return spread && !kept;
 }
@@ -81,7 +78,8 @@ void set_common(Schedule& schedule, const Plan& plan, int threads, bool gathers)
   schedule.prefetch = cached == Cached::none && !loops().shares_lines(plan);
   schedule.prefetch_rows = cached == Cached::parts && plan.slice_rank == 0 && plan.loop_rank > 1 &&
                            plan.inner().indexed == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach();
-  schedule.prefetch_indices = plan.positions * plan.column_count * index_bytes(plan.index_type) > caches().second_level;
+  const Size tuple = plan.column_count * index_bytes(plan.index_type);
+  schedule.prefetch_indices = plan.positions > caches().second_level / std::max<Size>(tuple, 1);
   schedule.nontemporal = writes_past_caches(plan, gathers);
   schedule.threads = worth_sharing(plan, threads);
   schedule.task_positions = plan.positions;
@@ -116,7 +114,7 @@ void split_positions(Schedule& schedule, const Plan& plan) {
 Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
   if (across.indexed != plan.width || along.indexed != 0) return 0;
   const Size rows = plan.column[0].extent, cache = caches().second_level;
-  const bool same_sets = plan.column[0].stride % kSameSets == 0;
+  const bool same_sets = plan.column[0].stride % kLimits.same_sets == 0;
   if (rows * across.size * plan.width < (same_sets ? cache : caches().last_level / 2)) return 0;
   const bool fits = rows <= 2 * cache / kTuning.panel_bytes;  // half of a panel may be in the next level
   return along.size >= rows / 2 && fits ? kTuning.panel_bytes / plan.width : 0;
@@ -156,7 +154,7 @@ Panels panels_across(const Plan& plan, bool swapped, const Schedule& schedule, b
   panels.columns = (across.size + panels.per_plane - 1) / panels.per_plane;
   panels.per_plane = (across.size + panels.columns - 1) / panels.columns;
   panels.count = panels.per_plane * planes;
-  if (nanoseconds(plan) / static_cast<double>(panels.count) > 10 * kLongestTask) return {};  // could not be stopped
+  if (nanoseconds(plan) / static_cast<double>(panels.count) > 10 * kLimits.longest_task) return {};  // could not be stopped
   if (panels.packed) {
     panels.pitch = (panels.columns * plan.width + kLine - 1) / kLine * kLine;
     panels.buffer = plan.column[0].extent * panels.pitch;
@@ -194,7 +192,7 @@ Records records_of(const Plan& plan) {
   const auto reaches = [&](Size size, Size step) { (step < 0 ? lowest : highest) += (size - 1) * step; };
   for (int c = 0; c < plan.column_count; ++c) reaches(plan.column[c].extent, plan.column[c].stride);
   for (int d = 0; d < plan.loop_rank; ++d) reaches(plan.loop[d].size, plan.loop[d].indexed);
-  const bool narrow = highest - lowest < Size{UINT32_MAX};
+  const bool narrow = highest - lowest < Size{kNarrowOutside};
   return {nullptr, narrow, narrow ? lowest : 0};
 }
 
@@ -268,12 +266,12 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   if (plan.slice_rank == 0 && plan.width >= kTuning.block_bytes) {
     split_slices(schedule, plan, std::min<Size>(2 * plan.width / kTuning.block_bytes, schedule.threads));
     schedule.tasks = count_parts(schedule, plan);
-  } else if (plan.reach() >= kLine * kLine * schedule.threads) {
-    schedule.threads = std::min(schedule.threads, kMostOwners);
-    const double stoppable = static_cast<double>(plan.positions) * kLongestTask / nanoseconds(plan);
+  } else if (plan.reach() >= kLimits.lines_for_owners * kLine * schedule.threads) {
+    schedule.threads = std::min(schedule.threads, static_cast<int>(kLimits.owners));
+    const double stoppable = static_cast<double>(plan.positions) * kLimits.longest_task / nanoseconds(plan);
     schedule.records = records_of(plan);
     schedule.round = std::min({plan.positions, kTuning.scratch_bytes / schedule.records.bytes(),
-                               std::max(static_cast<Size>(stoppable), kBlock)});
+                               std::max(static_cast<Size>(stoppable), kLimits.block)});
   } else {
     schedule.threads = 1;  // most updates would belong to one owner
   }
@@ -289,15 +287,14 @@ Schedule schedule_check(const Plan& plan, int threads) {
 }
 
 void set_borders(Partition& partition) {
-  constexpr Size kSamples = 512;
   constexpr std::uint32_t kSpread = 0x9E3779B1u;  // 2^32 by the golden ratio: in step with no pattern
   const auto count = static_cast<std::uint64_t>(partition.end - partition.begin);
-  Size samples[kSamples];
+  Size samples[kLimits.border_samples];
   Size n = 0;
   const Records& offsets = partition.offsets;
-  for (std::uint32_t i = 0; i < kSamples; ++i) {
+  for (std::uint32_t i = 0; i < kLimits.border_samples; ++i) {
     const auto position = std::uint64_t{i * kSpread} * count >> 32;
-    const Size at = offsets.narrow ? Size{static_cast<const std::uint32_t*>(offsets.memory)[position]}
+    const Size at = offsets.narrow ? Size{static_cast<const Narrow*>(offsets.memory)[position]}
                                    : static_cast<const Size*>(offsets.memory)[position];
     if (at != (offsets.narrow ? Size{kNarrowOutside} : kOutside)) samples[n++] = at / kLine * kLine;
   }
@@ -311,10 +308,11 @@ void set_borders(Partition& partition) {
       continue;
     }
     // The border before or after all samples of one line, whichever is closer to an equal share. Behind the last line
-    // of a destination of almost 2**32 bytes there is no 32-bit number: the owners from there on have nothing.
+    // of a destination of almost 2**32 bytes there is no narrow number: the owners from there on have nothing.
     const Size* const fair = samples + n * owner / partition.owners;
     const auto [from, to] = std::equal_range(samples, samples + n, *fair);
-    partition.border[owner] = std::min(*fair + (fair - from > to - fair ? kLine : 0), partition.border[partition.owners]);
+    const Size border = *fair + (fair - from > to - fair ? kLine : 0);
+    partition.border[owner] = std::min(border, partition.border[partition.owners]);
   }
 }
 

@@ -1,36 +1,14 @@
-// schedule.h - how a plan is carried out: in which order, by how many threads, by which loop. The constants that were
-// measured stand here, and docs/design.md says how; a threshold of a single rule stands at that rule.
+// schedule.h - how a plan is carried out: in which order, by how many threads, by which loop.
 #pragma once
 
-#include "plan.h"
+#include <limits>
+
+#include "tuning.h"
 
 namespace ndgather {
 
-struct Tuning {
-  Size small_positions = 128;          // up to so many (8 times as many in cached data) need no schedule
-  Size block_bytes = Size{1} << 14;    // a block of slices and what becomes of it stay in the first-level cache
-  Size short_run = 128;                // longer runs are worth a block of their own
-  Size prefetch_bytes = 128;           // of a slice: the hardware follows longer ones by itself
-  Size index_ahead = 6144;             // bytes: so far before their use indices are asked for
-  Size panel_bytes = 256;              // wide enough for memory to bring it fast, narrow enough to stay in the cache
-  Size nontemporal_row = 512;          // shorter rows share too many of their lines with others
-  Size own_bytes = 512;                // threads that write closer to each other than that compete for lines
-  Size scratch_bytes = Size{1} << 23;  // what a call may take for recorded offsets, beside its arrays
-  double wake_ns = 30'000;             // work worth waking a thread for; half of it where one is awake
-  double task_ns = 5'000;              // least work in one task
-  Size tasks_each = 16;                // tasks for each thread, so that one that is held up leaves the rest to others
-};
-inline constexpr Tuning kTuning;
-
-// Sizes of caches in bytes: those that the system tells, else common ones.
-struct Caches {
-  Size second_level = Size{1} << 20;  // of one core
-  Size last_level = Size{1} << 25;    // shared
-};
+// Those of this machine.
 const Caches& caches() noexcept;
-
-inline constexpr Size kLine = 64;    // bytes of a cache line
-inline constexpr Size kBlock = 256;  // offsets that are computed before they are used
 
 // How a plan falls into panels of columns; see panels.h.
 struct Panels {
@@ -43,22 +21,21 @@ struct Panels {
   Size buffer = 0;      // bytes of the copy
 };
 
-// Checked offsets that are kept: as they are, or where their range allows it as 32 bits from the lowest one on.
+// Checked offsets that are kept: as they are, or where their range allows it as narrow numbers from the lowest one on.
 struct Records {
   void* memory;
   bool narrow = false;
   Size lowest = 0;
-  Size bytes() const { return narrow ? 4 : 8; }  // of an offset
+  Size bytes() const { return narrow ? Size{sizeof(Narrow)} : Size{sizeof(Size)}; }  // of an offset
 };
-inline constexpr std::uint32_t kNarrowOutside = UINT32_MAX;  // for kOutside
+inline constexpr Narrow kNarrowOutside = std::numeric_limits<Narrow>::max();  // for kOutside
 
 // A scatter of some positions whose destination is shared out between owners; see scatter.h.
-inline constexpr int kMostOwners = 16;  // every owner reads all offsets
 struct Partition {
   Records offsets;  // of the positions [begin, end)
   Size begin, end;
   int owners;
-  Size border[kMostOwners + 1];  // owner o has the recorded offsets from border o up to the next
+  Size border[kLimits.owners + 1];  // owner o has the recorded offsets from border o up to the next
 };
 
 struct Schedule {

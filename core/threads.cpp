@@ -23,7 +23,6 @@ namespace {
 
 // The tasks of one call, dealt out in ranges.
 struct Job {
-  static constexpr int kMostRanges = 64;
   struct alignas(64) Range {  // on a cache line of its own
     std::atomic<Size> next;
     Size end;
@@ -33,10 +32,10 @@ struct Job {
   void* context;
   Stop* stop;
   int ranges;
-  Range range[kMostRanges];
+  Range range[kLimits.shares_of_tasks];
 
   Job(Task r, void* c, int workers, Size tasks, Stop* s) noexcept
-      : run(r), context(c), stop(s), ranges(std::min(workers, kMostRanges)) {
+      : run(r), context(c), stop(s), ranges(std::min(workers, kLimits.shares_of_tasks)) {
     for (int i = 0; i < ranges; ++i) {
       range[i].next.store(tasks * i / ranges, std::memory_order_relaxed);
       range[i].end = tasks * (i + 1) / ranges;

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <type_traits>
 
-#include "plan.h"
+#include "tuning.h"
 
 namespace ndgather {
 

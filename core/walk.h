@@ -70,14 +70,14 @@ struct Walk {
   // Of a row whose elements are looked up in any order, if the next one follows it: its bytes, and for each position
   // how many of the next one are asked for, in parts of 2**16.
   Size next_row = 0, row_share = 0;
-  alignas(kLine) Size bases[kBlock + kTuning.short_run];
+  alignas(kLine) Size bases[kLimits.block + kTuning.short_run];
 
   explicit Walk(const Plan& p, const Schedule& schedule = {}) noexcept
       : plan(p), offsets(pick_offsets(p)), repeated(p.joined.index != 0) {
     const Dim& inner = plan.inner();
     const Joined& joined = plan.joined;
     const Size step = joined.run > 0 ? joined.step : inner.indexed;
-    const Size end = joined.run + std::min(inner.size, kBlock), first_run = joined.run > 0 ? joined.run : end;
+    const Size end = joined.run + std::min(inner.size, kLimits.block), first_run = joined.run > 0 ? joined.run : end;
     for (Size i = 0; i < first_run; ++i) bases[i] = i * step;
     if (repeated) add_repeated();
     for (Size i = first_run; i < end; ++i) {
@@ -133,7 +133,7 @@ struct Walk {
 };
 
 struct Block {
-  alignas(kLine) Size at[kBlock];  // offsets into the indexed array
+  alignas(kLine) Size at[kLimits.block];  // offsets into the indexed array
   Size n = 0;
   Size dense = 0;    // offset of the first position in the dense array
   bool good = true;  // whether all index values are inside
@@ -205,13 +205,13 @@ bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcep
 // Large slices fill the first-level cache by themselves. What comes from memory comes some lines at a time: a block of
 // slices or indices that are prefetched is so short that the processor moves one while it asks for the next.
 inline Size block_size(const Plan& plan, const Schedule& schedule) noexcept {
-  constexpr Size kSlices = 32, kLines = 8;
+  constexpr Size kLines = 8;
   const bool fewer = schedule.prefetch_rows && schedule.prefetch_indices && plan.width < kLine;
-  const Size most = schedule.prefetch ? kSlices
-                    : fewer           ? std::min(kLines * kLine / index_bytes(plan.index_type), kBlock)
-                                      : kBlock;
+  const Size most = schedule.prefetch ? kLimits.slices_ahead
+                    : fewer           ? std::min(kLines * kLine / index_bytes(plan.index_type), kLimits.block)
+                                      : kLimits.block;
   const Size bytes = plan.slice_bytes();
-  return bytes <= kTuning.block_bytes / kBlock ? most : std::clamp<Size>(kTuning.block_bytes / bytes, 1, most);
+  return bytes <= kTuning.block_bytes / kLimits.block ? most : std::clamp<Size>(kTuning.block_bytes / bytes, 1, most);
 }
 
 // Calls use(block) for the positions [begin, end). False: an index is outside its axis, and the mode has no answer

@@ -107,7 +107,11 @@ bool read_element_type(const View& data, PyObject* arithmetic, Plan& plan, Eleme
       {'c', 16, ElementType::c128},
       {'c', 2 * sizeof(long double), ElementType::complex_long_double},
   };
-  if (PyArray_CheckExact(arithmetic)) {
+  if (PyArray_CheckExact(arithmetic)) {  // for elements of one byte, a result of one byte for each pair
+    if (data.element() != 1 || PyArray_NBYTES(array(arithmetic)) != 256 * 256 ||
+        !PyArray_IS_C_CONTIGUOUS(array(arithmetic))) {
+      return false;
+    }
     plan.table = static_cast<const char*>(PyArray_DATA(array(arithmetic)));
     type = ElementType::table;
     return true;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "../pool.h"
+#include "../tuning.h"
 
 namespace ndgather {
 namespace {
@@ -14,6 +15,7 @@ PyObject* memory_handler;  // a PyDataMem_Handler capsule over pool.h
 
 void* handler_malloc(void*, std::size_t bytes) { return pool::allocate(bytes); }
 void* handler_calloc(void*, std::size_t count, std::size_t size) {
+  if (size != 0 && count > SIZE_MAX / size) return nullptr;
   void* const block = pool::allocate(count * size);
   return block == nullptr ? nullptr : std::memset(block, 0, count * size);
 }
@@ -157,7 +159,7 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
   bool empty;
   if (!count_bytes(shape, PyArray_ITEMSIZE(like), bytes, empty)) return {Rule::result_size};
   void* block = nullptr;
-  if (!empty && bytes >= static_cast<Size>(pool::kLarge)) {
+  if (!empty && bytes >= kLimits.pooled_bytes) {
     // Without such a block NumPy is asked, and finds the words where it has no memory either.
     block = pool::allocate(static_cast<std::size_t>(bytes));
   }

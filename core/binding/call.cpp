@@ -2,6 +2,8 @@
 #include "call.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "gil.h"
@@ -54,7 +56,7 @@ PyObject* run(Kind kind, PyObject* const* given) {
 }
 
 Call::~Call() {
-  for (dlpack::Managed* each : {exported_, made_}) {
+  for (dlpack::Managed* each : {exported_, made_, held_[0], held_[1], held_[2]}) {
     if (each != nullptr && each->deleter != nullptr) each->deleter(each);
   }
   Py_XDECREF(result_);
@@ -64,6 +66,7 @@ PyObject* Call::run() {
   Refusal refusal = read_arguments();
   if (!refusal) refusal = read_shapes();
   if (!refusal) refusal = provide_out();
+  if (!refusal) refusal = hold();
   if (!refusal) refusal = carry_out();
   if (!refusal) refusal = deliver();
   return refusal ? refused(refusal) : std::exchange(result_, nullptr);
@@ -127,6 +130,11 @@ Refusal Call::read_arguments() {
     if (auto refusal = view(fill, element)) return refusal;
     if (element.array().rank != 0 || !element.has_type_of(data_)) return {Rule::fallback};
     plan_.fill = element.array().bytes;
+    if (element.numpy() == nullptr) {  // a copy: nothing keeps that memory
+      if (plan_.element > Size{sizeof fill_}) return {Rule::fallback};
+      std::copy_n(plan_.fill, plan_.element, fill_);
+      plan_.fill = fill_;
+    }
   }
   return {};
 }
@@ -187,6 +195,33 @@ Refusal Call::view_out(const Shape& shape) {
   return {};
 }
 
+// What was asked of arrays of other libraries, and a finaliser while the result was made, may have run any code: views that
+// are not what they were are for Python. Where the call gives up the GIL, it keeps the memory of these arrays meanwhile.
+Refusal Call::hold() {
+  if (library_ == nullptr) return {};
+  constexpr double kMany = 1'000;  // elements and index values
+  const auto count = [](const Size* shape, int rank) {
+    return std::accumulate(shape, shape + rank, 1., std::multiplies<double>());
+  };
+  holds_ = count(slices_.size, slices_.rank) + count(indices_.array().shape, indices_.array().rank) +
+               (scatters(kind_) ? count(data_.array().shape, data_.array().rank) : 0) > kMany;
+  const auto is_still = [](const dlpack::Tensor& tensor, const View& view) {
+    View now;
+    return now.take(tensor) && now.has_memory_of(view) && now.has_type_of(view);
+  };
+  const std::pair<PyObject*, const View&> inputs[] = {
+      {given_[kIndices], indices_}, {given_[kData], data_}, {given_[kUpdates], updates_}};
+  for (int n = 0; n < (scatters(kind_) ? 3 : 2); ++n) {
+    const auto& [of, view] = inputs[n];
+    const Library* const library = library_of(of);
+    if (library == nullptr) continue;
+    dlpack::Tensor tensor;
+    if (auto refusal = holds_ ? library->export_managed(of, held_[n]) : library->describe(of, tensor)) return refusal;
+    if (!is_still(holds_ ? held_[n]->tensor : tensor, view)) return {Rule::fallback};
+  }
+  return {exported_ != nullptr && !is_still(exported_->tensor, out_) ? Rule::fallback : Rule::none};
+}
+
 Refusal Call::carry_out() {
   // A gather copies from data to the result; a scatter takes its updates to the copy of data.
   const Array& indexed = scatters(kind_) ? out_.array() : data_.array();
@@ -202,7 +237,7 @@ Refusal Call::gather() {
   plan_.all_or_nothing = callers_out_;
   bool inside = true;
   const auto work = [&](Stop* stop) { inside = run_gather(plan_, stop); };
-  if (stopped(nanoseconds(plan_), true, work)) return {Rule::raised};
+  if (stopped(work_ns(plan_), true, work)) return {Rule::raised};
   return inside ? Refusal{} : first_bad();
 }
 
@@ -216,12 +251,12 @@ Refusal Call::scatter() {
     Plan copy;
     plan_copy(copy, data_.array(), out_.array(), plan_.element);
     const auto work = [&](Stop* stop) { run_gather(copy, stop); };
-    if (stopped(nanoseconds(copy), !callers_out_, work)) return {Rule::raised};
+    if (stopped(work_ns(copy), !callers_out_, work)) return {Rule::raised};
   }
   if (empty) return {};
   bool inside = true;
   const auto work = [&](Stop* stop) { inside = run_scatter(plan_, reduction_, type_, stop); };
-  if (stopped(nanoseconds(plan_), !callers_out_ || in_place_, work)) return {Rule::raised};
+  if (stopped(work_ns(plan_), !callers_out_ || in_place_, work)) return {Rule::raised};
   return inside ? Refusal{} : first_bad();
 }
 
@@ -230,7 +265,7 @@ Refusal Call::check_all() {
   Plan check;
   plan_check(check, plan_, indices_.array());
   const auto work = [&](Stop* stop) { bad_ = run_check(check, stop); };
-  if (stopped(nanoseconds(check), true, work)) return {Rule::raised};
+  if (stopped(work_ns(check), true, work)) return {Rule::raised};
   return {bad_.count > 0 ? Rule::out_of_bounds : Rule::none};
 }
 

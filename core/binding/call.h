@@ -57,6 +57,9 @@ class Call {
   Refusal read_options();
   Refusal view(PyObject* object, View& view);
   Refusal view_out(const Shape& shape);
+  Refusal hold();
+  // Of work around which the GIL may be given up.
+  double work_ns(const Plan& plan) const { return library_ == nullptr || holds_ ? nanoseconds(plan) : 0; }
   Refusal carry_out();
   Refusal gather();
   Refusal scatter();
@@ -67,10 +70,12 @@ class Call {
   Reduction reduction_ = Reduction::none;
   ElementType type_ = ElementType::opaque;
   bool in_place_ = false;  // a scatter into `data` itself
+  bool holds_ = false;     // the memory of arrays of other libraries
   Outside bad_;
   const Library* library_ = nullptr;  // of the argument that was viewed last among those that are not of NumPy
   // Of another library: the caller's `out`, or a result that is not an object yet.
-  dlpack::Managed *exported_ = nullptr, *made_ = nullptr;
+  dlpack::Managed *exported_ = nullptr, *made_ = nullptr, *held_[3] = {};
+  char fill_[2 * sizeof(double)];  // a copy of such a fill value
 };
 
 // The functions of the module that have a file of their own; see _core.pyi.

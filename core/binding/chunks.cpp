@@ -10,7 +10,6 @@ namespace ndgather {
 namespace {
 
 constexpr const char* kName = "ndgather.chunk_table";
-constexpr Size kMostListed = 1024;  // chunks that are not there; with more of them all points are planned
 
 ChunkTable* table_of(PyObject* capsule) { return static_cast<ChunkTable*>(PyCapsule_GetPointer(capsule, kName)); }
 
@@ -69,11 +68,11 @@ PyObject* TableCall::run(ChunkTable& table, bool again) {
   if (!refusal) refusal = read_shapes();
   if (!refusal) refusal = plan_elements(table);
   bool inside = true;
-  Size listed[kMostListed];
+  Size listed[kLimits.listed_chunks];
   ChunkTable::Found found;
   if (!refusal) {
     GilRelease release(static_cast<double>(plan_.positions) * 5, false);
-    inside = table.look_up(plan_, listed, kMostListed, found);
+    inside = table.look_up(plan_, listed, kLimits.listed_chunks, found);
   }
   if (!inside) refusal = first_bad();
   if (refusal) return refused(refusal);

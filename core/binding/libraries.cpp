@@ -104,9 +104,13 @@ Refusal Library::refuse_views(PyObject* of, DataType type) const {
   return refuse_if(PyObject_CallFunctionObjArgs(conjugated, of, nullptr));
 }
 
+Refusal Library::describe(PyObject* array, dlpack::Tensor& tensor) const {
+  return table->borrow(array, &tensor) != 0 ? forget_error() : Refusal{};
+}
+
 Refusal Library::borrow(PyObject* from, View& view) const {
   dlpack::Tensor tensor;
-  if (table->borrow(from, &tensor) != 0) return forget_error();
+  if (auto refusal = describe(from, tensor)) return refusal;
   if (!view.take(tensor)) return {Rule::fallback};
   return refuse_views(from, tensor.type);
 }
@@ -135,7 +139,7 @@ dlpack::Managed* make_managed(const Shape& shape, DataType type, Size bytes) {
   constexpr std::size_t kAlignment = 64;
   const std::size_t head = sizeof(Result) + 2 * sizeof(std::int64_t) * static_cast<std::size_t>(shape.rank);
   const std::size_t whole = head + kAlignment + static_cast<std::size_t>(bytes);
-  const bool is_large = whole >= pool::kLarge;
+  const bool is_large = whole >= std::size_t{kLimits.pooled_bytes};
   void* const block = is_large ? pool::allocate(whole) : std::malloc(whole);
   if (block == nullptr) return nullptr;
   auto* const made = static_cast<Result*>(block);

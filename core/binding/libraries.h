@@ -22,6 +22,7 @@ struct Library {
 
   // These refuse by Rule::fallback where more is at work than a piece of memory, or where that is not known.
   Refusal refuse_transforms() const;
+  Refusal describe(PyObject* array, dlpack::Tensor& tensor) const;
   Refusal borrow(PyObject* from, View& view) const;
   Refusal export_managed(PyObject* from, dlpack::Managed*& exported) const;
   Refusal import_managed(dlpack::Managed* taken_over, PyObject*& imported) const;

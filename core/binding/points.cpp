@@ -203,10 +203,11 @@ PyObject* move_points(PyObject*, PyObject* args) {
   {
     GilRelease release(1e9, false);
     for (Size r = 0; r < runs && inside; ++r) {
-      inside = start[r] >= 0 && start[r] <= stop[r] && stop[r] <= n &&
+      const Size first = start[r], end = stop[r];  // read once: another thread may change them
+      inside = first >= 0 && first <= end && end <= n &&
                (move.plan.slice_bytes() == 0 ||
-                move.run(PyArray_BYTES(array(places)) + start[r] * (move.is_wide ? 8 : 4), position + start[r],
-                         stop[r] - start[r], start[r] / block * block));
+                move.run(PyArray_BYTES(array(places)) + first * (move.is_wide ? 8 : 4), position + first, end - first,
+                         first / block * block));
     }
   }
   if (!inside) return do_not_fit("points");

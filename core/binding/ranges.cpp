@@ -10,17 +10,13 @@
 namespace ndgather {
 namespace {
 
-constexpr Size kTaskBytes = Size{1} << 18;  // that one task copies, at least
-constexpr Size kMostTasks = 1024;
-constexpr Size kAhead = 8;                  // ranges that are asked for before they are copied
-constexpr Size kAskedBytes = 256;           // of each; the hardware follows longer ones by itself
-
 // Copies ranges between two arrays whose axes have the same order.
 class RangeCopy {
  public:
   // False: the shapes do not fit.
   bool plan(const Array& from, const Array& to, int axis, Size element);
-  // False: a range lies outside of an array; nothing is copied then.
+  // False: a range lies outside of an array; nothing is copied then. The numbers are the caller's own copies, which no
+  // other thread changes after they are checked.
   bool set_ranges(const Size* starts, const Size* lengths, const Size* places, Size count);
   double bytes() const { return static_cast<double>(total_) * static_cast<double>(slice_bytes_); }
   void run(Stop* stop) const noexcept;
@@ -114,9 +110,10 @@ void RangeCopy::copy_task(const Task& first, const Task& last) const noexcept {
   for (;;) {
     for (Size r = first.range; r < count_ && r <= last.range; ++r) {
 #if defined(__GNUC__)
-      if (r + kAhead < count_ && lengths_[r + kAhead] > 0) {
-        const char* const next = from + starts_[r + kAhead] * axis_.from;
-        for (Size b = 0; b < kAskedBytes && b < lengths_[r + kAhead] * row_; b += 64) __builtin_prefetch(next + b);
+      if (r + kLimits.ranges_ahead < count_ && lengths_[r + kLimits.ranges_ahead] > 0) {
+        const char* const next = from + starts_[r + kLimits.ranges_ahead] * axis_.from;
+        const Size wanted = std::min(2 * kTuning.prefetch_bytes, lengths_[r + kLimits.ranges_ahead] * row_);
+        for (Size b = 0; b < wanted; b += kLine) __builtin_prefetch(next + b);
       }
 #endif
       const Size begin = r == first.range ? first.offset : 0;
@@ -139,8 +136,9 @@ void RangeCopy::copy_task(const Task& first, const Task& last) const noexcept {
 void RangeCopy::run(Stop* stop) const noexcept {
   const Size all = total_ * slice_bytes_;
   if (all == 0) return;
-  const Size parts = std::max<Size>(1, std::min({all / kTaskBytes, threads() * kTuning.tasks_each, kMostTasks}));
-  Task border[kMostTasks + 1];
+  const Size wanted = std::min({all / kLimits.range_task_bytes, threads() * kTuning.tasks_each, kLimits.range_tasks});
+  const Size parts = std::max<Size>(1, wanted);
+  Task border[kLimits.range_tasks + 1];
   border[0] = {0, 0};
   Size before = 0, next = 1;
   for (Size r = 0; r < count_ && next < parts; ++r) {
@@ -210,6 +208,9 @@ PyObject* copy_ranges(PyObject*, PyObject* args) {
   for (int i = 0; i < 3; ++i) {
     if (!read_numbers(vectors[i], ranges[i], count)) return PyErr_Format(PyExc_ValueError, "ranges do not fit");
   }
+  const std::unique_ptr<Size[]> own(new (std::nothrow) Size[static_cast<std::size_t>(3 * count)]);
+  if (own == nullptr) return PyErr_NoMemory();
+  for (int i = 0; i < 3; ++i) ranges[i] = std::copy_n(ranges[i], count, own.get() + i * count) - count;
   if (out != Py_None && !PyArray_CheckExact(out)) return PyErr_Format(PyExc_TypeError, "out is not an array");
   return begun_anew_in_a_child([&] { return copy(array(data), axis, out, length, ranges, count); });
 }
@@ -229,7 +230,6 @@ PyObject* gather_ranges(PyObject*, PyObject* const* args, Py_ssize_t argument_co
   if (axis < 0 || axis >= PyArray_NDIM(data)) Py_RETURN_NONE;
   npy_intp places = count + 1;
   PyObject* const offsets = PyArray_SimpleNew(1, &places, NPY_INT64);
-  // Copies, which another thread cannot change after they are checked.
   const std::unique_ptr<Size[]> own(new (std::nothrow) Size[static_cast<std::size_t>(2 * count)]);
   if (offsets == nullptr || own == nullptr) {
     Py_XDECREF(offsets);

@@ -1,6 +1,6 @@
 // core_calls.cpp - random calls of the core from many threads at once, without Python in between.
 //
-//   core_calls THREADS CALLS
+//   core_calls THREADS CALLS [SEED]
 //
 // Every thread makes calls of its own; now and then all threads make the same one, on the same data and indices.
 // Meanwhile the number of threads of the core and the limit of kept memory change. ThreadSanitizer and LeakSanitizer see
@@ -72,17 +72,19 @@ void work(Seed first, int calls, Shared& shared) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 3) return std::fputs("core_calls THREADS CALLS\n", stderr), 2;
+  if (count != 3 && count != 4) return std::fputs("core_calls THREADS CALLS [SEED]\n", stderr), 2;
   const int threads = std::atoi(arguments[1]), calls = std::atoi(arguments[2]);
+  const Seed seed = count == 4 ? std::strtoull(arguments[3], nullptr, 10) << 40 : 0;
   if (random_calls::set_is_missing()) return 0;
   prepare_threads();
   Shared shared;
   std::vector<std::thread> workers;
   for (int worker = 0; worker < threads; ++worker) {
-    workers.emplace_back(work, static_cast<Seed>(worker) << 32, calls, std::ref(shared));
+    workers.emplace_back(work, seed + (static_cast<Seed>(worker) << 32), calls, std::ref(shared));
   }
   for (std::thread& worker : workers) worker.join();
   pool::release_kept();
   std::printf("%s: %d threads made %d calls each\n", loops().name, threads, calls);
+  if (count == 4) random_calls::print_crossings();
   return 0;
 }

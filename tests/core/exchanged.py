@@ -162,7 +162,7 @@ def delete(managed):
 def export_managed(of, made):
     managed = Managed(1, 3, None, delete, 0 if of.array.flags.writeable else READ_ONLY)
     fill(managed.tensor, of)
-    KEPT[ctypes.addressof(managed)] = managed, of
+    KEPT[ctypes.addressof(managed)] = managed, of.array, of.shape_memory, of.strides_memory
     made[0] = ctypes.pointer(managed)
     Tensor.exported += 1
     return 0

@@ -1,10 +1,12 @@
 """``python tests/core/faults.py CMAKE FOLDER [FAULT...]``: build the core with a fault and test it.
 
-Every fault changes one line in a copy of the sources, and at least one test has to fail. Exit
-status 1: the tests pass with a fault. The folder holds the copy and the build.
+Every fault changes one line in a copy of the sources. Random calls of the core with tiny limits
+have to notice each that is in its loops, in ten seconds; of the others at least one test has to
+fail. Exit status 1: one is not noticed. The folder holds the copy and the builds.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,11 @@ class Fault(NamedTuple):
     file: str
     old: str
     new: str
+
+    @property
+    def is_in_loops(self) -> bool:
+        """Whether random calls of the core meet it; they make no points of stored arrays."""
+        return self.file not in ("group.cpp", "chunk_table.cpp") and "/" not in self.file
 
 
 FAULTS = {
@@ -68,6 +75,32 @@ FAULTS = {
     "cut-is-before": Fault("group.cpp", "last, Size(c))", "last, Size(c) - 1)"),
     # the points are not sorted by the highest digit of their chunk
     "sort-skips-a-digit": Fault("group.cpp", "+ kDigit - 1) / kDigit", ") / kDigit"),
+    # the border behind the last line of a destination is not narrow: the owner's part wraps around
+    "border-wraps": Fault(
+        "schedule.cpp", "std::min(border, partition.border[partition.owners])", "border"
+    ),
+    # the highest offset is kept as the number that stands for none
+    "narrow-is-outside": Fault("schedule.cpp", "< Size{kNarrowOutside}", "<= Size{kNarrowOutside}"),
+    # runs are joined that are longer than the room for them
+    "run-of-one-more": Fault("plan.cpp", "inner.size > most ||", "inner.size > most + 1 ||"),
+    # a block of offsets has more than there is room for
+    "block-of-one-more": Fault(
+        "walk.h",
+        "kTuning.block_bytes / bytes, 1, most)",
+        "kTuning.block_bytes / bytes, 1, most + 1)",
+    ),
+    # the copy of a panel has no room for its last row
+    "panel-of-one-less": Fault(
+        "schedule.cpp",
+        "plan.column[0].extent * panels.pitch;",
+        "(plan.column[0].extent - 1) * panels.pitch;",
+    ),
+    # the last round of a shared scatter records more offsets than there is room for
+    "round-of-one-more": Fault(
+        "schedule.cpp",
+        "kTuning.scratch_bytes / schedule.records.bytes(),",
+        "kTuning.scratch_bytes / schedule.records.bytes() + 9,",
+    ),
     # the positions of a block of points are counted from the first one of all
     "base-of-block-left-out": Fault("group.cpp", "static_cast<std::uint64_t>(base)", "0"),
 }
@@ -87,29 +120,38 @@ PYTEST = (
 )
 FAILED = 1  # exit status of pytest
 LIMIT = 900  # seconds
+TINY_LIMIT = 10
 
 
 class Copy:
     """A copy of the package, and of the sources of its core."""
 
+    TINY = ("TINY=ON", "SANITIZE=address", "CORE_ONLY=ON")
+
     def __init__(self, cmake: str, folder: Path) -> None:
         self.cmake, self.build, self.source = cmake, folder / "build", folder / "source"
+        self.tiny = folder / "tiny"
         # Not with their times: a fault of the run before may be newer.
         shutil.copytree(
             "core", self.source / "core", copy_function=shutil.copyfile, dirs_exist_ok=True
         )
-        shutil.copytree("src", self.source / "src", dirs_exist_ok=True)
+        for name in ("src", "tests/core", "fuzz"):
+            shutil.copytree(name, self.source / name, dirs_exist_ok=True)
         shutil.copy("CMakeLists.txt", self.source)
         for stale in (self.source / "src/ndgather").glob("_core*.so"):
             stale.unlink()
         # One set of instructions, and little optimization: a fault is built in seconds.
-        self._run(
-            *("-S", self.source, "-B", self.build, "-G", "Ninja", "--log-level=WARNING"),
-            *("-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1"),
-            *("-DNDGATHER_LEVELS=OFF", f"-DPython_EXECUTABLE={sys.executable}"),
-        )
+        for build, options in (
+            (self.build, [f"-DPython_EXECUTABLE={sys.executable}"]),
+            (self.tiny, [f"-DNDGATHER_{name}" for name in self.TINY]),
+        ):
+            self._run(
+                *("-S", self.source, "-B", build, "-G", "Ninja", "--log-level=WARNING"),
+                *("-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1"),
+                *("-DNDGATHER_LEVELS=OFF", *options),
+            )
 
-    def compile(self, fault: Fault | None) -> None:
+    def compile(self, fault: Fault | None, build: Path) -> None:
         if fault is not None:
             path = self.source / "core" / fault.file
             text = path.read_text()
@@ -118,11 +160,18 @@ class Copy:
                     f"{fault.file} has {fault.old!r} {text.count(fault.old)} times (allowed: 1)"
                 )
             path.write_text(text.replace(fault.old, fault.new))
-        self._run("--build", self.build)
-        (built,) = self.build.glob("_core*.so")
-        shutil.copy(built, self.source / "src/ndgather")
+        self._run("--build", build)
+        for built in build.glob("_core*.so"):
+            shutil.copy(built, self.source / "src/ndgather")
         if fault is not None:
             path.write_text(text)
+
+    def call(self) -> subprocess.CompletedProcess[str]:
+        """Make random calls of the core with tiny limits."""
+        command = [self.tiny / "core_calls", "2", "20000"]
+        return subprocess.run(
+            command, timeout=TINY_LIMIT, check=False, capture_output=True, text=True
+        )
 
     def test(self) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"PYTHONPATH": str(self.source / "src"), "CI": "true"}
@@ -140,7 +189,15 @@ class Copy:
 
 def outcome(copy: Copy, fault: Fault) -> tuple[bool, str]:
     """Return whether the tests notice a fault, and which one does."""
-    copy.compile(fault)
+    if fault.is_in_loops:
+        copy.compile(fault, copy.tiny)
+        try:
+            ended = copy.call()
+        except subprocess.TimeoutExpired:
+            return False, f"random calls with tiny limits did not notice it in {TINY_LIMIT} s"
+        found = re.search(r"random call: .*|ERROR: .*|runtime error.*", ended.stderr)
+        return ended.returncode != 0, found[0] if found else f"exit status {ended.returncode}"
+    copy.compile(fault, copy.build)
     try:
         ended = copy.test()
     except subprocess.TimeoutExpired:
@@ -154,10 +211,18 @@ def outcome(copy: Copy, fault: Fault) -> tuple[bool, str]:
 
 def main(cmake: str, folder: str, *names: str) -> int:
     copy = Copy(cmake, Path(folder).resolve())
-    copy.compile(None)
+    for build in (copy.build, copy.tiny):
+        copy.compile(None, build)
     passed = copy.test()
     if passed.returncode:
         sys.exit(f"the tests fail without a fault:\n{passed.stdout[-2000:]}")
+    try:
+        passed = copy.call()
+    except subprocess.TimeoutExpired:
+        pass  # nothing was found meanwhile
+    else:
+        if passed.returncode:
+            sys.exit(f"random calls fail without a fault:\n{passed.stderr[-2000:]}")
     unnoticed = []
     for name in names or FAULTS:
         start = time.monotonic()

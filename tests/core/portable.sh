@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # portable.sh CMAKE FOLDER [BUILD...]: builds the core without its binding by two compilers, for another
-# processor and for another system, each without a warning, and makes random calls of it where they run.
+# processor and for another system, each without a warning, and makes random calls of it where they run;
+# and twice with each conversion and overflow checked, with limits as they are and with tiny ones.
 set -uo pipefail
 cmake=$1
 folder=$2
 shift 2
-builds=("${@:-gcc clang aarch64 windows}")
-calls="2 200"  # threads, and calls of each
+builds=("${@:-gcc clang aarch64 windows arithmetic arithmetic-tiny}")
 
 # For each build: its compiler, the Debian package of that, options of CMake, and how its programs are run.
 describe() {
-  options=() runs=()
+  options=() runs=() calls="2 200"  # threads, and calls of each
   case $1 in
     gcc) compiler=g++ package=g++ runs=(env) ;;
     clang) compiler=clang++ package=clang runs=(env) ;;
@@ -20,7 +20,13 @@ describe() {
     windows)
       compiler=x86_64-w64-mingw32-g++-posix package=g++-mingw-w64-x86-64-posix
       options=(-DCMAKE_SYSTEM_NAME=Windows -DCMAKE_SYSTEM_PROCESSOR=AMD64) ;;
-    *) echo "portable.sh: no build $1 (allowed: gcc, clang, aarch64, windows)" >&2; exit 2 ;;
+    arithmetic*)
+      compiler=clang++ package=clang runs=(env UBSAN_OPTIONS=print_stacktrace=1) calls="2 4000"
+      checks=undefined,implicit-conversion,unsigned-integer-overflow
+      options=("-DCMAKE_CXX_FLAGS=-fsanitize=$checks -fno-sanitize-recover=all \
+        -fsanitize-ignorelist=$PWD/tests/core/meant_wraps.txt")
+      [ "$1" = arithmetic ] || options+=(-DNDGATHER_TINY=ON) ;;
+    *) echo "portable.sh: no build $1 (allowed: gcc, clang, aarch64, windows, arithmetic, arithmetic-tiny)" >&2; exit 2 ;;
   esac
 }
 

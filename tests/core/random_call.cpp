@@ -2,6 +2,7 @@
 // gaps between elements are compared too.
 #include "random_call.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,60 @@ void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "random call: %s\n", what);
   std::abort();
+}
+
+// The ways of the core, and how many calls went by each.
+struct Crossing {
+  const char* border;
+  std::atomic<long> calls{0};
+};
+enum Border {
+  kUnscheduled, kBlocks, kShared, kTasks, kSlicesAhead, kRowsAhead, kIndicesAhead, kPastCaches, kPacked, kTiles, kSwapped, kNarrow,
+  kWide, kRounds, kSplit, kParts, kJoined, kRepeated, kLongRuns, kSpread, kBorders
+};
+Crossing crossings[kBorders] = {
+    {"so few positions that nothing is scheduled"}, {"several blocks of offsets"}, {"several threads"}, {"several tasks"},
+    {"slices are prefetched"}, {"the next row is prefetched"}, {"indices are prefetched"}, {"written past the caches"},
+    {"panels are packed"}, {"panels are walked by tiles"}, {"panels along the outer of two dims"},
+    {"owners, of narrow offsets"}, {"owners, of wide offsets"}, {"owners, in several rounds"},
+    {"a scatter is split along a dim"}, {"slices fall into parts"}, {"runs are joined"}, {"joined runs share indices"},
+    {"runs too long to be joined"}, {"slices are walked by their elements"}};
+
+// Counts the ways that a call is about to go.
+void count_crossings(Plan plan, bool writes, bool assigns) {
+  const auto count = [](Border border, bool crossed) {
+    if (crossed) crossings[border].calls.fetch_add(1, std::memory_order_relaxed);
+  };
+  simplify(plan);
+  if (plan.is_empty()) return;
+  count(kUnscheduled, is_small(plan));
+  if (is_small(plan)) return;
+  plan.any_order |= !writes;
+  const int slices = plan.slice_rank;
+  arrange(plan, !writes);
+  count(kSpread, plan.slice_rank < slices);
+  const Schedule schedule = writes ? schedule_scatter(plan, assigns, threads()) : schedule_gather(plan, threads());
+  const Panels& panels = schedule.panels;
+  count(kShared, schedule.threads > 1);
+  count(kTasks, schedule.tasks > 1);
+  count(kSlicesAhead, schedule.prefetch);
+  count(kRowsAhead, schedule.prefetch_rows);
+  count(kIndicesAhead, schedule.prefetch_indices);
+  count(kPastCaches, schedule.nontemporal);
+  count(kPacked, panels.count > 0 && panels.packed);
+  count(kTiles, panels.count > 0 && !panels.packed);
+  count(kSwapped, panels.count > 0 && panels.swapped);
+  count(kNarrow, schedule.round > 0 && schedule.records.narrow);
+  count(kWide, schedule.round > 0 && !schedule.records.narrow);
+  count(kRounds, schedule.round > 0 && schedule.round < plan.positions);
+  count(kSplit, schedule.split_dim >= 0);
+  count(kParts, panels.count == 0 && schedule.task_slice < plan.slice_length());
+  if (panels.count > 0) return;
+  join_runs(plan, kTuning.short_run);
+  count(kBlocks, plan.positions > kLimits.block);
+  count(kJoined, plan.joined.run > 0);
+  count(kRepeated, plan.joined.index != 0);
+  count(kLongRuns, plan.joined.run == 0 && plan.loop_rank > 1);
 }
 
 // How much is chosen: sizes of axes, and how many elements there may be.
@@ -45,6 +100,7 @@ Sizes some_shape(Size rank, Choices& choices, Scale scale, Size most) {
 Sizes data_shape(const Call& call, Choices& choices, Scale scale) {
   constexpr Size kRanks[] = {2, 1, 3, 2, 4, 1, 3, 2, 5, 0, 2, 3, 6, 7, 33, 64};
   // Many rows, one page after the other.
+  if (scale == Scale::columns && kTiny) return {4 + choices.below(29), 4 + choices.below(60)};
   if (scale == Scale::columns) return {256 + 4 * choices.below(200), 4096 / call.type.element};
   Sizes shape = some_shape(choices.one_of(kRanks), choices, scale, most_elements(scale));
   if (!call.writes() && !shape.empty() && choices.one_in(16)) {
@@ -284,6 +340,7 @@ void compare(const Call& call, Arrays& arrays, Choices& choices) {
     if (bad.count > 0) return;
     plan.checked = true;
   }
+  count_crossings(plan, call.writes(), call.reduction == Reduction::none);
   const bool stops = choices.one_in(16);
   Stop stop([](void*) noexcept { return true; }, nullptr);
   const bool good = call.writes() ? run_scatter(plan, call.reduction, call.type.type, stops ? &stop : nullptr)
@@ -297,7 +354,8 @@ void compare(const Call& call, Arrays& arrays, Choices& choices) {
 }
 
 Scale some_scale(Choices& choices) {
-  const Size n = choices.below(128);
+  const Size n = choices.below(kTiny ? 9 : 128);
+  if (kTiny && n == 8) return Scale::columns;
   return n == 127 ? Scale::columns : n >= 121 ? Scale::large : Scale::small;
 }
 
@@ -308,6 +366,10 @@ bool set_is_missing() {
   const bool missing = wanted != nullptr && std::strcmp(wanted, loops().name) != 0;
   if (missing) std::printf("%s: not for this processor\n", wanted);
   return missing;
+}
+
+void print_crossings() {
+  for (const Crossing& each : crossings) std::printf("%8ld  %s\n", each.calls.load(), each.border);
 }
 
 bool random_call(const std::uint8_t* bytes, std::size_t count) {
@@ -321,7 +383,8 @@ bool random_call(const std::uint8_t* bytes, std::size_t count) {
   call.index_type = static_cast<IndexType>((choices.below(8) + 3) % 8);
   call.mode = static_cast<Mode>(choices.below(4));
   call.negative = choices.below(4) != 3;
-  set_threads(1 + static_cast<int>(choices.below(4)));
+  constexpr int kThreads[] = {1, 2, 3, 7};
+  set_threads(choices.one_of(kThreads));
   if (call.writes() && choices.one_in(2)) {
     call.reduction = static_cast<Reduction>(1 + choices.below(5));
     call.type = choices.one_of(kTypes);

@@ -10,6 +10,9 @@ namespace ndgather::random_calls {
 // another one.
 bool set_is_missing();
 
+// How many of the calls so far went by each way of the core, a line for each.
+void print_crossings();
+
 // Aborts where the answer is wrong. False: the bytes describe no call that says anything.
 bool random_call(const std::uint8_t* bytes, std::size_t count);
 

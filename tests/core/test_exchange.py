@@ -289,3 +289,46 @@ def test_a_child_goes_on_with_the_arrays_of_its_parent():
         del kept
         os._exit(0 if same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("rows", [2, 40_000])
+@pytest.mark.parametrize("which", ["data", "indices", "updates"])
+def test_an_array_that_changes_its_memory_when_it_is_asked_about_goes_to_the_adapter(
+    monkeypatch, which, rows
+):
+    """Whatever the core asks may run any code, also of other threads."""
+    given = {
+        "data": dense(np.zeros((4, 2))),
+        "indices": dense(np.zeros((rows, 1))),
+        "updates": dense(np.ones((rows, 2))),
+    }
+
+    def changed(tensor):
+        if tensor is given[which] or (which == "indices" and tensor is given["data"]):
+            given[which].array = given[which].array + 0
+        return False
+
+    monkeypatch.setattr(Tensor, "gradient", property(changed, lambda *_: None), raising=False)
+    given["indices"].array = given["indices"].array.astype(np.int64)
+    assert isinstance(ndgather.scatter_nd(**given), Declined)
+    assert not KEPT
+
+
+def test_a_long_call_keeps_the_memory_of_its_arguments():
+    before = Tensor.exported
+    ndgather.gather_nd(dense(np.arange(6.0)), dense(np.zeros((3, 1), np.int64)))
+    assert Tensor.exported == before, "a short call does not give up the GIL"
+    values = np.arange(2_000_000.0)
+    data, indices = dense(values.copy()), dense(np.arange(2_000_000)[::-1, np.newaxis].copy())
+    results = []
+    for _ in range(5):
+        call = threading.Thread(target=lambda: results.append(ndgather.gather_nd(data, indices)))
+        call.start()
+        while Tensor.exported == before and call.is_alive():
+            pass
+        data.array, indices.array = values.copy(), indices.array.copy()  # the old ones are freed
+        call.join()
+        before = Tensor.exported
+        gathered = results.pop()
+        assert isinstance(gathered, Declined) or (gathered.array == values[::-1]).all()
+    assert not KEPT

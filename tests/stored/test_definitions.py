@@ -161,3 +161,19 @@ def test_points_of_a_group_stand_in_order():
         np.testing.assert_array_equal(positions, np.flatnonzero(inside[0] & inside[1]))
         seen += len(positions)
     assert seen == len(indices) == math.prod([600_000])
+
+
+@pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
+@given(data=st.data())
+def test_a_cached_array_gives_the_definition_again_and_again(function, data):
+    """Points are looked up in the chunks that are in memory, some of which are dropped."""
+    call = data.draw(strategies.calls(function, dtypes=[np.dtype(char) for char in "bhid"]))
+    array = CutArray(call.data, data.draw(grids(call.data.shape)))
+    cached = ndgather.cached(array, memory=data.draw(st.sampled_from(("64 KiB", "1 MiB"))))
+    for _ in range(3):
+        if bad_entries(call):
+            with pytest.raises(IndexOutOfBoundsError):
+                getattr(ndgather, function)(cached, call.indices, **call.options)
+        else:
+            found = getattr(ndgather, function)(cached, call.indices, **call.options)
+            assert_same_elements(found, expected(call))

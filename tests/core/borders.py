@@ -1,0 +1,84 @@
+"""``python tests/core/borders.py FOLDER SECONDS``: make calls of the core with tiny limits.
+
+Random calls of the core, and the property tests of gathers, scatters, windows, ranges and points
+of stored arrays, with AddressSanitizer and UBSan, for every instruction set, until the time is up;
+at least once each. The folder is what ``make build/borders/built`` has built. Prints how many calls
+went by each way of the core. Exit status 1: something was found, or a way was never gone.
+"""
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SETS = ("baseline", "avx2", "avx512")
+CALLS = "400"  # of each of two threads
+FILES = (
+    *(f"tests/core/test_{name}.py" for name in ("definitions", "scatter_definitions", "windows")),
+    *(f"tests/core/test_{name}.py" for name in ("ranges", "points")),
+    *(f"tests/stored/test_{name}.py" for name in ("definitions", "stored_windows")),
+)
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.core.tiny", "-m", "not slow")
+COUNTED = re.compile(r"^ *(\d+)  (\S.*)$", re.MULTILINE)
+
+
+def run(command, **environment):
+    """Run a command with the runtime of the sanitizers; print what it says where it fails."""
+    ended = subprocess.run(
+        ["tests/core/run.sh", "address", *command],
+        env=os.environ | environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if ended.returncode:
+        print(ended.stdout[-20_000:], ended.stderr[-5_000:], sep="\n")
+        raise SystemExit(
+            f"found by: {' '.join(f'{k}={v}' for k, v in environment.items())} {command}"
+        )
+    return ended.stdout
+
+
+def turn(folder, number, first):
+    """Make the calls and tests of one instruction set; return what they print."""
+    chosen, seed = SETS[number % len(SETS)], str(first + number)
+    said = run([folder / "core_calls", "2", CALLS, seed], NDGATHER_INSTRUCTION_SET=chosen)
+    if "not for this processor" in said:
+        return ""
+    return said + run(
+        [folder / "venv/bin/python", *PYTEST, f"--hypothesis-seed={seed}", *FILES],
+        NDGATHER_INSTRUCTION_SET=chosen,
+        PYTHONPATH=str(folder / "package"),
+        HYPOTHESIS_PROFILE="short",
+    )
+
+
+def main(folder, seconds):
+    end = time.monotonic() + float(seconds)
+    folder = Path(folder).resolve()
+    first = int(time.time()) // 86_400  # the same draws all day
+    crossed, numbers = Counter(), itertools.count()
+
+    def work():
+        while (number := next(numbers)) < len(SETS) or time.monotonic() < end:
+            for times, border in COUNTED.findall(turn(folder, number, first)):
+                crossed[border] += int(times)
+
+    with ThreadPoolExecutor() as threads:
+        for done in [threads.submit(work) for _ in range(os.cpu_count() or 1)]:
+            done.result()
+    print(f"seed {first}: calls that went by each way of the core")
+    for border, times in crossed.items():
+        print(f"{times:8}  {border}")
+    never = [border for border, times in crossed.items() if not times]
+    if never:
+        sys.exit(f"never crossed: {', '.join(never)}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
