@@ -6,12 +6,16 @@ none, are therefore read as they are stored, and decompressed here by many threa
 
 from __future__ import annotations
 
+import os
 import zlib
+from contextlib import suppress
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
+from h5py._objects import phil
 
 from ndgather.errors import DTypeError
 from ndgather.messages import LOGGER
@@ -22,12 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Buffers, Chunk
+    from ndgather.stored.chunks import Array, Box, Buffers, Chunk
 
 # The filters that are decoded here, in the order of encoding.
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
 _KNOWN_FILTERS = ((), (_DEFLATE,), (_SHUFFLE, _DEFLATE))
 
+_BOX_BYTES = 2**16  # of datasets without chunks: a read takes as long as to copy about as much
+_VIRTUAL_BOX_BYTES = 2**20
 _PACKING = ("scale_factor", "add_offset", "_FillValue")  # attributes of netCDF
 
 
@@ -62,7 +68,7 @@ def run(call: Call) -> Any:
 class DatasetReader:
     """Reads and writes a dataset: chunk by chunk, or in boxes if it has no chunks.
 
-    Another process opens the file again, to read.
+    Elements that are arrays are axes at the end. Another process opens the file again, to read.
     """
 
     in_flight = 1
@@ -71,9 +77,16 @@ class DatasetReader:
         self.array = array
         self._all_exist = all_chunks_exist
         self.name = f"{array.file.filename}:{array.name}"
-        self.dtype = np.dtype(array.dtype)
+        self.dtype, inside = array.dtype.subdtype or (np.dtype(array.dtype), ())
         shape = array.shape
-        self.grid = Grid.regular(shape, array.chunks or box_shape(shape, self.dtype.itemsize))
+        self._sources = _Sources(array) if all_chunks_exist and array.is_virtual else None
+        if self._sources is not None:
+            self.grid = self._sources.grid(inside)
+        else:
+            # A dataset of many sources takes long to read, however small the box.
+            most = _BOX_BYTES if not array.is_virtual else _VIRTUAL_BOX_BYTES
+            boxes = box_shape(shape, array.dtype.itemsize, most)
+            self.grid = Grid.regular(shape + inside, (array.chunks or boxes) + inside)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
         self._filters = _known_filters(array)
@@ -95,35 +108,43 @@ class DatasetReader:
             return int(self.dtype.itemsize * prod(self.grid.extent(chunk)))
         return int(self._stored(chunk).size)
 
+    def _box(self, chunk: Chunk) -> Box:
+        """Return the slices of the dataset, whose elements are taken whole."""
+        return self.grid.box(chunk)[: self.array.ndim]
+
     def _stored(self, chunk: Chunk) -> Any:
-        start = tuple(each.start for each in self.grid.box(chunk))
+        start = tuple(each.start for each in self._box(chunk))
         return self.array.id.get_chunk_info_by_coord(start)
 
-    def _exists(self, chunk: Chunk) -> bool:
+    def exists(self, chunk: Chunk) -> bool:
+        if self._sources is not None:
+            return self._sources.exist(self._box(chunk))
         if self.array.chunks is not None:
             return self._stored(chunk).byte_offset is not None
         layout = self.array.id.get_create_plist().get_layout()
-        return layout != h5py.h5d.CONTIGUOUS or self.array.id.get_offset() is not None
+        is_here = layout != h5py.h5d.CONTIGUOUS or self.array.id.get_offset() is not None
+        return is_here or bool(self.array.external)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        box = self.grid.box(chunk)
-        shape = self.grid.extent(chunk)
-        if self._all_exist and not self._exists(chunk):
+        if self._all_exist and not self.exists(chunk):
             raise no_chunk()
         if self._filters is not None:
-            whole = self._decoded(self._filters, tuple(each.start for each in box), buffers)
+            start = tuple(each.start for each in self._box(chunk))
+            whole = self._decoded(self._filters, start, buffers)
             if whole is not None:
-                return whole[tuple(map(slice, shape))]
+                return whole[tuple(map(slice, self.grid.extent(chunk)))]
         buffers.acquire_permit()
-        if self.dtype.hasobject or 0 in shape:
-            return np.asarray(self.array[box])
-        count = self.dtype.itemsize * prod(shape)
-        values: Array = buffers.decoded(count).view(self.dtype).reshape(shape)
-        self.array.read_direct(values, box)
+        # h5py reads into zeros. HDF5 itself would leave memory as it is in the gaps of structured
+        # elements, and where nothing was written and nothing is filled in.
+        read = self.array[self._box(chunk)]
+        if isinstance(read, np.ndarray) and read.dtype == self.dtype:
+            return read
+        values: Array = np.empty((), self.dtype)  # one element, as h5py returns it
+        values[()] = read
         return values
 
     def write(self, chunk: Chunk, values: Array) -> None:
-        self.array[self.grid.box(chunk)] = values
+        self.array[self._box(chunk)] = values
         self.array.flush()  # so that a full disk is an error now
 
     def _decoded(
@@ -135,7 +156,8 @@ class DatasetReader:
         any number for its size, and allocate as much.
         """
         try:
-            left_out, stored = self.array.id.read_direct_chunk(start)
+            with phil:  # h5py takes it in all other functions that are called here
+                left_out, stored = self.array.id.read_direct_chunk(start)
         except (MemoryError, OSError, RuntimeError, ValueError):
             return None
         if left_out:
@@ -177,6 +199,63 @@ def _known_filters(array: h5py.Dataset) -> tuple[int, ...] | None:
     properties = array.id.get_create_plist()
     filters = tuple(properties.get_filter(i)[0] for i in range(properties.get_nfilters()))
     return filters if filters in _KNOWN_FILTERS else None
+
+
+class _Sources:
+    """Which parts of a virtual dataset are there: those of datasets that were written whole."""
+
+    def __init__(self, array: h5py.Dataset) -> None:
+        self._array = array
+        self._is_whole: dict[tuple[str, str], bool] = {}
+        self._parts: list[tuple[list[tuple[int, int]], tuple[str, str]]] = []
+        for source in array.virtual_sources():
+            try:
+                low, high = source.vspace.get_select_bounds()
+                part = [(start, last + 1) for start, last in zip(low, high, strict=True)]
+            except ValueError:  # it grows without end
+                part = [(0, size) for size in array.shape]
+            self._parts.append((part, (source.file_name, source.dset_name)))
+
+    def grid(self, inside: tuple[int, ...]) -> Grid:
+        """Return a grid that is cut where a source begins or ends."""
+        sizes = []
+        boxes = box_shape(self._array.shape, self._array.dtype.itemsize, _VIRTUAL_BOX_BYTES)
+        for axis, (size, box) in enumerate(zip(self._array.shape, boxes, strict=True)):
+            cuts = {0, size, *range(0, size, box)}
+            cuts.update(end for part, _ in self._parts for end in part[axis] if end < size)
+            sizes.append(np.diff(sorted(cuts)).tolist())
+        return Grid.of_sizes([*sizes, *([length] for length in inside)])
+
+    def exist(self, box: Box) -> bool:
+        """Whether some source fills a box, and all that do are there."""
+        met = [
+            name
+            for part, name in self._parts
+            if all(
+                low < at.stop and at.start < high for (low, high), at in zip(part, box, strict=True)
+            )
+        ]
+        return bool(met) and all(map(self._is_there, met))
+
+    def _is_there(self, name: tuple[str, str]) -> bool:
+        if name not in self._is_whole:
+            is_whole = False
+            file = self._array.file if name[0] == "." else self._file(name[0])
+            with suppress(KeyError, OSError):
+                opened = file if isinstance(file, h5py.File) else h5py.File(file, "r")
+                source = DatasetReader(opened[name[1]], True)
+                chunks = np.ndindex(*source.grid.counts)
+                is_whole = all(map(source.exists, chunks))
+            self._is_whole[name] = is_whole
+        return self._is_whole[name]
+
+    def _file(self, name: str) -> Path:
+        """Return where HDF5 finds a file of sources."""
+        folder = Path(self._array.file.filename).resolve().parent
+        prefix = self._array.id.get_access_plist().get_virtual_prefix().decode()
+        prefix = os.environ.get("HDF5_VDS_PREFIX", prefix).replace("${ORIGIN}", str(folder))
+        places = [Path(place, name) for place in (*([prefix] if prefix else []), folder, "")]
+        return next(filter(Path.is_file, places), places[-1])
 
 
 def _reopened(filename: str, name: str, all_exist: bool) -> DatasetReader:
