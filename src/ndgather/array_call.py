@@ -81,6 +81,16 @@ class Call:
         return repeat
 
 
+def with_padding(array: Array) -> Array:
+    """Return a view of structured elements that NumPy copies with the bytes between their fields.
+
+    It would leave them as they are. Arrays of other elements are returned as they are.
+    """
+    dtype = array.dtype
+    is_plain = not dtype.names or dtype.hasobject or not dtype.itemsize
+    return array if is_plain else array.view(f"V{dtype.itemsize}")
+
+
 class Executor(Protocol):
     """Anything that takes functions to call elsewhere, as `concurrent.futures` has them."""
 

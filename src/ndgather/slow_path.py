@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ndgather import arguments, exchange, windows
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Call, _core, with_padding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,11 +77,7 @@ def deliver(call: Call, result: Array) -> Array:
     refusal = _core.check_out(call.out, result)
     if refusal.rule != "none":
         arguments.raise_error(call, refusal)
-    if result.dtype.names and not result.dtype.hasobject:  # NumPy would leave padding as it is
-        as_bytes = f"V{result.itemsize}"
-        np.copyto(call.out.view(as_bytes), result.view(as_bytes))
-    else:
-        np.copyto(call.out, result)
+    np.copyto(with_padding(call.out), with_padding(result))
     return call.out  # type: ignore[no-any-return]  # an array, as the core has checked
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import arguments, messages
-from ndgather.array_call import _core
+from ndgather.array_call import _core, with_padding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,8 +132,7 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
     """
     lead = call.indices.shape[:-1]
     starts = call.indices.reshape(math.prod(lead), len(call.window_shape))
-    if not dense.dtype.hasobject and dense.dtype.itemsize:
-        dense = dense.view(f"V{dense.dtype.itemsize}")  # NumPy copies all of their bytes
+    dense = with_padding(dense)
     if not lead:
         lead, dense = (1,), dense[np.newaxis]
     window_bytes = math.prod(dense.shape[len(lead) :]) * dense.dtype.itemsize
@@ -198,7 +197,6 @@ def _copy_parts(call: Call, parts: Parts, out: Array) -> None:
     box_of = box_of.ravel()  # NumPy 2.0 returns another shape
     order = np.argsort(box_of, kind="stable")
     borders = np.searchsorted(box_of[order], np.arange(1, len(boxes)))
-    elements = np.dtype(f"V{call.data.dtype.itemsize}")  # NumPy copies their bytes
     for (*box,), members in zip(boxes.tolist(), np.split(order, borders), strict=True):
         low, high = box[:depth], box[depth:]
         shape = tuple(end - begin for begin, end in zip(low, high, strict=True))
@@ -206,7 +204,7 @@ def _copy_parts(call: Call, parts: Parts, out: Array) -> None:
         inside = replace(call, indices=starts, window_shape=shape, fill_value=None)
         copied: Any = replace(inside, mode="raise", out=None).run()
         where: Any = np.unravel_index(parts.window[members], lead) if lead else ()
-        out.view(elements)[(*where, *map(slice, low, high))] = copied.view(elements)
+        with_padding(out)[(*where, *map(slice, low, high))] = with_padding(copied)
 
 
 def signed(starts: Array) -> Starts:

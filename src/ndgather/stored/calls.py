@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import arguments, exchange, messages, slow_path, windows
-from ndgather.array_call import _core
+from ndgather.array_call import _core, with_padding
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -123,6 +123,7 @@ def _fill(plan: Plan, value: Array, dense: Array) -> None:
 
 def _fill_windows(plan: Plan, value: Array, dense: Array) -> None:
     """Fill the windows that stick out; their parts inside data are copied later."""
+    value, dense = with_padding(value), with_padding(dense)
     window, lead, sizes = plan.call.window_shape, plan.call.indices.shape[:-1], plan.grid.shape
     starts = plan.call.indices.reshape(math.prod(lead), len(window))
     for first in range(0, len(starts), WINDOW_BLOCK):
@@ -379,7 +380,7 @@ def write_at(positions: Array, dense: Array, values: Array) -> None:
     """Set the positions of `dense`, numbered along its first axes in C order, to `values`."""
     if positions.dtype != np.uint32:
         lead = dense.shape[: dense.ndim - (values.ndim - 1)]
-        dense[np.unravel_index(positions, lead)] = values
+        with_padding(dense)[np.unravel_index(positions, lead)] = with_padding(values)
     elif len(positions):
         count = len(positions)
         numbers = np.arange(count, dtype=np.uint32)

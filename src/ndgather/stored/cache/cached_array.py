@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ndgather import arguments, exchange, messages
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Call, _core, with_padding
 from ndgather.errors import CallError, DTypeError
 from ndgather.messages import shown_value
 from ndgather.stored import calls
@@ -291,7 +291,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
             for entry, size in zip(given, self.shape, strict=True)
         ]
         rising = [steps if steps.step > 0 else steps[::-1] for steps in ranges]
-        turned = tuple(slice(None, None, 1 if steps.step > 0 else -1) for steps in ranges)
+        turned: Any = (*(slice(None, None, 1 if steps.step > 0 else -1) for steps in ranges), ...)
         values = self._box(rising)[turned].reshape(np.shape(result))
         return values if values.ndim or any(entry is ... for entry in entries) else values[()]
 
@@ -431,13 +431,13 @@ class _BoxJob:
     """Reads a chunk, and copies a part of it to a result if there is one."""
 
     chunk: Chunk
-    part: tuple[slice, ...] = ()
+    part: Any = ()
     result: Array | None = None
     is_read: bool = True
 
     def use(self, values: Array) -> None:
         if self.result is not None:
-            self.result[...] = values[self.part]
+            with_padding(self.result)[...] = with_padding(values)[(*self.part, ...)]
 
     def send(self) -> Any:
         raise NotImplementedError  # no executor reads boxes

@@ -17,7 +17,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ndgather import arguments
-from ndgather.array_call import _core
+from ndgather.array_call import _core, with_padding
 from ndgather.errors import AttributeValueError
 from ndgather.stored.chunks import stand_in
 
@@ -184,7 +184,7 @@ class ArrayChunks:
             memory = _new_memory(self.size_of(values.shape)).view(self.dtype).reshape(shape)
         inside: Any = (*map(slice, values.shape), ...)
         kept: Array = memory[inside]
-        kept[...] = values
+        with_padding(kept)[...] = with_padding(values)
         return kept
 
 
@@ -345,7 +345,7 @@ class ChunkCache:
                 self._remove(kept)
                 return
             changed = chunks.copy(kept.values)
-            changed[part] = values
+            with_padding(changed)[part] = with_padding(values)
             changed.flags.writeable = False
             chunks.put(number, changed)
             kept.values = changed

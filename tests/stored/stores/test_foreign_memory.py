@@ -1,0 +1,334 @@
+"""No byte of a result or a file is memory that nobody filled, whatever a store leaves out.
+
+The arrays have chunks that were never written, chunks at the edge, or elements with gaps. They are
+read by every path while all memory that is allocated is full of a pattern.
+"""
+
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import tensorstore
+import xarray as xr
+import zarr
+from tests.stored.foreign_memory import PATTERN, foreign_memory
+
+import ndgather
+import ndgather.arrays.xarray
+from ndgather.errors import StoredArrayError
+from ndgather.testing import element_bytes
+
+pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+SHAPE, CHUNK = (70, 50), (32, 32)  # of 4 KiB or more: C keeps smaller pieces of memory for itself
+GAPS = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [0, 8], "itemsize": 24})
+WRITTEN = [(slice(0, 32), slice(0, 32)), (slice(66, 70), slice(40, 50))]
+EVERY = np.indices(SHAPE).reshape(2, -1).T.copy()
+STARTS = np.array([[0, 0], [30, 10], [-20, 20], [60, 40], [69, -5]])
+ROWS = np.array([0, 69, 40, 33, 5, 5])
+WINDOW = (40, 36)
+
+
+def filled(dtype="f8", fill=0):
+    """Return what is stored where only some parts are written."""
+    values = np.zeros(SHAPE, dtype)  # with zeros in gaps
+    if not values.dtype.names:
+        values[...] = fill
+    for part in WRITTEN:
+        if values.dtype.names:
+            values["a"][part], values["b"][part] = 3, 1.5
+        else:
+            values[part] = 3
+    return values
+
+
+def write(stored, values):
+    for part in WRITTEN:
+        box = values.view(f"V{values.itemsize}")[part].copy()  # NumPy would not copy gaps
+        stored[part] = box.view(values.dtype)
+
+
+def in_zarr(folder, dtype="f8", fill=0, **layout):
+    stored = zarr.create_array(
+        folder / "a.zarr", shape=SHAPE, dtype=dtype, fill_value=fill, **layout
+    )
+    values = filled(dtype, stored.fill_value if fill is not None else 0)
+    write(stored, values)
+    return stored, values
+
+
+def in_hdf5(folder, dtype="f8", fill=None, written=True, **layout):
+    file = h5py.File(folder / "a.h5", "w")
+    stored = file.create_dataset("a", SHAPE, dtype, **layout)
+    values = filled(dtype, fill or 0)
+    if written:
+        write(stored, values)
+    else:
+        values = np.zeros(SHAPE, dtype)
+    return stored, values
+
+
+def in_netcdf(folder, all_off=False, compound=False, **layout):
+    with netCDF4.Dataset(folder / "a.nc", "w") as file:
+        for name, size in zip("yx", SHAPE, strict=True):
+            file.createDimension(name, size)
+        if all_off:
+            file.set_fill_off()
+        gaps = np.dtype([("a", "i1"), ("b", "f8")], align=True)
+        kind = file.createCompoundType(gaps, "gaps") if compound else "f8"
+        fill = None if all_off else False
+        variable = file.createVariable("a", kind, ("y", "x"), fill_value=fill, **layout)
+        values = filled(gaps if compound else "f8")
+        write(variable, values)
+    return h5py.File(folder / "a.nc", "r+")["a"], values
+
+
+def with_a_source_that_is_gone(folder):
+    whole = filled()
+    layout = h5py.VirtualLayout(SHAPE, "f8")
+    for name, part in (("there", slice(0, 32)), ("gone", slice(32, 60))):
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file["a"] = np.full((part.stop - part.start, 50), 7.0)
+        layout[part] = h5py.VirtualSource(folder / f"{name}.h5", "a", (part.stop - part.start, 50))
+    (folder / "gone.h5").unlink()
+    with h5py.File(folder / "a.h5", "w") as file:
+        file.create_virtual_dataset("a", layout)
+    whole[...] = 0
+    whole[:32] = 7
+    return h5py.File(folder / "a.h5", "r")["a"], whole
+
+
+def in_a_file_beside(folder, written):
+    """An external file that is shorter than the dataset, or is not there."""
+    whole = np.zeros(SHAPE)
+    if written:
+        whole[:20] = 7
+        (folder / "beside.bin").write_bytes(whole[:20].tobytes())
+    file = h5py.File(folder / "a.h5", "w")
+    size = whole.nbytes
+    beside = [(str(folder / "beside.bin"), 0, size)]
+    return file.create_dataset("a", SHAPE, "f8", external=beside, fill_time="never"), whole
+
+
+def in_tensorstore(folder, driver, **layout):
+    stored = tensorstore.open(
+        {"driver": driver, "kvstore": f"file://{folder}/a/"},
+        create=True,
+        dtype=tensorstore.float64,
+        shape=SHAPE,
+        chunk_layout=tensorstore.ChunkLayout(**layout),
+    ).result()
+    values = filled()
+    write(stored, values)
+    return stored, values
+
+
+def in_tiff(folder, **layout):
+    tifffile = pytest.importorskip("tifffile")
+    values = np.zeros((70, 50), "i2")
+    values[:32, :32] = 3
+    tiles = iter([values[:32, :32], *[None] * 5])
+    tifffile.imwrite(
+        folder / "a.tif", tiles, shape=SHAPE, dtype="i2", tile=(32, 32), metadata=None, **layout
+    )
+    store = tifffile.imread(folder / "a.tif", aszarr=True, maxworkers=1)
+    stored = zarr.open_array(store, mode="r")
+    weakref.finalize(stored, store.close)
+    return stored, values
+
+
+def mapped(folder, dtype):
+    values = filled(dtype)
+    values.tofile(folder / "a.bin")
+    return np.memmap(folder / "a.bin", dtype, mode="r+", shape=SHAPE), values
+
+
+class Indexable:
+    """An array that is no stored array, for `cached` alone."""
+
+    def __init__(self, values, chunks=CHUNK):
+        self.values, self.shape, self.dtype = values, values.shape, values.dtype
+        self.chunks = chunks
+
+    def __getitem__(self, box):
+        return self.values[box]
+
+
+GZIP = {"chunks": CHUNK, "compression": "gzip"}
+STORES = {
+    "zarr 2": lambda at: in_zarr(at, chunks=CHUNK, zarr_format=2),
+    "zarr 2, no fill value": lambda at: in_zarr(at, chunks=CHUNK, fill=None, zarr_format=2),
+    "zarr 2, Fortran order": lambda at: in_zarr(at, chunks=CHUNK, fill=9, zarr_format=2, order="F"),
+    "zarr 3": lambda at: in_zarr(at, chunks=CHUNK, fill=9),
+    "zarr 3, raw": lambda at: in_zarr(at, chunks=CHUNK, compressors=None),
+    "zarr 3, gzip": lambda at: in_zarr(at, chunks=CHUNK, compressors=zarr.codecs.GzipCodec()),
+    "zarr 3, blosc": lambda at: in_zarr(at, chunks=CHUNK, compressors=zarr.codecs.BloscCodec()),
+    "zarr 3, other byte order": lambda at: in_zarr(
+        at, serializer=zarr.codecs.BytesCodec(endian="big"), dtype="i4"
+    ),
+    "zarr 3, texts": lambda at: in_zarr(at, chunks=CHUNK, dtype="S16", fill=b""),
+    "zarr 3, sharded": lambda at: in_zarr(at, chunks=(16, 32), shards=(32, 64)),
+    "hdf5": lambda at: in_hdf5(at, chunks=CHUNK, fillvalue=9, fill=9),
+    "hdf5, never filled": lambda at: in_hdf5(at, chunks=CHUNK, fill_time="never"),
+    "hdf5, never filled, gzip": lambda at: in_hdf5(at, **GZIP, fill_time="never"),
+    "hdf5, never filled, lzf": lambda at: in_hdf5(
+        at, chunks=CHUNK, compression="lzf", fill_time="never"
+    ),
+    "hdf5, never filled, one piece": lambda at: in_hdf5(at, written=False, fill_time="never"),
+    "hdf5, gaps": lambda at: in_hdf5(at, GAPS, chunks=CHUNK),
+    "hdf5, gaps, gzip": lambda at: in_hdf5(at, GAPS, **GZIP, fill_time="never"),
+    "hdf5, gaps, one piece": lambda at: in_hdf5(at, GAPS),
+    "hdf5, gaps, never written": lambda at: in_hdf5(at, GAPS, written=False, fill_time="never"),
+    "hdf5, other byte order": lambda at: in_hdf5(at, chunks=CHUNK, fill_time="never", dtype=">f4"),
+    "hdf5, a source is gone": with_a_source_that_is_gone,
+    "hdf5, a file beside is short": lambda at: in_a_file_beside(at, True),
+    "netCDF4, no fill value": lambda at: in_netcdf(at, chunksizes=CHUNK),
+    "netCDF4, no fill value, zlib": lambda at: in_netcdf(at, chunksizes=CHUNK, zlib=True),
+    "netCDF4, fill off": lambda at: in_netcdf(at, all_off=True, chunksizes=CHUNK),
+    "netCDF4, gaps": lambda at: in_netcdf(at, compound=True, chunksizes=CHUNK),
+    "tensorstore zarr": lambda at: in_tensorstore(at, "zarr", chunk_shape=CHUNK),
+    "tensorstore zarr3": lambda at: in_tensorstore(
+        at, "zarr3", read_chunk_shape=(16, 32), write_chunk_shape=(32, 64)
+    ),
+    "tensorstore n5": lambda at: in_tensorstore(at, "n5", chunk_shape=CHUNK),
+    "tiff": in_tiff,
+    "tiff, deflate": lambda at: in_tiff(at, compression="zlib"),
+    "memory map": lambda at: mapped(at, "f8"),
+    "memory map, gaps": lambda at: mapped(at, GAPS),
+    "any array": lambda at: (Indexable(filled()), filled()),
+    "any array, chunks of many lengths": lambda at: (
+        Indexable(filled(), ((32, 30, 8), (32, 18))),
+        filled(),
+    ),
+    "any array, gaps": lambda at: (Indexable(filled(GAPS)), filled(GAPS)),
+}
+
+
+def dtype_of(stored):
+    is_of_tensorstore = isinstance(stored, tensorstore.TensorStore)
+    return stored.dtype.numpy_dtype if is_of_tensorstore else stored.dtype
+
+
+def of_windows(places):
+    outside = np.pad(places, 80, constant_values=-1)
+    return np.stack([outside[y + 80 :, x + 80 :][: WINDOW[0], : WINDOW[1]] for y, x in STARTS])
+
+
+def of_ranges(places):
+    return np.concatenate([places[0:40], places[50:70], places[33:34]])
+
+
+def by_executor(stored):
+    with ThreadPoolExecutor(2) as pool:
+        return ndgather.gather_nd(stored, EVERY, executor=pool)
+
+
+# What is read, and the places where its elements lie; -1 is outside of the array.
+PATHS = {
+    "points": (lambda s: ndgather.gather_nd(s, EVERY), np.ravel),
+    "points, out": (
+        lambda s: ndgather.gather_nd(s, EVERY, out=np.empty(len(EVERY), dtype_of(s))),
+        np.ravel,
+    ),
+    "points, little memory": (lambda s: ndgather.gather_nd(s, EVERY, memory=2**20), np.ravel),
+    "points, executor": (by_executor, np.ravel),
+    "rows": (lambda s: ndgather.gather_nd(s, ROWS[:, None]), lambda at: at[ROWS]),
+    "columns": (lambda s: ndgather.gather(s, [49, 3], axis=1), lambda at: at[:, [49, 3]]),
+    "elements": (
+        lambda s: ndgather.gather_elements(s, np.repeat(ROWS[:, None], 50, 1), axis=0),
+        lambda at: at[ROWS],
+    ),
+    "fill": (
+        lambda s: ndgather.gather_nd(s, EVERY + [35, 0], mode="fill"),
+        lambda at: np.concatenate([at[35:], np.full((35, 50), -1)]).ravel(),
+    ),
+    "windows": (lambda s: ndgather.gather_windows(s, STARTS, WINDOW, mode="fill"), of_windows),
+    "windows, mirrored": (
+        lambda s: ndgather.gather_windows(s, [[40, 20]], (60, 50), mode="reflect"),
+        lambda at: np.pad(at, 60, mode="reflect")[np.newaxis, 100:160, 80:130],
+    ),
+    "ranges": (lambda s: ndgather.gather_ranges(s, [0, 50, 33], [40, 70, 34])[0], of_ranges),
+}
+OF_CACHED = {
+    "all": (lambda s: s[...], lambda at: at),
+    "a part": (lambda s: s[69:2:-2, 5:45:3], lambda at: at[69:2:-2, 5:45:3]),
+    "index arrays": (lambda s: s[ROWS, 3], lambda at: at[ROWS, 3]),
+    "one element": (lambda s: np.asarray(s[40:41, 40]), lambda at: at[40:41, 40]),
+}
+
+
+@pytest.fixture(params=STORES)
+def kind(request):
+    return request.param
+
+
+def check(read, places, values):
+    at = places(np.arange(values.size).reshape(SHAPE))
+    elements = np.frombuffer(element_bytes(values) + bytes(values.itemsize), f"V{values.itemsize}")
+    expected = elements[at]
+    with foreign_memory():
+        found = read()
+    assert found.shape == expected.shape
+    assert found.dtype == values.dtype
+    assert element_bytes(found) == expected.tobytes()
+
+
+@pytest.mark.parametrize("path", [*PATHS])
+def test_a_gather(kind, path, tmp_path):
+    stored, values = STORES[kind](tmp_path)
+    read, places = PATHS[path]
+    if not isinstance(stored, Indexable):
+        check(lambda: read(stored), places, values)
+    if "executor" not in path:  # no executor reads from a cache
+        check(lambda: read(ndgather.cached(stored)), places, values)
+        check(lambda: read(ndgather.cached(stored, "20 KiB")), places, values)
+
+
+@pytest.mark.parametrize("path", [*OF_CACHED])
+def test_a_part_of_a_cached_array(kind, path, tmp_path):
+    stored, values = STORES[kind](tmp_path)
+    read, places = OF_CACHED[path]
+    check(lambda: read(ndgather.cached(stored)), places, values)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_scatter(kind, reduction, cached, tmp_path):
+    stored, values = STORES[kind](tmp_path)
+    is_text_or_record = values.dtype.kind in "SV"
+    if (
+        kind.startswith(("tiff", "any"))
+        or "gone" in kind
+        or (is_text_or_record and reduction != "none")
+    ):
+        return
+    indices = np.concatenate([EVERY[5::97], EVERY[:1], EVERY[-1:]])
+    updates = np.zeros(len(indices), values.dtype)
+    updates[...] = (1, 2.0) if values.dtype.names else 1
+    expected = values.copy()
+    for place in map(tuple, indices):
+        if reduction == "none":
+            expected[place] = updates[0]
+        else:
+            expected[place] = expected[place] + 1 if reduction == "add" else max(expected[place], 1)
+    with foreign_memory():
+        data = ndgather.cached(stored) if cached else stored
+        ndgather.scatter_nd(data, indices, updates, reduction=reduction, out=data)
+        kept = ndgather.gather_nd(data, EVERY)
+    if isinstance(stored, tensorstore.TensorStore):
+        stored = stored.read().result()
+    elif isinstance(stored, np.memmap):
+        stored.flush()
+    found = np.zeros(SHAPE, values.dtype)
+    found[...] = stored[...]
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(kept, expected.ravel())
+    if isinstance(stored, h5py.Dataset):
+        stored.file.close()
+    for file in filter(Path.is_file, tmp_path.rglob("*")):
+        content = file.read_bytes()
+        for byte in (PATTERN, PATTERN ^ 0xFF):
+            assert bytes([byte]) * 7 not in content, file
