@@ -10,6 +10,7 @@ from pathlib import Path
 
 import h5py
 import netCDF4
+import numcodecs
 import numpy as np
 import pytest
 import tensorstore
@@ -19,7 +20,7 @@ from tests.stored.foreign_memory import PATTERN, foreign_memory
 
 import ndgather
 import ndgather.arrays.xarray
-from ndgather.errors import StoredArrayError
+from ndgather.errors import DTypeError, StoredArrayError
 from ndgather.testing import element_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
@@ -242,7 +243,7 @@ PATHS = {
         lambda at: at[ROWS],
     ),
     "fill": (
-        lambda s: ndgather.gather_nd(s, EVERY + [35, 0], mode="fill"),
+        lambda s: ndgather.gather_nd(s, EVERY + np.array([35, 0]), mode="fill"),
         lambda at: np.concatenate([at[35:], np.full((35, 50), -1)]).ravel(),
     ),
     "windows": (lambda s: ndgather.gather_windows(s, STARTS, WINDOW, mode="fill"), of_windows),
@@ -332,3 +333,104 @@ def test_a_scatter(kind, reduction, cached, tmp_path):
         content = file.read_bytes()
         for byte in (PATTERN, PATTERN ^ 0xFF):
             assert bytes([byte]) * 7 not in content, file
+
+
+def damaged(folder, layout, most):
+    """Return an array of zarr of which the largest file has at most `most` bytes."""
+    stored, values = in_zarr(folder, **layout)
+    file = max(filter(Path.is_file, folder.rglob("*")), key=lambda file: file.stat().st_size)
+    content = file.read_bytes()
+    file.write_bytes(content[: max(0, len(content) - most)])
+    return stored, values
+
+
+CODECS = {
+    "raw": {"compressors": None},
+    "zstd": {},
+    "gzip": {"compressors": zarr.codecs.GzipCodec()},
+    "blosc": {"compressors": zarr.codecs.BloscCodec()},
+    "lz4": {"zarr_format": 2, "compressors": numcodecs.LZ4()},
+    "zlib": {"zarr_format": 2, "compressors": numcodecs.Zlib()},
+    "bz2": {"zarr_format": 2, "compressors": numcodecs.BZ2()},
+    "lzma": {"zarr_format": 2, "compressors": numcodecs.LZMA()},
+    "shuffle": {"zarr_format": 2, "filters": numcodecs.Shuffle(8)},
+    "delta": {"zarr_format": 2, "filters": numcodecs.Delta("f8")},
+    "crc32": {"zarr_format": 2, "filters": numcodecs.CRC32()},
+}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("less", [1, 4, 8, 16, 40])
+def test_a_chunk_that_is_short_is_an_error(codec, less, tmp_path):
+    """Or a chunk whose values are all there, if what is missing is a checksum."""
+    stored, values = damaged(tmp_path, {"chunks": CHUNK} | CODECS[codec], less)
+    with foreign_memory():
+        try:
+            found = ndgather.gather_nd(stored, EVERY)
+        except StoredArrayError:
+            return
+    assert codec != "raw"
+    assert element_bytes(found) == element_bytes(values)
+
+
+# What is read of a variable, and where its elements lie.
+POINT = {"y": xr.Variable("p", ROWS), "x": xr.Variable("p", ROWS // 2)}
+SERIES = {"y": xr.Variable("p", ROWS)}
+OF_DATA_SETS = {
+    "points": (lambda data, isel: isel(data)(POINT), lambda at: at[ROWS, ROWS // 2]),
+    "series": (lambda data, isel: isel(data)(SERIES), lambda at: at[ROWS]),
+    "a part": (lambda data, isel: isel(data[:, 45:9:-3])(SERIES), lambda at: at[ROWS, 45:9:-3]),
+    "points of a part": (
+        lambda data, isel: isel(data[:, 20:])(POINT | {"x": xr.Variable("p", ROWS // 3)}),
+        lambda at: at[ROWS, 20 + ROWS // 3],
+    ),
+    "windows": (
+        lambda data, isel: data.ndgather.windows(y=[40, 60], x=[30, 20], size=20, method=None),
+        lambda at: np.stack([at[30:50, 20:40], at[50:70, 10:30]]),
+    ),
+    "between": (
+        lambda data, isel: data.ndgather.sel(SERIES, method="linear"),
+        lambda at: at[ROWS],
+    ),
+}
+
+
+@pytest.mark.parametrize("path", OF_DATA_SETS)
+@pytest.mark.parametrize("engine", ["ndgather", "h5netcdf", "netcdf4", "zarr"])
+@pytest.mark.parametrize("all_off", [False, True])
+def test_a_data_set(engine, all_off, path, tmp_path):
+    options = {}
+    if engine == "zarr":
+        options = {"consolidated": False}
+        place, values = tmp_path / "data", filled()
+        group = zarr.create_group(place, zarr_format=2)
+        stored = group.create_array(
+            "a", shape=SHAPE, chunks=CHUNK, dtype="f8", fill_value=None if all_off else 9
+        )
+        stored.attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]
+        write(stored, values)
+        if not all_off:
+            values = np.where(values == 0, np.nan, values)  # as xarray reads fill values
+    else:
+        place = tmp_path / "a.nc"
+        stored, values = in_netcdf(tmp_path, all_off, chunksizes=CHUNK)
+        stored.file.close()
+    read, places = OF_DATA_SETS[path]
+    accessor = lambda data: data.ndgather.isel  # noqa: E731
+    by_xarray = lambda data: data.isel  # noqa: E731
+    with xr.open_dataset(place, engine=engine, cache=False, **options) as data:
+        check(lambda: read(data.a, accessor).values, places, values)
+        if engine == "ndgather":
+            check(lambda: read(data.a, by_xarray).values, places, values)
+
+
+def test_netcdf4_is_refused_where_h5py_cannot_read_instead(tmp_path):
+    """Its dataset is shorter than the variable, which has as many rows as another one."""
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("y", None)
+        file.createVariable("a", "f8", ("y",), fill_value=False)
+        file.createVariable("b", "f8", ("y",))[:5] = 1
+    with xr.open_dataset(tmp_path / "a.nc", engine="netcdf4", cache=False) as data:
+        with pytest.raises(DTypeError, match="engine = 'netcdf4' returns the memory of others"):
+            data.a.ndgather.isel(y=[3, 4])
+        assert data.b.ndgather.isel(y=[3, 4]).values.tolist() == [1, 1]

@@ -8,6 +8,7 @@ that is wrapped in another way is read in boxes by indexing it.
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -18,6 +19,8 @@ from xarray.core import indexing
 from xarray.core.dtypes import maybe_promote
 
 from ndgather import api, slow_path
+from ndgather.arguments import is_of_netcdf4
+from ndgather.errors import DTypeError
 from ndgather.exchange import adapter_name
 from ndgather.stored import calls
 from ndgather.stored.cache import CachedArray, cached_array
@@ -95,6 +98,8 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
     dtype = np.dtype(array.dtype)
     if dtype.kind != "O":
         stored = array.get_array() if hasattr(array, "get_array") else array
+        if is_of_netcdf4(stored):
+            stored = _filled(stored)
         stored = getattr(stored, "_h5ds", stored)
         adapter = adapter_name(stored) or ""
         if (
@@ -107,6 +112,26 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
     if chunks is None or len(chunks) != len(array.shape):
         chunks = box_shape(array.shape, dtype.itemsize, _BOX_BYTES)
     return BoxReader.of(array, name, Grid.regular(array.shape, chunks))
+
+
+def _filled(variable: Any) -> Any:
+    """Return a variable of netCDF4 if it has a fill value, or else its dataset of h5py.
+
+    Where nothing was written, netCDF4 returns memory as it finds it, and h5py zeros.
+    """
+    group = variable.group()
+    has_value = hasattr(variable, "get_fill_value") and variable.get_fill_value() is not None
+    if has_value or not group.data_model.startswith("NETCDF4"):
+        return variable
+    with suppress(ImportError, KeyError, OSError):
+        stored = import_module("h5py").File(group.filepath())[f"{group.path}/{variable.name}"]
+        if stored.shape == variable.shape:
+            return stored
+    raise DTypeError(
+        f"open_dataset: engine = 'netcdf4' returns the memory of others where variable "
+        f"{variable.name} was not written, as it has no fill value (allowed: 'h5netcdf', "
+        f"'ndgather')"
+    )
 
 
 class BoxReader(IndexedArray):
