@@ -82,7 +82,8 @@ class Engine(BackendEntrypoint):
         engine: Any = H5netcdfBackendEntrypoint()
         if _is_zarr(filename_or_obj):
             engine = ZarrBackendEntrypoint()
-            if isinstance(filename_or_obj, str):
+            # Options of a store are those of fsspec, which zarr opens by itself.
+            if isinstance(filename_or_obj, str) and not options.get("storage_options"):
                 filename_or_obj = store_of(filename_or_obj)
         cache = chunk_cache
         if not (cache is None or isinstance(cache, ChunkCache)):

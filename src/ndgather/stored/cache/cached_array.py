@@ -121,12 +121,32 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         self, array: Any, cache: ChunkCache, open_reader: Callable[[Any], Reader] | None = None
     ) -> None:
         self.array, self.cache, self._open_reader = array, cache, open_reader
-        self._kept = ArrayChunks(cache, partial(open_reader or _opened, array))
-        self.shape, self.dtype = self._kept.grid.shape, self._kept.dtype
-        weakref.finalize(self, cache.abandon, self._kept).atexit = False
+        self._chunks = self._watched(ArrayChunks(cache, partial(open_reader or _opened, array)))
 
     def __reduce__(self) -> Any:
         return CachedArray, (self.array, self.cache, self._open_reader)
+
+    def _watched(self, chunks: ArrayChunks) -> ArrayChunks:
+        """Return chunks that the cache drops when this array is no longer used."""
+        weakref.finalize(self, self.cache.abandon, chunks).atexit = False
+        return chunks
+
+    @property
+    def _kept(self) -> ArrayChunks:
+        """The chunks of the array as it was when it was opened, or used first after `clear`."""
+        if self._chunks.is_cleared:
+            opened = self._chunks.opened_again()
+            if opened is not self._chunks:
+                self._chunks = self._watched(opened)
+        return self._chunks
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._kept.grid.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._kept.dtype
 
     @property
     def ndim(self) -> int:
@@ -153,7 +173,10 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self.cache.array_info(self._kept)
 
     def clear(self) -> None:
-        """Drop all chunks and counts of this array, so that the next calls read its store again."""
+        """Drop all chunks and counts of this array, so that the next calls read its store again.
+
+        They also see a shape that has changed since.
+        """
         self.cache.clear_array(self._kept)
 
     def close(self) -> None:

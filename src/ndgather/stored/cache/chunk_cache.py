@@ -8,6 +8,7 @@ import os
 import threading
 from collections import deque
 from concurrent import futures
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from math import prod
@@ -18,7 +19,7 @@ import numpy as np
 
 from ndgather import arguments
 from ndgather.array_call import _core, with_padding
-from ndgather.errors import AttributeValueError
+from ndgather.errors import AttributeValueError, NdgatherError
 from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class ArrayChunks:
         self.closed = False
         self.start_empty()
         self._reader: Reader | None = reader
+        self.is_cleared = False
         cache.add(self)
 
     def __reduce__(self) -> Any:
@@ -104,8 +106,18 @@ class ArrayChunks:
         """Do not use what the reader knows of the store, such as the index of a shard."""
         self._reader = None
 
+    def opened_again(self) -> ArrayChunks:
+        """Return what is to be used after `start_empty`: others if the array has changed."""
+        with suppress(NdgatherError):  # which a read will raise
+            reader = None if self.closed else self._open_reader()
+            self.is_cleared = False
+            if reader and not (reader.grid.is_like(self.grid) and reader.dtype == self.dtype):
+                return ArrayChunks(self.cache, self._open_reader)
+        return self
+
     def start_empty(self) -> None:
         self.forget_reader()
+        self.is_cleared = True
         grid, size = self.grid, self.dtype.itemsize
         steps: Any = grid.steps
         self._largest = whole = grid.largest

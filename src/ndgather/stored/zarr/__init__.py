@@ -84,7 +84,9 @@ class _KnownChunks:
             decoder = v3_decoder(codec.codecs, dtype, array.chunks)
         if decoder is None:
             return None
-        value = np.zeros((), dtype) if array.fill_value is None else array.fill_value
+        value = array.fill_value
+        if value is None:  # of format 2: zarr reads the dtype's default
+            value = "NaT" if dtype.kind in "mM" else 0
         return cls(read, size, decoder, np.asarray(value, dtype))
 
 
