@@ -541,6 +541,41 @@ def test_xarray_and_estimate_take_it(tmp_path):
     assert (found.points, found.chunks) == (2, 2)
 
 
+@pytest.mark.parametrize("store", [in_zarr, sharded, in_hdf5])
+@pytest.mark.parametrize("all_arrays", [False, True])
+def test_a_new_shape_is_seen_after_clear(store, all_arrays, tmp_path):
+    cache = ndgather.ChunkCache()
+    if store is in_hdf5:
+        file = h5py.File(tmp_path / "a.h5", "w")
+        array = file.create_dataset("a", data=DATA, chunks=CHUNKS, maxshape=(None, None, None))
+    else:
+        array = store(tmp_path)
+    c = ndgather.cached(array, cache=cache)
+    assert ndgather.gather_nd(c, [[6, 8, 10]]) == DATA[6, 8, 10]
+    clear = cache.clear if all_arrays else c.clear
+    array.resize((12, 9, 11))
+    array[7:] = 5
+    clear()
+    for _ in range(2):
+        assert c.shape == (12, 9, 11)
+        assert ndgather.gather_nd(c, [[11, 8, 10], [6, 8, 10]]).tolist() == [5, DATA[6, 8, 10]]
+        assert ndgather.gather(c, [11], axis=0).shape == (1, 9, 11)
+        np.testing.assert_array_equal(c[...], array[...])
+    assert c.info().decodes == 4 * 3 * 3
+    array.resize((2, 9, 11))
+    clear()
+    assert c.shape == (2, 9, 11)
+    with pytest.raises(IndexOutOfBoundsError, match="size 2"):
+        ndgather.gather_nd(c, [[2, 0, 0]])
+    with pytest.raises(IndexOutOfBoundsError, match="size 2"):
+        ndgather.gather(c, [2], axis=0)
+    np.testing.assert_array_equal(c[...], DATA[:2])
+    ndgather.scatter_nd(c, [[1, 8, 10]], [-3], out=c)
+    assert c[1, 8, 10] == array[1, 8, 10] == -3
+    c.close()
+    assert c.shape == (2, 9, 11)
+
+
 def test_other_types_of_elements(tmp_path):
     for dtype in ("S3", "<U2", ">f4", "c16", "M8[s]", "?"):
         data = np.arange(60).reshape(6, 10).astype(dtype)

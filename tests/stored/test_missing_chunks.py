@@ -80,6 +80,92 @@ def test_of_an_executor_and_of_a_pickled_reader(tmp_path):
         pickle.loads(content).read((0, 0), Buffers())
 
 
+@pytest.mark.parametrize("dtype", ["M8[s]", "M8[ns]", "m8[ms]", "f4", "i2", "?", "c8", "S3", "u1"])
+def test_zarr_2_without_a_fill_value(dtype):
+    """A chunk holds what zarr has there: of times no time."""
+    stored = zarr.create_array(
+        {}, shape=(4,), chunks=(2,), dtype=dtype, zarr_format=2, fill_value=None
+    )
+    stored[:2] = np.array([1, 0]).astype(dtype)
+    default = "NaT" if dtype[0] in "mM" else b"" if dtype == "S3" else 0
+    expected = np.array([default, default], dtype)
+    for data in (stored, ndgather.cached(stored)):
+        np.testing.assert_array_equal(ndgather.gather_nd(data, [[2], [3]]), expected, strict=True)
+    np.testing.assert_array_equal(stored[2:], expected)
+
+
+def virtual(folder, sources, shape=(8, 12)):
+    """Return a virtual dataset, of which each file of `sources` fills a part if it is written."""
+    layout = h5py.VirtualLayout(shape, "f4")
+    for name, (part, size, write) in sources.items():
+        layout[part] = h5py.VirtualSource(f"{name}.h5", "a", size)
+        if write is not None:
+            with h5py.File(folder / f"{name}.h5", "w") as file:
+                write(file, size)
+    with h5py.File(folder / "virtual.h5", "w") as file:
+        file.create_virtual_dataset("v", layout, fillvalue=7)
+    return h5py.File(folder / "virtual.h5", "r")["v"]
+
+
+def ones(file, size):
+    file["a"] = np.ones(size, "f4")
+
+
+def never_written(file, size):
+    file.create_dataset("a", size, "f4", fillvalue=7)
+
+
+def half_written(file, size):
+    file.create_dataset("a", size, "f4", chunks=(1, 3), fillvalue=7)[:1] = 1
+
+
+def without_it(file, size):
+    file["b"] = np.ones(size, "f4")
+
+
+@pytest.mark.parametrize("write", [None, never_written, half_written, without_it])
+def test_a_part_of_a_virtual_dataset_whose_source_is_gone(tmp_path, write, monkeypatch):
+    monkeypatch.chdir("/")  # sources lie beside the file
+    there, gone = (slice(0, 4), slice(0, 6)), (slice(4, 7), slice(6, 12))
+    stored = virtual(tmp_path, {"there": (there, (4, 6), ones), "gone": (gone, (3, 6), write)})
+    for data in (stored, ndgather.cached(stored)):
+        with missing_chunks("raise"):
+            assert ndgather.gather_nd(stored, [[0, 0], [3, 5]]).tolist() == [1, 1]
+            for place in ([5, 7], [0, 7], [7, 11]):  # the last two have no source
+                with pytest.raises(StoredArrayError, match="does not exist"):
+                    ndgather.gather_nd(stored, [place])
+        assert ndgather.gather_nd(data, [[6, 7], [0, 7]]).tolist() == [7, 7]
+    if write is None:
+        with h5py.File(tmp_path / "gone.h5", "w") as file:
+            ones(file, (3, 6))
+        stored.file.close()
+        stored = h5py.File(tmp_path / "virtual.h5", "r")["v"]
+        with missing_chunks("raise"):
+            assert ndgather.gather_nd(stored, [[6, 7], [3, 5]]).tolist() == [1, 1]
+
+
+def test_sources_are_looked_up_where_hdf5_does(tmp_path):
+    """In the same file, and in a folder that the program names."""
+    (tmp_path / "sources").mkdir()
+    layout = h5py.VirtualLayout((8,), "f4")
+    layout[:4] = h5py.VirtualSource(".", "a", (4,))
+    layout[4:] = h5py.VirtualSource("other.h5", "a", (4,))
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        file["a"] = np.ones(4, "f4")
+        file.create_virtual_dataset("v", layout)
+    with h5py.File(tmp_path / "sources" / "other.h5", "w") as file:
+        file["a"] = np.ones(4, "f4")
+    with h5py.File(tmp_path / "v.h5", "r") as file, missing_chunks("raise"):
+        assert ndgather.gather_nd(file["v"], [[0], [3]]).tolist() == [1, 1]
+        with pytest.raises(StoredArrayError, match="does not exist"):
+            ndgather.gather_nd(file["v"], [[4]])
+    with h5py.File(tmp_path / "v.h5", "r") as file, missing_chunks("raise"):
+        access = h5py.h5p.create(h5py.h5p.DATASET_ACCESS)
+        access.set_virtual_prefix(b"${ORIGIN}/sources")
+        stored = h5py.Dataset(h5py.h5d.open(file.id, b"v", access))
+        assert ndgather.gather_nd(stored, [[0], [7]]).tolist() == [1, 1]
+
+
 def test_another_word_is_refused():
     text = r"what = 'nan' is unknown .*'fill', 'raise'"
     with pytest.raises(AttributeValueError, match=text), missing_chunks("nan"):

@@ -6,7 +6,6 @@ none, are therefore read as they are stored, and decompressed here by many threa
 
 from __future__ import annotations
 
-import os
 import zlib
 from contextlib import suppress
 from math import prod
@@ -251,10 +250,9 @@ class _Sources:
 
     def _file(self, name: str) -> Path:
         """Return where HDF5 finds a file of sources."""
-        folder = Path(self._array.file.filename).resolve().parent
         prefix = self._array.id.get_access_plist().get_virtual_prefix().decode()
-        prefix = os.environ.get("HDF5_VDS_PREFIX", prefix).replace("${ORIGIN}", str(folder))
-        places = [Path(place, name) for place in (*([prefix] if prefix else []), folder, "")]
+        folders = (*([prefix] if prefix else []), Path(self._array.file.filename).parent, "")
+        places = [Path(folder, name) for folder in folders]
         return next(filter(Path.is_file, places), places[-1])
 
 

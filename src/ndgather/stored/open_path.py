@@ -22,6 +22,14 @@ TIFF_SUFFIXES = (".tif", ".tiff")
 ZARR_SUFFIX = ".zarr"
 _ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 _MOST_NAMES = 20
+_S3_OPTIONS = {  # of fsspec, and of obstore
+    "anon": "skip_signature",
+    "key": "access_key_id",
+    "secret": "secret_access_key",
+    "token": "session_token",
+    "endpoint_url": "endpoint",
+    "region_name": "region",
+}
 
 
 def is_stored(place: str) -> bool:
@@ -106,17 +114,24 @@ def _zarr_array(place: str, mode: Mode) -> Any:
     return array
 
 
-def store_of(place: str, mode: Mode = "r") -> Any:
-    """Return the store for zarr: a path, a store of obstore, or a URL for fsspec."""
-    if "://" not in place:
+def store_of(place: str, mode: Mode = "r", storage_options: Any = None) -> Any:
+    """Return the store for zarr: a path, a store of obstore, or a URL for fsspec.
+
+    Options of fsspec are for fsspec, if it is not S3 with some that obstore has under other names.
+    """
+    given = dict(storage_options or {})
+    given |= given.pop("client_kwargs", None) or {}
+    is_known = not given or (place.startswith("s3://") and given.keys() <= _S3_OPTIONS.keys())
+    if "://" not in place or not is_known:
         return place
     with suppress(ImportError):
         from obstore import store as stores  # noqa: PLC0415 - an optional package
         from obstore.exceptions import BaseError  # noqa: PLC0415
         from zarr.storage import ObjectStore  # noqa: PLC0415 - an extra
 
-        plain_http: Any = {"client_options": {"allow_http": True}}
-        options = plain_http if place.startswith("http://") else {}
+        options: Any = {_S3_OPTIONS[name]: given[name] for name in given}
+        if (options.get("endpoint") or place).startswith("http://"):
+            options["client_options"] = {"allow_http": True}
         with suppress(BaseError, ValueError):  # a scheme that obstore does not know
             return ObjectStore(stores.from_url(place, **options), read_only=mode == "r")
     return place

@@ -2,6 +2,8 @@
 
 import mmap
 import pickle
+import subprocess
+import sys
 import zlib
 
 import h5py
@@ -150,6 +152,79 @@ def test_types_of_hdf5_that_are_not_their_bytes(file):
     same(enums, (VALUES > 50).astype("i1"))
     texts = file.create_dataset("texts", data=["x", "yy", "zzz"], dtype=h5py.string_dtype())
     assert ndgather.gather_nd(texts, [[2], [0]]).tolist() == [b"zzz", b"x"]
+
+
+@pytest.mark.parametrize("layout", [{}, {"chunks": (2, 2)}, {"chunks": (2, 2), "compression": 4}])
+@pytest.mark.parametrize("element", [("f4", (3,)), ("i2", (2, 3)), (h5py.string_dtype(), (2,))])
+def test_elements_of_hdf5_that_are_arrays_are_axes_at_the_end(file, layout, element):
+    base, inside = element
+    stored = file.create_dataset("a", (4, 5), np.dtype(element), **layout)
+    values = np.arange(np.prod((4, 5, *inside))).reshape(4, 5, *inside)
+    values = values.astype("S2").astype(object) if np.dtype(base).hasobject else values.astype(base)
+    stored[...] = values
+    for data in (stored, ndgather.cached(stored)):
+        found = ndgather.gather_nd(data, [[3, 4], [0, 1]])
+        np.testing.assert_array_equal(found, values[[3, 0], [4, 1]], strict=True)
+        found = ndgather.gather(data, [1, 0], axis=-1)
+        np.testing.assert_array_equal(found, values[..., [1, 0]], strict=True)
+    np.testing.assert_array_equal(ndgather.cached(stored)[1:, ::2], values[1:, ::2], strict=True)
+    ndgather.scatter_nd(stored, [[3, 4]], values[:1, 0], out=stored)
+    values[3, 4] = values[0, 0]
+    np.testing.assert_array_equal(stored[...], values)
+
+
+@pytest.mark.parametrize("value", [b"hello", "text", 2.5, True, np.arange(3), np.void(b"ab")])
+def test_elements_of_hdf5_without_axes(file, value):
+    if isinstance(value, np.ndarray):
+        stored = file.create_dataset("a", (), h5py.vlen_dtype(value.dtype))
+        stored[()] = value
+    else:
+        stored = file.create_dataset("a", data=value)
+    for found in (
+        ndgather.gather_nd(stored, np.zeros((1, 0), int))[0],
+        ndgather.cached(stored)[()],
+        ndgather.cached(stored)[...][()],
+    ):
+        np.testing.assert_array_equal(found, stored[()])
+        assert type(found) is type(stored[()])
+
+
+THREADS = """
+import sys
+import threading
+
+import h5py
+import numpy as np
+
+import ndgather
+
+ndgather.set_num_threads(4)
+done = False
+with h5py.File(sys.argv[1], "w") as file:
+    values = np.arange(40_000.0).reshape(200, 200)
+    packed = file.create_dataset("packed", data=values, chunks=(5, 20), compression=1)
+    plain = file.create_dataset("plain", data=values, chunks=(5, 20))
+    every = np.indices(values.shape).reshape(2, -1).T.copy()
+
+    def read():
+        while not done:
+            assert (plain[50:60, 20:50] == values[50:60, 20:50]).all()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(10):
+        for stored in (packed, plain):
+            assert (ndgather.gather_nd(stored, every) == values.ravel()).all()
+    done = True
+    reader.join()
+"""
+
+
+def test_hdf5_is_used_by_one_thread_at_a_time(tmp_path):
+    """Of ours, and of others: the library has no locks of its own."""
+    command = [sys.executable, "-c", THREADS, str(tmp_path / "a.h5")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_reader_of_hdf5_opens_the_file_again_elsewhere(file):

@@ -10,6 +10,7 @@ import numpy as np
 import obstore.store
 import pytest
 import tensorstore
+import xarray as xr
 import zarr
 from moto.server import ThreadedMotoServer
 from tests.stored.stores.http_files import served
@@ -224,6 +225,26 @@ def test_s3_by_fsspec(s3, layout):
     with pytest.raises(StoredArrayError, match=r"chunk \(0, 0\) of .*\[0:2, 0:3\]"):
         ndgather.gather_nd(array, [[1, 1]])
     sync(sync(store.fs.set_session()).close())
+
+
+def test_s3_by_the_engine_with_options_of_a_store(s3):
+    """Those of fsspec, as the engine zarr has them; obstore reads, if it knows all of them."""
+    url, bucket = s3
+    group = zarr.create_group(ObjectStore(bucket), path="data")
+    group.create_array("a", data=VALUES, chunks=(2, 3), dimension_names=("y", "x"))
+    options = {
+        "key": "key",
+        "secret": "secret",
+        "client_kwargs": {"endpoint_url": url, "region_name": "us-east-1"},
+    }
+    at = {"y": ("p", [7, 0]), "x": ("p", [11, 1])}
+    for given in (options, {"anon": False, "endpoint_url": url, "key": "k", "secret": "s"}):
+        with xr.open_dataset(
+            "s3://bucket/data", engine="ndgather", storage_options=given, consolidated=False
+        ) as found:
+            assert found.a.isel(at).values.tolist() == [VALUES[7, 11], VALUES[0, 1]]
+        assert given  # and stays as it is
+    assert options["client_kwargs"]
 
 
 def test_s3_by_tensorstore(s3, layout, monkeypatch):

@@ -82,9 +82,11 @@ class Engine(BackendEntrypoint):
         engine: Any = H5netcdfBackendEntrypoint()
         if _is_zarr(filename_or_obj):
             engine = ZarrBackendEntrypoint()
-            # Options of a store are those of fsspec, which zarr opens by itself.
-            if isinstance(filename_or_obj, str) and not options.get("storage_options"):
-                filename_or_obj = store_of(filename_or_obj)
+            if isinstance(filename_or_obj, str):
+                store = store_of(filename_or_obj, storage_options=options.get("storage_options"))
+                if not isinstance(store, str):
+                    filename_or_obj = store
+                    options.pop("storage_options", None)  # it has them
         cache = chunk_cache
         if not (cache is None or isinstance(cache, ChunkCache)):
             cache = ChunkCache(cache)
