@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _UFUNCS: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+_QUOTIENTS = 2**12  # that are computed at a time
 _IDENTITIES = {"add": False, "sub": False, "mul": True, "mean": False}  # of all dtypes: 0 or 1
 
 
@@ -271,5 +272,10 @@ class InPlace:
         return np.broadcast_to(np.int64(1), updates.shape)
 
     def quotient(self, totals: Array, counts: Array, where: Array) -> Array:
-        totals[where] = quotient(totals[where], counts[where])
+        writes: Any = [["readwrite"], ["readonly"], ["readonly"]]
+        flags: Any = ["external_loop", "buffered", "zerosize_ok"]
+        blocks = np.nditer([totals, counts, where], flags, writes, buffersize=_QUOTIENTS)
+        with blocks:
+            for total, count, is_counted in blocks:
+                total[is_counted] = quotient(total[is_counted], count[is_counted])
         return totals

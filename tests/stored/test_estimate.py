@@ -45,6 +45,16 @@ def test_of_windows():
         estimate("gather_windows", z, starts)
 
 
+@pytest.mark.parametrize("kind", ["nd", "elements"])
+def test_updates_are_the_callers_and_a_result_is_allocated(kind):
+    """Where both read the same, a scatter takes as much less as the result of the gather."""
+    z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
+    indices = np.zeros((500, 2) if kind == "nd" else (40, 50), int)
+    gathered, scattered = (estimate(f"{each}_{kind}", z, indices) for each in ("gather", "scatter"))
+    assert gathered.result_bytes == scattered.result_bytes == 4 * (500 if kind == "nd" else 2000)
+    assert gathered.memory_bytes - scattered.memory_bytes == gathered.result_bytes
+
+
 def sizes(folder):
     return sum(each.stat().st_size for each in folder.rglob("c/*/*"))
 

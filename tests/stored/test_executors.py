@@ -305,3 +305,49 @@ def test_workers_of_ray_read(tmp_path):
             ndgather.gather_nd(array, points(5000), executor=Ray(ray))
     finally:
         ray.shutdown()
+
+
+class Late(futures.Executor):
+    """Runs the tasks that wait when no other has come for some time, and counts them."""
+
+    def __init__(self):
+        self.most = self.tasks = 0
+        self._waiting, self._lock, self._came = [], threading.Lock(), threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+
+    def submit(self, function, /, *arguments):
+        future = futures.Future()
+        with self._lock:
+            self._waiting.append((future, function, arguments))
+            self.tasks += 1
+            self.most = max(self.most, len(self._waiting))
+        self._came.set()
+        return future
+
+    def _work(self):
+        while not self._closed:
+            while self._came.wait(0.05) and not self._closed:
+                self._came.clear()
+            with self._lock:
+                tasks, self._waiting = self._waiting, []
+            for future, function, arguments in tasks:
+                future.set_result(function(*arguments))
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        self._closed = True
+        self._came.set()
+        self._thread.join()
+
+
+@pytest.mark.parametrize(("memory", "at_once"), [(800, 1), (1599, 1), (1600, 2), (2400, 3), (1, 1)])
+def test_memory_bounds_what_is_on_its_way(memory, at_once):
+    """A task here sends 4 bytes a point, and returns as much: 800 bytes for the 100 of a chunk."""
+    values = np.arange(1000, dtype="i4").reshape(10, 100)
+    array = zarr.create_array({}, data=values, chunks=(1, 100))
+    every = np.indices(values.shape).reshape(2, -1).T.copy()
+    with Late() as late:
+        found = ndgather.gather_nd(array, every, executor=late, memory=memory)
+    np.testing.assert_array_equal(found, values.ravel())
+    assert (late.tasks, late.most) == (10, at_once)

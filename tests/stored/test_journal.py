@@ -263,6 +263,41 @@ def test_what_is_refused(tmp_path):
             ndgather.scatter_nd(data, [[3]], [5.0], out=data)
 
 
+CALL = {"indices": [[3, 4]], "updates": [5], "reduction": "add"}
+OF_ELEMENTS = {"indices": [[3]], "updates": [[5]], "axis": 1, "reduction": "add"}
+
+
+@pytest.mark.parametrize(
+    ("call", "other"),
+    [
+        (CALL, {"use_init_val": False}),
+        (CALL, {"mode": "drop"}),
+        (CALL, {"reduction": "max"}),
+        (CALL, {"indices": [[3, -1]]}),
+        (CALL, {"indices": np.array([[3, 4]], "i4")}),
+        (CALL, {"updates": [4]}),
+        (CALL, {"indices": [[3, 4], [3, 4]], "updates": [5, 5]}),
+        (OF_ELEMENTS, {"axis": 0}),
+        (OF_ELEMENTS, {"use_init_val": False}),
+        (CALL, OF_ELEMENTS),
+    ],
+)
+def test_a_call_with_another_option_is_another_call(call, other, tmp_path):
+    """Else chunks that the first call has replaced would be left as they are."""
+    array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
+
+    def scatter(call):
+        function = ndgather.scatter_elements if "axis" in call else ndgather.scatter_nd
+        with journal(log):
+            function(array, **call, out=array)
+
+    scatter(call)
+    before = array[...]
+    with refused("was written by another call: call 1 of the block differs"):
+        scatter(other if "axis" in other and "axis" not in call else call | other)
+    np.testing.assert_array_equal(array[...], before)
+
+
 def test_stores_that_may_leave_half_a_chunk_or_nothing_are_refused(tmp_path):
     make(tmp_path / "a.zarr")
     local = zarr.storage.FsspecStore.from_url((tmp_path / "a.zarr").as_uri())

@@ -1,6 +1,8 @@
 """Scatters into stored arrays: what the plain loops say, to the last bit, in place only."""
 
+import re
 import threading
+import tracemalloc
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -249,3 +251,39 @@ class Now:
         except Exception as error:
             future.set_exception(error)
         return future
+
+
+@pytest.mark.parametrize("use_init_val", [True, False])
+@pytest.mark.parametrize("dtype", ["f8", ">f8", "f4", "i4", "i8", "u1", "f2", "c16"])
+def test_a_mean_keeps_to_the_least_memory_that_it_asks_for(dtype, use_init_val, tmp_path):
+    """Every element of a chunk is updated; and it asks for no more than twice what it takes."""
+    count = 2**20
+    options = {"zarr_format": 2, "compressors": None, "dtype": dtype}
+    array = zarr.create_array(tmp_path, shape=(2, count), chunks=(1, count), **options)
+    array[:] = np.array(3, dtype)
+    updates = np.full((1, count), 5, dtype)
+    call = {"reduction": "mean", "use_init_val": use_init_val, "out": array}
+
+    def scatter(memory):
+        ndgather.scatter_nd(array, [[1]], updates, memory=memory, **call)
+
+    with pytest.raises(AttributeValueError, match="too small for one chunk") as refused:
+        scatter(1)
+    least = int(re.search(r"allowed: (\d+) or more", str(refused.value))[1])
+    with pytest.raises(AttributeValueError, match="too small for one chunk"):
+        scatter(least - 1)
+    threads = ndgather.get_num_threads()
+    ndgather.set_num_threads(1)
+    try:
+        scatter(least)  # modules are imported, and memory that stays is allocated
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        scatter(least)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        ndgather.set_num_threads(threads)
+    assert least / 2 < most - before <= least + 2**20
+    found = array[...].astype("c16")
+    mean = 4 if np.dtype(dtype).kind in "iu" else 4.5  # of (3 + 5) / 2 and 5
+    assert (found == [[3], [mean if use_init_val else 5]]).all()

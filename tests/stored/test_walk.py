@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import product
 
 import numpy as np
 import pytest
@@ -140,6 +141,25 @@ def test_reads_overlap_as_far_as_they_may(threads, in_flight):
         ndgather.set_num_threads(before)
     assert reader.most_at_once <= max(threads, in_flight)
     assert sorted(reader.reads) == sorted(set(reader.reads))
+
+
+@pytest.mark.parametrize("lengths", [p for n in range(1, 5) for p in product((1, 2, 3), repeat=n)])
+def test_chunks_of_any_lengths_hold_their_part_of_the_axis(lengths):
+    """The last one may also be the longest."""
+    size = sum(lengths)
+    grid = Grid.of_sizes([lengths])
+    ends = [sum(lengths[: n + 1]) for n in range(len(lengths))]
+    assert grid.shape == (size,)
+    assert grid.counts == (len(lengths),)
+    assert grid.largest == (max(lengths),)
+    for number, (length, end) in enumerate(zip(lengths, ends, strict=True)):
+        assert grid.box((number,)) == (slice(end - length, end),)
+        assert grid.extent((number,)) == (length,)
+    values = np.arange(size) + 7
+    reader = CutArray(values, grid)
+    call = Call("gather_nd", "gather_nd", reader, np.arange(size)[:, np.newaxis])
+    np.testing.assert_array_equal(calls.gather(call, reader), values)
+    assert sorted(reader.reads) == [(number,) for number in range(len(lengths))]
 
 
 def test_memory_bounds_what_is_held():

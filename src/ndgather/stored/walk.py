@@ -170,8 +170,8 @@ def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
     if call.memory is None:
         return readers, max(decoding, 1)
     raw, stored = reader.chunk_bytes, reader.stored_bytes
-    if call.scatters and call.reduction == "mean":  # counts, and the dividends and divisors
-        raw = 3 * raw + 17 * (raw // reader.dtype.itemsize)
+    if call.scatters and call.reduction == "mean":  # counts; and copies in native byte order
+        raw = (1 if reader.dtype.isnative else 3) * raw + 9 * (raw // reader.dtype.itemsize)
     least = raw + 2 * stored
     if call.memory < least:
         raise AttributeValueError(
