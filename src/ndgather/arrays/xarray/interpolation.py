@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import xarray
+from xarray.core import indexing
 
+from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.labels import sorted_axis
 from ndgather.arrays.xarray.selection import (
     cast_labels,
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from ndgather.arrays.xarray.arrays import Options
     from ndgather.arrays.xarray.selection import Request
 
+_MEMORY = 2**27  # that a call takes besides its result, by default
+_NOT_A_TIME = np.iinfo(np.int64).min
 _VARIABLE = "<variable>"  # a name for it in a Dataset
 _CORNER = "<corner>"  # the dimension of the neighbours of a point
 
@@ -74,6 +79,13 @@ class _Neighbours:
         lower, upper, share = pair[0].brackets(pair[1])
         shape = labels.shape
         return cls(variable, lower.reshape(shape), upper.reshape(shape), share.reshape(shape))
+
+    def of_block(self, block: Mapping[Hashable, Any]) -> _Neighbours:
+        """Return the labels of a part of the result."""
+        labels = self.labels
+        key = tuple(block.get(dim, slice(None)) for dim in labels.dims)
+        parts = (each[key] for each in (self.lower, self.upper, self.share))
+        return _Neighbours(labels.isel(dict(zip(labels.dims, key, strict=True))), *parts)
 
 
 def interpolate(
@@ -122,6 +134,75 @@ def _selected(
 def _interpolated(
     variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
 ) -> xarray.Variable:
+    """Return the weighted sums of the neighbours of points, which are taken in blocks."""
+    call, array = options.call, arrays.array_of(variable)
+    blocks: list[dict[Hashable, Any]] = [{}]
+    if options.estimates is None and isinstance(array, np.ndarray | indexing.ExplicitlyIndexed):
+        chunks = arrays.chunks_of(variable) or ()
+        if len(chunks) != variable.ndim:
+            chunks = (1,) * variable.ndim
+        half = (call.memory or _MEMORY) // 2
+        blocks = _blocks(variable, axes, dict(zip(variable.dims, chunks, strict=True)), half)
+        # The other half is to read, if it is not too small for a chunk.
+        if call.memory is not None and half >= 3 * math.prod(chunks) * variable.dtype.itemsize:
+            options = replace(options, call=replace(call, memory=half))
+    if len(blocks) > 1:
+        options = replace(options, plans=[])
+    values = None
+    for block in blocks:
+        kept = {dim: part for dim, part in block.items() if isinstance(part, slice)}
+        some = {dim: axis.of_block(block) for dim, axis in axes.items()}
+        total = _weighted(variable.isel(kept), some, options)
+        if len(blocks) == 1:
+            return xarray.Variable(total.dims, total.data, variable.attrs)
+        if values is None:
+            sizes: dict[Hashable, int] = {**total.sizes, **_sizes(axes)}
+            sizes |= {dim: variable.sizes[dim] for dim in kept}
+            values = np.empty([sizes[dim] for dim in total.dims], total.dtype)
+        values[tuple(block.get(dim, slice(None)) for dim in total.dims)] = total.data
+    return xarray.Variable(total.dims, values, variable.attrs)
+
+
+def _sizes(axes: Mapping[Hashable, _Neighbours]) -> dict[Hashable, int]:
+    return {dim: n for axis in axes.values() for dim, n in axis.labels.sizes.items()}
+
+
+def _blocks(
+    variable: xarray.Variable,
+    axes: Mapping[Hashable, _Neighbours],
+    chunks: Mapping[Hashable, int],
+    memory: int,
+) -> list[dict[Hashable, Any]]:
+    """Return the parts of a result, by dimension, that are computed in this much memory each.
+
+    A dimension that stays is cut between chunks, so that each is read once. If that is not enough,
+    points are taken in the order of their chunks.
+    """
+    points, kept = _sizes(axes), dict(variable.sizes)
+    for dim in axes:
+        del kept[dim]
+    both = {dim: points.pop(dim) for dim in [*points] if kept.pop(dim, None) is not None}
+    count = math.prod([*points.values(), *kept.values(), *both.values()])
+    # The neighbours, and two terms and their sum.
+    size = count * (variable.dtype.itemsize * 2 ** len(axes) + 3 * max(8, variable.dtype.itemsize))
+    cuts: dict[Hashable, list[Any]] = {}
+    if size > memory and kept:
+        dim = max(kept, key=lambda dim: kept[dim] / chunks[dim])
+        length = max(1, kept[dim] * memory // (size * chunks[dim])) * chunks[dim]
+        cuts[dim] = [slice(at, at + length) for at in range(0, kept[dim], length)]
+        size = size * length // kept[dim]
+    if size > memory and points:
+        dim = max(points, key=lambda dim: points[dim])
+        alone = [(axis.lower, chunks[d]) for d, axis in axes.items() if axis.labels.dims == (dim,)]
+        order = np.lexsort([np.arange(points[dim]), *(lower // step for lower, step in alone)])
+        length = max(1, points[dim] * memory // size)
+        cuts[dim] = [order[at : at + length] for at in range(0, points[dim], length)]
+    return [dict(zip(cuts, parts, strict=True)) for parts in product(*cuts.values())]
+
+
+def _weighted(
+    variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
+) -> xarray.Variable:
     """Return the weighted sums of the neighbours of points."""
     corners = np.array([*product((0, 1), repeat=len(axes))])
     weights = xarray.Variable((_CORNER,), np.ones(len(corners)))
@@ -132,13 +213,15 @@ def _interpolated(
         positions[dim] = xarray.Variable(dims, np.where(upper, between.upper, between.lower))
         share = np.where(upper, between.share, 1 - between.share)
         weights = weights * xarray.Variable(dims, share)
-    taken: Any = _selected(variable, positions, options)
-    if variable.dtype.kind not in "mM":
-        total = (taken * weights).sum(_CORNER, skipna=False)
-    else:
-        not_a_time = np.iinfo(np.int64).min
-        times = taken.astype(np.int64)
-        total = (times.where(times != not_a_time) * weights).sum(_CORNER, skipna=False)
+    taken = _selected(variable, positions, options)
+    total: Any = 0
+    for corner in range(len(corners)):
+        values: Any = taken.isel({_CORNER: corner})
+        if variable.dtype.kind in "mM":
+            values = values.astype(np.int64)
+            values = values.where(values != _NOT_A_TIME)
+        total = total + values * weights.isel({_CORNER: corner})
+    if variable.dtype.kind in "mM":
         rounded = total.fillna(0).round().astype(np.int64)
-        total = rounded.where(~total.isnull(), not_a_time).astype(variable.dtype)
-    return xarray.Variable(total.dims, total.data, variable.attrs)
+        total = rounded.where(~total.isnull(), _NOT_A_TIME).astype(variable.dtype)
+    return total  # type: ignore[no-any-return]  # a Variable
