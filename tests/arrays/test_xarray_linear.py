@@ -1,5 +1,6 @@
 """Linear interpolation: what `interp` gives, and across the seam what plain arithmetic gives."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -62,12 +63,18 @@ ORDERS = {"rising": slice(None), "falling": slice(None, None, -1), "unsorted": [
 
 
 @SOME
-@given(WITHOUT_SLICES, st.sampled_from(list(ORDERS)), st.booleans())
-def test_is_what_interp_gives(labels, order, with_gaps):
+@given(
+    WITHOUT_SLICES,
+    st.sampled_from(list(ORDERS)),
+    st.booleans(),
+    st.sampled_from([None, 1, 500, 2000, 8000]),
+)
+def test_is_what_interp_gives(labels, order, with_gaps, memory):
     data = (DATA if with_gaps else WHOLE).isel(lat=ORDERS[order])
     off_axis = 0.01 if with_gaps else 0.0
     labels = {name: _of_floats(each) + off_axis for name, each in labels.items()}
-    assert_same(data.ndgather.sel(labels, method="linear"), interp(data, labels))
+    found = data.ndgather.sel(labels, method="linear", memory=memory)
+    assert_same(found, interp(data, labels))
 
 
 def _of_floats(labels):
@@ -190,3 +197,53 @@ def test_what_is_refused(call, error, text):
     with pytest.raises(error) as caught:
         call()
     assert text in str(caught.value)
+
+
+SERIES = (1000, 30, 40)  # 8 MiB, and 16 MB for the series of 2,000 points
+STACKS = {
+    "cubes": (100, 15, 20),
+    "series": (1000, 5, 5),
+    "maps": (5, 30, 40),
+    "shared": (1000, 30, 4),
+}
+
+
+@pytest.mark.parametrize("chunks", STACKS)
+@pytest.mark.parametrize("format", ["zarr", "h5netcdf"])
+def test_series_keep_to_the_memory(format, chunks, tmp_path):
+    """If blocks can be cut between chunks, each is read once; else points go chunk by chunk."""
+    rng = np.random.default_rng(0)
+    axes = {"time": np.arange(1000), "lat": np.arange(30.0), "lon": np.arange(40.0)}
+    data = xr.DataArray(rng.random(SERIES), axes, name="a").to_dataset()
+    count, options = 2000, {}
+    if format == "zarr":
+        options = {"consolidated": False}
+        data.to_zarr(tmp_path / "a", encoding={"a": {"chunks": STACKS[chunks]}}, **options)
+    else:
+        sizes = {"a": {"chunksizes": STACKS[chunks]}}
+        data.to_netcdf(tmp_path / "a", engine="h5netcdf", encoding=sizes)
+    points = {
+        "lat": xr.DataArray(rng.uniform(0, 29, count), dims="p"),
+        "lon": xr.DataArray(rng.uniform(0, 39, count), dims="p"),
+    }
+    read = []
+    with xr.open_dataset(
+        tmp_path / "a", engine=format, chunks=None, cache=False, **options
+    ) as stored:
+        stored.a.ndgather.sel(lat=[0.5], method="linear")  # modules are imported
+        tracemalloc.start()
+        try:
+            found = stored.a.ndgather.sel(
+                points,
+                method="linear",
+                memory="8 MiB",
+                progress=lambda done, total: read.append(total) if done == total else None,
+            )
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert found.nbytes == 8 * 1000 * count
+    assert most - found.nbytes < 9 * 2**20
+    xr.testing.assert_allclose(found, data.a.interp(points))
+    all_chunks = np.prod([-(-n // step) for n, step in zip(SERIES, STACKS[chunks], strict=True)])
+    assert sum(read) <= (all_chunks if chunks == "maps" else len(read) * all_chunks / 4)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -315,6 +317,45 @@ class Buffers:
             self._has_permit = False
             memory, self._decoded = self._decoded, None
             self._permits.put(memory)
+
+
+class LocalFile:
+    """An open file; all its parts are of one version, even if the file is replaced."""
+
+    __slots__ = ("_descriptor", "is_folder", "size")
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        status = os.fstat(descriptor)
+        self.size = status.st_size
+        self.is_folder = stat.S_ISDIR(status.st_mode)
+        if not self.is_folder and not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is not a regular file")
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    def is_file(self, descriptor: int) -> bool:
+        """Whether another descriptor is of the same file."""
+        return os.path.samestat(os.fstat(self._descriptor), os.fstat(descriptor))
+
+    def part(self, start: int, stop: int, buffers: Buffers) -> NDArray[np.uint8]:
+        """Return the bytes from `start` to `stop`, which must all exist."""
+        if stop > self.size:
+            raise ValueError(f"the file has {self.size} bytes, and not the {stop} that it should")
+        memory = buffers.memory("stored", stop - start)
+        done = 0
+        while done < memory.size:
+            count = os.preadv(self._descriptor, [memory[done:].data], start + done)
+            if count == 0:
+                raise ValueError(f"the file became shorter, and ends after {start + done} bytes")
+            done += count
+        return memory
+
+    def edge(self, count: int, at_start: bool, buffers: Buffers) -> NDArray[np.uint8] | None:
+        """Return the first or the last `count` bytes, or None if there is no object."""
+        start = 0 if at_start else max(0, self.size - count)
+        return self.part(start, start + count, buffers)
 
 
 def box_shape(shape: Sequence[int], item_bytes: int, most_bytes: int = 2**20) -> tuple[int, ...]:

@@ -6,9 +6,12 @@ none, are therefore read as they are stored, and decompressed here by many threa
 
 from __future__ import annotations
 
+import os
 import zlib
 from contextlib import suppress
+from itertools import accumulate
 from math import prod
+from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +22,7 @@ from h5py._objects import phil
 from ndgather.errors import DTypeError
 from ndgather.messages import LOGGER
 from ndgather.stored import calls
-from ndgather.stored.chunks import Grid, box_shape, missing_raises, no_chunk
+from ndgather.stored.chunks import Grid, LocalFile, box_shape, missing_raises, no_chunk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,6 +92,11 @@ class DatasetReader:
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
         self._filters = _known_filters(array)
+        self._file = _own_file(array)
+        if self._file is not None:
+            self._place = array.id.get_offset()
+            sizes = (self.dtype.itemsize, *shape[:0:-1])
+            self._strides = tuple(accumulate(sizes, mul))[::-1]
 
     @property
     def is_open(self) -> bool:
@@ -132,6 +140,13 @@ class DatasetReader:
             whole = self._decoded(self._filters, start, buffers)
             if whole is not None:
                 return whole[tuple(map(slice, self.grid.extent(chunk)))]
+        if self._file is not None:
+            starts = (each.start for each in self.grid.box(chunk))
+            shape, at = self.grid.extent(chunk), self._place + sum(map(mul, starts, self._strides))
+            stop = at + self.dtype.itemsize * prod(shape)
+            part: Array = self._file.part(at, stop, buffers).view(self.dtype).reshape(shape)
+            buffers.acquire_permit()
+            return part
         buffers.acquire_permit()
         # h5py reads into zeros. HDF5 itself would leave memory as it is in the gaps of structured
         # elements, and where nothing was written and nothing is filled in.
@@ -189,12 +204,34 @@ def writer(array: h5py.Dataset) -> DatasetReader:
     return DatasetReader(array, False)  # a scatter makes the chunks that do not exist
 
 
+def _is_plain(array: h5py.Dataset) -> bool:
+    """Whether elements are stored as NumPy has them in memory; integers of 24 bits are not."""
+    if array.dtype.kind not in "iufc":
+        return False
+    return bool(array.id.get_type().equal(h5py.h5t.py_create(array.dtype)))
+
+
+def _own_file(array: h5py.Dataset) -> LocalFile | None:
+    """Return the file of a dataset in one piece that nobody writes, to read without h5py.
+
+    Many threads may read it, and a small part takes a fraction of the time.
+    """
+    place, file = array.id.get_offset(), array.file
+    is_read_only = file.mode == "r" and file.driver == "sec2"
+    if array.chunks is not None or place is None or not is_read_only or not _is_plain(array):
+        return None
+    array.flush()  # another object of h5py may have opened the file to write
+    try:
+        own = LocalFile(os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:  # it has another name now
+        return None
+    return own if own.is_file(file.id.get_vfd_handle()) else None
+
+
 def _known_filters(array: h5py.Dataset) -> tuple[int, ...] | None:
     """Return the filters of a dataset if its chunks can be decoded here."""
-    if array.chunks is None or array.dtype.kind not in "iufc":
+    if array.chunks is None or not _is_plain(array):
         return None
-    if not array.id.get_type().equal(h5py.h5t.py_create(array.dtype)):
-        return None  # such as integers of 24 bits
     properties = array.id.get_create_plist()
     filters = tuple(properties.get_filter(i)[0] for i in range(properties.get_nfilters()))
     return filters if filters in _KNOWN_FILTERS else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
@@ -23,7 +22,7 @@ from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.buffer.cpu import buffer_prototype
 from zarr.core.sync import sync
 
-from ndgather.stored.chunks import Buffers
+from ndgather.stored.chunks import Buffers, LocalFile
 from ndgather.stored.zarr.codecs import configuration, v3_decoder
 
 if TYPE_CHECKING:
@@ -75,41 +74,6 @@ class LocalFiles:
             return Path(self._root, key).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return 0
-
-
-class LocalFile:
-    """An open file; all its parts are of one version, even if the file is replaced."""
-
-    __slots__ = ("_descriptor", "is_folder", "size")
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        status = os.fstat(descriptor)
-        self.size = status.st_size
-        self.is_folder = stat.S_ISDIR(status.st_mode)
-        if not self.is_folder and not stat.S_ISREG(status.st_mode):
-            raise ValueError("it is not a regular file")
-
-    def __del__(self) -> None:
-        os.close(self._descriptor)
-
-    def part(self, start: int, stop: int, buffers: Buffers) -> Bytes:
-        """Return the bytes from `start` to `stop`, which must all exist."""
-        if stop > self.size:
-            raise ValueError(f"the file has {self.size} bytes, and not the {stop} that it should")
-        memory = buffers.memory("stored", stop - start)
-        done = 0
-        while done < memory.size:
-            count = os.preadv(self._descriptor, [memory[done:].data], start + done)
-            if count == 0:
-                raise ValueError(f"the file became shorter, and ends after {start + done} bytes")
-            done += count
-        return memory
-
-    def edge(self, count: int, at_start: bool, buffers: Buffers) -> Bytes | None:
-        """Return the first or the last `count` bytes, or None if there is no object."""
-        start = 0 if at_start else max(0, self.size - count)
-        return self.part(start, start + count, buffers)
 
 
 class StoreObjects:
