@@ -1,9 +1,11 @@
 """What is particular to one package: what is refused, views, files, mappings."""
 
 import mmap
+import os
 import pickle
 import subprocess
 import sys
+import time
 import zlib
 
 import h5py
@@ -187,6 +189,58 @@ def test_elements_of_hdf5_without_axes(file, value):
     ):
         np.testing.assert_array_equal(found, stored[()])
         assert type(found) is type(stored[()])
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">i2", "c16", "?", "S3", "M8[s]"])
+@pytest.mark.parametrize("shape", [(), (3,), (300, 7), (20, 30, 40), (2, 0, 5)])
+def test_datasets_of_hdf5_in_one_piece(tmp_path, shape, dtype):
+    """With bytes of another program in front, in a file that has another name by now."""
+    if dtype == "M8[s]":
+        dtype = h5py.opaque_dtype(np.dtype(dtype))
+    values = np.asarray(np.arange(np.prod(shape)).reshape(shape) % 100).astype(dtype)
+    with h5py.File(tmp_path / "a.h5", "w", userblock_size=1024) as file:
+        file.create_dataset("before", data=np.full(5, 7))
+        file.create_dataset("a", data=values, dtype=dtype)
+    every = np.argwhere(np.ones(shape, bool))
+    with h5py.File(tmp_path / "a.h5", "r") as file:
+        for _ in range(2):
+            found = ndgather.gather_nd(file["a"], every)
+            np.testing.assert_array_equal(found, values.reshape(-1), strict=True)
+            (tmp_path / "a.h5").rename(tmp_path / "b.h5")
+            (tmp_path / "a.h5").write_bytes(bytes(100_000))
+            (tmp_path / "b.h5").rename(tmp_path / "c.h5")
+
+
+def test_a_dataset_of_hdf5_in_one_piece_that_is_written_meanwhile(tmp_path):
+    """By another object of h5py, which has not flushed; and a file that became shorter."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = np.zeros(40_000)
+    with h5py.File(tmp_path / "a.h5", "r+") as writer, h5py.File(tmp_path / "a.h5", "r") as file:
+        for value in (1, 2):
+            writer["a"][5] = value
+            assert ndgather.gather_nd(file["a"], [[5], [6]]).tolist() == [value, 0]
+    with h5py.File(tmp_path / "a.h5", "r") as file:
+        os.truncate(tmp_path / "a.h5", 4000)
+        with pytest.raises(StoredArrayError, match="4000 bytes"):
+            ndgather.gather_nd(file["a"], [[39_999]])
+
+
+def test_few_points_of_a_dataset_of_hdf5_in_one_piece_cost_what_h5py_takes(tmp_path):
+    """At most twice the time of a loop over points, in seconds of the processor."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = np.zeros((3000, 3000), "f4")
+    points = np.random.default_rng(0).integers(0, 3000, (300, 2))
+    ratios = []
+    with h5py.File(tmp_path / "a.h5", "r") as file:
+        stored = file["a"]
+        for _ in range(9):
+            began = time.process_time()
+            for row, column in points:
+                stored[row, column]
+            between = time.process_time()
+            ndgather.gather_nd(stored, points)
+            ratios.append((time.process_time() - between) / (between - began))
+    assert min(ratios) < 2
 
 
 THREADS = """
