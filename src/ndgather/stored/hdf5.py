@@ -1,14 +1,15 @@
 """Datasets of HDF5 files, by h5py.
 
 The HDF5 library reads and decompresses one chunk at a time. Chunks with the common filters, or
-none, are therefore read as they are stored, and decompressed here by many threads.
+none, are therefore read as they are stored, and decompressed here by many threads; datasets in one
+piece are read from their file.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import accumulate
 from math import prod
 from operator import mul
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
 _KNOWN_FILTERS = ((), (_DEFLATE,), (_SHUFFLE, _DEFLATE))
 
-_BOX_BYTES = 2**16  # of datasets without chunks: a read takes as long as to copy about as much
+_BOX_BYTES = 2**16  # of datasets in one piece: small enough for few points, and large for many
 _VIRTUAL_BOX_BYTES = 2**20
 _PACKING = ("scale_factor", "add_offset", "_FillValue")  # attributes of netCDF
 
@@ -95,6 +96,7 @@ class DatasetReader:
         self._file = _own_file(array)
         if self._file is not None:
             self._place = array.id.get_offset()
+            self._alone: Any = nullcontext() if array.file.mode == "r" else phil
             sizes = (self.dtype.itemsize, *shape[:0:-1])
             self._strides = tuple(accumulate(sizes, mul))[::-1]
 
@@ -144,9 +146,11 @@ class DatasetReader:
             starts = (each.start for each in self.grid.box(chunk))
             shape, at = self.grid.extent(chunk), self._place + sum(map(mul, starts, self._strides))
             stop = at + self.dtype.itemsize * prod(shape)
-            part: Array = self._file.part(at, stop, buffers).view(self.dtype).reshape(shape)
+            with self._alone:
+                self.array.flush()  # what this object of h5py wrote, or another one
+                part: Array = self._file.part(at, stop, buffers).view(self.dtype)
             buffers.acquire_permit()
-            return part
+            return part.reshape(shape)
         buffers.acquire_permit()
         # h5py reads into zeros. HDF5 itself would leave memory as it is in the gaps of structured
         # elements, and where nothing was written and nothing is filled in.
@@ -212,15 +216,11 @@ def _is_plain(array: h5py.Dataset) -> bool:
 
 
 def _own_file(array: h5py.Dataset) -> LocalFile | None:
-    """Return the file of a dataset in one piece that nobody writes, to read without h5py.
-
-    Many threads may read it, and a small part takes a fraction of the time.
-    """
-    place, file = array.id.get_offset(), array.file
-    is_read_only = file.mode == "r" and file.driver == "sec2"
-    if array.chunks is not None or place is None or not is_read_only or not _is_plain(array):
+    """Return the file of a dataset in one piece, whose parts h5py takes much longer to read."""
+    file, is_in_one_piece = array.file, array.chunks is None and array.id.get_offset() is not None
+    if not is_in_one_piece or file.driver != "sec2" or not _is_plain(array):
         return None
-    array.flush()  # another object of h5py may have opened the file to write
+    file.flush()  # so that it has its size
     try:
         own = LocalFile(os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC))
     except OSError:  # it has another name now

@@ -179,6 +179,7 @@ STORES = {
         at, chunks=CHUNK, compression="lzf", fill_time="never"
     ),
     "hdf5, never filled, one piece": lambda at: in_hdf5(at, written=False, fill_time="never"),
+    "hdf5, never filled, a part of one piece": lambda at: in_hdf5(at, fill_time="never"),
     "hdf5, gaps": lambda at: in_hdf5(at, GAPS, chunks=CHUNK),
     "hdf5, gaps, gzip": lambda at: in_hdf5(at, GAPS, **GZIP, fill_time="never"),
     "hdf5, gaps, one piece": lambda at: in_hdf5(at, GAPS),
