@@ -1,6 +1,7 @@
 """Stored arrays of every kind, made of an array in memory."""
 
 import h5py
+import numcodecs
 import numpy as np
 import pytest
 import tensorstore
@@ -45,6 +46,43 @@ def _compact(folder, values):
     return h5py.File(folder / "a.h5", "r")["a"]
 
 
+def _virtual(folder, values):
+    """A dataset of two others, one of them in its own file, with a seam amid the axis."""
+    layout = h5py.VirtualLayout(values.shape, values.dtype)
+    with h5py.File(folder / "a.h5", "w") as file, h5py.File(folder / "b.h5", "w") as other:
+        for part, place in ((slice(0, 3), file), (slice(3, None), other)):
+            piece = place.create_dataset("piece", data=values[part])
+            layout[part] = h5py.VirtualSource(
+                "." if place is file else "b.h5", "piece", piece.shape
+            )
+        file.create_virtual_dataset("a", layout)
+    return h5py.File(folder / "a.h5", "r")["a"]
+
+
+def _beside(folder, values):
+    """A dataset whose elements lie in a file without a format."""
+    beside = [(str(folder / "a.bin"), 0, values.nbytes)]
+    with h5py.File(folder / "a.h5", "w") as file:
+        file.create_dataset("a", data=values, external=beside)
+    return h5py.File(folder / "a.h5", "r")["a"]
+
+
+def _shifted(folder, values):
+    """A part of an array of tensorstore, whose chunks begin before it: the first is shorter."""
+    size = tuple(size + 2 for size in values.shape)
+    spec = {"driver": "zarr", "kvstore": f"file://{folder}/a.zarr/"}
+    whole = tensorstore.open(
+        spec,
+        create=True,
+        dtype=tensorstore.dtype(values.dtype),
+        shape=size,
+        chunk_layout=tensorstore.ChunkLayout(chunk_shape=(3, 4, 5)),
+    ).result()
+    part = whole[2:, 2:, 2:]
+    part.write(values).result()
+    return part
+
+
 def _memory_map(folder, values):
     values.tofile(folder / "a.bin")
     return np.memmap(folder / "a.bin", values.dtype, mode="r", shape=values.shape)
@@ -69,6 +107,19 @@ STORES = {
     "hdf5-lzf": lambda *a: _hdf5(*a, chunks=(3, 4, 5), compression="lzf", fletcher32=True),
     "hdf5-contiguous": _hdf5,
     "hdf5-compact": _compact,
+    "hdf5-virtual": _virtual,
+    "hdf5-beside": _beside,
+    "hdf5-in-memory": lambda _, values: h5py.File(
+        "a.h5", "w", driver="core", backing_store=False
+    ).create_dataset("a", data=values),
+    "tensorstore-shifted": _shifted,
+    "zarr2-lz4": lambda *a: _zarr(
+        *a,
+        zarr_format=2,
+        chunks=(3, 4, 5),
+        compressors=numcodecs.LZ4(),
+        filters=numcodecs.Shuffle(),
+    ),
     "memory-map": _memory_map,
 }
 
