@@ -49,7 +49,7 @@ def run(call: Call) -> Any:
             why = "is of a file that was closed"
         elif data.shape is None:
             why = "is empty"
-        elif call.scatters and h5py.check_vlen_dtype(data.dtype) not in (None, str, bytes):
+        elif call.scatters and h5py.check_vlen_dtype(data.dtype.base) not in (None, str, bytes):
             # h5py would read the bytes on disk as pointers and crash the process.
             why = "has elements of variable length, which are not written safely"
         if why:

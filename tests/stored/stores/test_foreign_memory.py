@@ -296,6 +296,30 @@ def test_a_part_of_a_cached_array(kind, path, tmp_path):
     check(lambda: read(ndgather.cached(stored)), places, values)
 
 
+@pytest.mark.parametrize("layout", [{"chunks": CHUNK}, {"chunks": CHUNK, "compression": 4}, {}])
+def test_indices_and_updates_that_are_stored(layout, tmp_path):
+    with h5py.File(tmp_path / "indices.h5", "w") as file:
+        indices = file.create_dataset(
+            "a",
+            (70, 40, 1),
+            "i4",
+            fill_time="never",
+            **({**layout, "chunks": (32, 32, 1)} if layout else {}),
+        )
+        updates = file.create_dataset("b", (70, 40), "f8", fill_time="never", **layout)
+        if layout:
+            indices[:32, :32], updates[:32, :32] = 3, 1.5
+        expected = np.arange(9.0) / 2
+        for place, update in zip(indices[...].ravel(), updates[...].ravel(), strict=True):
+            expected[place] += update
+        with foreign_memory():
+            data = np.arange(9.0) / 2
+            found = ndgather.gather_nd(data, indices)
+            summed = ndgather.scatter_nd(data, indices, updates, reduction="add")
+        np.testing.assert_array_equal(found, np.arange(9.0)[indices[..., 0]] / 2)
+        np.testing.assert_array_equal(summed, expected)
+
+
 @pytest.mark.parametrize("reduction", ["none", "add", "max"])
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_scatter(kind, reduction, cached, tmp_path):
