@@ -280,8 +280,6 @@ class Buffers:
         self, permits: Permits | None = None, stopped: Callable[[], bool] = lambda: False
     ) -> None:
         self.stopped = stopped  # whether the call has ended early, and requests are cancelled
-        # Allocates the memory of `decoded`, for a chunk that is kept; None: it is reused.
-        self.new_memory: Callable[[int], NDArray[np.uint8]] | None = None
         self._permits = permits or new_permits(1)
         self._has_permit = False
         self._decoded: NDArray[np.uint8] | None = None
@@ -298,8 +296,6 @@ class Buffers:
     def decoded(self, count: int) -> NDArray[np.uint8]:
         """Wait for a permit, and return `count` bytes to decode a chunk into."""
         self.acquire_permit()
-        if self.new_memory is not None:
-            return self.new_memory(count)
         if self._decoded is None or self._decoded.size < count:
             self._decoded = None  # freed before more is allocated
             self._decoded = np.empty(count, np.uint8)

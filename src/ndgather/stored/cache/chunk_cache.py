@@ -120,8 +120,7 @@ class ArrayChunks:
         self.is_cleared = True
         grid, size = self.grid, self.dtype.itemsize
         steps: Any = grid.steps
-        self._largest = whole = grid.largest
-        self._strides = np.empty(whole[:1] and (1, *whole[1:]), self.dtype).strides
+        self._largest = grid.largest
         is_plain = size > 0 and not self.dtype.hasobject
         # Where the core looks up points, if it can.
         self.table = None
@@ -158,34 +157,15 @@ class ArrayChunks:
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         return self.cache.read(self, self.number(chunk), chunk, buffers)
 
-    def decode(self, chunk: Chunk, buffers: Buffers) -> tuple[Array, bool]:
-        """Return the values of a chunk, and whether they are in memory that can be kept.
-
-        Readers that decode into memory of buffers decode into memory that was allocated for it.
-        """
-        allocated: list[Array] = []
-
-        def new_memory(count: int) -> Array:
-            allocated.append(_new_memory(count))
-            return allocated[-1]
-
-        buffers.new_memory = new_memory
-        try:
-            values = self.reader.read(chunk, buffers)
-        finally:
-            buffers.new_memory = None
+    def decode(self, chunk: Chunk, buffers: Buffers) -> Array:
+        """Return the values of a chunk, which are valid until the next read."""
+        values = self.reader.read(chunk, buffers)
         if values.shape != self.grid.extent(chunk) or values.dtype != self.dtype:
             raise ValueError(
                 f"the chunk has {values.dtype} values of shape {values.shape}, and not "
                 f"{self.dtype} values of shape {self.grid.extent(chunk)}"
             )
-        is_own = (
-            len(allocated) == 1
-            and values.base is allocated[0]
-            and values.base.nbytes == self.size_of(values.shape)
-            and values.strides == self._strides
-        )
-        return values, is_own
+        return values
 
     def copy(self, values: Array) -> Array:
         """Return a copy of a chunk with the strides of a whole chunk."""
@@ -322,7 +302,7 @@ class ChunkCache:
             if values is not None:
                 return values
         try:
-            values = self._keep(chunks, number, mine, *chunks.decode(chunk, buffers))
+            values = self._keep(chunks, number, mine, chunks.decode(chunk, buffers))
         except BaseException as error:
             with self._lock:
                 if chunks.reading.get(number) is mine:
@@ -368,12 +348,8 @@ class ChunkCache:
         number: int,
         mine: futures.Future[Array | None],
         values: Array,
-        is_own: bool,
     ) -> Array:
-        """Return the values of a chunk that was decoded, and keep them if the budget allows that.
-
-        Those that are not in memory of their own are copied.
-        """
+        """Return a copy of a chunk that was decoded, and keep it if the budget allows that."""
         size = chunks.size_of(values.shape)
         with self._lock:
             chunks.decodes += 1
@@ -381,8 +357,7 @@ class ChunkCache:
             self._bytes += size if has_room else 0
         kept = None
         try:
-            if not is_own:
-                values = chunks.copy(values)
+            values = chunks.copy(values)
             values.flags.writeable = False
             kept = KeptChunk(chunks, number, values, size)
         finally:
