@@ -61,22 +61,28 @@ class Accessor(Generic[T]):
         ----------
         indexers, **labels
             Labels along the dimensions, as for ``sel`` of xarray: DataArrays, arrays, lists,
-            single labels, slices. A dict may have names that are options here.
+            single labels, slices. A dict may have names that are options here. Every row of a
+            DataFrame is a point, along a dimension with the name of its index, or ``index``.
         method : {None, "nearest", "pad", "backfill", "linear"}
             None looks up labels that are on the axis. "nearest" takes the nearest label, of two
             the greater; "pad" (or "ffill") the label before on the axis, "backfill" (or "bfill")
-            the one after. "linear" interpolates between both, as ``interp`` does: NaN outside of
-            the axis, and the value itself at a label of the axis. Slices ignore the method.
+            the one after. As in xarray, a label outside of the axis has the first or last one,
+            however far it is: `tolerance` limits the distance. "linear" interpolates between both,
+            as ``interp`` does: NaN outside of the axis, and the value itself at a label of the
+            axis. Slices ignore the method.
         tolerance : number, duration, array or dict, optional
-            The greatest distance to the label that is taken. A dict has tolerances by name.
+            The greatest distance to the label that is taken. A dict has tolerances by name. With
+            an NDPointIndex, a number limits the distance of points in all of its coordinates.
         missing : {"raise", "nan"}, default "raise"
             What happens if a label does not exist. With "nan", every variable of the axis is NaN
             there, its coordinate too, in the type that ``reindex`` gives: integers of 8 and 16
             bits become float32, other integers and booleans float64, text and objects object.
         period : dict, optional
             The length of a cyclic axis by name, such as ``{"lon": 360}``: labels are compared
-            modulo this length, and the first and the last label of the axis are neighbours.
-            Without it, on longitudes from 0 to 350, -5 is next to 0 and 359 next to 350.
+            modulo this length, and the first and the last label of the axis are neighbours. If
+            an axis covers a part of the period, the widest gap, which is more than 1.5 times as
+            wide as all others, is not interpolated: "linear" gives NaN there. Without a period,
+            on longitudes from 0 to 350, -5 is next to 0 and 359 next to 350.
         memory, progress, executor
             For arrays that are read lazily; see `ndgather.gather_nd`.
 

@@ -15,7 +15,6 @@ from xarray.core import indexing
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.labels import sorted_axis
 from ndgather.arrays.xarray.selection import (
-    cast_labels,
     check_name,
     check_names,
     labels_of,
@@ -60,9 +59,7 @@ class _Neighbours:
         axis: Any = pd.RangeIndex(data.sizes[name]) if index is None else index.index
         if not isinstance(axis, pd.Index) or isinstance(axis, pd.MultiIndex):
             raise other_index(caller, name, index)
-        labels = labels_of(caller, name, indexer, axis.dtype)
-        if axis.dtype.kind == "M" and labels.dtype.kind in "OUS":
-            labels = cast_labels(caller, name, labels, "M8[ns]", axis.dtype)
+        labels = labels_of(caller, name, indexer, axis)
         pair = sorted_axis(caller, name, axis, labels.ravel(), request.period.get(name))
         if pair is None:
             raise DTypeError(
@@ -76,6 +73,8 @@ class _Neighbours:
         if not isinstance(variable, xarray.Variable):
             attrs = data[name].attrs if name in data.coords else {}
             variable = xarray.Variable((name,) if labels.ndim else (), labels, attrs)
+        elif variable.dtype.kind in "OUT":  # texts on an axis of times
+            variable = xarray.Variable(variable.dims, labels, variable.attrs)
         lower, upper, share = pair[0].brackets(pair[1])
         shape = labels.shape
         return cls(variable, lower.reshape(shape), upper.reshape(shape), share.reshape(shape))

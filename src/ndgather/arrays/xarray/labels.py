@@ -9,6 +9,7 @@ as labels increase: rounding puts no label on the wrong side of an interval.
 
 from __future__ import annotations
 
+import re
 import weakref
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import xarray
 
 from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
 from ndgather.messages import converted_errors, reason, shown_value
@@ -33,6 +35,21 @@ _BLOCK = 1 << 15  # labels that are looked up at a time: the arrays of a step st
 _MOST_IN_AN_INTERVAL = 4
 _SWAPPED = {"pad": "backfill", "backfill": "pad"}
 _NOT_A_TIME = np.iinfo(np.int64).min
+WIDEST = 1.5  # the gap that closes a ring, in widths of the widest other gap
+_NUMBER, _TEXT, _BYTES, _TIME, _DURATION = "numbers", "texts", "bytes", "times", "durations"
+_OF_KIND = dict.fromkeys("biufc", _NUMBER) | {
+    "U": _TEXT, "T": _TEXT, "S": _BYTES, "M": _TIME, "m": _DURATION,
+}  # fmt: skip
+_OF_OBJECTS = {
+    "string": _TEXT,
+    "bytes": _BYTES,
+    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal"), _NUMBER),
+    **dict.fromkeys(("datetime64", "datetime", "date"), _TIME),
+    **dict.fromkeys(("timedelta64", "timedelta"), _DURATION),
+}
+_ISO = re.compile(  # a time of any calendar
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?)?"
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +61,7 @@ class SortedLabels:
     descending: bool = False  # the axis falls: "pad" means the next greater label
     unit: str | None = None  # of times
     period: Any = None  # then the first and the last value are neighbours across the seam
+    gap: Positions | tuple[()] = ()  # the values of a ring that have no neighbour above them
 
     def positions(
         self, labels: Array, method: str | None = None, limit: Array | None = None
@@ -77,6 +95,7 @@ class SortedLabels:
             span = np.where(lower == upper, 1, self.values[upper] - self.values[lower])
             share = (block - self.values[lower]).astype(np.float64) / span
         inside = (block >= self.values[0]) & (block <= self.values[last])
+        inside &= (lower == upper) | ~np.isin(lower, self.gap)
         share = np.where(inside & self._is_a_label(block), share, np.nan)
         return self.order[lower], self.order[upper], share
 
@@ -171,6 +190,7 @@ def look_up(
 ) -> Positions:
     """Return the positions of labels on an axis, in the shape of `labels`, or -1."""
     flat = np.ravel(labels)
+    wanted: Array = flat.astype(np.float64) if flat.dtype == np.float16 else flat
     if not index.is_unique:  # which is no matter where other labels are wanted
         first = np.flatnonzero(~index.duplicated())
         options = {"method": method, "tolerance": tolerance, "period": period}
@@ -193,11 +213,79 @@ def look_up(
             f"{caller}: labels of {name} are unsorted, where method={method!r} needs an order "
             f"(allowed: labels that rise or fall); write .sortby({name!r}) first"
         )
-    wide = flat.astype(np.float64) if flat.dtype == np.float16 else flat
+    if flat.dtype.kind in "mM" and flat.dtype.kind == index.dtype.kind:
+        wanted = flat.astype(index.to_numpy().dtype)  # wrong for times that it cannot hold
     dtypes = index.dtype, labels.dtype
-    with converted_errors(lambda error: not_comparable(caller, name, *dtypes, error)):
-        positions = index.get_indexer(pd.Index(wide), method=method, tolerance=tolerance)
-    return np.asarray(positions, np.intp).reshape(labels.shape)
+    with converted_errors(lambda error: not_comparable(caller, name, *dtypes, reason(error))):
+        positions = index.get_indexer(pd.Index(wanted), method=method, tolerance=tolerance)
+    positions = np.asarray(positions, np.intp)
+    if wanted.dtype.kind in "mM":
+        positions = np.where(_is_held(flat, wanted), positions, -1)
+    return positions.reshape(labels.shape)
+
+
+def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any]) -> Array:
+    """Return labels in the type of those on an axis, where it is no number: texts become times.
+
+    Labels of a type that is never on the axis raise DTypeError.
+    """
+    axis, given = _kind_of(index), _kind_of(labels)
+    flat = np.ravel(labels)
+    converted: Any = None
+    with converted_errors(
+        lambda error: not_comparable(caller, name, index.dtype, labels.dtype, reason(error))
+    ):
+        if isinstance(index, xarray.CFTimeIndex):
+            axis = f"times of the calendar {index.calendar}"
+            if given == _TEXT:
+                converted = [_of_calendar(str(label), index.date_type) for label in flat]
+        elif axis == _TIME and (given == _TEXT or (given == _TIME and labels.dtype == object)):
+            converted = pd.to_datetime(pd.Index(flat), format="ISO8601" if given == _TEXT else None)
+            if converted.tz is not None:
+                raise zoned(caller, name, flat[0])
+        elif axis == _DURATION and given in (_TEXT, _DURATION) and labels.dtype.kind != "m":
+            converted = pd.to_timedelta(pd.Index(flat))
+    if isinstance(converted, list):
+        array = np.empty(flat.shape, object)
+        array[:] = converted
+        return array.reshape(labels.shape)
+    if converted is not None:
+        array = converted.to_numpy()
+        cast = array.astype(index.to_numpy().dtype)
+        return (cast if _is_held(array, cast).all() else array).reshape(labels.shape)
+    if axis is not None and given is not None and axis != given:
+        raise not_comparable(caller, name, index.dtype, labels.dtype, f"{given} are no {axis}")
+    return labels
+
+
+def _kind_of(labels: Array | pd.Index[Any]) -> str | None:
+    """Return what labels are; None for those of several types and of types of pandas."""
+    dtype: Any = labels.dtype
+    if isinstance(dtype, pd.StringDtype):
+        return _TEXT
+    if not isinstance(dtype, np.dtype) or not labels.size:
+        return None
+    if dtype.kind != "O":
+        return _OF_KIND.get(dtype.kind)
+    flat = np.ravel(np.asarray(labels))
+    calendar = next((getattr(label, "calendar", None) for label in flat if label is not None), None)
+    if calendar is not None:
+        return f"times of the calendar {calendar}"
+    return _OF_OBJECTS.get(pd.api.types.infer_dtype(flat))
+
+
+def _of_calendar(text: str, date_type: Any) -> Any:
+    found = _ISO.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{shown_value(text)} is no time such as 2000-02-28T06:30")
+    *fields, fraction = found.groups(default="0")
+    return date_type(*map(int, fields), int(fraction.ljust(6, "0")))
+
+
+def _is_held(labels: Array, cast: Array) -> NDArray[np.bool]:
+    """Whether times are the same in another unit."""
+    held: NDArray[np.bool] = (cast.astype(labels.dtype) == labels) | np.isnat(labels)
+    return held
 
 
 def sorted_axis(
@@ -214,7 +302,7 @@ def sorted_axis(
             f"{caller}: labels of {name} contain NaN, which has no neighbours (allowed: labels "
             f"that rise or fall); write .isel({name}=data[{name!r}].notnull()) first"
         )
-    pair = _comparable(index, labels)
+    pair = _comparable(index, labels, exact=period is not None)
     if pair is None:
         if period is not None:
             raise DTypeError(
@@ -244,6 +332,7 @@ def _sorted(
     caller: str, name: Hashable, values: Array, unit: str | None, period: float | None
 ) -> SortedLabels:
     order = np.argsort(values, kind="stable")
+    gap: Any = ()
     descending = bool(values.size > 1 and (order[:-1] > order[1:]).all())
     values = values[order]
     if period is not None and values.size:
@@ -255,9 +344,13 @@ def _sorted(
             )
         closed = last - first == period  # then the neighbours of the ends are one label further
         before, after = (-2, 1) if closed and values.size > 1 else (-1, 0)
+        steps = np.diff(values, append=first + period)
+        widest = int(steps.argmax())
+        if steps[widest] > WIDEST * np.delete(steps, widest).max(initial=0):
+            gap = np.array([widest + 1, (widest + 1) % values.size])
         values = np.concatenate(([values[before] - period], values, [values[after] + period]))
         order = np.concatenate(([order[before]], order, [order[after]]))
-    return SortedLabels(values, order, descending, unit, period)
+    return SortedLabels(values, order, descending, unit, period, gap)
 
 
 def _repeats(caller: str, name: Hashable, label: object) -> LabelError:
@@ -267,11 +360,18 @@ def _repeats(caller: str, name: Hashable, label: object) -> LabelError:
     )
 
 
-def _comparable(index: pd.Index[Any], labels: Array) -> tuple[Array, Array] | None:
-    """Return the labels of an axis and `labels` in one 64-bit type; None if there is none."""
+def _comparable(
+    index: pd.Index[Any], labels: Array, exact: bool = False
+) -> tuple[Array, Array] | None:
+    """Return the labels of an axis and `labels` in one 64-bit type; None if there is none.
+
+    Times that are out of its range become its ends, unless `exact`: they are on no axis.
+    """
     if not isinstance(index.dtype, np.dtype):
         return None
     values = index.to_numpy()
+    if isinstance(index, xarray.CFTimeIndex) and labels.dtype == object:
+        return _microseconds(values, index), _microseconds(labels, index)
     kinds = values.dtype.kind + labels.dtype.kind
     if kinds not in ("MM", "mm"):
         types = (values.dtype, labels.dtype)
@@ -283,11 +383,28 @@ def _comparable(index: pd.Index[Any], labels: Array) -> tuple[Array, Array] | No
     common: Any = np.result_type(values, labels)
     if np.datetime_data(common)[0] == "generic" or np.datetime_data(common)[1] != 1:
         return None
-    pair = values.astype(common), labels.astype(common)
-    for array, cast in zip((values, labels), pair, strict=True):
-        if not ((cast.astype(array.dtype) == array) | np.isnat(array)).all():
-            return None  # out of the range of the finer unit: pandas raises
-    return pair
+    if not _is_held(values, values.astype(common)).all():
+        common = values.dtype  # the axis is out of the range of the finer unit
+        exact = True
+    cast = labels.astype(common)
+    held = _is_held(labels, cast)
+    if exact and not held.all():
+        return None
+    ends = np.where(labels.view(np.int64) < 0, _NOT_A_TIME + 1, np.iinfo(np.int64).max)
+    return values.astype(common), np.where(held, cast, ends.view(common))
+
+
+def _microseconds(times: Array, index: xarray.CFTimeIndex) -> Array:
+    """Return times of a calendar as those of NumPy, by their distance to one time."""
+    import cftime  # noqa: PLC0415 - an extra of xarray
+
+    present = ~pd.isna(times)
+    result = np.full(times.shape, np.datetime64("NaT", "us"))
+    if present.any():
+        since = "microseconds since 1970-01-01"
+        numbers = cftime.date2num(times[present], since, calendar=index.calendar)
+        result[present] = np.asarray(numbers, np.int64).view("M8[us]")
+    return result
 
 
 def _period(
@@ -340,9 +457,16 @@ def _limit(
 
 
 def not_comparable(
-    caller: str, name: Hashable, axis: object, labels: object, error: BaseException
+    caller: str, name: Hashable, axis: object, labels: object, why: str
 ) -> DTypeError:
     return DTypeError(
         f"{caller}: {name}.dtype = {labels} cannot be looked up on an axis of {axis} labels: "
-        f"{reason(error)} (allowed: labels of that type)"
+        f"{why} (allowed: labels of that type)"
+    )
+
+
+def zoned(caller: str, name: Hashable, label: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name} = {label} has a time zone, and the labels of {name} have none "
+        f"(allowed: times without a zone); write .tz_convert(None) for UTC"
     )

@@ -14,7 +14,7 @@ from xarray.core import indexing
 from xarray.indexes import NDPointIndex, PandasIndex
 
 from ndgather.arrays.xarray import arrays
-from ndgather.arrays.xarray.labels import look_up, not_comparable
+from ndgather.arrays.xarray.labels import comparable, look_up, not_comparable, zoned
 from ndgather.errors import (
     AttributeValueError,
     CallError,
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from ndgather.arrays.xarray.arrays import Options
 
-_CONVERTED = pd.Index | xarray.DataArray | xarray.Variable
+_NAMED = xarray.DataArray | xarray.Variable
+_CONVERTED = pd.Index | _NAMED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +56,38 @@ def merged(
 ) -> dict[Hashable, Any]:
     """Return the indexers of a dict and of keyword arguments in one dict, with names for axes."""
     check_dict(caller, "indexers", indexers)
+    if isinstance(indexers, pd.DataFrame):
+        indexers = _points(caller, indexers)
     for name in by_name.keys() & (indexers or {}).keys():
         raise CallError(f"{caller}: {name} is given by indexers and by name (allowed: one of them)")
     result: dict[Hashable, Any] = dict(indexers or {})
     result.update(by_name)
+    series = [name for name, indexer in result.items() if isinstance(indexer, pd.Series)]
+    if len(series) > 1 and caller != "windows":
+        raise ShapeError(
+            f"{caller}: {listed(map(str, series))} are Series, which have no dimensions: they "
+            f"would select every combination (allowed: a DataFrame, with a point in every row); write "
+            f".ndgather.{caller}(table[{[*map(str, series)]}], ...), or for every combination "
+            f"{series[0]}.to_numpy()"
+        )
     for dim, indexer in result.items():
         if isinstance(indexer, tuple) and len(indexer) > 1:
             with suppress(TypeError, ValueError):  # a label of several levels
                 result[dim] = xarray.Variable(*indexer)
     return result
+
+
+def _points(caller: str, table: pd.DataFrame) -> dict[Hashable, Any]:
+    """Return the columns of a table as labels with a dimension that they share."""
+    if not table.columns.is_unique:
+        repeated = table.columns[table.columns.duplicated()][0]
+        raise CallError(f"{caller}: the table has two columns {repeated} (allowed: one)")
+    dim = table.index.name or "index"
+    coords = {} if isinstance(table.index, pd.MultiIndex) else {dim: table.index}
+    return {
+        name: xarray.DataArray(labels.to_numpy(), coords, [dim], name)
+        for name, labels in table.items()
+    }
 
 
 @contextmanager
@@ -105,16 +129,18 @@ def positions(
         if name in data.xindexes and type(data.xindexes[name]) is not PandasIndex
     }
     if others:
-        if request.period or request.missing != "raise":
-            name = next(iter(others))
-            raise other_index(caller, name, data.xindexes[name])
         indexes = {id(data.xindexes[name]): data.xindexes[name] for name in others}
         index, *more = indexes.values()
-        how = {"method": request.method, "tolerance": request.tolerance}
+        of_points = isinstance(index, NDPointIndex) and not more
+        if request.period or (request.missing != "raise" and not of_points):
+            name = next(iter(others))
+            raise other_index(caller, name, data.xindexes[name])
         with errors_of_xarray(caller, others):
-            if isinstance(index, NDPointIndex) and not more:
-                result |= index.sel(others, **how).dim_indexers
+            if of_points:
+                found = index.sel(others, method=request.method).dim_indexers
+                result |= _near(data, found, others, request)
             else:
+                how = {"method": request.method, "tolerance": request.tolerance}
                 data = data.sel(others, **how)
     for name in (name for name in labels if name not in others):
         dim, position = _of_one_axis(data, name, labels[name], request)
@@ -125,6 +151,42 @@ def positions(
             )
         result[dim] = position
     return data, {dim: without_coords(position, result) for dim, position in result.items()}
+
+
+def _near(
+    data: xarray.Dataset,
+    found: Mapping[Hashable, Any],
+    labels: Mapping[Hashable, Any],
+    request: Request,
+) -> dict[Hashable, Any]:
+    """Return the positions of the nearest points, -1 for one that the tolerance excludes.
+
+    A tolerance is a distance of points, or of their coordinates by name.
+    """
+    if request.tolerance is None:
+        return dict(found)
+    squares: Any = 0.0
+    outside: Any = False
+    for name, label in labels.items():
+        at = xarray.as_variable(label) if isinstance(label, _NAMED) else np.asarray(label)
+        difference = abs(data[name].variable.isel(found) - at)
+        squares = squares + difference**2
+        if isinstance(request.tolerance, dict):
+            limit = request.tolerance.get(name, np.inf)
+            outside = outside | ~(difference <= limit)
+    distance = squares**0.5
+    if not isinstance(request.tolerance, dict):
+        outside = ~(distance <= request.tolerance)
+    if request.missing == "raise" and bool(outside.any()):
+        first = tuple(int(i) for i in np.argwhere(outside.values)[0])
+        raise LabelError(
+            f"{request.caller}: the nearest point to ({listed(map(str, labels))}){subscript(first)}"
+            f" is {distance.values[first]} from it (allowed: {shown_value(request.tolerance)}); "
+            f"write missing='nan' for NaN",
+            position=first,
+            count=int(outside.sum()),
+        )
+    return {dim: position.where(~outside, -1).astype(np.intp) for dim, position in found.items()}
 
 
 def check_name(caller: str, name: Hashable, names: Iterable[Hashable]) -> None:
@@ -173,7 +235,7 @@ def _of_one_axis(
     if isinstance(label, slice):
         return index.dim, _by_index(index, name, label, request)
     dtype = index.coord_dtype
-    labels = labels_of(caller, name, label, dtype)
+    labels = labels_of(caller, name, label, index.index)
     if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype.kind != "b":
         labels = cast_labels(caller, name, labels, dtype, dtype)
     as_xarray = request.method is None and request.missing == "raise" and name not in request.period
@@ -213,7 +275,7 @@ def as_array(caller: str, name: Hashable, indexer: Any) -> NDArray[Any]:
         array = indexer.to_numpy() if isinstance(indexer, _CONVERTED) else np.asarray(indexer)
     except (TypeError, ValueError) as error:
         raise _not_an_array(caller, name, indexer) from error
-    if array.ndim > 1 and not isinstance(indexer, xarray.DataArray | xarray.Variable):
+    if array.ndim > 1 and not isinstance(indexer, _NAMED):
         raise ShapeError(
             f"{caller}: {name} is an array of shape {array.shape}, whose axes have no names "
             f"(allowed: one axis); write xarray.DataArray({name}, dims=[...])"
@@ -221,24 +283,22 @@ def as_array(caller: str, name: Hashable, indexer: Any) -> NDArray[Any]:
     return array
 
 
-def labels_of(caller: str, name: Hashable, indexer: Any, axis: Any) -> NDArray[Any]:
+def labels_of(caller: str, name: Hashable, indexer: Any, axis: pd.Index[Any]) -> NDArray[Any]:
     """Return labels as an array; times with a zone are not those of an axis without."""
     labels = as_array(caller, name, indexer)
-    if isinstance(axis, np.dtype) and axis.kind == "M" and labels.dtype == object and labels.size:
+    naive = isinstance(axis.dtype, np.dtype) and axis.dtype.kind == "M"
+    if naive and labels.dtype == object and labels.size:
         first = labels.flat[0]
         if getattr(first, "tzinfo", None) is not None:
-            raise DTypeError(
-                f"{caller}: {name} = {first} has a time zone, and the labels of {name} have none "
-                f"(allowed: times without a zone); write .tz_convert(None) for UTC"
-            )
-    return labels
+            raise zoned(caller, name, first)
+    return comparable(caller, name, labels, axis)
 
 
 def cast_labels(caller: str, name: Hashable, labels: Any, dtype: Any, of_axis: object) -> Any:
     try:
         return labels.astype(dtype, copy=False)
     except (TypeError, ValueError) as error:
-        raise not_comparable(caller, name, of_axis, labels.dtype, error) from error
+        raise not_comparable(caller, name, of_axis, labels.dtype, reason(error)) from error
 
 
 def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> Any:
@@ -279,7 +339,7 @@ def _like(indexer: Any, array: Any) -> Any:
     """Return `array` with the dimensions and coordinates of an indexer."""
     if isinstance(indexer, xarray.DataArray) and indexer.coords:
         return indexer.copy(deep=False, data=array)
-    if isinstance(indexer, xarray.DataArray | xarray.Variable):
+    if isinstance(indexer, _NAMED):
         return xarray.Variable(indexer.dims, array)
     return array if array.ndim else int(array) if array >= 0 else array
 
@@ -364,7 +424,8 @@ def select(
 def other_index(caller: str, name: Hashable, index: object) -> AttributeValueError:
     return AttributeValueError(
         f"{caller}: {name} has a {type(index).__name__} (allowed with missing='nan', period and "
-        f"method='linear': the index of one coordinate, PandasIndex)"
+        f"method='linear': the index of one coordinate, PandasIndex; with missing='nan' also "
+        f"NDPointIndex)"
     )
 
 
@@ -397,7 +458,8 @@ def _missing(
             near = list(index[abs(index - label).argsort()[:2]])
     why = "not on the axis" if limit is None else f"further than {limit} from it"
     more = f"; {len(bad)} of {labels.size} labels are not found" if len(bad) > 1 else ""
-    hint = "method='nearest' for the nearest label, or " if request.method is None else ""
+    ordered = request.method is None and not isinstance(label, str | bytes)
+    hint = "method='nearest' for the nearest label, or " if ordered else ""
     return LabelError(
         f"{request.caller}: {name}{subscript(at)} = {label} is {why} (allowed: the {len(index)} "
         f"labels of {name}; nearest: {listed(map(str, near))}){more}; write {hint}missing='nan' "

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 import xarray
-from xarray.backends.zarr import ZarrArrayWrapper
-from xarray.core import indexing
 
 from ndgather import messages
+from ndgather.arrays.xarray import rasters
 from ndgather.arrays.xarray.accessor import Accessor
 from ndgather.errors import FileError, one_line
 from ndgather.messages import did_you_mean, listed, shown_value, similar
@@ -156,7 +154,7 @@ def _selection(
 def opened(place: str) -> xarray.Dataset:
     """Open a data set without reading its arrays."""
     if open_path.is_tiff(place):
-        return _geotiff(place)
+        return rasters.opened(place)
     is_zarr = "://" in place or Path(place).suffix == open_path.ZARR_SUFFIX or Path(place).is_dir()
     with messages.converted_errors(lambda error: open_path.unreadable(place, error)):
         if not is_zarr:
@@ -166,37 +164,6 @@ def opened(place: str) -> xarray.Dataset:
         with warnings.catch_warnings():  # xarray's, that it reads more files than it might
             warnings.filterwarnings("ignore", "Failed to open Zarr store", RuntimeWarning)
             return xarray.open_dataset(open_path.store_of(place), engine="zarr", chunks=None)
-
-
-def _geotiff(place: str) -> xarray.Dataset:
-    """Return a GeoTIFF as a data set, whose x and y are the centres of the pixels."""
-    array = open_path.opened(place)
-    from tifffile import TiffFile  # noqa: PLC0415 - an extra, which `opened` looked for
-
-    with TiffFile(place) as file:
-        series, page = file.series[0], file.pages.first
-        geo: Any = page.geotiff_tags or {}
-        attrs = {"_FillValue": page.nodata} if "GDAL_NODATA" in page.tags else {}
-    dims = [_DIMS.get(axis, axis.lower()) for axis in series.axes]
-    coords = {}
-    if "ModelTransformation" in geo:
-        matrix = np.asarray(geo["ModelTransformation"], float)
-        if matrix[0, 1] or matrix[1, 0]:
-            raise FileError(f"{place}: is rotated (allowed: rows along x and columns along y)")
-        scales, origin = (matrix[0, 0], matrix[1, 1]), (matrix[0, 3], matrix[1, 3])
-    elif "ModelPixelScale" in geo:
-        width, height, *_ = geo["ModelPixelScale"]
-        column, row, _, x, y, *_ = geo["ModelTiepoint"]
-        scales, origin = (width, -height), (x - column * width, y + row * height)
-    else:
-        raise FileError(f"{place}: has no georeference (allowed: a GeoTIFF with a transform)")
-    centre = 0.0 if geo.get("GTRasterTypeGeoKey") == _PIXEL_IS_POINT else 0.5
-    for dim, scale, first in zip(("x", "y"), scales, origin, strict=True):
-        size = array.shape[dims.index(dim)]
-        coords[dim] = first + scale * (np.arange(size) + centre)
-    lazy = indexing.LazilyIndexedArray(ZarrArrayWrapper(array))  # type: ignore[no-untyped-call]
-    name = Path(place).stem
-    return xarray.decode_cf(xarray.Dataset({name: xarray.Variable(dims, lazy, attrs)}, coords))
 
 
 def read(path: Path) -> pd.DataFrame:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray
 
 from ndgather import arguments
 from ndgather.arrays.xarray import arrays, selection
+from ndgather.arrays.xarray.labels import WIDEST
 from ndgather.errors import (
     AttributeValueError,
     CallError,
@@ -157,19 +159,20 @@ def _check_inside(
 
 
 def _check_cyclic(caller: str, dim: Hashable, data: xarray.Dataset, period: Any) -> None:
-    """Raise AttributeValueError if the labels of an axis do not go around at equal distances."""
+    """Raise AttributeValueError if the last label of an axis is no neighbour of the first."""
     axis: Any = data[dim].values if dim in data.coords else None
     if axis is None or len(axis) < 2:
         return
-    steps = np.diff(axis)
-    step, gap = np.median(steps), (axis[0] - axis[-1]) % period
-    gap = gap if step > 0 * step else gap - period
-    if not abs(gap - step) <= abs(step) / 2:
+    length = pd.Timedelta(period).to_timedelta64() if axis.dtype.kind in "mM" else period
+    steps = np.diff(axis, append=axis[:1])
+    steps = (-steps if np.median(steps) < 0 * steps[0] else steps) % length
+    *others, gap = steps / length  # numbers, also of times
+    if not min(others) / 2 <= gap <= WIDEST * max(others):
         raise AttributeValueError(
             f"{caller}: period = {shown_value(period)}, and {dim} has labels from {axis[0]} to "
-            f"{axis[-1]}: the gap between the last and first label is {abs(gap)}, but other labels "
-            f"are {abs(step)} apart, so windows cannot wrap (allowed: an axis that covers one "
-            f"period, or mode={{{dim!r}: ...}})"
+            f"{axis[-1]}: the gap between the last and first label is {steps[-1]}, but other "
+            f"labels are {np.median(steps)} apart, so windows cannot wrap (allowed: an axis that "
+            f"covers one period, or mode={{{dim!r}: ...}})"
         )
 
 

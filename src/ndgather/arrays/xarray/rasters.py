@@ -1,0 +1,171 @@
+"""GeoTIFF files as data sets: rasterio says where a pixel is, and whether it has a value.
+
+Tiles are decoded by tifffile, which reads twice as many in the same time, where the numbers of the
+file are its values: without a mask, a palette, lossy compression or tiles that are left out.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+from xarray.backends import BackendArray
+from xarray.backends.zarr import ZarrArrayWrapper
+from xarray.core import indexing
+from xarray.core.dtypes import maybe_promote
+
+from ndgather import messages
+from ndgather.errors import FileError
+from ndgather.stored import open_path
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_EXACT = ("NONE", "LZW", "DEFLATE", "ADOBE_DEFLATE", "ZSTD", "PACKBITS", "LZMA")  # of tifffile
+_PLAIN = ("MINISBLACK", "RGB")
+_TRANSFORM = "transform"  # in the encoding of a data set
+
+
+def opened(place: str) -> xarray.Dataset:
+    """Return a GeoTIFF as a data set, whose x and y are the centres of the pixels."""
+    try:
+        import rasterio  # noqa: PLC0415 - an extra
+        from rasterio.enums import MaskFlags  # noqa: PLC0415
+    except ImportError as error:
+        raise messages.extra_missing(error.name or "rasterio", "geotiff") from None
+    with (
+        messages.converted_errors(lambda error: open_path.unreadable(place, error)),
+        warnings.catch_warnings(action="ignore", category=rasterio.errors.NotGeoreferencedWarning),
+    ):
+        if not Path(place).exists():
+            raise FileNotFoundError(2, "no such file or directory")
+        file = rasterio.open(place)
+    transform = file.transform
+    if transform.is_identity:
+        raise FileError(f"{place}: has no georeference (allowed: a GeoTIFF with a transform)")
+    if transform.b or transform.d:
+        raise FileError(f"{place}: is rotated (allowed: rows along x and columns along y)")
+    for what in ("dtypes", "nodatavals", "scales", "offsets"):
+        if len({*map(str, getattr(file, what))}) > 1:
+            raise FileError(
+                f"{place}: the bands have different {what} (allowed: files of bands that are alike)"
+            )
+    flags = {flag for of_band in file.mask_flag_enums for flag in of_band}
+    masked = not flags <= {MaskFlags.all_valid, MaskFlags.nodata}
+    tiles = None if masked else _tiles(place, file)
+    attrs: dict[str, Any] = {}
+    if tiles is None:
+        array: Any = _Pixels(file, masked=flags != {MaskFlags.all_valid})
+        dims = ["band", "y", "x"][-array.ndim :]
+        chunks = (1,) * (array.ndim - 2) + file.block_shapes[0]
+    else:
+        stored, dims = tiles
+        array, chunks = ZarrArrayWrapper(stored), stored.chunks  # type: ignore[no-untyped-call]
+        attrs = {} if file.nodata is None else _fill_value(array.dtype, file.nodata)
+    if (file.scales[0], file.offsets[0]) != (1, 0):
+        attrs |= {"scale_factor": file.scales[0], "add_offset": file.offsets[0]}
+    lazy = indexing.LazilyIndexedArray(array)  # type: ignore[no-untyped-call]
+    coords = {
+        "x": transform.c + transform.a * (np.arange(file.width) + 0.5),
+        "y": transform.f + transform.e * (np.arange(file.height) + 0.5),
+    }
+    if "band" in dims:
+        coords["band"] = np.array(file.indexes)
+    name = Path(place).stem
+    name = f"{name}_value" if name in coords else name
+    variable = xarray.Variable(dims, lazy, attrs, {"chunksizes": chunks})
+    data = xarray.decode_cf(xarray.Dataset({name: variable}, coords))
+    data.encoding[_TRANSFORM] = transform
+    data.set_close(file.close)
+    return data
+
+
+def centres(data: xarray.Dataset, name: str, labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the centres of the pixels that hold labels, NaN outside; others as they are.
+
+    A pixel holds its edges with the lower row and column, as in ``rasterio.sample``.
+    """
+    transform = data.encoding.get(_TRANSFORM)
+    if transform is None or name not in ("x", "y"):
+        return labels
+    from rasterio.transform import rowcol  # noqa: PLC0415 - an extra
+
+    other = np.full(labels.shape, data["y" if name == "x" else "x"].values[0])
+    rows, columns = rowcol(
+        transform, *((labels, other) if name == "x" else (other, labels)), op=np.floor
+    )
+    position, axis = columns if name == "x" else rows, data[name].values
+    with np.errstate(invalid="ignore"):
+        inside = (position >= 0) & (position < len(axis))
+    return np.where(inside, axis[np.where(inside, position, 0).astype(np.intp)], np.nan)
+
+
+class _Pixels(BackendArray):  # type: ignore[no-untyped-call]
+    """The values of a file as rasterio reads them, NaN where there is none."""
+
+    def __init__(self, file: Any, *, masked: bool) -> None:
+        self._file, self._lock = file, threading.Lock()
+        self._masked = masked
+        bands = (file.count,) if file.count > 1 else ()
+        self.shape = (*bands, file.height, file.width)
+        self.ndim = len(self.shape)
+        dtype = np.dtype(file.dtypes[0])
+        self.dtype = maybe_promote(dtype)[0] if masked else dtype
+
+    def __getitem__(self, key: Any) -> Any:
+        basic = indexing.IndexingSupport.BASIC
+        return indexing.explicit_indexing_adapter(key, self.shape, basic, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> NDArray[Any]:
+        taken = [np.arange(size)[entry] for entry, size in zip(key, self.shape, strict=True)]
+        lines = [np.atleast_1d(each) for each in taken]
+        shape = tuple(size for each in taken for size in each.shape)
+        if not all(each.size for each in lines):
+            return np.empty(shape, self.dtype)
+        *bands, rows, columns = lines
+        window = tuple((int(each.min()), int(each.max()) + 1) for each in (rows, columns))
+        indexes = [int(band) + 1 for band in bands[0]] if bands else [1]
+        with self._lock:
+            values = self._file.read(indexes, window=window, masked=self._masked)
+        if self._masked:
+            values = np.ma.filled(values.astype(self.dtype), np.nan)
+        at = np.ix_(range(len(indexes)), rows - rows.min(), columns - columns.min())
+        return np.asarray(values[at], self.dtype).reshape(shape)
+
+
+def _fill_value(dtype: np.dtype[Any], nodata: float) -> dict[str, Any]:
+    """Return the value of pixels without data as an attribute; none if no pixel can have it."""
+    with np.errstate(all="ignore"):
+        value = np.array(nodata).astype(dtype)[()]
+    return {"_FillValue": value} if dtype.kind in "fc" or int(value) == nodata else {}
+
+
+def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
+    """Return the array of tifffile and its dimensions, if it has the values of rasterio."""
+    try:
+        import tifffile  # noqa: PLC0415 - an extra
+        import zarr  # noqa: PLC0415, F401 - an extra
+    except ImportError:
+        return None
+    try:
+        with tifffile.TiffFile(place) as tiff:
+            page, series = tiff.pages.first, tiff.series[0]
+            dims = [{"S": "band"}.get(axis, axis.lower()) for axis in series.axes]
+            sizes = dict(zip(dims, series.shape, strict=True))
+            plain = (
+                page.photometric.name in _PLAIN
+                and page.compression.name in _EXACT
+                and page.dtype == np.dtype(file.dtypes[0])
+                and page.bitspersample == page.dtype.itemsize * 8
+                and 0 not in page.databytecounts
+                and sizes
+                == {"y": file.height, "x": file.width}
+                | ({"band": file.count} if file.count > 1 else {})
+            )
+        return (open_path.opened(place), dims) if plain else None
+    except Exception:  # a file that tifffile does not read: rasterio does, or says why not
+        return None
