@@ -18,6 +18,7 @@ from ndgather.cli.options import (
     estimate_text,
     time_text,
 )
+from ndgather.errors import one_line
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import missing_chunks
 
@@ -47,8 +48,10 @@ examples:
       the pixel that holds each point, in the coordinates of the file
 
 DATA is a file that xarray opens: netCDF, a zarr folder or its URL; or a
-GeoTIFF, with the coordinates x and y. POINTS and OUT are .csv or .parquet. OUT
-is written completely or not at all.
+GeoTIFF, with the coordinates x, y and band. POINTS and OUT are .csv, .tsv,
+.csv.gz, .tsv.gz or .parquet; POINTS may be -, text from standard input. The
+columns of POINTS are written as they are. OUT is written completely or not at
+all.
 """
 
 
@@ -61,18 +64,25 @@ def add_to(commands: Any) -> None:
         -o --output OUT  the table with values
         --variable NAME  a variable of DATA; may be repeated (default: all that have these
                          coordinates)
-        --method METHOD  for labels between those of DATA: the 'nearest' one, the one before
-                         ('pad') or after ('backfill'), or 'linear' interpolation (default: exact
-                         labels only)
+        --method METHOD  for labels between those of DATA: the 'nearest' one, at most half a step
+                         outside of them, the one before ('pad') or after ('backfill'), or 'linear'
+                         interpolation (default: exact labels only)
         --tolerance NAME=DISTANCE  largest distance to the label, for a coordinate: lat=0.5,
                                    time=1h; may be repeated
         --missing WHAT   for labels that do not exist: 'raise' an error (default) or return 'nan'
-        --period NAME=LENGTH  the period of a coordinate, such as lon=360; may be repeated
+        --period NAME=LENGTH  the period of a coordinate, such as lon=360; may be repeated.
+                              Longitudes of units degrees_east that go around have it by themselves
         --rename COLUMN=NAME  the coordinate that a column of another name has; may be repeated
+        --keep COLUMN    leave a column alone that has the name of a coordinate; may be repeated
         --outer          a row for every label of the dimensions without a column, such as a time
                          series for every station
         --date-format FORMAT  how times are written, such as %%d/%%m/%%Y %%H:%%M (default:
                               2010-07-14T06:30, or another way that leaves no doubt)
+        --separator TEXT   between the columns of text (default: a comma, or a tab in .tsv)
+        --decimal TEXT     of numbers in text, such as a comma (default: a point)
+        --encoding NAME    of text (default: utf-8)
+        --add-labels       for every coordinate, add the label of DATA that was taken and its
+                           distance, as NAME_label and NAME_distance
         --missing-chunks WHAT  for chunks that DATA does not have: 'fill' (default) or 'raise'
         --dry-run        only say how much of DATA would be read
     """
@@ -87,6 +97,10 @@ def add_to(commands: Any) -> None:
         missing={"choices": ("raise", "nan"), "default": "raise"},
         period={"action": Named, "read": _number},
         rename={"action": Named},
+        keep={"action": "append", "default": []},
+        separator={"type": _character},
+        decimal={"type": _character, "default": "."},
+        encoding={"type": _encoding, "default": "utf-8"},
         missing_chunks=MISSING_CHUNKS,
     )
     add_reading(parser)
@@ -95,14 +109,22 @@ def add_to(commands: Any) -> None:
 
 def work(options: argparse.Namespace) -> None:
     try:
-        from ndgather.arrays.xarray import tables  # noqa: PLC0415 - slow, and an extra
+        from ndgather.arrays.xarray import points, tables  # noqa: PLC0415 - slow, and an extra
     except ImportError as error:
         raise messages.extra_missing(error.name or "xarray", "xarray") from None
-    tensor_files.check_place(options.output, tables.SUFFIXES)
-    how = tables.Columns(
-        rename=options.rename, outer=options.outer, date_format=options.date_format
+    tables.suffix_of(options.output)
+    tensor_files.check_place(options.output, (options.output.suffix,))
+    how = points.Columns(
+        rename=options.rename,
+        keep=options.keep,
+        outer=options.outer,
+        date_format=options.date_format,
+        add_labels=options.add_labels,
     )
-    function = tables.estimates_at if options.dry_run else tables.values_at
+    dialect = tables.Dialect(
+        separator=options.separator, decimal=options.decimal, encoding=options.encoding
+    )
+    function = points.estimates_at if options.dry_run else points.values_at
     start = time.perf_counter()
     with missing_chunks(options.missing_chunks):
         result: Any = function(
@@ -110,6 +132,7 @@ def work(options: argparse.Namespace) -> None:
             options.points,
             options.variable,
             how,
+            dialect,
             {
                 "method": options.method,
                 "tolerance": options.tolerance or None,
@@ -124,12 +147,24 @@ def work(options: argparse.Namespace) -> None:
             print(f"{name}: {estimate_text(needed)}")
         return
     seconds = time.perf_counter() - start
-    suffix = options.output.suffix
-    tensor_files.replace_file((options.output, lambda part: tables.write(part, result, suffix)))
+    output = options.output
+    tensor_files.replace_file((output, lambda part: result.write(part, output)))
     print(
-        f"{options.output}: {messages.plural(len(result), 'row')} of "
-        f"{', '.join(map(str, result.columns))}; {time_text(seconds)}"
+        f"{output}: {messages.plural(len(result.rows), 'row')} of "
+        f"{one_line(', '.join(result.names))}; {time_text(seconds)}"
     )
+
+
+def _character(text: str) -> str:
+    character = text.encode().decode("unicode_escape") if text.startswith("\\") else text
+    if len(character) != 1 or character in '\r\n"':
+        raise ValueError
+    return character
+
+
+def _encoding(text: str) -> str:
+    "x".encode(text)  # LookupError
+    return text
 
 
 def _number(text: str) -> object:

@@ -99,6 +99,26 @@ class SortedLabels:
         share = np.where(inside & self._is_a_label(block), share, np.nan)
         return self.order[lower], self.order[upper], share
 
+    def outside(self, labels: Array) -> NDArray[np.bool]:
+        """Return which labels are further than half a step from the ends of the axis.
+
+        The ends of a ring are those of its gap.
+        """
+        wanted = self._in_range(labels).astype(np.float64)
+        values = self.values.astype(np.float64)
+        off = 1e-9 * np.abs(values).max(initial=0)  # by rounding
+        if self.period is None:
+            low, high = values[0] - np.diff(values[:2]).sum() / 2, values[-1]
+            high += np.diff(values[-2:]).sum() / 2
+            return ((wanted < low - off) | (wanted > high + off)) & self._is_a_label(labels)
+        bad, ring = np.zeros(labels.shape, np.bool), values[1:-1]
+        steps = (np.roll(ring, -1) - ring) % self.period
+        for lower in self.gap:  # a number of `values`, which begin one label before the ring
+            low = values[lower] + steps[(lower - 2) % ring.size] / 2
+            high = values[lower + 1] - steps[lower % ring.size] / 2
+            bad |= (low + off < wanted) & (wanted < high - off)
+        return bad & self._is_a_label(labels)
+
     def _neighbours(self, labels: Array, method: str | None) -> tuple[Positions, NDArray[np.bool]]:
         """Return which of `values` a label stands for, and whether there is one."""
         values, last = self.values, self.values.size - 1
@@ -229,7 +249,7 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
 
     Labels of a type that is never on the axis raise DTypeError.
     """
-    axis, given = _kind_of(index), _kind_of(labels)
+    axis, given = kind_of(index), kind_of(labels)
     flat = np.ravel(labels)
     converted: Any = None
     with converted_errors(
@@ -238,7 +258,7 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
         if isinstance(index, xarray.CFTimeIndex):
             axis = f"times of the calendar {index.calendar}"
             if given == _TEXT:
-                converted = [_of_calendar(str(label), index.date_type) for label in flat]
+                converted = [of_calendar(str(label), index) for label in flat]
         elif axis == _TIME and (given == _TEXT or (given == _TIME and labels.dtype == object)):
             converted = pd.to_datetime(pd.Index(flat), format="ISO8601" if given == _TEXT else None)
             if converted.tz is not None:
@@ -258,7 +278,7 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
     return labels
 
 
-def _kind_of(labels: Array | pd.Index[Any]) -> str | None:
+def kind_of(labels: Array | pd.Index[Any]) -> str | None:
     """Return what labels are; None for those of several types and of types of pandas."""
     dtype: Any = labels.dtype
     if isinstance(dtype, pd.StringDtype):
@@ -274,12 +294,17 @@ def _kind_of(labels: Array | pd.Index[Any]) -> str | None:
     return _OF_OBJECTS.get(pd.api.types.infer_dtype(flat))
 
 
-def _of_calendar(text: str, date_type: Any) -> Any:
+def of_calendar(text: str, index: xarray.CFTimeIndex, form: str | None = None) -> Any:
+    """Return a time of the calendar of an axis; ValueError if it has none with this text."""
+    if form is not None:
+        import cftime  # noqa: PLC0415 - an extra of xarray
+
+        return cftime.datetime.strptime(text, form, calendar=index.calendar)
     found = _ISO.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{shown_value(text)} is no time such as 2000-02-28T06:30")
     *fields, fraction = found.groups(default="0")
-    return date_type(*map(int, fields), int(fraction.ljust(6, "0")))
+    return index.date_type(*map(int, fields), int(fraction.ljust(6, "0")))
 
 
 def _is_held(labels: Array, cast: Array) -> NDArray[np.bool]:

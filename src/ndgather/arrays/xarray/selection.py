@@ -66,9 +66,9 @@ def merged(
     if len(series) > 1 and caller != "windows":
         raise ShapeError(
             f"{caller}: {listed(map(str, series))} are Series, which have no dimensions: they "
-            f"would select every combination (allowed: a DataFrame, with a point in every row); write "
-            f".ndgather.{caller}(table[{[*map(str, series)]}], ...), or for every combination "
-            f"{series[0]}.to_numpy()"
+            f"would select every combination (allowed: a DataFrame, with a point in every row); "
+            f"write .ndgather.{caller}(table[{[*map(str, series)]}], ...), or for every "
+            f"combination {series[0]}.to_numpy()"
         )
     for dim, indexer in result.items():
         if isinstance(indexer, tuple) and len(indexer) > 1:
