@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from contextlib import contextmanager, suppress
@@ -165,6 +166,7 @@ def _tiff_array(place: str, mode: Mode) -> Any:
         raise messages.extra_missing(error.name or "tifffile", "geotiff") from None
     if mode != "r":
         raise FileError(f"{place}: cannot be written (allowed: to read)")
+    logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it writes to standard error
     store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # threads are ours
     array = zarr.open_array(store, mode="r")
     weakref.finalize(array, store.close)

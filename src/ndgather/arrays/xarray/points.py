@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")  # of CF
 _CIRCLE, _WEST, _FAR_EAST = 360.0, -180.0, 360.0
+_MOST_DAYS = 100_000  # of a duration of pandas
 _MISSING = ("", "NA", "NaN", "nan")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -217,19 +218,20 @@ class _Labels:
     points: Path
     options: dict[str, Any]
     labels: dict[Hashable, Any] = field(default_factory=dict)
+    asked: dict[Hashable, Any] = field(default_factory=dict)  # before they are those of pixels
     of_table: dict[str, Any] = field(default_factory=dict)  # by the names of columns
 
     def chosen(self, result: xarray.Dataset, dim: str) -> dict[str, Any]:
         """Return the labels of the data that were taken, and their distances from those asked."""
         added = {}
-        for name, asked in self.labels.items():
+        for name in self.labels:
             if name not in result.coords or result[name].dims != (dim,):
                 continue
             found = result[name].to_index().to_numpy()
             added[f"{name}_label"] = found
             with messages.foreign_errors(FileError, f"--add-labels: {name} has no distances"):
                 if kind_of(found) not in ("texts", "bytes", None):
-                    distance = abs(found - asked.values)
+                    distance = abs(found - self.asked[name])
                     period = (self.options["period"] or {}).get(name)
                     if period is not None and distance.dtype.kind == "f":
                         distance = np.minimum(distance % period, -distance % period)
@@ -245,7 +247,7 @@ class _Labels:
         if index is None and name in data.coords:
             index = data[name].to_index() if data[name].ndim else pd.Index([data[name].values[()]])
         labels = texts.labels(index)
-        self.of_table[str(column.name)] = labels
+        self.of_table[str(column.name)] = self.asked[name] = labels
         if name in data.coords and not data[name].ndim:
             _check_scalar(texts, name, index, labels)
             return
@@ -258,10 +260,12 @@ class _Labels:
     ) -> Any:
         method, tolerance = self.options["method"], self.options["tolerance"] or {}
         period = (self.options["period"] or {}).get(name)
-        if method == "nearest" and name not in tolerance:
-            centres = rasters.centres(data, name, labels)
-            if centres is not labels:
-                return self._refused(name, index, labels, centres, np.isnan(centres), texts)
+        centres = rasters.centres(data, name, labels) if method == "nearest" else labels
+        if centres is not labels and name in tolerance:
+            with np.errstate(invalid="ignore"):
+                return np.where(abs(centres - labels) <= tolerance[name], centres, labels)
+        if centres is not labels:
+            return self._refused(data, name, labels, centres, np.isnan(centres), texts)
         of_period = None
         with_period = data[name].attrs.get("units") in _EAST and period is None
         if with_period and labels.dtype.kind in "iuf" and index.dtype.kind in "iuf":
@@ -284,12 +288,12 @@ class _Labels:
         pair = sorted_axis("sel", name, index, labels, period)
         if pair is None:
             return labels
-        return self._refused(name, index, labels, labels, pair[0].outside(pair[1]), texts)
+        return self._refused(data, name, labels, labels, pair[0].outside(pair[1]), texts)
 
     def _refused(
         self,
+        data: xarray.Dataset,
         name: str,
-        index: pd.Index[Any],
         labels: Any,
         result: Any,
         outside: Any,
@@ -300,24 +304,37 @@ class _Labels:
         if not outside.any():
             return result
         if self.options["missing"] == "nan":
-            missing: Any = np.nan if result.dtype.kind in "iuf" else None
-            if result.dtype.kind == "M":
-                missing = np.datetime64("NaT")
-            kept = result.astype(np.float64) if result.dtype.kind in "iu" else result
-            return np.where(outside, missing, kept)
-        low, high = index.min(), index.max()
-        far = np.maximum(low - labels[outside], labels[outside] - high).max()
-        if isinstance(far, np.timedelta64 | pd.Timedelta) or hasattr(far, "days"):
-            distance = f"{math.ceil(pd.Timedelta(far) / pd.Timedelta(1, 'D'))}D"
-        else:
-            distance = repr(float(np.nextafter(far, np.inf))) if far > 0 else "DISTANCE"
-        ring = isinstance(low, float | int | np.number) and not name.lower().startswith("lat")
-        around = f"--period {name}=360 if they go around, or " if ring else ""
+            if result.dtype.kind in "MO":
+                return np.where(
+                    outside, np.datetime64("NaT") if result.dtype.kind == "M" else None, result
+                )
+            return np.where(outside, np.nan, result)
+        axis = data[name].values
+        low, high = axis.min(), axis.max()
+        asked = labels[outside]
+        if axis.dtype.kind == "f":
+            asked = asked.astype(axis.dtype)
+        far: Any = np.maximum(low - asked, asked - high).max()
+        if axis.dtype.kind == "M":
+            days = [int(each.astype("M8[D]").astype(int)) for each in (low, high)]
+            asked = asked.astype("M8[D]").astype(int)
+            far = 1 + max(days[0] - asked.min(), asked.max() - days[1])
+        elif axis.dtype.kind == "O":
+            far = far.days + 1
+        distance = f"{far}" if axis.dtype.kind in "iuf" else f"{far}D"
+        nearest = f"--tolerance {name}={distance} for the nearest label"
+        if distance.endswith("D") and far > _MOST_DAYS:
+            nearest = "--missing nan for NaN"
+        attrs, period = data[name].attrs, self.options["period"] or {}
+        east = attrs.get("units") in _EAST or name.casefold().startswith("lon")
+        around = (
+            f"--period {name}=360 if they go around, or " if east and name not in period else ""
+        )
         raise texts.error(
             outside,
-            f"lies outside of {name} by more than half a step",
+            f"lies outside of {name} by half a step or more",
             f"{low}..{high}",
-            f"; write {around}--tolerance {name}={distance} for the nearest label",
+            f"; write {around}{nearest}",
         )
 
 

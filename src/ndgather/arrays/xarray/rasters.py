@@ -60,8 +60,8 @@ def opened(place: str) -> xarray.Dataset:
     attrs: dict[str, Any] = {}
     if tiles is None:
         array: Any = _Pixels(file, masked=flags != {MaskFlags.all_valid})
-        dims = ["band", "y", "x"][-array.ndim :]
-        chunks = (1,) * (array.ndim - 2) + file.block_shapes[0]
+        dims = ["band", "y", "x"][-len(array.shape) :]
+        chunks = (1,) * (len(array.shape) - 2) + file.block_shapes[0]
     else:
         stored, dims = tiles
         array, chunks = ZarrArrayWrapper(stored), stored.chunks  # type: ignore[no-untyped-call]
@@ -112,7 +112,6 @@ class _Pixels(BackendArray):  # type: ignore[no-untyped-call]
         self._masked = masked
         bands = (file.count,) if file.count > 1 else ()
         self.shape = (*bands, file.height, file.width)
-        self.ndim = len(self.shape)
         dtype = np.dtype(file.dtypes[0])
         self.dtype = maybe_promote(dtype)[0] if masked else dtype
 
