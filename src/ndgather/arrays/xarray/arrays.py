@@ -248,6 +248,8 @@ def unwrapped(array: Any, key: Key | None = None) -> tuple[Any, Key | None, list
 
 def decoded(steps: Sequence[Any], values: Array) -> Array:
     """Return values decoded by the steps of their variable."""
+    if steps and not values.size:  # xarray looks for the first time of a calendar
+        return np.empty(values.shape, steps[-1].dtype)
     for step in steps:
         step_of_values = copy.copy(step)
         step_of_values.array = indexing.NumpyIndexingAdapter(values)  # type: ignore[no-untyped-call]

@@ -104,14 +104,17 @@ class SortedLabels:
 
         The ends of a ring are those of its gap.
         """
+        bad: NDArray[np.bool]
         wanted = self._in_range(labels).astype(np.float64)
         values = self.values.astype(np.float64)
         off = 1e-9 * np.abs(values).max(initial=0)  # by rounding
         if self.period is None:
             low, high = values[0] - np.diff(values[:2]).sum() / 2, values[-1]
             high += np.diff(values[-2:]).sum() / 2
-            return ((wanted < low - off) | (wanted > high + off)) & self._is_a_label(labels)
-        bad, ring = np.zeros(labels.shape, np.bool), values[1:-1]
+            bad = (wanted < low - off) | (wanted > high + off)
+            return bad & self._is_a_label(labels)
+        ring = values[1:-1]
+        bad = np.zeros(labels.shape, np.bool)
         steps = (np.roll(ring, -1) - ring) % self.period
         for lower in self.gap:  # a number of `values`, which begin one label before the ring
             low = values[lower] + steps[(lower - 2) % ring.size] / 2
@@ -270,7 +273,7 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
         array[:] = converted
         return array.reshape(labels.shape)
     if converted is not None:
-        array = converted.to_numpy()
+        array = np.asarray(converted)
         cast = array.astype(index.to_numpy().dtype)
         return (cast if _is_held(array, cast).all() else array).reshape(labels.shape)
     if axis is not None and given is not None and axis != given:

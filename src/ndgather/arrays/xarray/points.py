@@ -71,7 +71,8 @@ class Columns:
             dims = _dims(data, name)
             if dims and name not in data.indexes and {*dims} <= indexed:
                 continue  # another column selects along them
-            selection.check_names("sel", data, [name])
+            if dims:
+                selection.check_names("sel", data, [name])
             other = along.setdefault(next(iter(dims), name), column)
             if other is not column or name in selecting:
                 raise FileError(
@@ -82,7 +83,7 @@ class Columns:
             selecting[name] = column
         if not any(_dims(data, name) for name in selecting):
             raise FileError(
-                f"{points}: has the columns {_listed(table.names)}, none of which is named as "
+                f"{points}: has the columns {_listed(self._free(table))}, none of which is named as "
                 f"labels of the data (allowed: {_listed(data.indexes)})"
                 f"{_hint(self._free(table), data.indexes)}"
             )
@@ -469,9 +470,9 @@ class _Texts:
         if self.column.dtype.kind in "iufmb":
             return self.column.to_numpy()
         if index is None:
-            bad = ~self._are(_INTEGER)
+            bad = ~self._are(re.compile(r"\d{1,18}"))
             if bad.any():
-                raise self.error(bad, "is not a position", "integers: the axis has no labels")
+                raise self.error(bad, "is not a position", "0 and above: the axis has no labels")
             return np.array([int(text) for text in self.texts] or [0])[: len(self.texts)]
         if isinstance(index, xarray.CFTimeIndex):
             return self._of_calendar(index)

@@ -64,7 +64,8 @@ def opened(place: str) -> xarray.Dataset:
         chunks = (1,) * (len(array.shape) - 2) + file.block_shapes[0]
     else:
         stored, dims = tiles
-        array, chunks = ZarrArrayWrapper(stored), stored.chunks  # type: ignore[no-untyped-call]
+        array = ZarrArrayWrapper(stored)  # type: ignore[no-untyped-call]
+        chunks = stored.chunks
         attrs = {} if file.nodata is None else _fill_value(array.dtype, file.nodata)
     if (file.scales[0], file.offsets[0]) != (1, 0):
         attrs |= {"scale_factor": file.scales[0], "add_offset": file.offsets[0]}
@@ -104,7 +105,7 @@ def centres(data: xarray.Dataset, name: str, labels: NDArray[Any]) -> NDArray[An
     return np.where(inside, axis[np.where(inside, position, 0).astype(np.intp)], np.nan)
 
 
-class _Pixels(BackendArray):  # type: ignore[no-untyped-call]
+class _Pixels(BackendArray):
     """The values of a file as rasterio reads them, NaN where there is none."""
 
     def __init__(self, file: Any, *, masked: bool) -> None:
@@ -152,7 +153,8 @@ def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
         return None
     try:
         with tifffile.TiffFile(place) as tiff:
-            page, series = tiff.pages.first, tiff.series[0]
+            page: Any = tiff.pages.first
+            series = tiff.series[0]
             dims = [{"S": "band"}.get(axis, axis.lower()) for axis in series.axes]
             sizes = dict(zip(dims, series.shape, strict=True))
             plain = (

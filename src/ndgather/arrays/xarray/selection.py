@@ -130,6 +130,7 @@ def positions(
     }
     if others:
         indexes = {id(data.xindexes[name]): data.xindexes[name] for name in others}
+        index: Any
         index, *more = indexes.values()
         of_points = isinstance(index, NDPointIndex) and not more
         if request.period or (request.missing != "raise" and not of_points):
