@@ -58,10 +58,20 @@ def test_isel(opened, indexers):
     try:
         expected = loaded.isel(indexers)
     except Exception as error:
-        with pytest.raises(type(error).__mro__[-3]):
+        with pytest.raises(type(error)):
             lazy.isel(indexers).load()
         return
     assert_same(lazy.isel(indexers).load(), expected)
+
+
+@pytest.mark.parametrize(
+    "indexers",
+    [{"lat": ("p", [0, 9]), "lon": ("p", [0, 0])}, {"lat": [0, 9]}, {"lat": -9, "lon": [0]}],
+)
+def test_a_position_outside_is_an_index_error_of_both(opened, indexers):
+    for data in opened:
+        with pytest.raises(IndexError):
+            data.isel(indexers).load()
 
 
 POINTS = {

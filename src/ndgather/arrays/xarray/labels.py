@@ -262,7 +262,9 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
             axis = f"times of the calendar {index.calendar}"
             if given == _TEXT:
                 converted = [of_calendar(str(label), index) for label in flat]
-        elif axis == _TIME and (given == _TEXT or (given == _TIME and labels.dtype == object)):
+        elif axis == _TIME and (given == _TEXT or (given == _TIME and labels.dtype.kind == "O")):
+            if given == _TEXT and {*flat} & {"now", "today"}:
+                raise ValueError("it changes from call to call")
             converted = pd.to_datetime(pd.Index(flat), format="ISO8601" if given == _TEXT else None)
             if converted.tz is not None:
                 raise zoned(caller, name, flat[0])

@@ -166,7 +166,7 @@ def _check_cyclic(caller: str, dim: Hashable, data: xarray.Dataset, period: Any)
     length = pd.Timedelta(period).to_timedelta64() if axis.dtype.kind in "mM" else period
     steps = np.diff(axis, append=axis[:1])
     steps = (-steps if np.median(steps) < 0 * steps[0] else steps) % length
-    *others, gap = steps / length  # numbers, also of times
+    *others, gap = steps.astype(np.float64)
     if not min(others) / 2 <= gap <= WIDEST * max(others):
         raise AttributeValueError(
             f"{caller}: period = {shown_value(period)}, and {dim} has labels from {axis[0]} to "

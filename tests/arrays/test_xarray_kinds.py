@@ -1,0 +1,351 @@
+"""Labels of every kind: units, calendars, texts; distances that are exactly met; a part of a circle."""
+
+import datetime
+import itertools
+
+import cftime
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ndgather.arrays.xarray  # noqa: F401
+from ndgather.errors import (
+    AttributeValueError,
+    CallError,
+    DTypeError,
+    LabelError,
+    ShapeError,
+)
+
+UNITS = ["D", "h", "m", "s", "ms", "us", "ns"]
+CALENDARS = ["standard", "proleptic_gregorian", "julian", "noleap", "all_leap", "360_day"]
+METHODS = [None, "nearest", "pad", "backfill"]
+DAYS = [0, 2, 3, 7]  # of the axes of time
+
+
+def array(labels, name="x", values=None):
+    values = np.arange(float(len(labels))) if values is None else values
+    return xr.DataArray(values, {name: labels}, name="v")
+
+
+def days_by_loop(day, method, tolerance=None):
+    """Search every label of an axis of days that rises: the definition."""
+    wanted = {
+        None: [each for each in DAYS if each == day],
+        "nearest": DAYS,
+        "pad": [each for each in DAYS if each <= day],
+        "backfill": [each for each in DAYS if each >= day],
+    }[method]
+    found = min(wanted, key=lambda each: (abs(each - day), -each), default=None)
+    if found is None or (tolerance is not None and abs(found - day) > tolerance):
+        return np.nan
+    return float(DAYS.index(found))
+
+
+def linear_by_loop(day):
+    for (at, low), (_, high) in itertools.pairwise(enumerate(DAYS)):
+        if low <= day <= high:
+            return at + (day - low) / (high - low)
+    return np.nan
+
+
+ASKED = [-1, 0, 1, 2, 3, 5, 7, 8]  # 1 and 5 are midpoints
+
+
+@pytest.mark.parametrize("falling", [False, True])
+@pytest.mark.parametrize("label_unit", UNITS)
+@pytest.mark.parametrize("axis_unit", UNITS)
+def test_times_of_every_unit(axis_unit, label_unit, falling):
+    axis = (np.datetime64("2000-01-01", "D") + np.array(DAYS)).astype(f"M8[{axis_unit}]")
+    data = array(axis)[::-1] if falling else array(axis)
+    labels = (np.datetime64("2000-01-01", "D") + np.array(ASKED)).astype(f"M8[{label_unit}]")
+    for method in METHODS:
+        turned = {"pad": "backfill", "backfill": "pad"}.get(method) if falling else None
+        found = data.ndgather.sel(x=labels, method=turned or method, missing="nan")
+        np.testing.assert_array_equal(found, [days_by_loop(day, method) for day in ASKED])
+    found = data.ndgather.sel(x=labels, method="linear")
+    np.testing.assert_allclose(found, [linear_by_loop(day) for day in ASKED])
+    for tolerance in (0, 1, 2):
+        limit = np.timedelta64(tolerance, "D")
+        found = data.ndgather.sel(x=labels, method="nearest", tolerance=limit, missing="nan")
+        np.testing.assert_array_equal(
+            found, [days_by_loop(day, "nearest", tolerance) for day in ASKED]
+        )
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("calendar", CALENDARS)
+def test_times_of_every_calendar(calendar, written):
+    axis = xr.date_range("2000-02-20", periods=20, calendar=calendar, use_cftime=True)
+    data = array(axis[[10 + day for day in DAYS]])
+    labels = axis[[10 + day for day in ASKED]].to_numpy()
+    if written:
+        labels = np.array([label.isoformat() for label in labels])
+    for method in METHODS:
+        found = data.ndgather.sel(x=labels, method=method, missing="nan")
+        np.testing.assert_array_equal(found, [days_by_loop(day, method) for day in ASKED])
+    found = data.ndgather.sel(x=labels, method="linear")
+    np.testing.assert_allclose(found, [linear_by_loop(day) for day in ASKED])
+    found = data.ndgather.sel(x=labels, method="nearest", tolerance="1D", missing="nan")
+    np.testing.assert_array_equal(found, [days_by_loop(day, "nearest", 1) for day in ASKED])
+
+
+@pytest.mark.parametrize("method", [*METHODS, "linear"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        cftime.datetime(2000, 2, 1, calendar="noleap"),
+        np.datetime64("2000-02-01"),
+        datetime.datetime(2000, 2, 1),
+        "2000-02-31",
+        "now",
+        1.5,
+    ],
+)
+def test_times_that_the_calendar_does_not_have(label, method):
+    axis = xr.date_range("2000-01-30", periods=5, calendar="360_day", use_cftime=True)
+    for missing in ("raise", "nan"):
+        with pytest.raises(DTypeError, match=r"sel: x.dtype = .* 360_day|such as 2000-02-28|x\.dt"):
+            array(axis).ndgather.sel(x=[label], method=method, missing=missing)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("far", ["9999-12-31", "0001-01-01"])
+def test_times_that_do_not_fit_the_unit_of_the_axis(unit, far):
+    axis = pd.date_range("2000-01-01", periods=3).as_unit(unit)
+    labels = np.array([far, "2000-01-02"], "M8[s]")
+    late = far > "2000"
+    sel = array(axis).ndgather.sel
+    assert sel(x=labels, method="nearest").values.tolist() == [2.0 if late else 0.0, 1.0]
+    for method, found in (("pad", late), ("backfill", not late)):
+        expected = [(2.0 if late else 0.0) if found else np.nan, 1.0]
+        np.testing.assert_array_equal(sel(x=labels, method=method, missing="nan"), expected)
+    for options in ({}, {"method": "nearest", "tolerance": "1D"}):
+        np.testing.assert_array_equal(sel(x=labels, missing="nan", **options), [np.nan, 1.0])
+        with pytest.raises(LabelError, match=r"x\[0\]"):
+            sel(x=labels, **options)
+    np.testing.assert_array_equal(sel(x=labels, method="linear"), [np.nan, 1.0])
+    if unit == "ns":  # where in the year, nobody knows
+        with pytest.raises(DTypeError):
+            sel(x=labels, method="nearest", period={"x": "365D"})
+
+
+def test_an_axis_that_does_not_fit_the_unit_of_the_labels():
+    axis = np.array(["0850-01-01", "1700-01-01", "2500-01-01"], "M8[s]")
+    labels = np.array(["1701-01-01", "2200-01-01"], "M8[ns]")
+    sel = array(axis).ndgather.sel
+    assert sel(x=labels, method="nearest").values.tolist() == [1.0, 2.0]
+    assert sel(x=labels, method="pad").values.tolist() == [1.0, 1.0]
+    np.testing.assert_array_equal(sel(x=labels, missing="nan"), [np.nan, np.nan])
+    assert 1 < sel(x=labels, method="linear").values[0] < 1.01
+
+
+# By the axis: labels that are on it, and labels of other types, which are never on it.
+TYPES = {
+    "texts": (["00123", "NA"], [["NA"], np.array(["00123"], object)], [[123], [b"NA"], [1.0]]),
+    "bytes": (np.array([b"AB", b"C"]), [np.array([b"C"])], [["AB"], [1]]),
+    "durations": (
+        pd.to_timedelta([0, 6], "h"),
+        [[np.timedelta64(6, "h")], ["6h"], [datetime.timedelta(hours=6)]],
+        [[6], [6.0], [np.datetime64("2000-01-01")], [b"6h"]],
+    ),
+    "times": (
+        pd.date_range("2000-01-01", periods=2),
+        [["2000-01-02"], [datetime.datetime(2000, 1, 2)], [datetime.date(2000, 1, 2)]],
+        [[2], [1.5], [np.timedelta64(1, "D")], ["now"], ["yesterday"], [b"2000-01-01"]],
+    ),
+    "integers": ([3, 5], [[5], [5.0], np.array([5], "u1")], [["5"], [np.datetime64("2000")]]),
+    "floats": ([3.5, 5.0], [[5], [5.0]], [["5"], [b"5"], [np.timedelta64(1, "D")]]),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_labels_of_another_type_are_not_missing(kind):
+    axis, there, others = TYPES[kind]
+    data = array(axis)
+    for labels in there:
+        for missing in ("raise", "nan"):
+            data.ndgather.sel(x=labels, missing=missing)
+    for labels in others:
+        for missing in ("raise", "nan"):
+            with pytest.raises(DTypeError, match=r"sel: x\.dtype = .* cannot be looked up on an"):
+                data.ndgather.sel(x=labels, missing=missing)
+
+
+@pytest.mark.parametrize("falling", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "i8"])
+def test_a_distance_that_is_exactly_the_tolerance(dtype, falling):
+    axis = np.array([0, 4, 10], dtype)
+    data = array(axis)[::-1] if falling else array(axis)
+    labels = np.array([-2, 1, 2, 7, 12])  # 2 and 7 are midpoints: the greater label
+    for tolerance, expected in {
+        3: [0, 0, 1, 2, 2],
+        2: [0, 0, 1, np.nan, 2],
+        1: [np.nan, 0, np.nan, np.nan, np.nan],
+    }.items():
+        for limit in (tolerance, np.full(5, tolerance), {"x": tolerance}):
+            found = data.ndgather.sel(x=labels, method="nearest", tolerance=limit, missing="nan")
+            np.testing.assert_array_equal(found, expected)
+    turned = "backfill" if falling else "pad"
+    found = data.ndgather.sel(x=[6, 7], method=turned, tolerance=2, missing="nan")
+    np.testing.assert_array_equal(found, [1, np.nan])
+
+
+def test_texts_at_a_midpoint_are_those_of_the_greater_label():
+    data = xr.Dataset({"name": ("x", ["a", "b"]), "v": ("x", [0.0, 1.0])}, {"x": [0.0, 2.0]})
+    for turned in (data, data[{"x": [1, 0]}]):
+        found = turned.ndgather.sel(x=[0.9, 1.0, 1.1], method="linear")
+        assert found["name"].values.tolist() == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("kind", ["M8[ns]", "m8[ns]"])
+def test_interpolated_times_are_rounded(kind):
+    values = np.array([10, 11, -20], "i8").view(kind)
+    data = array([0.0, 1.0, 2.0], values=values).to_dataset()
+    found = data.ndgather.sel(x=[0.25, 0.75, 1.9], method="linear")
+    assert found["v"].values.view("i8").tolist() == [10, 11, -17]
+
+
+# A part of the circle, in the order of the axis; and where the gap is.
+REGIONS = {
+    "east of zero": [0.0, 1, 2, 3, 4],
+    "across zero": [358.0, 359, 0, 1, 2],
+    "across zero, sorted": [0.0, 1, 2, 358, 359],
+    "falling": [20.0, 10, 0, -10],
+    "half": [*np.arange(0.0, 200, 10)],
+    "one label": [5.0],
+    "two labels": [5.0, 15.0],
+}
+
+
+@pytest.mark.parametrize("labels", REGIONS.values(), ids=REGIONS)
+def test_nothing_is_interpolated_across_the_gap_of_a_region(labels):
+    data = array(labels)
+    ring = sorted(label % 360 for label in labels)
+    steps = np.diff([*ring, ring[0] + 360])
+    middle = ring[int(steps.argmax())] + steps.max() / 2
+    asked = [middle, middle - 360, middle + 360]
+    found = data.ndgather.sel(x=asked, method="linear", period={"x": 360})
+    assert np.isnan(found).all()
+    np.testing.assert_array_equal(
+        data.ndgather.sel(x=labels, method="linear", period={"x": 360}), data
+    )
+    inside = [(a + b) / 2 for a, b in itertools.pairwise(labels) if abs(a - b) <= 10]
+    expected = [(i + j) / 2 for i, j in itertools.pairwise(range(len(labels)))]
+    expected = [
+        each
+        for each, (a, b) in zip(expected, itertools.pairwise(labels), strict=True)
+        if abs(a - b) <= 10
+    ]
+    found = data.ndgather.sel(x=inside, method="linear", period={"x": 360})
+    np.testing.assert_allclose(found, expected)
+    if len(labels) > 1 and labels != REGIONS["across zero, sorted"]:
+        with pytest.raises(AttributeValueError, match="windows cannot wrap"):
+            data.ndgather.windows(x=[labels[-1]], size=3, period={"x": 360})
+
+
+@pytest.mark.parametrize("turn", [0, 2])
+@pytest.mark.parametrize("falling", [False, True])
+@pytest.mark.parametrize(
+    ("labels", "goes_around"),
+    [
+        ([0.0, 90, 180, 270], True),
+        ([0.0, 80, 160, 240], True),  # the gap is exactly 1.5 steps
+        ([0.0, 79, 158, 237], False),
+        ([0.0, 60, 120, 180, 240, 330], True),  # half a step
+        ([0.0, 60, 120, 180, 240, 331], None),  # shorter: windows refuse, linear does not care
+    ],
+)
+def test_linear_and_windows_agree_about_what_goes_around(labels, goes_around, falling, turn):
+    labels = np.roll(labels, turn)[:: -1 if falling else 1]
+    data = array(labels)
+    first, last = sorted(labels)[0], sorted(labels)[-1]
+    seam = data.ndgather.sel(x=[(last + first + 360) / 2], method="linear", period={"x": 360})
+    assert bool(np.isnan(seam[0])) is (goes_around is False)
+    if turn == 0:
+        around = {"x": [labels[0]], "size": 3, "period": {"x": 360}}
+        if goes_around:
+            assert data.ndgather.windows(**around).values.tolist() == [[len(labels) - 1, 0, 1]]
+        else:
+            with pytest.raises(AttributeValueError, match="windows cannot wrap"):
+                data.ndgather.windows(**around)
+
+
+def test_windows_around_a_year_of_days():
+    days = pd.date_range("2001-01-01", periods=365)
+    found = array(days).ndgather.windows(x=[days[0]], size=3, period={"x": "365D"})
+    assert found.values.tolist() == [[364, 0, 1]]
+    with pytest.raises(AttributeValueError, match="windows cannot wrap"):
+        array(days[:100]).ndgather.windows(x=[days[0]], size=3, period={"x": "365D"})
+
+
+GRID = array([0.0, 1, 2], "lat", np.arange(3.0)).expand_dims(lon=[0.0, 1, 2, 3]).T
+TABLE = pd.DataFrame({"lat": [0.0, 2.0, 1.0], "lon": [3.0, 0.0, 1.0]})
+
+
+@pytest.mark.parametrize(
+    ("table", "dim"),
+    [
+        (TABLE, "index"),
+        (TABLE.set_index(pd.Index(["a", "b", "c"], name="station")), "station"),
+        (TABLE.set_index(pd.MultiIndex.from_arrays([[1, 1, 2], [1, 2, 1]])), "index"),
+        (TABLE.iloc[::-1], "index"),
+    ],
+)
+def test_a_row_of_a_table_is_a_point(table, dim):
+    data = GRID + 10 * GRID.lon
+    expected = [lat + 10 * lon for lat, lon in zip(table["lat"], table["lon"], strict=True)]
+    for method in (None, "nearest", "linear"):
+        found = data.ndgather.sel(table, method=method)
+        assert found.dims == (dim,)
+        assert found.values.tolist() == expected
+    assert data.ndgather.isel(table.astype(int)).values.tolist() == expected
+    added = (data * 0).ndgather.add_at(1.0, table)
+    assert added.sum() == 3
+    assert added.sel(lat=0, lon=3) == 1
+
+
+def test_series_would_select_every_combination():
+    lat, lon = TABLE["lat"], TABLE["lon"]
+    for call in (GRID.ndgather.sel, GRID.ndgather.isel, lambda **at: GRID.ndgather.add_at(1.0, **at)):
+        with pytest.raises(ShapeError, match=r"lat, lon are Series.*table\[\['lat', 'lon'\]\]"):
+            call(lat=lat.astype(int), lon=lon.astype(int))
+    assert GRID.ndgather.sel(lat=lat).shape == (3, 4)
+    assert GRID.ndgather.sel(lat=lat.to_numpy(), lon=lon.to_numpy()).shape == (3, 3)
+    with pytest.raises(CallError, match="name is not a dimension"):
+        GRID.ndgather.sel(TABLE.assign(name="A"))
+    with pytest.raises(CallError, match="two columns lat"):
+        GRID.ndgather.sel(pd.concat([TABLE, TABLE], axis=1))
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3, 6), st.integers(-3, 6)), min_size=1, max_size=5),
+    st.sampled_from([0.0, 1.0, 5.0**0.5, 2.0]),
+    st.booleans(),
+)
+def test_a_tolerance_with_an_index_of_points(points, limit, by_name):
+    places = [(0, 0), (0, 2), (3, 0), (3, 3)]
+    coords = {name: (("r", "c"), np.reshape(each, (2, 2)) * 1.0) for name, each in zip(
+        ("lat", "lon"), zip(*places, strict=True), strict=True
+    )}  # fmt: skip
+    data = xr.DataArray(np.arange(4.0).reshape(2, 2), coords, ("r", "c"))
+    data = data.set_xindex(["lat", "lon"], xr.indexes.NDPointIndex)
+    lat, lon = (xr.DataArray(np.array(each, float), dims="p") for each in zip(*points, strict=True))
+    tolerance = {"lat": limit} if by_name else limit
+    expected = []
+    for row, column in points:
+        far = [((row - y) ** 2 + (column - x) ** 2) ** 0.5 for y, x in places]
+        found = int(data.ndgather.sel(lat=float(row), lon=float(column), method="nearest"))
+        assert far[found] == min(far)  # of several that are as near, any
+        distance = abs(row - places[found][0]) if by_name else min(far)
+        expected.append(float(found) if distance <= limit else np.nan)
+    options = {"lat": lat, "lon": lon, "method": "nearest", "tolerance": tolerance}
+    np.testing.assert_array_equal(data.ndgather.sel(**options, missing="nan"), expected)
+    if np.isnan(expected).any():
+        with pytest.raises(LabelError, match=r"the nearest point to \(lat, lon\)\[\d\] is .* from"):
+            data.ndgather.sel(**options)
+    else:
+        np.testing.assert_array_equal(data.ndgather.sel(**options), expected)
