@@ -310,7 +310,11 @@ def test_a_row_of_a_table_is_a_point(table, dim):
 
 def test_series_would_select_every_combination():
     lat, lon = TABLE["lat"], TABLE["lon"]
-    for call in (GRID.ndgather.sel, GRID.ndgather.isel, lambda **at: GRID.ndgather.add_at(1.0, **at)):
+    for call in (
+        GRID.ndgather.sel,
+        GRID.ndgather.isel,
+        lambda **at: GRID.ndgather.add_at(1.0, **at),
+    ):
         with pytest.raises(ShapeError, match=r"lat, lon are Series.*table\[\['lat', 'lon'\]\]"):
             call(lat=lat.astype(int), lon=lon.astype(int))
     assert GRID.ndgather.sel(lat=lat).shape == (3, 4)

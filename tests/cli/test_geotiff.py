@@ -1,12 +1,14 @@
-"""GeoTIFF files: values at positions, and at the coordinates of points."""
+"""GeoTIFF files: values at positions, and at the coordinates of points as rasterio has them."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
 tifffile = pytest.importorskip("tifffile")
+rasterio = pytest.importorskip("rasterio")
 
 HEIGHTS = np.random.default_rng(1).integers(0, 3000, (40, 60), "i2")
 HEIGHTS[3, 4] = -9999
@@ -84,6 +86,167 @@ def test_bands_are_rows(ndgather, folder):
     table(folder, [3], [5])
     assert ndgather("sel rgb.tif points.csv -o out.csv --method nearest --outer").err == ""
     assert pd.read_csv("out.csv")["rgb"].tolist() == bands[3, 5].tolist()
+
+
+# What a file may have: options of `rasterio.open`, and how its pixels are changed afterwards.
+FILES = {
+    "tiles": {"tiled": True, "blockxsize": 16, "blockysize": 16, "compress": "deflate"},
+    "strips": {"compress": "lzw", "predictor": 2},
+    "not compressed": {},
+    "zstd": {"compress": "zstd"},
+    "jpeg": {"compress": "jpeg", "photometric": "ycbcr", "count": 3, "dtype": "uint8"},
+    "palette": {"dtype": "uint8", "photometric": "palette"},
+    "min is white": {"dtype": "uint8", "photometric": "miniswhite"},
+    "one bit": {"dtype": "uint8", "nbits": 1},
+    "twelve bits": {"dtype": "uint16", "nbits": 12},
+    "bands": {"count": 4},
+    "bands, one by one": {"count": 3, "interleave": "band", "tiled": True, "compress": "deflate"},
+    "tiles that are left out": {"sparse_ok": True, "nodata": -9999, "tiled": True, "empty": True},
+    "tiles that are left out, zero": {"sparse_ok": True, "tiled": True, "empty": True},
+    "rows from south to north": {"transform": (30, 0, 500_000, 0, 20, 4_600_000)},
+    "columns from east to west": {"transform": (-30, 0, 500_000, 0, -20, 4_600_000)},
+    "degrees": {"transform": (1 / 12, 0, -180, 0, -1 / 12, 90)},
+    "alpha": {"count": 4, "dtype": "uint8", "photometric": "rgb", "alpha": "yes"},
+    "mask": {"mask": True},
+    "mask of bands": {"mask": True, "count": 3, "dtype": "uint8"},
+    "nodata of bytes": {"nodata": 255, "dtype": "uint8"},
+    "nodata, zero": {"nodata": 0},
+    "nodata, NaN": {"nodata": np.nan, "dtype": "float32"},
+    "nodata, least float": {"nodata": np.finfo("f4").min, "dtype": "float32"},
+    "nodata, 1e20": {"nodata": 1e20, "dtype": "float32"},
+    "nodata, -99.99": {"nodata": float(np.float32(-99.99)), "dtype": "float32"},
+    "scale": {"nodata": -9999, "scale": 0.5, "offset": -3.0},
+    "scale of a mask": {"mask": True, "scale": 0.5, "offset": -3.0},
+    "floats": {"dtype": "float64"},
+    "unsigned": {"dtype": "uint32"},
+    "big": {"bigtiff": "yes"},
+}
+
+
+def written(path, *, mask=False, empty=False, scale=1.0, offset=0.0, **options):
+    """Write a raster with numbers that differ, some of them without data."""
+    options = {"count": 1, "dtype": "int16", "nodata": None, **options}
+    shape = (options["count"], 40, 60)
+    values = (np.arange(np.prod(shape)) % 2000).reshape(shape)
+    if np.dtype(options["dtype"]).itemsize == 1:
+        values = values % (2 if "nbits" in options else 250)
+    if options["nodata"] is not None and not (options["dtype"] == "uint8" and mask):
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+            values = values.astype(options["dtype"])
+            values[:, 3:9, 4:20] = np.array(options["nodata"]).astype(options["dtype"])
+    if "alpha" in options:
+        values[3] = np.where(np.arange(60) % 5, 255, 0)
+    transform = options.pop("transform", (30, 0, 500_000, 0, -20, 4_600_000))
+    transform = rasterio.Affine(*transform)
+    with (
+        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
+        rasterio.open(
+            path, "w", driver="GTiff", width=60, height=40, transform=transform, **options
+        ) as file,
+    ):
+        if not empty:
+            file.write(values.astype(options["dtype"]))
+        if mask:
+            file.write_mask(np.arange(2400).reshape(40, 60) % 3 > 0)
+        if scale != 1:
+            file.scales, file.offsets = (scale,) * file.count, (offset,) * file.count
+
+
+def sampled(path, points):
+    """Return what rasterio has at points, NaN where there is nothing: a row for every point."""
+    with rasterio.open(path) as file:
+        found = [
+            np.ma.filled(np.ma.asarray(values).astype(float), np.nan) * scale + offset
+            for values in file.sample(points, masked=True)
+            for scale, offset in [(file.scales[0], file.offsets[0])]
+        ]
+        box = file.bounds
+        edges = [
+            (x, y)
+            for x in (box.left, box.right, box.left + 30)
+            for y in (box.bottom, box.top, box.top - 20)
+        ]
+    return np.array(found), edges
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", FILES)
+def test_every_value_is_that_of_rasterio(ndgather, folder, name):
+    written("r.tif", **FILES[name])
+    with rasterio.open("r.tif") as file:
+        rng = np.random.default_rng(5)
+        rows, columns = rng.uniform(0, 40, 150), rng.uniform(0, 60, 150)
+        rows[:50], columns[25:75] = np.floor(rows[:50]), np.floor(columns[25:75])  # edges
+        x, y = file.transform @ (columns, rows)
+    pd.DataFrame({"x": x, "y": y}).to_csv("points.csv", index=False)
+    expected, _ = sampled("r.tif", [*zip(x, y, strict=True)])
+    outcome = ndgather("sel r.tif points.csv -o out.csv --method nearest --outer")
+    assert outcome.err == ""
+    out = pd.read_csv("out.csv")
+    bands = expected.shape[1]
+    assert list(out) == ["x", "y", *(["band"] if bands > 1 else []), "r"]
+    if bands > 1:
+        assert out["band"].tolist() == [*range(1, bands + 1)] * len(x)
+    np.testing.assert_array_equal(out["r"].to_numpy().reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "pixels", "expected"),
+    [
+        ("f4", "-3.4028234663852886e+38", [np.finfo("f4").min, 0, 5], [np.nan, 0, 5]),
+        ("f4", "-3.39999999999999996e+38", [-3.4e38, 0, 5], [np.nan, 0, 5]),
+        ("f4", "-99.989999999999995", [-99.99, 0, 5], [np.nan, 0, 5]),
+        ("f4", "nan", [np.nan, 0, 5], [np.nan, 0, 5]),
+        ("f8", "1e+20", [1e20, 0, 5], [np.nan, 0, 5]),
+        ("i2", "-9999.0", [-9999, 0, 5], [np.nan, 0, 5]),
+        ("u1", "-9999", [255, 0, 5], [255, 0, 5]),
+        ("u1", "0.5", [0, 1, 5], [0, 1, 5]),
+        ("i2", "", [3, 0, 5], [3, 0, 5]),
+    ],
+)
+def test_the_text_of_a_nodata_value(ndgather, folder, dtype, text, pixels, expected):
+    values = np.ones((40, 60), dtype)
+    values[0, :3] = np.array(pixels, "f8").astype(dtype)
+    write("r.tif", values, nodata=text)
+    table(folder, [0, 0, 0], [0, 1, 2])
+    assert ndgather("sel r.tif points.csv -o out.csv --method nearest").err == ""
+    found = pd.read_csv("out.csv")["r"].to_numpy()
+    np.testing.assert_array_equal(found.astype(float), np.array(expected, float))
+
+
+def test_points_outside_have_no_value(ndgather, folder):
+    written("r.tif")
+    _, edges = sampled("r.tif", [])
+    inside = []
+    with rasterio.open("r.tif") as file:
+        for x, y in edges:
+            row, column = file.index(x, y)
+            inside.append(0 <= row < 40 and 0 <= column < 60)
+    far = [(0.0, 4_599_990.0), (500_010.0, 1e300), (-78.0, 120.0)]
+    pd.DataFrame([*edges, *far], columns=["x", "y"]).to_csv("points.csv", index=False)
+    line = "sel r.tif points.csv -o out.csv --method nearest"
+    assert ndgather(f"{line} --missing nan").err == ""
+    assert pd.read_csv("out.csv")["r"].notna().tolist() == [*inside, False, False, False]
+    error = ndgather(line).err
+    assert re.match(r"ndgather sel: error: points.csv: x\[\d\] = '.*' lies outside of x ", error)
+
+
+def test_a_band_may_be_a_column(ndgather, folder):
+    written("r.tif", count=3)
+    with rasterio.open("r.tif") as file:
+        x, y = file.xy(7, 11)
+        expected = file.read()[[2, 0], 7, 11]
+    pd.DataFrame({"x": x, "y": y, "band": [3, 1]}).to_csv("points.csv", index=False)
+    assert ndgather("sel r.tif points.csv -o out.csv --method nearest").err == ""
+    assert pd.read_csv("out.csv")["r"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", ["x", "y", "band"])
+def test_a_file_that_is_called_as_a_coordinate(ndgather, folder, name):
+    written(f"{name}.tif", count=2)
+    table(folder, [3], [5])
+    assert ndgather(f"sel {name}.tif points.csv -o out.csv --method nearest --outer").err == ""
+    assert list(pd.read_csv("out.csv")) == ["x", "y", "band", f"{name}_value"]
 
 
 @pytest.mark.parametrize(
