@@ -1,4 +1,4 @@
-"""Labels of every kind: units, calendars, texts; distances that are exactly met; a part of a circle."""
+"""Labels of every unit, calendar and type; distances exactly met; parts of a circle."""
 
 import datetime
 import itertools

@@ -1,9 +1,10 @@
-"""``ndgather sel`` on drawn tables and data sets: a table of values, or one line that says why not."""
+"""``ndgather sel`` on drawn tables and data sets: values, or one line that says why not."""
 
 import csv
 import gzip
 import io
 import os
+import re
 import tempfile
 import warnings
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 from hypothesis import given, settings
@@ -149,3 +152,427 @@ def test_a_table_of_values_or_one_line_that_says_why_not(data):
             kept = [row[: len(table[0])] for row in rows[1:]]
             repeats = len(kept) // len(table[1:]) if table[1:] else 0
             assert kept == [row for row in table[1:] for _ in range(repeats)]
+
+
+LATITUDES = [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.fixture
+def data(folder):
+    """A data set in d.nc whose values are the latitude and ten times the longitude."""
+    lon = np.arange(0.0, 360.0, 30.0)
+    grid = xr.DataArray(np.add.outer(LATITUDES, 10 * lon), {"lat": LATITUDES, "lon": lon})
+    grid["lon"].attrs["units"] = "degrees_east"
+    data = xr.Dataset({"v": grid, "w": grid[:, 0]})
+    data.to_netcdf("d.nc", engine="h5netcdf")
+    return data
+
+
+def written(text, name="p.csv", encoding="utf-8"):
+    Path(name).write_bytes(text.encode(encoding))
+
+
+KEPT = [
+    "id,lat\n00123,1\n00007,2\n",
+    "country,lat\nNA,1\n,2\nnull,3\n",
+    "h3,lat\n612345678901234567,1\n,2\n",
+    "price,code,lat,flag\n1.10,1E3,1,True\n2.50,2E3,2,false\n",
+    ",lat\n7,1\n",
+    "note,note,lat\na,b,1\n",
+    'lat,"a, b"\n1,"two\nlines"\n2,"say ""hi"""\n3,"needless"\n',
+    "lat,date,when\n1,01/02/03,2020-01-01 00:00:00\n",
+    " lat2 ,lat\n x , 1 \n",
+    "lat,id\r\n1,2\r\n2,3\r\n",
+    "\ufefflat,id\n1,2\n",
+    "lat,é\n1,ü\n2,日本\n",
+    "lat,id\n1,2",
+    "lat,id\n1,2\n\n\n",
+    "lat,id\n",
+]
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_columns_come_back_byte_for_byte(ndgather, data, text):
+    written(text)
+    assert ndgather("sel d.nc p.csv -o out.csv --variable w").err == ""
+    out = Path("out.csv").read_bytes().decode()
+    end = "\r\n" if "\r\n" in text else "\n"
+    records, body = [], text.rstrip("\r\n")
+    for line in body.split(end):  # a record may have line breaks in quotes
+        if records and records[-1].count('"') % 2:
+            records[-1] += end + line
+        else:
+            records.append(line)
+    names = next(csv.reader([records[0].removeprefix("\ufeff")]))
+    at = names.index("lat")
+    values = [float(next(csv.reader(io.StringIO(each, newline="")))[at]) for each in records[1:]]
+    more = ["w", *map(str, values)]
+    assert out == "".join(f"{a},{b}{end}" for a, b in zip(records, more, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "text", "encoding"),
+    [
+        ("p.csv", "--separator ;", "lat;id\n1;2,5\n", "utf-8"),
+        ("p.csv", "--separator ; --decimal ,", "lat;id\n1,0;2,5\n", "utf-8"),
+        ("p.csv", "--separator \\t", "lat\tid\n1\t2,5\n", "utf-8"),
+        ("p.tsv", "", "lat\tid\n1\t2,5\n", "utf-8"),
+        ("p.csv", "--encoding latin-1", "lat,é\n1,ü\n", "latin-1"),
+        ("p.csv", "--encoding utf-16", "lat,é\n1,ü\n", "utf-16"),
+    ],
+)
+def test_text_of_other_forms(ndgather, data, name, options, text, encoding):
+    written(text, name, encoding)
+    output = "out" + Path(name).suffix
+    assert ndgather(f"sel d.nc {name} -o {output} --variable w {options}").err == ""
+    found = Path(output).read_text(encoding).replace("\ufeff", "").splitlines()
+    separator = text[3]
+    value = "1,0" if "--decimal" in options else "1.0"
+    assert found == [
+        f"{line}{separator}{more}"
+        for line, more in zip(text.splitlines(), ("w", value), strict=True)
+    ]
+
+
+def test_compressed_text_and_standard_input(ndgather, data, monkeypatch):
+    text = "lat,id\n1,00123\n"
+    Path("p.csv.gz").write_bytes(gzip.compress(text.encode()))
+    expected = "lat,id,w\n1,00123,1.0\n"
+    assert ndgather("sel d.nc p.csv.gz -o out.csv --variable w").err == ""
+    assert Path("out.csv").read_text() == expected
+    for _ in range(2):
+        assert ndgather("sel d.nc p.csv.gz -o out.csv.gz --variable w").err == ""
+        content = Path("out.csv.gz").read_bytes()
+        assert gzip.decompress(content).decode() == expected
+    assert ndgather("sel d.nc p.csv.gz -o out.csv.gz --variable w").err == ""
+    assert Path("out.csv.gz").read_bytes() == content
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert ndgather("sel d.nc - -o out.csv --variable w").err == ""
+    assert Path("out.csv").read_text() == expected
+
+
+def test_from_text_to_other_text_and_to_parquet(ndgather, data):
+    written('lat,id,text\n1,00123,"a\tb"\n2,,NA\n')
+    assert ndgather("sel d.nc p.csv -o out.tsv --variable w").err == ""
+    assert Path("out.tsv").read_text() == 'lat\tid\ttext\tw\n1\t00123\t"a\tb"\t1.0\n2\t\tNA\t2.0\n'
+    assert ndgather("sel d.nc p.csv -o out.parquet --variable w").err == ""
+    found = pq.read_table("out.parquet").to_pydict()
+    assert found == {
+        "lat": [1, 2],
+        "id": ["00123", ""],
+        "text": ["a\tb", "NA"],
+        "w": [1.0, 2.0],
+    }
+
+
+def test_columns_of_parquet_keep_their_types(ndgather, data):
+    table = pa.table(
+        {
+            "lat": pa.array([1.0, 3.0]),
+            "id": pa.array([2**60 + 1, None], pa.int64()),
+            "flag": pa.array([True, None]),
+            "when": pa.array([1, None], pa.timestamp("ms", "Europe/Berlin")),
+            "kind": pa.array(["a", None]).dictionary_encode(),
+            "price": pa.array([1, None], pa.decimal128(9, 2)),
+            "parts": pa.array([[1, 2], None]),
+            "day": pa.array([1, None], pa.date32()),
+        }
+    )
+    pq.write_table(table, "p.parquet")
+    for options in ("--variable w", "--outer"):
+        assert ndgather(f"sel d.nc p.parquet -o out.parquet {options}").err == ""
+        found = pq.read_table("out.parquet").select(table.column_names)
+        assert found.schema.equals(table.schema)
+        assert found.slice(0, 1).equals(table.slice(0, 1))
+        assert found.slice(len(found) - 1).equals(table.slice(1))
+    assert ndgather("sel d.nc p.parquet -o out.csv --variable w").err == ""
+    assert str(2**60 + 1) in Path("out.csv").read_text()
+    frame = pd.DataFrame({"lat": [1.0, 2.0], "id": [5, 6]}).set_index("id")
+    for each in (frame, frame.reset_index(drop=True), frame.reset_index().iloc[1:]):
+        each.to_parquet("p.parquet")
+        assert ndgather("sel d.nc p.parquet -o out.parquet --variable w").err == ""
+        found = pd.read_parquet("out.parquet")
+        pd.testing.assert_frame_equal(found.drop(columns="w"), each)
+        assert found["w"].tolist() == each["lat"].tolist()
+
+
+REFUSED = {
+    "a longer row": ("lat\n1\n2,x\n", "", r"row\[1\] = '2,x' has 2 fields, and the header has 1"),
+    "a shorter row": ("lat,lon\n1,0\n2\n", "", r"row\[1\] = '2' has 1 field, .* header has 2"),
+    "an empty row": ("lat,lon\n1,0\n\n2,0\n", "", r"row\[1\] = '' has 0 fields"),
+    "a comma at the end": ("lat,lon\n1,0,\n", "", r"row\[0\] = '1,0,' has 3 fields"),
+    "semicolons": ("lat;lon\n1,5;0\n", "", r"row\[0\] .*; write --separator ';'"),
+    "two columns": ("lat,lat\n1,2\n", "", "has the columns lat, lat, which both select along lat"),
+    "two columns, renamed": (
+        "lat,y\n1,2\n",
+        "--rename y=lat",
+        "has the columns lat, y, which both select along lat",
+    ),
+    "a decimal comma": ('lat\n"1,5"\n', "", r"lat\[0\] = '1,5' is not a number .*--decimal ','"),
+    "a decimal point": ('lat\n"1,5"\n1.5\n', "--decimal ,", r"lat\[1\] = '1.5' is not a number"),
+    "no number": ("lat\n1\nx\n1_0\n", "", r"lat\[1\] = 'x' is not a number .*; so are 2 of 3 rows"),
+    "quotes without end": ('lat,id\n1,"a\n2,b\n', "", "cannot be read: unexpected end of data"),
+    "another encoding": ("lat,id\n1,ü\n", "--encoding ascii", "cannot be read: .*ascii"),
+    "a label that is empty": ('lat\n1\n""\n', "", r".*lat\[1\] = nan is not on the axis"),
+}
+
+
+@pytest.mark.parametrize(("text", "options", "error"), REFUSED.values(), ids=REFUSED)
+def test_text_that_is_not_understood_names_its_row(ndgather, data, text, options, error):
+    written(text)
+    outcome = ndgather(f"sel d.nc p.csv -o out.csv --variable w {options}")
+    assert (outcome.status, outcome.err.count("\n")) == (1, 1)
+    assert re.match(rf"ndgather sel: error: (p.csv: )?{error}", outcome.err), outcome.err
+    assert not Path("out.csv").exists()
+
+
+@pytest.fixture
+def times(folder):
+    xr.Dataset({"v": ("time", np.arange(4.0))}, {"time": TIMES}).to_netcdf(
+        "t.nc", engine="h5netcdf"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "06:30",
+            "now",
+            "today",
+            "2021.5",
+            "2021",
+            "21-02-03",
+            "4 July",
+            "2020-02-30",
+            "20200132",
+        ),
+        *("2020-01-02T25:00", "2020-13-01", "1577923200", "2020-W01-3", "02/2020", "yesterday"),
+        *("2020/1", "--", "2020-01-02T06:30 noon", "02.01.20", "2020-01-02,5", "1e3", "0"),
+    ],
+)
+def test_what_is_no_time_names_its_row(ndgather, times, text):
+    written(text_of([["time"], ["2020-01-01"], [text]]))
+    for options in ("", "--method nearest", "--method nearest --missing nan"):
+        outcome = ndgather(f"sel t.nc p.csv -o out.csv {options}")
+        assert outcome.status == 1
+        quoted = re.escape(repr(text))
+        assert re.match(rf"ndgather sel: error: p.csv: time\[1\] = {quoted} is ", outcome.err)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2020-01-02", "2020-01-02T00:00", "2020-01-02 00:00:00.000", "20200102", "20200102T00"),
+        *("2020-01-02T00:00Z", "2020-01-02T02:00+02:00", "Jan 2 2020", "2 January 2020"),
+        *("2020-01-02 00:00 UTC", "2020/01/02", "2020/1/2", "2020.01.02", "2020-Jan-02"),
+    ],
+)
+def test_ways_to_write_one_time(ndgather, times, text):
+    written(text_of([["time"], [text]]))
+    assert ndgather("sel t.nc p.csv -o out.csv").err == ""
+    assert pd.read_csv("out.csv")["v"].tolist() == [1.0]
+
+
+CALENDARS = ["noleap", "360_day", "all_leap", "julian", "standard"]
+
+
+@pytest.mark.parametrize("calendar", CALENDARS)
+def test_times_of_the_calendar_of_the_axis(ndgather, folder, calendar):
+    axis = xr.date_range("2001-02-27", periods=6, calendar=calendar, use_cftime=True)
+    xr.Dataset({"v": ("time", np.arange(6.0))}, {"time": axis}).to_netcdf("c.nc", engine="h5netcdf")
+    decoded = {} if calendar != "standard" else {"decode": True}
+    words = [each.isoformat() for each in axis]
+    written(text_of([["time"], *([word] for word in words)]))
+    for options in ("", "--method nearest", "--method linear"):
+        assert ndgather(f"sel c.nc p.csv -o out.csv {options}").err == ""
+        assert pd.read_csv("out.csv")["v"].tolist() == [*range(6)]
+    written("time\n" + "".join(each.strftime("%d/%m/%Y\n") for each in axis))
+    if not decoded:
+        assert ndgather("sel c.nc p.csv -o out.csv --date-format %d/%m/%Y").err == ""
+        assert pd.read_csv("out.csv")["v"].tolist() == [*range(6)]
+    written("time\n2001-02-27\n2001-02-31\n")
+    error = ndgather("sel c.nc p.csv -o out.csv").err
+    assert "time[1] = '2001-02-31' is not a time" in error
+
+
+def test_a_series_of_another_calendar_in_every_kind_of_table(ndgather, folder):
+    axis = xr.date_range("2001-02-27", periods=3, calendar="noleap", use_cftime=True)
+    xr.Dataset({"v": (("time", "lat"), np.zeros((3, 2)))}, {"time": axis, "lat": [0, 1]}).to_netcdf(
+        "c.nc", engine="h5netcdf"
+    )
+    written("lat\n1\n")
+    for suffix in ("csv", "parquet"):
+        assert ndgather(f"sel c.nc p.csv -o out.{suffix} --outer").err == ""
+    assert pd.read_parquet("out.parquet")["time"].tolist() == [str(each) for each in axis]
+
+
+# Labels, the options, and what is found: values, or the beginning of an error.
+FAR = {
+    "inside": ("lat", ["0.4", "2.6"], "", [0.0, 3.0]),
+    "half a step": ("lat", ["-0.5", "3.5"], "", [0.0, 3.0]),
+    "further": ("lat", ["1", "3.6"], "", r"lat\[1\] = '3.6' lies outside .*--tolerance lat=0.6"),
+    "further, tolerated": ("lat", ["1", "3.6"], "--tolerance lat=0.7", [1.0, 3.0]),
+    "further, missing": ("lat", ["1", "120"], "--missing nan", [1.0, np.nan]),
+    "other methods": ("lat", ["120"], "--method pad", [3.0]),
+    "linear": ("lat", ["120"], "--method linear", [np.nan]),
+}
+
+
+@pytest.mark.parametrize(("name", "labels", "options", "expected"), FAR.values(), ids=FAR)
+def test_the_nearest_label_is_at_most_half_a_step_outside(
+    ndgather, data, name, labels, options, expected
+):
+    written(text_of([[name], *([label] for label in labels)]))
+    method = "" if "--method" in options else "--method nearest"
+    outcome = ndgather(f"sel d.nc p.csv -o out.csv --variable w {method} {options}")
+    if isinstance(expected, str):
+        assert re.search(expected, outcome.err), outcome.err
+    else:
+        assert outcome.err == ""
+        np.testing.assert_array_equal(pd.read_csv("out.csv")["w"], expected)
+
+
+def test_both_ways_out_work(ndgather, folder):
+    lon = np.arange(0.0, 360.0, 5.0)
+    xr.Dataset({"v": ("longitude", lon)}, {"longitude": lon}).to_netcdf("g.nc", engine="h5netcdf")
+    written("longitude\n10\n-78\n")
+    line = "sel g.nc p.csv -o out.csv --method nearest"
+    error = ndgather(line).err
+    assert "p.csv: longitude[1] = '-78' lies outside of longitude" in error
+    ways = re.search(r"write (--period \S+) if .*, or (--tolerance \S+) for", error)
+    assert ndgather(f"{line} {ways[1]}").err == ""
+    assert pd.read_csv("out.csv")["v"].tolist() == [10.0, 280.0]
+    assert ndgather(f"{line} {ways[2]}").err == ""
+    assert pd.read_csv("out.csv")["v"].tolist() == [10.0, 0.0]
+
+
+@pytest.mark.parametrize("method", ["", "--method nearest", "--method linear"])
+def test_longitudes_that_go_around_are_seen(ndgather, data, method):
+    written("lat,lon\n1,-30\n2,330\n3,-180\n0,360\n")
+    assert ndgather(f"sel d.nc p.csv -o out.csv --variable v {method}").err == ""
+    assert pd.read_csv("out.csv")["v"].tolist() == [3301.0, 3302.0, 1803.0, 0.0]
+    written("lat,lon\n1,-30\n2,4000\n")
+    error = ndgather(f"sel d.nc p.csv -o out.csv --variable v {method}").err
+    assert "lon[1] = '4000' is no longitude (allowed: -180.0..360.0, or --period lon=360)" in error
+
+
+@pytest.mark.parametrize("units", ["degrees_east", "m"])
+def test_longitudes_of_a_part_of_the_circle_do_not_go_around(ndgather, folder, units):
+    lon = xr.DataArray(np.arange(0.0, 11.0), dims="lon", attrs={"units": units})
+    xr.Dataset({"v": ("lon", lon.values)}, {"lon": lon}).to_netcdf("r.nc", engine="h5netcdf")
+    written("lon\n-75\n")
+    line = "sel r.nc p.csv -o out.csv --method"
+    for options in ("", "--period lon=360"):
+        assert "lies outside of lon" in ndgather(f"{line} nearest {options}").err
+        assert ndgather(f"{line} linear {options}").err == ""
+        assert pd.read_csv("out.csv")["v"].isna().all()
+
+
+def test_dates_of_another_year(ndgather, times):
+    for text, day in (("2021-01-01", "time=364D"), ("1900-01-01", "time=")):
+        written(f"time\n2020-01-02\n{text}\n")
+        line = "sel t.nc p.csv -o out.csv --method nearest"
+        error = ndgather(line).err
+        assert f"time[1] = '{text}' lies outside of time" in error
+        way = re.search(r"--tolerance \S+", error)[0]
+        assert day in way
+        assert ndgather(f"{line} {way}").err == ""
+    written("time\n2020-01-04T12:00\n2020-01-04T12:01\n")
+    assert "time[1] = " in ndgather(line).err
+    written("time\n9999-12-31\n")
+    assert "write --missing nan" in ndgather(line).err
+    assert ndgather(f"{line} --missing nan").err == ""
+    assert pd.read_csv("out.csv")["v"].isna().all()
+
+
+def test_the_labels_that_were_taken(ndgather, data, times):
+    written("id,lat,lon\na,0.4,-40\nb,2.75,359\n")
+    line = "-o out.csv --variable v --method nearest --add-labels"
+    assert ndgather(f"sel d.nc p.csv {line}").err == ""
+    out = pd.read_csv("out.csv")
+    more = ["lat_label", "lat_distance", "lon_label", "lon_distance"]
+    assert list(out) == ["id", "lat", "lon", "v", *more]
+    np.testing.assert_allclose(out[more], [[0, 0.4, 330, 10], [3, 0.25, 0, 1]])
+    written("time\n2020-01-02T06:00\n")
+    assert ndgather(f"sel t.nc p.csv {line}").err == ""
+    out = pd.read_csv("out.csv")
+    assert out["time_label"].tolist() == ["2020-01-02"]
+    assert pd.to_timedelta(out["time_distance"]).tolist() == [pd.Timedelta("6h")]
+
+
+def test_a_column_may_be_left_alone(ndgather, data):
+    written("lat,lon\n1,here\n")
+    assert "lon[0] = 'here' is not a number" in ndgather("sel d.nc p.csv -o out.csv").err
+    assert ndgather("sel d.nc p.csv -o out.csv --keep lon --variable w").err == ""
+    assert Path("out.csv").read_text() == "lat,lon,w\n1,here,1.0\n"
+    error = ndgather("sel d.nc p.csv -o out.csv --keep lom").err
+    assert "--keep lom: lom is no column (allowed: lat, lon); did you mean 'lon'?" in error
+    written("lat,lonely\n1,x\n")
+    error = ndgather("sel d.nc p.csv -o out.csv --outer").err
+    assert "with --keep lonely); write --rename lonely=lon" in error
+    assert ndgather("sel d.nc p.csv -o out.csv --outer --keep lonely").err == ""
+
+
+def test_a_coordinate_of_all_data_is_not_contradicted(ndgather, folder):
+    data = xr.Dataset({"v": ("lat", np.arange(3.0))}, {"lat": [0.0, 1, 2]})
+    data = data.assign_coords(time=TIMES[0], level=850.0, name="run 1")
+    data.to_netcdf("s.nc", engine="h5netcdf")
+    written("lat,time,level,name\n1,2020-01-01,850,run 1\n2,2020-01-01T00:00,8.5e2,run 1\n")
+    assert ndgather("sel s.nc p.csv -o out.csv").err == ""
+    assert pd.read_csv("out.csv")["v"].tolist() == [1.0, 2.0]
+    for name, text in (("time", "2020-01-02"), ("level", "500"), ("name", "run 2"), ("level", "")):
+        written(text_of([["lat", name], ["1", text]]))
+        error = ndgather("sel s.nc p.csv -o out.csv").err
+        assert f"p.csv: {name}[0] = {text!r} is not the {name} of the data" in error
+        assert ndgather(f"sel s.nc p.csv -o out.csv --keep {name}").err == ""
+
+
+def test_positions_on_a_dimension_without_labels(ndgather, folder):
+    values = np.arange(24.0).reshape(4, 3, 2)
+    xr.Dataset({"v": (("time", "y", "x"), values)}, {"time": TIMES}).to_netcdf(
+        "n.nc", engine="h5netcdf"
+    )
+    written("time,y,x\n2020-01-02,2,1\n")
+    assert ndgather("sel n.nc p.csv -o out.csv").err == ""
+    assert pd.read_csv("out.csv")["v"].tolist() == [values[1, 2, 1]]
+    for text in ("-1", "1.0", "", "x", "2"):
+        written(text_of([["time", "y", "x"], ["2020-01-02", "0", text]]))
+        assert re.search(r"x\[0\] = .* is ", ndgather("sel n.nc p.csv -o out.csv").err)
+
+
+def test_latitudes_of_two_dimensions_are_explained(ndgather, folder):
+    grid = np.arange(6.0).reshape(2, 3)
+    data = xr.Dataset(
+        {"v": (("y", "x"), grid)}, {"lat": (("y", "x"), grid), "lon": (("y", "x"), grid)}
+    )
+    data.to_netcdf("c.nc", engine="h5netcdf")
+    written("lat,lon\n1,1\n")
+    error = ndgather("sel c.nc p.csv -o out.csv --method nearest").err
+    assert "coordinate lat has the dimensions (y, x)" in error
+    assert "set_xindex(['lat', 'lon'], xarray.indexes.NDPointIndex)" in error
+    written("y,x,lat,lon\n1,1,9,9\n")  # y and x select, and the others are kept
+    assert ndgather("sel c.nc p.csv -o out.csv").err == ""
+    assert Path("out.csv").read_text() == "y,x,lat,lon,v\n1,1,9,9,4.0\n"
+
+
+AXIS_TEXTS = {
+    "station ids": (["00123", "00007"], ["00123", "00007"], []),
+    "a station called NA": (["NA", "DE"], ["NA", "DE"], []),
+    "bytes": (np.array([b"AB", b"C"]), ["AB", "C"], []),
+    "durations": (pd.to_timedelta([0, 6], "h"), ["0h", "6h"], ["6", "six"]),
+    "large numbers": ([2**60 + 1, 2**60 + 2], [str(2**60 + 1), str(2**60 + 2)], ["1,0", "1_0"]),
+}
+
+
+@pytest.mark.parametrize("name", AXIS_TEXTS)
+def test_text_is_read_as_labels_of_the_axis(ndgather, folder, name):
+    axis, texts, others = AXIS_TEXTS[name]
+    xr.Dataset({"v": ("x", [0.0, 1.0])}, {"x": axis}).to_netcdf("d.nc", engine="h5netcdf")
+    for missing in ("", "--missing nan"):
+        written(text_of([["x"], *([text] for text in texts)]))
+        assert ndgather(f"sel d.nc p.csv -o out.csv {missing}").err == ""
+        assert pd.read_csv("out.csv")["v"].tolist() == [0.0, 1.0]
+        for text in others:
+            written(text_of([["x"], [text]]))
+            assert "x[0] = " in ndgather(f"sel d.nc p.csv -o out.csv {missing}").err

@@ -38,6 +38,7 @@ _INTEGER = re.compile(r"[+-]?\d+")
 _ZONE = r"(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)"
 _CLOCK = r"\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?"
 _ISO = re.compile(rf"\d{{4}}-?\d\d-?\d\d(?:[T ]{_CLOCK} ?{_ZONE}?)?|\d{{4}}-\d\d")
+_YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d\d?)[-/.](\d\d?)(?!\d)")
 # Other times have a year of four digits, and a month by its name or two numbers for month and day.
 _DATE = re.compile(r"(?=.*\b\d{4}\b)(?:.*[A-Za-z]{3}|(?:.*?\b\d{1,2}\b){2}).*")
 _ZONED = rf"[T ]\d\d.*{_ZONE}$"
@@ -64,12 +65,13 @@ class Columns:
             _check_known(option, "coordinate with labels", name, known)
         named = [(self.rename.get(column, column), column) for column in self._free(table)]
         named = [(name, column) for name, column in named if name in known]
-        indexed = {dim for name, _ in named if name in data.indexes for dim in _dims(data, name)}
+        own = {*data.indexes, *data.sizes}  # other coordinates select where none of these does
+        indexed = {dim for name, _ in named if name in own for dim in _dims(data, name)}
         selecting: dict[str, str] = {}
         along: dict[Hashable, str] = {}
         for name, column in named:
             dims = _dims(data, name)
-            if dims and name not in data.indexes and {*dims} <= indexed:
+            if dims and name not in own and {*dims} <= indexed:
                 continue  # another column selects along them
             if dims:
                 selection.check_names("sel", data, [name])
@@ -83,8 +85,8 @@ class Columns:
             selecting[name] = column
         if not any(_dims(data, name) for name in selecting):
             raise FileError(
-                f"{points}: has the columns {_listed(self._free(table))}, none of which is named as "
-                f"labels of the data (allowed: {_listed(data.indexes)})"
+                f"{points}: has the columns {_listed(self._free(table))}, none of which is named "
+                f"as labels of the data (allowed: {_listed(data.indexes)})"
                 f"{_hint(self._free(table), data.indexes)}"
             )
         return selecting
@@ -542,6 +544,8 @@ class _Texts:
         """Return times; those that may be several are refused."""
         present, example = self.present, ", such as 2010-07-14T06:30"
         texts = self.texts.where(present)
+        if self.date_format is None:
+            texts = texts.map(_as_iso, na_action="ignore")
 
         def parsed(**options: Any) -> pd.Series[Any]:
             with warnings.catch_warnings(action="ignore"):  # of pandas, that it guesses
@@ -559,9 +563,11 @@ class _Texts:
         times = parsed(format=self.date_format or "ISO8601")
         failed = present & times.isna()
         if self.date_format is None:
-            iso = self._are(_ISO)
-            failed = present & ~(iso | self._are(_DATE))
-            if not failed.any() and (present & (times.isna() | ~iso)).any():
+            iso = self._are(_ISO, texts.fillna(""))
+            # Numbers behind a year are month and day, in this order, or nothing.
+            others = self._are(_DATE) & ~self.texts.str.match(r"\d{4}\W?\d")
+            failed = present & ~(iso | others)
+            if not failed.any() and (present & ~iso).any():
                 months, days = parsed(), parsed(dayfirst=True)
                 both = [(each.isna() & present).any() for each in (months, days)]
                 differ = present & (months != days)
@@ -578,6 +584,12 @@ class _Texts:
             allowed = "times" if self.date_format is None else only
             raise self.error(failed, "is not a time", f"{allowed}{example}")
         return times.dt.tz_localize(None).to_numpy()
+
+
+def _as_iso(text: str) -> str:
+    """Return a time that begins with its year as ISO 8601 writes it."""
+    text = _YEAR_FIRST.sub(lambda found: f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}", text, count=1)
+    return re.sub(r" ?(?:UTC|GMT)$", "Z", text)
 
 
 def _values(result: xarray.Dataset, dim: str) -> pd.DataFrame:

@@ -42,7 +42,7 @@ class Dialect:
     encoding: str = "utf-8"
 
     def separator_of(self, path: Path) -> str:
-        return self.separator or ("\t" if suffix_of(path).startswith(".tsv") else ",")
+        return self.separator or ("\t" if ".tsv" in path.suffixes else ",")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def write(
         return
     more.insert(0, "", "", allow_duplicates=True)  # what is written begins with a separator
     dialect = table.dialect if isinstance(table, TextTable) else Dialect()
-    separator = Dialect(separator=dialect.separator).separator_of(Path(suffix))
+    separator = dialect.separator_of(output)
     options: dict[str, Any] = {"index": False, "sep": separator, "decimal": dialect.decimal}
     if isinstance(table, TextTable):
         lines = [_without_end(line) for line in table.lines]
