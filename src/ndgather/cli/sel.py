@@ -114,34 +114,30 @@ def work(options: argparse.Namespace) -> None:
         raise messages.extra_missing(error.name or "xarray", "xarray") from None
     tables.suffix_of(options.output)
     tensor_files.check_place(options.output, (options.output.suffix,))
-    how = points.Columns(
+    question = points.Question(
+        place=options.data,
+        points=options.points,
+        variables=options.variable,
         rename=options.rename,
         keep=options.keep,
         outer=options.outer,
         date_format=options.date_format,
         add_labels=options.add_labels,
+        dialect=tables.Dialect(
+            separator=options.separator, decimal=options.decimal, encoding=options.encoding
+        ),
+        options={
+            "method": options.method,
+            "tolerance": options.tolerance or None,
+            "missing": options.missing,
+            "period": options.period or None,
+            "memory": options.memory,
+            "progress": None if options.dry_run else bar(options),
+        },
     )
-    dialect = tables.Dialect(
-        separator=options.separator, decimal=options.decimal, encoding=options.encoding
-    )
-    function = points.estimates_at if options.dry_run else points.values_at
     start = time.perf_counter()
     with missing_chunks(options.missing_chunks):
-        result: Any = function(
-            options.data,
-            options.points,
-            options.variable,
-            how,
-            dialect,
-            {
-                "method": options.method,
-                "tolerance": options.tolerance or None,
-                "missing": options.missing,
-                "period": options.period or None,
-                "memory": options.memory,
-                "progress": None if options.dry_run else bar(options),
-            },
-        )
+        result: Any = question.estimates() if options.dry_run else question.values()
     if options.dry_run:
         for name, needed in result.items():
             print(f"{name}: {estimate_text(needed)}")

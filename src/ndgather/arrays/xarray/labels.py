@@ -61,6 +61,7 @@ class SortedLabels:
     descending: bool = False  # the axis falls: "pad" means the next greater label
     unit: str | None = None  # of times
     period: Any = None  # then the first and the last value are neighbours across the seam
+    in_order: bool = True  # the axis rises or falls
     gap: Positions | tuple[()] = ()  # the values of a ring that have no neighbour above them
 
     def positions(
@@ -364,6 +365,7 @@ def _sorted(
     order = np.argsort(values, kind="stable")
     gap: Any = ()
     descending = bool(values.size > 1 and (order[:-1] > order[1:]).all())
+    in_order = descending or bool((order[:-1] < order[1:]).all())
     values = values[order]
     if period is not None and values.size:
         first, last = values[0], values[-1]
@@ -380,7 +382,7 @@ def _sorted(
             gap = np.array([widest + 1, (widest + 1) % values.size])
         values = np.concatenate(([values[before] - period], values, [values[after] + period]))
         order = np.concatenate(([order[before]], order, [order[after]]))
-    return SortedLabels(values, order, descending, unit, period, gap)
+    return SortedLabels(values, order, descending, unit, period, in_order, gap)
 
 
 def _repeats(caller: str, name: Hashable, label: object) -> LabelError:

@@ -69,7 +69,7 @@ def opened(place: str) -> xarray.Dataset:
         attrs = {} if file.nodata is None else _fill_value(array.dtype, file.nodata)
     if (file.scales[0], file.offsets[0]) != (1, 0):
         attrs |= {"scale_factor": file.scales[0], "add_offset": file.offsets[0]}
-    lazy = indexing.LazilyIndexedArray(array)  # type: ignore[no-untyped-call]
+    lazy = indexing.LazilyIndexedArray(array)
     coords = {
         "x": transform.c + transform.a * (np.arange(file.width) + 0.5),
         "y": transform.f + transform.e * (np.arange(file.height) + 0.5),
