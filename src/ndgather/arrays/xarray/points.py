@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 _EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")  # of CF
 _CIRCLE, _WEST, _FAR_EAST = 360.0, -180.0, 360.0
 _MOST_DAYS = 100_000  # of a duration of pandas
-_MISSING = ("", "NA", "NaN", "nan")
+_MISSING = frozenset(("", "NA", "NaN", "nan"))
+_DIGITS = str.maketrans("123456789", "000000000")  # forms do not care which
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _INTEGER = re.compile(r"[+-]?\d+")
 _POSITION = re.compile(r"\d{1,18}")
@@ -351,6 +352,7 @@ class _Texts:
         self.name, self.question, self.column = str(column.name), question, column
         self.cells = ["" if value is None else str(value) for value in column]
         self.texts = [cell.strip() for cell in self.cells]
+        self.forms = [text.translate(_DIGITS) for text in self.texts]
         self.present = np.array([text not in _MISSING for text in self.texts], bool)
 
     def error(self, bad: Any, what: str, allowed: str, more: str = "") -> FileError:
@@ -370,7 +372,7 @@ class _Texts:
             return self.column.to_numpy()
         if index is None:
             allowed = "0 and above: the axis has no labels"
-            self.check(~_are(_POSITION, self.texts), "is not a position", allowed)
+            self.check(~_are(_POSITION, self.forms), "is not a position", allowed)
             return np.array([int(text) for text in self.texts], np.int64)
         if isinstance(index, xarray.CFTimeIndex):
             return self._of_calendar(index)
@@ -394,14 +396,17 @@ class _Texts:
             raise self.error(bad, what, allowed, more)
 
     def _numbers(self) -> Any:
-        texts, decimal = self.texts, self.question.dialect.decimal
+        texts, forms, decimal = self.texts, self.forms, self.question.dialect.decimal
         if decimal != ".":
-            texts = [text.replace(".", "?").replace(decimal, ".") for text in texts]
-        bad = self.present & ~_are(_NUMBER, texts)
+            texts, forms = (
+                [text.replace(".", "?").replace(decimal, ".") for text in each]
+                for each in (texts, forms)
+            )
+        bad = self.present & ~_are(_NUMBER, forms)
         comma = bad.any() and decimal == "." and "," in texts[bad.argmax()]
         hint = "; write --decimal ',' for a decimal comma" if comma else ""
         self.check(bad, "is not a number", f"numbers such as 1{decimal}5", hint)
-        if texts and _are(_INTEGER, texts).all():
+        if texts and _are(_INTEGER, forms).all():
             numbers = np.array([int(text) for text in texts])
             if numbers.dtype.kind in "iu":
                 return numbers
@@ -411,7 +416,7 @@ class _Texts:
     def _durations(self) -> Any:
         with warnings.catch_warnings(action="ignore"):
             found = pd.to_timedelta(pd.Series(self._given(self.texts)), errors="coerce")
-        bad = self.present & (_are(_NUMBER, self.texts) | found.isna().to_numpy())
+        bad = self.present & (_are(_NUMBER, self.forms) | found.isna().to_numpy())
         self.check(bad, "is not a duration with a unit", "durations such as 6h")
         return found.to_numpy("m8[ns]" if not len(found) else None)
 
@@ -432,14 +437,17 @@ class _Texts:
     def _times(self) -> Any:
         """Return times; those that may be several are refused."""
         form, present = self.question.date_format, self.present
-        texts = self.texts if form else [*map(_as_iso, self.texts)]
+        texts, forms = self.texts, self.forms
+        others = {each for each in {*forms} if _as_iso(each) != each} if form is None else ()
+        if others:
+            texts, forms = ([*map(_as_iso, each)] for each in (texts, forms))
         given = pd.Series(self._given(texts), dtype=object)
 
         def parsed(**options: Any) -> pd.Series[Any]:
             with warnings.catch_warnings(action="ignore"):  # of pandas, that it guesses
                 return pd.to_datetime(given, utc=True, errors="coerce", **options)
 
-        zoned = _are(_ZONED, texts)
+        zoned = _are(_ZONED, forms)
         mixed = present & (zoned != (present & zoned).any())
         if mixed.any():
             mixed = present & (zoned != zoned[present.argmax()])
@@ -449,8 +457,8 @@ class _Texts:
         times = parsed(format=form or "ISO8601")
         failed = present & times.isna().to_numpy()
         if form is None:
-            iso = _are(_ISO, texts)
-            failed = present & ~(iso | _are(_DATE, texts))
+            iso = _are(_ISO, forms)
+            failed = present & ~(iso | _are(_DATE, forms))
             if not failed.any() and (present & ~iso).any():
                 months, days = parsed(), parsed(dayfirst=True)
                 both = [(each.isna() & present).any() for each in (months, days)]
@@ -466,8 +474,9 @@ class _Texts:
 
 
 def _are(form: re.Pattern[str], texts: Sequence[str]) -> Any:
-    """Return which texts have a form."""
-    return np.array([form.fullmatch(text) is not None for text in texts], bool)
+    """Return which texts have a form; many have the same digits aside."""
+    found = {text: form.fullmatch(text) is not None for text in {*texts}}
+    return np.array([found[text] for text in texts], bool)
 
 
 def _objects(values: Iterable[Any]) -> Any:

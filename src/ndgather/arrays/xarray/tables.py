@@ -101,18 +101,14 @@ def read(path: Path, dialect: Dialect) -> Table:
 
 def _text_table(path: Path, text: str, dialect: Dialect) -> TextTable:
     separator = dialect.separator_of(path)
-    taken: list[str] = []  # the lines of a row: text in quotes may have line breaks
-    rows, lines = [], []
-
-    def each_line() -> Iterator[str]:
-        for line in io.StringIO(text.removeprefix("\ufeff"), newline=""):
-            taken.append(line)
-            yield line
-
-    for row in csv.reader(each_line(), delimiter=separator, strict=True):
-        rows.append(row)
-        lines.append("".join(taken))
-        taken.clear()
+    plain = text.removeprefix("\ufeff")
+    if '"' in plain or plain.count("\r") != plain.count("\r\n"):
+        rows, lines = _quoted(plain, separator)
+    else:
+        *lines, last = plain.split("\n")
+        lines = [f"{line}\n" for line in lines] + ([last] if last else [])
+        ends = [line.rstrip("\r\n") for line in lines]
+        rows = [line.split(separator) if line else [] for line in ends]
     while rows and not rows[-1]:  # empty lines at the end
         rows.pop(), lines.pop()
     if not rows:
@@ -129,6 +125,23 @@ def _text_table(path: Path, text: str, dialect: Dialect) -> TextTable:
             )
     lines[0] = text[: text.startswith("\ufeff")] + lines[0]
     return TextTable(names, rows, lines, separator, dialect)
+
+
+def _quoted(text: str, separator: str) -> tuple[list[list[str]], list[str]]:
+    """Return the rows of text with quotes, and the lines of each: quotes may have line breaks."""
+    taken: list[str] = []
+    rows, lines = [], []
+
+    def each_line() -> Iterator[str]:
+        for line in io.StringIO(text, newline=""):
+            taken.append(line)
+            yield line
+
+    for row in csv.reader(each_line(), delimiter=separator, strict=True):
+        rows.append(row)
+        lines.append("".join(taken))
+        taken.clear()
+    return rows, lines
 
 
 def write(
