@@ -254,8 +254,8 @@ def _memory() -> int:
 _OPTIONAL = (
     *("array-api-strict", "astropy", "dask", "defusedxml", "h5py", "jax", "jaxlib", "matplotlib"),
     *("ml_dtypes", "mlx", "ndonnx", "obstore", "onnx", "onnxruntime", "onnxscript", "openvino"),
-    *("pandas", "pint", "polars", "pyarrow", "scipy", "sparse", "tensorflow", "tensorstore"),
-    *("torch", "xarray", "zarr"),
+    *("pandas", "pint", "polars", "pyarrow", "rasterio", "scipy", "sparse", "tensorflow"),
+    *("tensorstore", "tifffile", "torch", "xarray", "zarr"),
 )
 
 

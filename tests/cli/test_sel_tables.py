@@ -58,6 +58,7 @@ CELLS = [
 ]
 NAMES = [*AXES, "id", "", "v", "Lat", "latitude", "scalar", "mask", "lat2d", "timezone", "point"]
 DTYPES = ["f8", "i2", "u1", "bool", "U", "M8[ns]", "m8[ns]", "S", "c16", "cftime"]
+SCALARS = [1.0, 3, "A", b"A", True, TIMES[0], pd.Timedelta("6h"), AXES["noleap"][0]]
 METHODS = ["", "nearest", "pad", "backfill", "linear"]
 
 
@@ -77,7 +78,11 @@ def data_sets(draw):
     if draw(st.booleans()):
         data["mask"] = (dims[:1], np.ones(sizes[0]))
     if draw(st.booleans()):
-        data = data.assign_coords(scalar=1.0)
+        data = data.assign_coords(scalar=draw(st.sampled_from(SCALARS)))
+    if draw(st.booleans()):
+        axis = draw(st.sampled_from([*AXES]))
+        if AXES[axis] is not None and len(AXES[axis]) == sizes[0]:
+            data = data.assign_coords(Lat=(dims[0], AXES[axis]))
     if draw(st.booleans()) and len(dims) == 2:
         data = data.assign_coords(lat2d=(dims, numbers * 1.0))
     for dim in dims:
@@ -90,8 +95,13 @@ def data_sets(draw):
 def tables(draw, dims):
     names = draw(st.lists(st.sampled_from(NAMES), max_size=2))
     names = draw(st.permutations([*dims, *names]))
-    cells = st.sampled_from(CELLS)
-    rows = draw(st.lists(st.lists(cells, min_size=len(names), max_size=len(names)), max_size=3))
+    cells = []
+    for name in names:
+        axis = [] if AXES.get(name) is None else AXES[name]
+        there = [each.decode() if isinstance(each, bytes) else str(each) for each in axis]
+        good = st.sampled_from(there or ["0", "1"])
+        cells.append(st.one_of(good, good, good, st.sampled_from(CELLS)))
+    rows = draw(st.lists(st.tuples(*cells).map(list), max_size=3))
     if draw(st.integers(0, 9)) == 0 and rows:
         rows[-1] = rows[-1][: draw(st.integers(1, len(names)))]
     return [names, *rows]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ndgather import messages
 from ndgather.cli.options import (
@@ -21,9 +22,6 @@ from ndgather.cli.options import (
 from ndgather.errors import one_line
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import missing_chunks
-
-if TYPE_CHECKING:
-    import argparse
 
 METHODS = ("nearest", "pad", "backfill", "linear")
 
@@ -152,14 +150,17 @@ def work(options: argparse.Namespace) -> None:
 
 
 def _character(text: str) -> str:
-    character = text.encode().decode("unicode_escape") if text.startswith("\\") else text
-    if len(character) != 1 or character in '\r\n"':
-        raise ValueError
+    character = "\t" if text == "\\t" else text
+    if len(character) != 1 or character.isalnum() or character in '\r\n"+-':
+        raise argparse.ArgumentTypeError(f"{text!r} is not one character such as ; or \\t")
     return character
 
 
 def _encoding(text: str) -> str:
-    "x".encode(text)  # LookupError
+    try:
+        "x".encode(text)
+    except (LookupError, ValueError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an encoding such as utf-8") from None
     return text
 
 

@@ -35,7 +35,7 @@ _MOST_DAYS = 100_000  # of a duration of pandas
 _MISSING = frozenset(("", "NA", "NaN", "nan"))
 _DIGITS = str.maketrans("123456789", "000000000")  # forms do not care which
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_INTEGER = re.compile(r"[+-]?\d+")
+_INTEGER = re.compile(r"[+-]?\d{1,30}")
 _POSITION = re.compile(r"\d{1,18}")
 _ZONE = r"(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)"
 _CLOCK = r"\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?"
@@ -266,7 +266,9 @@ class _Labels:
         index: Any = None
         if name in self.data.coords:
             index = self.data.indexes.get(name)
-            index = pd.Index(np.atleast_1d(self.data[name].values)) if index is None else index
+            if index is None:
+                values = np.atleast_1d(self.data[name].values)
+                index = xarray.Variable("x", values).to_index_variable().to_index()
         labels = texts.labels(index)
         self.of_table[texts.name] = self.asked[name] = labels
         if not _dims(self.data, name):
@@ -282,11 +284,11 @@ class _Labels:
         """Return labels of an axis as they are looked up, without those that lie outside."""
         nearest, tolerance = self.options["method"] == "nearest", self.options["tolerance"] or {}
         centres = rasters.centres(self.data, name, labels) if nearest else labels
-        if centres is not labels:
-            if name not in tolerance:
-                return self._refused(name, centres, np.isnan(centres), texts)
+        if centres is not labels and name not in tolerance:
+            return self._refused(name, centres, np.isnan(centres), texts)
+        if isinstance(tolerance.get(name), float):
             with np.errstate(invalid="ignore"):
-                return np.where(abs(centres - labels) <= tolerance[name], centres, labels)
+                labels = np.where(abs(centres - labels) <= tolerance[name], centres, labels)
         if self._goes_around(name, index, labels):
             self.options["period"] = {**(self.options["period"] or {}), name: _CIRCLE}
             with np.errstate(invalid="ignore"):
@@ -368,7 +370,7 @@ class _Texts:
         if self.column.dtype.kind == "M":  # of Parquet
             times: Any = self.column.dt
             return (times.tz_convert(None) if times.tz else self.column).to_numpy()
-        if self.column.dtype.kind in "iufmb":
+        if self.column.dtype.kind in "iufm":
             return self.column.to_numpy()
         if index is None:
             allowed = "0 and above: the axis has no labels"

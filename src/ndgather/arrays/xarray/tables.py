@@ -157,9 +157,20 @@ def write(
     In Parquet, columns of text have the values of `typed`, if they are there.
     """
     suffix = suffix_of(output)
-    if suffix == ".parquet":
-        _write_parquet(part, output, table, rows, more, typed)
-        return
+
+    def refused(error: Exception) -> Exception:
+        return error if isinstance(error, OSError) else messages.unwritable(output, error)
+
+    with messages.converted_errors(refused):
+        if suffix == ".parquet":
+            _write_parquet(part, table, rows, more, typed)
+        else:
+            _write_text(part, output, table, rows, more)
+
+
+def _write_text(
+    part: Path, output: Path, table: Table, rows: NDArray[np.intp], more: pd.DataFrame
+) -> None:
     more.insert(0, "", "", allow_duplicates=True)  # what is written begins with a separator
     dialect = table.dialect if isinstance(table, TextTable) else Dialect()
     separator = dialect.separator_of(output)
@@ -174,21 +185,19 @@ def write(
         frame = table.table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
         text = frame.to_csv(**options, lineterminator=_END)
         lines, end = text.split(_END)[:-1], "\n"
-    compress = suffix.endswith(".gz")
+    compress = output.suffix == ".gz"
     with part.open("wb") as raw:
         # A name and a time would make the same table another file.
-        file: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if compress else raw
-        header = f"{lines[0]}{_line([*map(str, more.columns)], separator)}{end}"
-        file.write(header.encode(dialect.encoding))
-        for start in range(0, len(rows), _AT_ONCE):
-            values = more.iloc[start : start + _AT_ONCE].to_csv(
-                **options, header=False, lineterminator=_END
-            )
-            front = (lines[row + 1] for row in rows[start : start + _AT_ONCE])
-            joined = (f"{a}{b}{end}" for a, b in zip(front, values.split(_END), strict=False))
-            file.write("".join(joined).encode(dialect.encoding))
-        if compress:
-            file.close()
+        packed: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if compress else raw
+        with io.TextIOWrapper(packed, dialect.encoding, newline="") as file:
+            file.write(f"{lines[0]}{_line([*map(str, more.columns)], separator)}{end}")
+            for start in range(0, len(rows), _AT_ONCE):
+                values = more.iloc[start : start + _AT_ONCE].to_csv(
+                    **options, header=False, lineterminator=_END
+                )
+                front = (lines[row + 1] for row in rows[start : start + _AT_ONCE])
+                pairs = zip(front, values.split(_END), strict=False)
+                file.write("".join(f"{a}{b}{end}" for a, b in pairs))
 
 
 def _without_end(line: str) -> str:
@@ -203,7 +212,6 @@ def _line(cells: Sequence[str], separator: str) -> str:
 
 def _write_parquet(
     part: Path,
-    output: Path,
     table: Table,
     rows: NDArray[np.intp],
     more: pd.DataFrame,
@@ -212,23 +220,17 @@ def _write_parquet(
     parquet = _parquet()
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    def refused(error: Exception) -> Exception:
-        if isinstance(error, OSError):
-            return error
-        return messages.not_storable(output, messages.reason(error), ".parquet")
-
-    with messages.converted_errors(refused):
-        if isinstance(table, ParquetTable):
-            whole = table.table
-        else:
-            names = table.names
-            columns = [typed[n] if n in typed else table.column(n).to_numpy() for n in names]
-            whole = pa.table([pa.array(column) for column in columns], names)
-        metadata = whole.schema.metadata  # of pandas: which columns are its index
-        whole = whole.take(pa.array(rows))
-        for name, values in more.items():
-            whole = whole.append_column(str(name), pa.Array.from_pandas(values))
-        parquet.write_table(whole.replace_schema_metadata(metadata), part)
+    if isinstance(table, ParquetTable):
+        whole = table.table
+    else:
+        names = table.names
+        columns = [typed[n] if n in typed else table.column(n).to_numpy() for n in names]
+        whole = pa.table([pa.array(column) for column in columns], names)
+    metadata = whole.schema.metadata  # of pandas: which columns are its index
+    whole = whole.take(pa.array(rows))
+    for name, values in more.items():
+        whole = whole.append_column(str(name), pa.Array.from_pandas(values))
+    parquet.write_table(whole.replace_schema_metadata(metadata), part)
 
 
 def _parquet() -> Any:
