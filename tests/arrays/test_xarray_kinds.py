@@ -93,6 +93,13 @@ def test_times_of_every_calendar(calendar, written):
     np.testing.assert_array_equal(found, [days_by_loop(day, "nearest", 1) for day in ASKED])
 
 
+@pytest.mark.parametrize("use_cftime", [False, True])
+@pytest.mark.parametrize("label", ["2000-02", "2000", "2000-01-31", "2000-01-31T00:00"])
+def test_one_text_of_a_month_or_a_year_is_all_of_it(label, use_cftime):
+    axis = xr.date_range("2000-01-30", periods=5, use_cftime=use_cftime)
+    xr.testing.assert_identical(array(axis).ndgather.sel(x=label), array(axis).sel(x=label))
+
+
 @pytest.mark.parametrize("method", [*METHODS, "linear"])
 @pytest.mark.parametrize(
     "label",

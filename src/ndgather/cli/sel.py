@@ -112,7 +112,7 @@ def work(options: argparse.Namespace) -> None:
         raise messages.extra_missing(error.name or "xarray", "xarray") from None
     tables.suffix_of(options.output)
     tensor_files.check_place(options.output, (options.output.suffix,))
-    question = points.Question(
+    lookup = points.Lookup(
         place=options.data,
         points=options.points,
         variables=options.variable,
@@ -135,7 +135,7 @@ def work(options: argparse.Namespace) -> None:
     )
     start = time.perf_counter()
     with missing_chunks(options.missing_chunks):
-        result: Any = question.estimates() if options.dry_run else question.values()
+        result: Any = lookup.estimates() if options.dry_run else lookup.values()
     if options.dry_run:
         for name, needed in result.items():
             print(f"{name}: {estimate_text(needed)}")

@@ -50,7 +50,7 @@ _KEEP = "--keep COLUMN leaves a column alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Lookup:
     """Which values of a data set are wanted, and how the table of points is read.
 
     Columns named as labels of the data set select; other columns are kept. `variables` are the
@@ -71,7 +71,7 @@ class Question:
 
     def values(self) -> Result:
         """Return the table of points with a column for every variable."""
-        with self._answer() as (table, chosen, labels):
+        with self._opened() as (table, chosen, labels):
             dim = labels.dim
             result = Accessor(chosen).sel(labels.labels, **labels.options)
             values = _values(result, dim)
@@ -90,14 +90,14 @@ class Question:
 
     def estimates(self) -> dict[str, Estimate]:
         """Return what `values` would read of every variable that is stored in chunks."""
-        with self._answer() as (_, chosen, labels):
+        with self._opened() as (_, chosen, labels):
             accessor = Accessor(chosen)
             accessor._estimates = {}
             accessor.sel(labels.labels, **labels.options)
             return accessor._estimates
 
     @contextmanager
-    def _answer(self) -> Iterator[tuple[Table, xarray.Dataset, _Labels]]:
+    def _opened(self) -> Iterator[tuple[Table, xarray.Dataset, _Labels]]:
         """Open the data set; yield the points, the variables and the labels."""
         table = tables.read(self.points, self.dialect)
         with opened(self.place) as data:
@@ -350,8 +350,8 @@ class _Labels:
 class _Texts:
     """A column of a table, whose texts are read as labels of an axis."""
 
-    def __init__(self, column: pd.Series[Any], question: Question) -> None:
-        self.name, self.question, self.column = str(column.name), question, column
+    def __init__(self, column: pd.Series[Any], lookup: Lookup) -> None:
+        self.name, self.lookup, self.column = str(column.name), lookup, column
         self.cells = ["" if value is None else str(value) for value in column]
         self.texts = [cell.strip() for cell in self.cells]
         self.forms = [text.translate(_DIGITS) for text in self.texts]
@@ -361,7 +361,7 @@ class _Texts:
         row, count = int(np.argmax(bad)), int(np.sum(bad))
         others = f"; so are {count} of {len(bad)} rows" if count > 1 else ""
         return FileError(
-            f"{self.question.points}: {one_line(self.name)}[{row}] = "
+            f"{self.lookup.points}: {one_line(self.name)}[{row}] = "
             f"{shown_value(self.texts[row])} {what} (allowed: {allowed}){others}{more}"
         )
 
@@ -388,7 +388,7 @@ class _Texts:
         }
         if kind is None and len(index):
             raise FileError(
-                f"{self.question.points}: {one_line(self.name)} has labels of {index.dtype}, which "
+                f"{self.lookup.points}: {one_line(self.name)} has labels of {index.dtype}, which "
                 f"no text stands for (allowed: numbers, texts, times and durations)"
             )
         return readers[kind or "texts"]()
@@ -398,7 +398,7 @@ class _Texts:
             raise self.error(bad, what, allowed, more)
 
     def _numbers(self) -> Any:
-        texts, forms, decimal = self.texts, self.forms, self.question.dialect.decimal
+        texts, forms, decimal = self.texts, self.forms, self.lookup.dialect.decimal
         if decimal != ".":
             texts, forms = (
                 [text.replace(".", "?").replace(decimal, ".") for text in each]
@@ -429,7 +429,7 @@ class _Texts:
         labels = _objects([None] * len(self.texts))
         for row in np.flatnonzero(self.present):
             try:
-                labels[row] = of_calendar(self.texts[row], index, self.question.date_format)
+                labels[row] = of_calendar(self.texts[row], index, self.lookup.date_format)
             except (ValueError, TypeError, OverflowError):
                 what = f"is not a time of the calendar {index.calendar}"
                 bad = np.arange(len(labels)) == row
@@ -438,7 +438,7 @@ class _Texts:
 
     def _times(self) -> Any:
         """Return times; those that may be several are refused."""
-        form, present = self.question.date_format, self.present
+        form, present = self.lookup.date_format, self.present
         texts, forms = self.texts, self.forms
         others = {each for each in {*forms} if _as_iso(each) != each} if form is None else ()
         if others:

@@ -236,10 +236,13 @@ def _of_one_axis(
     if isinstance(label, slice):
         return index.dim, _by_index(index, name, label, request)
     dtype = index.coord_dtype
+    as_xarray = request.method is None and request.missing == "raise" and name not in request.period
+    of_time = isinstance(index.index, pd.DatetimeIndex | pd.TimedeltaIndex | xarray.CFTimeIndex)
+    if as_xarray and of_time and isinstance(label, str):  # of a month, it is all of its times
+        return index.dim, _by_index(index, name, label, request)
     labels = labels_of(caller, name, label, index.index)
     if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype.kind != "b":
         labels = cast_labels(caller, name, labels, dtype, dtype)
-    as_xarray = request.method is None and request.missing == "raise" and name not in request.period
     if as_xarray and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
         return index.dim, _by_index(index, name, label, request)  # it may select several
     if labels.dtype.kind == "b":
