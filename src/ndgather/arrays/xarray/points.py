@@ -256,7 +256,7 @@ class _Labels:
                 if kind_of(found) not in ("texts", "bytes", None):
                     distance = abs(found - self.asked[name])
                     period = (self.options["period"] or {}).get(name)
-                    if period is not None and distance.dtype.kind == "f":
+                    if period is not None and distance.dtype.kind in "iuf":
                         distance = np.minimum(distance % period, -distance % period)
                     added[f"{name}_distance"] = distance
         return added
