@@ -16,6 +16,7 @@ from ndgather.messages import did_you_mean, foreign_errors, listed
 from ndgather.models import file_path, instance
 from ndgather.models.graph.conversion import fit
 from ndgather.models.graph.diagnostics import Finding, Findings, Severity
+from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.files import Conversion, Source, inferable, open_model
 from ndgather.models.onnx.inference import (
     InferredNode,
@@ -24,14 +25,17 @@ from ndgather.models.onnx.inference import (
     without_functions,
 )
 from ndgather.models.onnx.nodes import (
+    CONSTANTS_FROM,
     DOMAINS,
     OpNode,
     Scope,
     attribute_value,
     declaration,
+    drop_unread,
     file_domain,
     implementation,
     is_published,
+    names_read,
     node_protos,
     opsets,
     row_domain,
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
 
 # The first opset with every reduction of a scatter.
 _REDUCTIONS = {"none": 1, "add": 16, "mul": 16, "max": 18, "min": 18}
+_TUPLES_FROM = 11  # the first opset with other gathers than Gather, and with negative indices
 
 
 def convert(
@@ -220,7 +225,7 @@ def _convert(
     source = opsets(proto.opset_import)
     unrolled: tuple[RewrittenNode, ...] = ()
     if opset is not None and opset < source.get(DEFAULT_DOMAIN, opset):
-        proto, unrolled = _with_reductions_of(opset, proto, folder)
+        proto, unrolled = _as_of(opset, proto, folder)
     typed = infer_types(proto, folder)
     for function in typed.model.functions:
         name = one_line(f"{function.name} of {function.domain}")
@@ -229,6 +234,7 @@ def _convert(
             "(allowed: the same versions)"
         )
     result = without_functions(proto)
+    read = {name for node in result.graph.node for name in names_read(node)}
     converter = _Converter(
         source=source,
         opset=opset or source.get(DEFAULT_DOMAIN, newest),
@@ -241,6 +247,7 @@ def _convert(
     )
     converter.convert_graph(result.graph, typed.scopes[0])
     converter.import_domains(result)
+    drop_unread(result.graph, read)
     for node in unrolled:
         what = f"{node.why}; became {node.became}"
         finding = Finding(node.where, node.was, "reduction", what, Severity.PORTABLE)
@@ -251,26 +258,31 @@ def _convert(
     return Conversion(model=result, findings=Findings(converter.findings), folder=folder)
 
 
-def _with_reductions_of(
+def _as_of(
     opset: int, model: ModelProto, folder: str | None
 ) -> tuple[ModelProto, tuple[RewrittenNode, ...]]:
-    """Return a model whose scatters have reductions of `opset`, and the nodes that were unrolled.
+    """Return a model whose gathers and scatters `opset` has, and the nodes that were rewritten.
 
-    Those that no rule expresses stay.
+    Before opset 11, only Gather is left, whose indices count from the front. What no rule expresses
+    stays.
     """
     words = tuple(word for word, since in _REDUCTIONS.items() if since <= opset)
-    scatters = filter(is_published, node_protos(model))
-    attributes = (item for node in scatters for item in node.attribute)
+    nodes = [node for node in node_protos(model) if is_published(node)]
+    attributes = (item for node in nodes for item in node.attribute)
     found = {attribute_value(item) for item in attributes if item.name == "reduction"}
-    if not found & (_REDUCTIONS.keys() - {*words}):
+    basic, limits = load_target("basic"), {"Gather": Limits(negative=False)}
+    if opset >= _TUPLES_FROM:
+        if not found & (_REDUCTIONS.keys() - {*words}):
+            return model, ()
+        limits = dict.fromkeys(("Gather", "GatherElements", "GatherND"), Limits())
+        limits |= dict.fromkeys(("ScatterElements", "ScatterND"), Limits(reductions=words))
+    elif not any(row_domain(node.domain) == DEFAULT_DOMAIN for node in nodes):
         return model, ()
-    basic, reducing = load_target("basic"), Limits(reductions=words)
     target = replace(
         basic,
         name=f"opset {opset}",
         operators=basic.operators | basic.open_sizes,
-        limits=dict.fromkeys(("Gather", "GatherElements", "GatherND"), Limits())
-        | dict.fromkeys(("ScatterElements", "ScatterND"), reducing),
+        limits=limits,
     )
     result, nodes = deploy(
         without_functions(model), folder, target, checked=True, allow_matmul=False
@@ -381,6 +393,9 @@ class _Converter:
             if call.name != call.row.name:
                 call.row = target  # the attributes are those of the new operator
             for difference in fit(call, target):
+                negative = difference.rule == "index range" and difference.loses
+                if negative and not may_be_negative(typed, op_node.node.input[1]):
+                    continue
                 if difference.loses:
                     why = f"{difference.source}, and there {difference.target}"
                     raise call.cannot_become(target, why)
@@ -475,9 +490,13 @@ class _Converter:
         del model.opset_import[:]
         for domain, version in imports.items():
             model.opset_import.add(domain=file_domain(domain), version=version)
-        if self.opset > self.source.get(DEFAULT_DOMAIN, 0):
+        if self.opset != (source := self.source.get(DEFAULT_DOMAIN, 0)):
             needed = helper.find_min_ir_version_for(model.opset_import, ignore_unknown=True)
-            model.ir_version = max(model.ir_version, needed)
+            inputs = {item.name for item in model.graph.input}
+            if any(tensor.name not in inputs for tensor in model.graph.initializer):
+                needed = max(needed, CONSTANTS_FROM)
+            choose = max if self.opset > source else min
+            model.ir_version = choose(model.ir_version, needed)
 
 
 def _set_output_types(scope: Scope, node: ReadNode) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -306,6 +307,24 @@ def names_read(node: NodeProto) -> set[str]:
     for inner in nodes_within(node):
         names.update(output.name for graph in subgraphs(inner) for output in graph.output)
     return names
+
+
+def drop_unread(graph: GraphProto, read_before: set[str]) -> None:
+    """Drop nodes and constants that nodes read before, and that nothing reads any more."""
+    for node in graph.node:
+        for inner in subgraphs(node):
+            drop_unread(inner, read_before)
+    readers = Counter(name for node in graph.node for name in names_read(node))
+    readers.update(port.name for port in (*graph.input, *graph.output))
+    for number in reversed(range(len(graph.node))):
+        node = graph.node[number]
+        unread = not any(readers[name] for name in node.output)
+        if unread and read_before.intersection(node.output):
+            readers.subtract(names_read(node))
+            del graph.node[number]
+    for tensor in list(graph.initializer):
+        if tensor.name in read_before and not readers[tensor.name]:
+            graph.initializer.remove(tensor)
 
 
 def node_protos(model: ModelProto) -> Iterator[NodeProto]:
@@ -700,12 +719,12 @@ def title_of(node: NodeProto) -> str:
     return node.name or f"{node.op_type} of {next(iter(node.output), 'nothing')}"
 
 
-_REPLACEABLE_FROM = 4  # the version of the format; before, every initializer had to be an input
+CONSTANTS_FROM = 4  # the version of the format; before, every initializer had to be an input
 
 
 def graph_scope(model: ModelProto, folder: Folder | None) -> Scope:
     """Return the scope of the main graph of a model."""
-    replaceable = model.ir_version >= _REPLACEABLE_FROM
+    replaceable = model.ir_version >= CONSTANTS_FROM
     return Scope(model.graph, opsets(model.opset_import), folder, replaceable=replaceable)
 
 

@@ -1,8 +1,8 @@
 """What the versions of the operators of ONNX change, as data, and as functions on nodes.
 
 ``steps.toml`` lists what a version changed. The functions in `DOWN` and `UP` do what it cannot say,
-and those in `FUNCTIONS` express an operator that a version does not have by others. Versions
-without an entry may differ in types only.
+and those in `FUNCTIONS` express an operator that a version does not have by others. A step that is
+in none of them is refused.
 """
 
 from __future__ import annotations
@@ -14,12 +14,19 @@ from string import Template
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
 from ndgather import messages
 from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import is_exact_cast
-from ndgather.models.onnx.nodes import attribute_value, constant_tensor, element_type
+from ndgather.models.onnx.domains import Domain, domain_of, may_be_negative
+from ndgather.models.onnx.nodes import (
+    attribute_value,
+    constant_tensor,
+    element_type,
+    subgraphs,
+    tensor_type,
+)
 from ndgather.published.schema import INTEGERS, TensorType
 
 if TYPE_CHECKING:
@@ -58,6 +65,10 @@ CHANGES: dict[Step, Changes] = {
     for name in changes.operators
 }
 NOTHING = Changes()
+TYPES = frozenset(
+    (name, int(version)) for version, names in _FILE["types"].items() for name in names.split()
+)
+"""The steps that changed nothing but types."""
 
 
 _UNKNOWN = TensorType()
@@ -102,10 +113,11 @@ class NewNodes:
 
 @dataclass(slots=True, kw_only=True)
 class Rewrite(NewNodes):
-    """A node that is converted; `schema` is the version that it has reached."""
+    """A node that is converted; `schema` is the version that it has reached, `first` its operator."""
 
     node: NodeProto
     schema: OpSchema
+    first: str = ""
 
     def cannot_become(self, target: OpSchema | int, why: str) -> ModelError:
         name = f"one of opset {target}"
@@ -123,7 +135,8 @@ class Rewrite(NewNodes):
 
     def set(self, name: str, value: object) -> None:
         self.remove(name)
-        self.node.attribute.append(helper.make_attribute(name, value))
+        kind = AttributeProto.INTS if value == [] else None
+        self.node.attribute.append(helper.make_attribute(name, value, attr_type=kind))
 
     def remove(self, name: str) -> None:
         for number in reversed(range(len(self.node.attribute))):
@@ -156,10 +169,10 @@ class Rewrite(NewNodes):
 
     def add_after(self, op_type: str, *inputs: str, **attributes: Any) -> None:
         """Add a node that takes the first output, and whose output replaces it."""
-        output = self.node.output[0]
-        self.node.output[0] = self.new_name("before")
-        inputs = (self.node.output[0], *inputs)
-        self.after.append(helper.make_node(op_type, inputs, [output], **attributes))
+        output, before = self.node.output[0], self.new_name("before")
+        self.node.output[0] = before
+        self.scope.set_type(before, TensorType(self.scope.type_of(output).dtype))
+        self.after.append(helper.make_node(op_type, (before, *inputs), [output], **attributes))
 
 
 def default(schema: OpSchema, name: str) -> Any:
@@ -202,10 +215,19 @@ def _softmax_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _softmax_up(node: Rewrite, target: OpSchema) -> None:
-    rank, axis, data = node.rank(0), node.get("axis"), node.input(0)
+    shape, axis, data = node.type(0).shape, node.get("axis"), node.input(0)
+    rank = len(shape) if isinstance(shape, tuple) else None
     node.set("axis", -1)
     if axis == -1 or (rank is not None and axis % max(rank, 1) == rank - 1):
         return
+    # Reshape copies a size of 0 from the matrix, which has it in its first axes only.
+    copied = range(0 if rank is None or axis % rank == 0 else 1 + (axis % rank == 1))
+    if rank is None or any(
+        not isinstance(size, int) or not size
+        for number, size in enumerate(shape)
+        if number not in copied
+    ):
+        raise node.cannot_become(target, "a size of its input after the first may be 0")
     sizes = node.add("Shape", data)
     known = TensorType(node.dtype(0), (None, None))
     node.set_input(0, node.add("Flatten", data, known=known, axis=axis))
@@ -292,14 +314,33 @@ def _resize_to_11(node: Rewrite, target: OpSchema) -> None:
             node.set_input(number, node.constant([], "none", np.float32))
 
 
+def _rounding(node: Rewrite, target: OpSchema, number: int) -> str:
+    """Return how version 10 rounds a position to the nearest: up on an axis that becomes smaller."""
+    scales = node.input_constant(number)
+    if node.first == "Upsample":  # which makes no axis smaller
+        return "floor"
+    if scales is None or scales.size == 0:
+        raise node.cannot_become(target, "its scales are not constants")
+    if (scales < 1).any() and (scales > 1).any():
+        raise node.cannot_become(target, "an axis becomes smaller, and another one larger")
+    return "ceil" if (scales < 1).any() else "floor"
+
+
 def _resize_from_10(node: Rewrite, target: OpSchema) -> None:
+    if node.get("mode") == "nearest":
+        node.set("nearest_mode", _rounding(node, target, 1))
     node.node.input[:] = [node.input(0), node.constant([], "none", np.float32), node.input(1)]
 
 
 def _resize_to_10(node: Rewrite, target: OpSchema) -> None:
     scales = node.input_constant(2)
-    if scales is None or scales.size == 0:
+    sizes = node.input_constant(3) if node.input(3) else np.zeros(0)
+    if scales is None or scales.size == 0 or sizes is None or sizes.size:
         raise node.cannot_become(target, "its scales are not constants")
+    rounds = node.get("nearest_mode")
+    if node.get("mode") == "nearest" and rounds != _rounding(node, target, 2):
+        raise node.cannot_become(target, f"it rounds another way than nearest_mode = {rounds!r}")
+    node.remove("nearest_mode")
     node.node.input[:] = [node.input(0), node.input(2)]
 
 
@@ -326,6 +367,89 @@ def _shape_down(node: Rewrite, target: OpSchema) -> None:
     if start or end is not None:
         end = np.iinfo(np.int64).max if end is None else end
         node.add_after("Slice", *(node.constant([bound], "bound") for bound in (start, end)))
+
+
+def _slice_down(node: Rewrite, target: OpSchema) -> None:
+    steps = node.input_constant(4) if node.input(4) else np.ones(0)
+    if steps is None or (steps != 1).any():
+        raise node.cannot_become(target, "it has no steps")
+    node.set_input(4, "")
+
+
+def _slice_axes_down(node: Rewrite, target: OpSchema) -> None:
+    axes = _counted(node, target, "axes", 3)
+    if axes is not None:
+        node.set_input(3, node.constant(axes, "axes"))
+
+
+def _dft_down(node: Rewrite, target: OpSchema) -> None:
+    axis = _counted(node, target, "axis", 2)
+    if axis is None and node.rank(0) is None:
+        raise node.cannot_become(target, "the rank of its input is not known")
+    axis = node.rank(0) - 2 if axis is None else axis
+    node.set_input(2, node.constant(axis, "axis"))
+
+
+def _counted(node: Rewrite, target: OpSchema, name: str, number: int) -> Array | None:
+    """Return an input with axes, counted from the front; None if it is left out."""
+    if not node.input(number):
+        return None
+    axes, rank = node.input_constant(number), node.rank(0)
+    if axes is None or ((axes < 0).any() and rank is None):
+        raise node.cannot_become(target, f"{name} may count from the end")
+    return np.where(axes < 0, axes + (rank or 0), axes)
+
+
+def _clip_either(node: Rewrite, target: OpSchema) -> None:
+    """Raise if min may be above max, which only the newer version defines."""
+    if node.input(1) and node.input(2):
+        low, high = (node.input_constant(number) for number in (1, 2))
+        if low is None or high is None or not (low <= high).all():
+            raise node.cannot_become(target, "min may be greater than max")
+
+
+def _if_down(node: Rewrite, target: OpSchema) -> None:
+    branches = [[tensor_type(x.type) for x in graph.output] for graph in subgraphs(node.node)]
+    shapes = [[known.shape for known in outputs] for outputs in branches]
+    open_sizes = any(shape is None or None in shape for shape in sum(shapes, []))
+    if open_sizes or shapes[1:] != shapes[:-1]:
+        raise node.cannot_become(target, "its branches may return different shapes")
+
+
+def _scan_down(node: Rewrite, target: OpSchema) -> None:
+    if any(x < 0 for key in ("input", "output") for x in node.get(f"scan_{key}_axes") or ()):
+        raise node.cannot_become(target, "an axis counts from the end")
+
+
+def _one_hot_down(node: Rewrite, target: OpSchema) -> None:
+    if may_be_negative(node.scope, node.input(0)):
+        raise node.cannot_become(target, "an index may be negative, and there it is outside")
+
+
+def _gather_down(node: Rewrite, target: OpSchema) -> None:
+    if may_be_negative(node.scope, node.input(1)):
+        raise node.cannot_become(target, "an index may be negative")
+
+
+def _automatic_padding(node: Rewrite, target: OpSchema) -> None:
+    """Raise for padding that the two versions put on different sides."""
+    if node.get("output_shape") or node.get("auto_pad") not in {"NOTSET", "VALID"}:
+        raise node.cannot_become(target, "the two pad other sides (allowed: pads)")
+
+
+def _windows_outside(node: Rewrite, target: OpSchema) -> None:
+    """Raise for windows that may start after the input, which only the newer version ignores."""
+    sizes = node.get("kernel_shape")
+    steps = node.get("strides") or [1] * len(sizes)
+    wide = all(step <= size for step, size in zip(steps, sizes, strict=True))
+    if node.get("ceil_mode") and (any(node.get("pads") or ()) or not wide):
+        raise node.cannot_become(target, "with ceil_mode, the two differ in the last window")
+
+
+def _shift_down(node: Rewrite, target: OpSchema) -> None:
+    bits = np.iinfo(node.dtype(0) or "int8").bits
+    if not domain_of(node.scope, node.input(1)).within(Domain(0, bits - 1)):
+        raise node.cannot_become(target, "it may shift by all bits or more")
 
 
 def _grid_down(node: Rewrite, target: OpSchema) -> None:
@@ -358,22 +482,36 @@ def _reshape_down(node: Rewrite, target: OpSchema) -> None:
 
 
 DOWN: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
+    ("AveragePool", 22): _windows_outside,
     ("BatchNormalization", 14): _one_output,
+    ("BitShift", 28): _shift_down,
+    ("Clip", 13): _clip_either,
     ("Constant", 12): _constant_down,
+    ("ConvTranspose", 11): _automatic_padding,
+    ("DFT", 20): _dft_down,
     ("DequantizeLinear", 13): _one_scale,
+    ("Dropout", 10): _one_output,
     ("Dropout", 12): _dropout_down,
+    ("Gather", 11): _gather_down,
     ("Gemm", 11): _gemm_down,
     ("GridSample", 20): _grid_down,
     ("Hardmax", 13): _softmax_down,
+    ("If", 11): _if_down,
     ("LogSoftmax", 13): _softmax_down,
+    ("LpPool", 22): _windows_outside,
+    ("MaxPool", 22): _windows_outside,
     ("Mod", 28): _mod_down,
+    ("OneHot", 11): _one_hot_down,
     ("Pad", 18): _pad_down,
     ("Pow", 12): _pow_down,
     ("QuantizeLinear", 13): _one_scale,
     ("Reshape", 14): _reshape_down,
     ("Resize", 11): _resize_to_10,
     ("Resize", 13): _resize_to_11,
+    ("Scan", 11): _scan_down,
     ("Shape", 15): _shape_down,
+    ("Slice", 10): _slice_down,
+    ("Slice", 11): _slice_axes_down,
     ("Softmax", 13): _softmax_down,
     ("Split", 18): _split_down,
     **{
@@ -382,13 +520,20 @@ DOWN: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
         if step[0].startswith("Reduce") and changes.moved
     },
 }
-"""Functions on the way to the older version, before the tables."""
+"""Functions on the way to the older version, before the tables; without one in `UP`, the way to the
+newer version changes nothing else."""
 
 UP: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
+    ("AveragePool", 22): _windows_outside,
     ("BatchNormalization", 14): _one_output,
+    ("Clip", 13): _clip_either,
+    ("ConvTranspose", 11): _automatic_padding,
+    ("Dropout", 10): _one_output,
     ("Dropout", 12): _one_output,
     ("Hardmax", 13): _softmax_up,
     ("LogSoftmax", 13): _softmax_up,
+    ("LpPool", 22): _windows_outside,
+    ("MaxPool", 22): _windows_outside,
     ("Resize", 11): _resize_from_10,
     ("Softmax", 13): _softmax_up,
     ("Split", 18): _split_up,
@@ -443,9 +588,15 @@ def _einsum(node: Rewrite) -> str | None:
     rows = [index for index in first if index in result and index not in second]
     columns = [index for index in second if index in result and index not in first]
     distinct = all(len(set(term)) == len(term) for term in (first, second, result))
+    sizes = [set[object](), set[object]()]  # of the index that is summed: 1 may stand beside n
+    for number, term in enumerate((first, second) if summed else ()):
+        shape = node.type(number).shape
+        if isinstance(shape, tuple) and len(shape) == len(term):
+            sizes[number] = {shape[term.index(index)] for index in summed} - {None}
     if (
         not (arrow and comma and distinct)
         or {*first, *second, *result} - {*summed, *batch, *rows, *columns}
+        or (summed and (not sizes[0] or sizes[0] != sizes[1]))
         or (summed and (len(summed) > 1 or len(rows) > 1 or len(columns) > 1))
     ):
         return None

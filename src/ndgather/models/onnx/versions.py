@@ -38,6 +38,7 @@ from ndgather.models.onnx.steps import (
     DOWN,
     FUNCTIONS,
     NOTHING,
+    TYPES,
     UP,
     Changes,
     Rewrite,
@@ -93,7 +94,14 @@ def convert_node(
         name = one_line(node.op_type)
         raise ModelError(f"opset {source} has no {name} (allowed: its operators)")
     prefix = next(filter(None, node.output), node.op_type)
-    rewrite = Rewrite(scope=scope, taken=taken, prefix=prefix, node=deepcopy(node), schema=schema)
+    rewrite = Rewrite(
+        scope=scope,
+        taken=taken,
+        prefix=prefix,
+        node=deepcopy(node),
+        schema=schema,
+        first=node.op_type,
+    )
     try:
         _convert(rewrite, target)
         if check or rewrite.schema is not schema:
@@ -130,7 +138,7 @@ def _takes_the_same(op_type: str, source: int, target: int) -> bool:
     if before is None or after is None or source > target:
         return before is after and before is not None
     newer = [x for x in _versions(op_type) if before.since_version < x <= after.since_version]
-    if any((op_type, version) in table for version in newer for table in (CHANGES, UP)):
+    if any((op_type, version) not in TYPES for version in newer):
         return False
     formals = [
         [(item.name, item.option, item.is_homogeneous, item.min_arity) for item in items]
@@ -153,7 +161,11 @@ def _versions(op_type: str) -> tuple[int, ...]:
 
 
 def _convert(node: Rewrite, opset: int) -> None:
-    """Convert a node one version after the other, until it has the version of `opset`."""
+    """Convert a node one version after the other, until it has the version of `opset`.
+
+    Nodes that a step adds are converted from the version that they are written for.
+    """
+    before, after = list[NodeProto](), list[NodeProto]()
     while True:
         name, version = node.node.op_type, node.schema.since_version
         target = _schema(name, opset)
@@ -161,15 +173,29 @@ def _convert(node: Rewrite, opset: int) -> None:
         renamed = CHANGES.get((name, newer), NOTHING).renamed
         if opset > version and renamed:
             node.node.op_type, node.schema = renamed, defs.get_schema(renamed, newer, "")
-        elif target is None and not (opset > version and newer):
+            continue
+        if target is None and not (opset > version and newer):
             raise node.cannot_become(opset, "there is no such operator")
-        elif target is None or target.since_version > version:
+        if target is None or target.since_version > version:
             _step_up(node, defs.get_schema(name, newer, ""))
+            written = newer
         elif target.since_version < version:
             older = max(other for other in _versions(name) if other < version)
             _step_down(node, defs.get_schema(name, older, ""))
+            written = version - 1
         else:
+            node.before, node.after = before, after
             return
+        new = [
+            [
+                part
+                for item in nodes
+                for part in convert_node(item, node.scope, node.taken, written, opset)
+            ]
+            for nodes in (node.before, node.after)
+        ]
+        before, after = [*before, *new[0]], [*new[1], *after]
+        node.before, node.after = [], []
 
 
 def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
@@ -227,8 +253,8 @@ def _step_down(node: Rewrite, target: OpSchema) -> None:
     for name, number in changes.moved.items():
         if node.input(number):
             node.set(name, _input_as_attribute(node, target, name, number))
-    if changes.moved:
-        del node.node.input[min(changes.moved.values()) :]
+    for number in sorted(changes.moved.values(), reverse=True):
+        node.set_input(number, "")
     _finish(node, target)
 
 
@@ -243,6 +269,8 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
     for name, number in changes.moved.items():
         value = node.get(name)
         node.remove(name)
+        if value == [] and name == "axes" and node.node.op_type == "Squeeze":
+            raise node.cannot_become(target, "axes is empty, which runtimes read in two ways")
         if value is not None:
             node.set_input(number, _attribute_as_input(node, target, name, number, value))
     for name, neutral in changes.added.items():
@@ -256,6 +284,8 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
 
 def _begin(node: Rewrite, target: OpSchema, step: Step) -> None:
     """Raise for a step that is not in the tables, and write defaults that differ."""
+    if not any(step in table for table in (CHANGES, TYPES, DOWN, UP)):
+        raise node.cannot_become(target, "what changed is not known")
     changes = CHANGES.get(step, NOTHING)
     older, newer = sorted((node.schema, target), key=lambda schema: schema.since_version)
     added = newer.attributes.keys() - older.attributes.keys()
@@ -299,7 +329,7 @@ def _count_axes(node: Rewrite, target: OpSchema, name: str) -> None:
     """Count axes from the front."""
     value = node.get(name)
     axes = value if isinstance(value, list) else [value]
-    if value is None or all(axis >= 0 for axis in axes):
+    if value in (None, default(target, name)) or all(axis >= 0 for axis in axes):
         return
     rank = node.rank(0)
     if rank is None:
@@ -316,6 +346,8 @@ def _input_as_attribute(node: Rewrite, target: OpSchema, name: str, number: int)
     if value is None:
         raise node.cannot_become(target, f"{name} is not a constant")
     values, kind = value.reshape(-1).tolist(), target.attributes[name].type
+    if not values and node.node.op_type == "Squeeze":
+        raise node.cannot_become(target, f"{name} is empty, which runtimes read in two ways")
     if kind == OpSchema.AttrType.FLOAT:
         if not values or np.float32(values[0]) != value.reshape(-1)[0]:
             raise node.cannot_become(target, f"{name} = {value} is not a float32")
@@ -329,7 +361,7 @@ def _input_as_attribute(node: Rewrite, target: OpSchema, name: str, number: int)
 def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int, value: Any) -> str:
     """Add a constant for an attribute; a float has the type of the data if the two share it."""
     dtype: Any = np.int64
-    if isinstance(value, float) or (isinstance(value, list) and isinstance(value[0], float)):
+    if isinstance(value, float) or (value != [] and isinstance(value, list) and isinstance(value[0], float)):
         dtype = np.float32
         if target.inputs[number].type_str == target.inputs[0].type_str:
             dtype = node.dtype(0)
@@ -345,11 +377,22 @@ _DOMAIN = "ndgather"  # of the functions in `FUNCTIONS`
 def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
     """Return the nodes of the function that defines a node, and their opset.
 
-    A function in `FUNCTIONS` takes precedence over that of ONNX. Without either there are no nodes.
-    The types of the values of the nodes are added to the scope of the call.
+    A function in `FUNCTIONS` takes precedence over that of ONNX, which may be written for a later
+    opset that has the same version of the operator. Without either there are no nodes. The types of
+    the values of the nodes are added to the scope of the call.
     """
-    node, opset = deepcopy(call.node), source
-    text = FUNCTIONS[node.op_type](call) if node.op_type in FUNCTIONS else None
+    text = FUNCTIONS[call.node.op_type](call) if call.node.op_type in FUNCTIONS else None
+    newer = [x for x in _versions(call.node.op_type) if x > call.schema.since_version]
+    for opset in range(source, min(newer, default=defs.onnx_opset_version() + 1)):
+        nodes, written = _inlined(call, text, opset)
+        if nodes or text:
+            return nodes, written
+    return [], source
+
+
+def _inlined(call: Rewrite, text: str | None, opset: int) -> tuple[list[NodeProto], int]:
+    """Return the nodes of a function, as far as ONNX has one for this opset, and their opset."""
+    node = deepcopy(call.node)
     inputs = [
         ValueInfoProto(name=name, type=declaration(call.scope.type_of(name)))
         for name in dict.fromkeys(node.input)
@@ -364,7 +407,7 @@ def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
         model.opset_import.add(domain=_DOMAIN, version=1)
         node.domain = _DOMAIN
         del node.attribute[:]
-    elif not _has_function(call, source):
+    elif not _has_function(call, opset):
         return [], opset
     else:  # onnx does not inline the defaults of attributes
         for name, attribute in call.schema.attributes.items():
@@ -382,6 +425,8 @@ def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
     if not text and any(True for item in nodes for _ in subgraphs(item)):
         return [], opset
     inner_nodes = [inner for item in nodes for inner in nodes_within(item)]
+    if not text and any(inner.op_type == call.node.op_type for inner in inner_nodes):
+        return [], opset  # onnx has no function for these types and attributes
     computed = (name for inner in inner_nodes for name in inner.output)
     kept = ("", *call.node.output)
     names = {name: call.new_name(name) for name in computed if name not in kept}

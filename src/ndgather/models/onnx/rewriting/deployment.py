@@ -24,6 +24,7 @@ from ndgather.models.onnx.nodes import (
     OpNode,
     Scope,
     attribute_value,
+    drop_unread,
     implementation,
     is_published,
     names_read,
@@ -118,7 +119,7 @@ def deploy(
     read = {name for node in (*model.graph.node, *result.graph.node) for name in names_read(node)}
     rewriter.inferred = iter(typed.nodes)
     rewriter.rewrite_graph(result.graph, typed.scopes[0])
-    _drop_unread(result.graph, read)
+    drop_unread(result.graph, read)
     return result, tuple(rewriter.reports(result, folder))
 
 
@@ -421,24 +422,6 @@ def _is_small(known: TensorType) -> bool:
     sizes = _numbers(known)
     whole = known.dtype is not None and (known.dtype == "bool" or "int" in known.dtype)
     return whole and sizes is not None and math.prod(sizes) <= _MOST_SIZES
-
-
-def _drop_unread(graph: GraphProto, read_before: set[str]) -> None:
-    """Drop nodes and constants that nodes read before, and that nothing reads any more."""
-    for node in graph.node:
-        for inner in subgraphs(node):
-            _drop_unread(inner, read_before)
-    readers = Counter(name for node in graph.node for name in names_read(node))
-    readers.update(port.name for port in (*graph.input, *graph.output))
-    for number in reversed(range(len(graph.node))):
-        node = graph.node[number]
-        unread = not any(readers[name] for name in node.output)
-        if unread and read_before.intersection(node.output):
-            readers.subtract(names_read(node))
-            del graph.node[number]
-    for tensor in list(graph.initializer):
-        if tensor.name in read_before and not readers[tensor.name]:
-            graph.initializer.remove(tensor)
 
 
 def to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str, object]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather.models.graph.conversion import Meaning
+from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.nodes import element_type
 from ndgather.models.onnx.rewriting.sized_nodes import Size, product, strides
 from ndgather.published.schema import Kind, Reduction, Role, TensorType
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ndgather.models import Array
-    from ndgather.models.onnx.nodes import Scope
     from ndgather.models.onnx.rewriting.calls import GatherCall
     from ndgather.models.onnx.rewriting.target import Limits, Target
 
@@ -37,65 +37,6 @@ _GATHERS, _SCATTERS = (
 _NAMES = _GATHERS | _SCATTERS
 _OF_ROWS = Meaning(axis=0, batch_dims=0, reduction=Reduction.NONE, use_init_val=True)
 _LARGEST_INT32 = np.iinfo(np.int32).max
-_SIGNLESS = frozenset({"Abs", "ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Shape", "Size"})
-_SAME_VALUES = frozenset(
-    {"Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape"}
-    | {"Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
-)
-_MONOTONE = frozenset({"Add", "Clip", "Concat", "Div", "Max", "Mod", "Mul", "Min", "Range"})
-
-
-def may_be_negative(scope: Scope, name: str, steps: int = 20) -> bool:
-    """Return whether a value may have a negative element, as far as its nodes show."""
-    array = scope.constant(name)
-    if array is not None:
-        return bool((array < 0).any())
-    if (scope.type_of(name).dtype or "").startswith(("uint", "bool")):
-        return False
-    inner = scope.computing(name)
-    if inner is None or steps == 0:
-        return True
-    node = inner.node_of(name)
-    if node.domain not in {"", "ai.onnx"}:
-        return True
-    if node.op_type in _SIGNLESS or (node.op_type == "TopK" and name == node.output[1]):
-        return False
-    inputs = list(node.input)
-    if node.op_type == "Cast" and "float" in (inner.type_of(inputs[0]).dtype or "float"):
-        return True
-    if node.op_type == "Where":
-        inputs = _chosen(inner, inputs)
-    elif node.op_type in _SAME_VALUES:
-        inputs = inputs[:1]
-    elif node.op_type == "Mod" and not any(item.i for item in node.attribute):
-        inputs = inputs[1:]  # the remainder has the sign of the divisor
-    elif node.op_type not in _MONOTONE:
-        return True
-    may = (may_be_negative(inner, item, steps - 1) for item in inputs if item)
-    if node.op_type == "Clip" and any(inputs[1:2]):  # not negative if a bound below is not
-        return all([next(may), next(may)]) or any(may)
-    return all(may) if node.op_type == "Max" else any(may)
-
-
-def _chosen(scope: Scope, inputs: list[str]) -> list[str]:
-    """Return the values of Where that may be negative, of which "x < 0 ? x + size : x" has none."""
-    condition, first, second = inputs
-    here, value, tests = (
-        scope.constant(condition),
-        scope.constant(second),
-        scope.computing(condition),
-    )
-    counted = here is not None and value is not None and not (~here & (value < 0)).any()
-    if tests is not None and here is None:
-        test = tests.node_of(condition)
-        zero = scope.constant(test.input[1]) if test.op_type == "Less" else None
-        counted = test.input[0] == second and zero is not None and not zero.any()
-    if not counted:
-        return [first, second]
-    sums = scope.computing(first)
-    added = None if sums is None else sums.node_of(first)
-    is_behind = added is not None and added.op_type == "Add" and second in added.input
-    return [] if is_behind else [first]
 
 
 class Rows:
@@ -452,7 +393,9 @@ class Rows:
         if isinstance(shape, tuple) and len(shape) == len(self.data):
             others = [axis for axis in range(len(shape)) if axis != self.axis]
             whole = all(self.indices[axis] == self.data[axis] for axis in others)
-            if whole and all(shape[axis] == 1 for axis in others):
+            count = self.call.dims(Role.INDICES)[self.axis]
+            once = count is not None and shape[self.axis] == count
+            if whole and once and all(shape[axis] == 1 for axis in others):
                 name = node.input[0]
         return name or None
 

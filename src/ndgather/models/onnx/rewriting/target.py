@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import did_you_mean, listed, reason
 from ndgather.models.graph.conversion import Meaning
-from ndgather.models.onnx.rewriting.rows import TUPLES, may_be_negative
+from ndgather.models.onnx.domains import may_be_negative
+from ndgather.models.onnx.rewriting.rows import TUPLES
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Reduction, Role
