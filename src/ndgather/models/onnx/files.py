@@ -75,11 +75,29 @@ def opened(model: Source, caller: str) -> tuple[ModelProto, str | None, list[Ten
     proto = _parsed(serialized, path)
     try:  # without that key no tensor names a file, and reading it raises
         external = list(external_tensors(proto)) if b"location" in serialized else []
-        for tensor in external:
-            tensor_path(tensor, path.parent)
-        return with_dense_tensors(proto, str(path.parent)), str(path.parent), external
+        folder = str(_folder_of(path, external))
+        return with_dense_tensors(proto, folder), folder, external
     except FileError as error:
         raise FileError(f"{path}: {error}") from error
+
+
+def _folder_of(path: Path, tensors: list[TensorProto]) -> Path:
+    """Return the folder of the external tensors of a model file, in which their locations are.
+
+    Caches keep models and their data as links to files of one other folder. That folder is returned
+    then, and the locations become the names of the files there.
+    """
+    inside, home = path.parent.resolve(), path.resolve().parent
+    paths = [tensor_path(tensor, inside, home) for tensor in tensors]
+    if all(item.is_relative_to(inside) for item in paths):
+        return path.parent
+    for tensor, item in zip(tensors, paths, strict=True):
+        if not item.is_relative_to(home):
+            raise _outside(tensor, item)
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = item.relative_to(home).as_posix()
+    return home
 
 
 LARGEST_SPARSE = 2**20
@@ -322,18 +340,30 @@ def check_tensor(tensor: TensorProto, folder: Folder) -> tuple[Path, int, int]:
     return path, offset, length
 
 
-def tensor_path(tensor: TensorProto, folder: Folder) -> Path:
-    """Return the file of an external tensor, which must be in `folder` once links are resolved."""
+def tensor_path(tensor: TensorProto, *folders: Folder) -> Path:
+    """Return the file of an external tensor, whose location is one in the first folder.
+
+    The file itself, once links are resolved, must be in one of the folders.
+    """
     location = _entry(tensor, "location")
-    inside = Path(folder).resolve()
     absolute = PurePosixPath(location).anchor or PureWindowsPath(location).anchor
     if not absolute and location.strip() not in {"", "."} and "\0" not in location:
-        path = (inside / location).resolve()
-        if path.is_relative_to(inside):
+        inside = [Path(folder).resolve() for folder in folders]
+        path = (inside[0] / location).resolve()
+        if any(map(path.is_relative_to, inside)):
             return path
-    raise FileError(
-        f"constant {tensor.name!r}: location = {location!r} is not inside the folder of the model "
-        f"(allowed: a file there)"
+        if (inside[0] / location).is_symlink():
+            raise _outside(tensor, path)
+    raise _outside(tensor, None)
+
+
+def _outside(tensor: TensorProto, target: Path | None) -> FileError:
+    location, link = _entry(tensor, "location"), ""
+    if target is not None:
+        link = f"is a link to {str(target)!r}, which "
+    return FileError(
+        f"constant {tensor.name!r}: location = {location!r} {link}is not inside the folder of the "
+        f"model (allowed: a file there{', or beside the file that the model links to' if link else ''})"
     )
 
 

@@ -485,6 +485,7 @@ DOWN: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
     ("AveragePool", 22): _windows_outside,
     ("BatchNormalization", 14): _one_output,
     ("BitShift", 28): _shift_down,
+    ("Clip", 11): _clip_either,
     ("Clip", 13): _clip_either,
     ("Constant", 12): _constant_down,
     ("ConvTranspose", 11): _automatic_padding,

@@ -11,6 +11,7 @@ import numpy as np
 from onnx import (
     IR_VERSION,
     NodeProto,
+    TensorProto,
     ValueInfoProto,
     checker,
     defs,
@@ -24,6 +25,7 @@ from onnx.defs import OpSchema, SchemaError
 
 from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line
 from ndgather.messages import foreign_errors
+from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.nodes import (
     declaration,
     nodes_within,
@@ -445,7 +447,15 @@ def _inlined(call: Rewrite, text: str | None, opset: int) -> tuple[list[NodeProt
     for info in (*typed.value_info, *typed.output):
         if info.type.tensor_type.elem_type:
             call.scope.set_type(info.name, tensor_type(info.type))
+    wide = (call.scope.type_of(x.input[0]).dtype for x in nodes if not text and _to_float32(x))
+    if not all(dtype and is_exact_cast(dtype, "float32") for dtype in wide):
+        return [], opset  # the function computes with fewer bits than the operator
     return nodes, opset
+
+
+def _to_float32(node: NodeProto) -> bool:
+    targets = [item.i for item in node.attribute if item.name == "to"]
+    return node.op_type == "Cast" and targets == [TensorProto.FLOAT]
 
 
 def _has_function(call: Rewrite, opset: int) -> bool:
