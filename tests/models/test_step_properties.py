@@ -61,8 +61,9 @@ STEPS = [
     *[("ConvTranspose", x) for x in (11, 22)],
     *[("Trilu", 14), ("Einsum", 12), ("Shrink", 9), ("ThresholdedRelu", 10), ("Mish", 18)],
 ]
-# Sums in another order, and -0.0 that Where of onnxruntime turns into 0.0.
-NOT_THE_LAST_BITS = {"AveragePool", "ReduceL2", "Einsum", "Mish", "Softmax", "LogSoftmax", "Trilu", "Shrink"}
+# Sums in another order, the functions of ONNX for reductions, and -0.0 that Where of onnxruntime
+# turns into 0.0. ONNX does not define what ScatterElements does with NaN.
+NOT_THE_LAST_BITS = {"AveragePool", "Einsum", "Mish", "Softmax", "LogSoftmax", "Trilu", "Shrink"}
 NEWEST = 24  # of onnxruntime 1.32, which runs the models
 
 
@@ -106,7 +107,7 @@ class Draws:
         dtype = np.dtype(dtype or self.dtype)
         count = int(np.prod(shape))
         values = [self.r.uniform(-4, 4) for _ in range(count)]
-        if dtype.kind == "f" and self.some(0, 0, 1):
+        if dtype.kind == "f" and self.some(0, 0, 1) and self.name != "ScatterElements":
             values = [self.some(v, v, -0.0, np.inf, -np.inf, np.nan, 1e30) for v in values]
             values = [min(v, 6e4) if dtype == "float16" and v == 1e30 else v for v in values]
         return np.array(values).reshape(shape).astype(dtype)
@@ -139,7 +140,7 @@ class Draws:
             case "strides" | "dilations":
                 return [some(1, 1, 2) for _ in range(spatial)]
             case "pads" if self.name == "Pad":
-                return [some(-1, 0, 1, 2) for _ in range(2 * self.rank)]
+                return [some(-1, 0, 1, 2) for _ in range(2 * self.rank)] or [0]
             case "pads":
                 return [some(0, 0, 1) for _ in range(2 * spatial)]
             case "auto_pad":
@@ -159,7 +160,8 @@ class Draws:
             case "coordinate_transformation_mode" if self.name == "RoiAlign":
                 return some("half_pixel", "output_half_pixel")
             case "coordinate_transformation_mode":
-                return some("asymmetric", "asymmetric", "half_pixel", "align_corners",
+                return some("asymmetric", "asymmetric", "asymmetric", "asymmetric", "asymmetric",
+                             "half_pixel", "align_corners",
                             "pytorch_half_pixel", "half_pixel_symmetric", "tf_half_pixel_for_nn",
                             "tf_crop_and_resize")  # fmt: skip
             case "nearest_mode":
@@ -235,7 +237,7 @@ class Draws:
             case "ratio":
                 return np.array(some(0.25, 0.5), "float32")
             case "training_mode":
-                return np.array(some(False, False, True))
+                return np.array(False)
             case "min" | "max":
                 return self.array([])
             case "constant_value":
@@ -368,7 +370,7 @@ def drawn_model(seed, name, opset):
 def same_bytes(name, first, second):
     if first.dtype != second.dtype or first.shape != second.shape:
         return False
-    if name in NOT_THE_LAST_BITS and first.dtype.kind == "f":
+    if (name in NOT_THE_LAST_BITS or name.startswith("Reduce")) and first.dtype.kind == "f":
         return np.allclose(first, second, rtol=1e-3, atol=1e-5, equal_nan=True)
     if first.dtype.kind == "f":  # any NaN is as good as another
         nans = np.isnan(first)
@@ -382,7 +384,7 @@ def check_step(seed, name, source, target):
     """Return what became of a drawn model: None if onnxruntime does not run it."""
     model, feeds = drawn_model(seed, name, source)
     try:
-        onnx.checker.check_model(model, full_check=True)
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         expected = outputs_of(model, feeds)
     except Exception:
         return None

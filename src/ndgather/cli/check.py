@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from ndgather.cli.options import (
     page_width,
     working,
 )
+from ndgather.errors import NdgatherError, one_line
 from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Severity
 
@@ -49,7 +51,8 @@ examples:
   ndgather check *.onnx --sarif --fail-on differs > findings.sarif
       for tools that read SARIF; fail also for differing results
 
-The exit status is 1 if a finding is at least as severe as --fail-on.
+The exit status is 1 if a finding is at least as severe as --fail-on, or if a
+model cannot be read; the others are checked nevertheless.
 """
 
 
@@ -75,16 +78,22 @@ def add_to(commands: Any) -> None:
 def _check(options: argparse.Namespace) -> int:
     names = options.runtimes
     diagnostics.check_runtimes(names)
-    results = {}
+    results, unread = {}, False
     for model in options.models:
-        with working(model):
-            results[model] = _findings(model)
+        try:
+            with working(model):
+                results[model] = _findings(model)
+        except NdgatherError as error:  # the others are checked nevertheless
+            if len(options.models) == 1:
+                raise
+            print(f"ndgather check: error: {one_line(str(error))}", file=sys.stderr)
+            unread = True
     if names:
         results = {model: diagnostics.about(listed, names) for model, listed in results.items()}
     if options.sarif:
         print(json.dumps(diagnostics.to_sarif(results, __version__), indent=2))
     elif options.json:
-        several = len(results) > 1
+        several = len(options.models) > 1
         objects = [
             {"model": model, **finding} if several else finding
             for model, findings in results.items()
@@ -95,9 +104,11 @@ def _check(options: argparse.Namespace) -> int:
         width = page_width()
         tables = {model: diagnostics.as_text(listed, width) for model, listed in results.items()}
         heads = [f"{model}\n{text}" for model, text in tables.items()]
-        print("\n\n".join(heads if len(tables) > 1 else tables.values()))
+        print("\n\n".join(heads if len(options.models) > 1 else tables.values()))
     least = Severity(options.fail_on)
-    return int(any(diagnostics.at_least(findings, least) for findings in results.values()))
+    return int(
+        unread or any(diagnostics.at_least(findings, least) for findings in results.values())
+    )
 
 
 def _findings(path: str) -> Sequence[Finding]:

@@ -10,6 +10,11 @@ These operators replace its own:
 - NonMaxSuppression: onnx raises for limits that are scalars, and without the first limit.
 - Loop: onnx joins what the iterations return along the first axis instead of a new one, raises for
   a loop that does not run, and does not run one without a condition.
+- LRN: onnx normalises as many channels as the batch has elements, and takes four axes only.
+- OneHot: onnx raises for a depth of shape (1,).
+- Scan: onnx raises for axes other than 0, for the other direction, and for no steps.
+- Scatter of opsets 9 and 10, which onnx does not have.
+- Functions with attributes, which onnx does not give to all operators, nor their defaults.
 """
 
 from __future__ import annotations
@@ -19,13 +24,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import NodeProto, helper
+from onnx import NodeProto, helper, inliner
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import load_op
 from onnx.reference.ops.op_batch_normalization import BatchNormalization_14
 from onnx.reference.ops.op_loop import Loop as _LoopOfOnnx
 from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression as _BoxesOfOnnx
+from onnx.reference.ops.op_one_hot import OneHot as _OneHotOfOnnx
+from onnx.reference.ops.op_scan import Scan as _ScanOfOnnx
 
 from ndgather.errors import ModelError
 from ndgather.runtimes.runtime import model_with_data
@@ -197,17 +204,130 @@ class Loop(_LoopOfOnnx):
         return (*state, *(_no_row(declared.tensor_type) for declared in types))
 
 
-def _no_row(declared: onnx.TypeProto.Tensor) -> Array:
+def _no_row(declared: onnx.TypeProto.Tensor, axis: int = 0) -> Array:
     dims = (dim.dim_value for dim in declared.shape.dim)
-    return np.empty((0, *dims), helper.tensor_dtype_to_np_dtype(declared.elem_type))
+    row = np.empty((0, *dims), helper.tensor_dtype_to_np_dtype(declared.elem_type))
+    return np.moveaxis(row, 0, axis)
+
+
+class Scan(_ScanOfOnnx):
+    """The body runs for every element of an axis, and its results are stacked along an axis."""
+
+    op_domain = ""
+    body: Any
+    num_scan_inputs: int
+    _run_body: Any
+
+    def __init__(self, node: NodeProto, params: dict[str, Any]) -> None:
+        OpRun.__init__(self, node, params)  # that of onnx raises for other axes
+        self.input_names = self.body.input_names
+
+    def _listed(self, name: str, count: int) -> list[int]:
+        return list(getattr(self, name, None) or [0] * count)
+
+    def _run(  # type: ignore[override]  # onnx leaves it untyped
+        self, *inputs: Array, context: Mapping[str, Array] | None = None, **options: Any
+    ) -> tuple[Array, ...]:
+        count = self.num_scan_inputs
+        state, scanned = inputs[:-count], inputs[-count:]
+        axes = self._listed("scan_input_axes", count)
+        backwards = self._listed("scan_input_directions", count)
+        columns = [
+            np.moveaxis(array, axis, 0)[:: -1 if back else 1]
+            for array, axis, back in zip(scanned, axes, backwards, strict=True)
+        ]
+        rows, bindings = [], options.get("bindings")
+        for step in range(min(map(len, columns))):
+            values = (*state, *(np.asarray(column[step]) for column in columns))
+            inner = {**(context or {}), **dict(zip(self.input_names, values, strict=True))}
+            results = self._run_body(inner, bindings=bindings)
+            state, row = tuple(results[: len(state)]), results[len(state) :]
+            rows.append(row)
+        types = self.body.output_types[len(state) :]
+        axes = self._listed("scan_output_axes", len(types))
+        backwards = self._listed("scan_output_directions", len(types))
+        if not rows:
+            ends = (_no_row(kind.tensor_type, n) for kind, n in zip(types, axes, strict=True))
+            return (*state, *ends)
+        results = [
+            np.stack(column[:: -1 if back else 1], axis)
+            for column, axis, back in zip(zip(*rows, strict=True), axes, backwards, strict=True)
+        ]
+        return (*state, *results)
+
+
+class LRN(OpRun):
+    """``x / (bias + alpha / size * s) ** beta``; s sums the squares of the nearest channels."""
+
+    op_domain = ""
+
+    def _run(
+        self, x: Array, alpha: float, beta: float, bias: float, size: int, **_: object
+    ) -> tuple[Array]:
+        below, above = (size - 1) // 2, size // 2
+        sums = [
+            (x[:, max(channel - below, 0) : channel + above + 1] ** 2).sum(axis=1)
+            for channel in range(x.shape[1])
+        ]
+        squares = np.stack(sums, axis=1) if sums else x
+        return ((x / (bias + alpha / size * squares) ** beta).astype(x.dtype),)
+
+
+class OneHot(_OneHotOfOnnx):
+    """The depth is a scalar, or has one element."""
+
+    op_domain = ""
+
+    def _run(self, indices: Array, depth: Array, values: Array, axis: int = -1) -> tuple[Array]:
+        whole = np.asarray(indices).astype(np.int64), np.asarray(depth).reshape(()).astype(np.int64)
+        off, on = values
+        (hot,) = super()._run(*whole, np.array([0, 1]), axis=axis)  # type: ignore[no-untyped-call]
+        return (np.where(hot, on, off).astype(values.dtype),)
+
+
+class Scatter(OpRun):
+    """ScatterElements of opsets 9 and 10."""
+
+    op_domain = ""
+
+    def _run(
+        self, data: Array, indices: Array, updates: Array, axis: int | None = None, **_: object
+    ) -> tuple[Array]:
+        places: list[Array] = list(np.indices(indices.shape, sparse=True))
+        places[axis or 0] = indices
+        result = data.copy()
+        result[tuple(places)] = updates
+        return (result,)
+
+
+def with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model without functions that have attributes; those left out have their defaults."""
+    functions = {(item.domain, item.name, item.overload): item for item in model.functions}
+    if not any(item.attribute or item.attribute_proto for item in model.functions):
+        return model
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    bodies: list[Any] = [result.graph, *result.functions]
+    while bodies:
+        for node in bodies.pop().node:
+            given = {attribute.name for attribute in node.attribute}
+            bodies += [item.g for item in node.attribute if item.HasField("g")]
+            called = functions.get((node.domain, node.op_type, node.overload))
+            defaults = () if called is None else called.attribute_proto
+            node.attribute.extend(item for item in defaults if item.name not in given)
+    return inliner.inline_local_functions(result)
 
 
 CORRECTED: tuple[type[OpRun], ...] = (
     Attention,
     BatchNormalization,
     GlobalMaxPool,
+    LRN,
     Loop,
     NonMaxSuppression,
+    OneHot,
+    Scan,
+    Scatter,
     _by_rows("Hardmax", _hardmax),
     _by_rows("LogSoftmax", _log_softmax),
     _by_rows("Softmax", _softmax),
@@ -222,7 +342,9 @@ class _Session:
     """A model in the evaluator, which has no threads and no devices to select."""
 
     def __init__(self, source: ModelSource, _options: LoadOptions) -> None:
-        self._evaluator = ReferenceEvaluator(model_with_data(source), new_ops=list(CORRECTED))
+        self._evaluator = ReferenceEvaluator(
+            with_defaults(model_with_data(source)), new_ops=list(CORRECTED)
+        )
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
         return list(self._evaluator.run(list(names), dict(inputs)))

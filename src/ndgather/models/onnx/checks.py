@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
@@ -37,6 +39,7 @@ from ndgather.models.onnx.files import (
 )
 from ndgather.models.onnx.inference import InferredNode, all_origins, infer_types
 from ndgather.models.onnx.nodes import (
+    not_imported,
     schema_type,
     title_of,
     with_one_name,
@@ -92,11 +95,13 @@ def check(model: Source) -> tuple[Finding, ...]:
     try:
         for tensor in external:
             check_tensor(tensor, folder or "")
-        inferred, checker = infer_types(with_one_name(proto), folder, strict=True), _Checker()
+        named, missing = with_one_name(proto), not_imported(proto)
+        inferred, checker = infer_types(named, folder, strict=True), _Checker()
         sparse = list(_check_sparse(proto))
         findings = Findings(
             [
                 *sparse,
+                *itertools.starmap(_no_import, missing.items()),
                 *(finding for node in inferred.nodes for finding in checker.check(node)),
                 *_check_other_nodes(inferred.scopes),
             ]
@@ -106,6 +111,8 @@ def check(model: Source) -> tuple[Finding, ...]:
     if has_errors(findings):
         return findings
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
+    if named is not proto and not external:  # onnx knows one name of its domain only
+        path = named
     try:
         onnx.checker.check_model(path)
         if not inferred.is_strict and not sparse:  # whose types it does not know
@@ -113,8 +120,26 @@ def check(model: Source) -> tuple[Finding, ...]:
     except MemoryError:
         raise
     except Exception as error:  # onnx has errors of several kinds
-        return Findings([*findings, Finding("model", "", "onnx.checker", reason(error), ERROR)])
+        where = _place(inferred.scopes, str(error))
+        return Findings([*findings, Finding(where, "", "onnx.checker", reason(error), ERROR)])
     return findings
+
+
+def _no_import(domain: str, node: NodeProto) -> Finding:
+    what = f"the model imports no version of {domain}; onnxruntime takes version 1"
+    return Finding(title_of(node), f"{domain} {node.op_type}", "opset", what, ERROR)
+
+
+def _place(scopes: Iterable[Scope], text: str) -> str:
+    """Return the node that an error of onnx is about: the one it names, or the only one it can be."""
+    found = re.search(r"op_type:\s*(\w+), node name: (.*?)\)", text)
+    operator, name = found.groups() if found else ("", "")
+    if found is None and (found := re.search(r"Name: ?(.*?) OpType: (\w+)", text)):
+        name, operator = found.groups()
+    nodes = [node.node for outermost in scopes for _, node in outermost.all_nodes()]
+    alike = [node for node in nodes if node.op_type == operator and node.name == name]
+    titles = {title_of(node) for node in alike}
+    return titles.pop() if len(titles) == 1 else "model"
 
 
 def _check_sparse(model: ModelProto) -> Iterator[Finding]:

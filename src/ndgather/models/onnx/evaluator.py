@@ -14,7 +14,7 @@ import onnx
 from onnx import helper
 from onnx.backend import base
 from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpFunction, OpRun
+from onnx.reference.op_run import OpFunction, OpRun, RuntimeContextError
 
 from ndgather import messages
 from ndgather.errors import AttributeValueError, DTypeError, ModelError, one_line
@@ -43,7 +43,7 @@ from ndgather.models.onnx.nodes import (
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import TensorType, dtype_name
-from ndgather.runtimes.onnx_reference import CORRECTED
+from ndgather.runtimes.onnx_reference import CORRECTED, with_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -153,7 +153,7 @@ class Model(HasPorts):
         token = _COUNTS.set(counts)
         try:
             with foreign_errors(ModelError, f"{self._path}: cannot be run"):
-                evaluator = Evaluator(with_one_name(self._proto))
+                evaluator = Evaluator(with_defaults(with_one_name(self._proto)))
                 if progress is not None:
                     ended = itertools.count(1)
                     for step in evaluator.steps:
@@ -188,6 +188,17 @@ class Evaluator(ReferenceEvaluator):
         super().__init__(proto, **{**options, "new_ops": [*_OPS, *CORRECTED]})
         self.steps = [_EvaluatedNode(node) for node in self.rt_nodes_]
         self.rt_nodes_ = self.steps
+
+    def _load_impl(self, node: onnx.NodeProto, *types: Any, **options: Any) -> Any:
+        try:
+            return super()._load_impl(node, *types, **options)
+        except (NotImplementedError, RuntimeContextError) as error:
+            output = next(iter(node.output), "")
+            why = f"the reference evaluator does not run {one_line(node.op_type)}"
+            if row_domain(node.domain) != DEFAULT_DOMAIN:
+                why = f"{why} of {one_line(node.domain)}"
+            refusal = ModelError(f"{why} (allowed: another runtime=, such as 'onnxruntime')")
+            raise messages.in_node(refusal, node.name, node.op_type, output) from error
 
 
 class _EvaluatedNode(TimedNode):

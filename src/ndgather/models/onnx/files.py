@@ -173,10 +173,76 @@ def _dense_tensor(
 def _parsed(serialized: bytes, path: object) -> ModelProto:
     if not serialized:
         raise ModelError(f"{path}: is empty (allowed: an ONNX model)")
+    for what, (begins, allowed) in _NO_MODELS.items():
+        if re.match(begins, serialized.removeprefix(b"\xef\xbb\xbf"), re.DOTALL | re.IGNORECASE):
+            raise ModelError(f"{path}: is {what}, not an ONNX model (allowed: {allowed})")
+    if (missing := _missing_bytes(serialized)) > 0:
+        raise ModelError(
+            f"{path}: ends before the model does, which has at least {missing} bytes more "
+            "(allowed: the whole file)"
+        )
     with foreign_errors(ModelError, f"{path}: cannot be read as an ONNX model"):
         proto: ModelProto = ModelProto.FromString(serialized)
+    if not proto.HasField("graph"):
+        raise ModelError(f"{path}: has no graph, or ends before it (allowed: the whole file)")
     _check_names(proto, serialized, path)
     return proto
+
+
+_BINARY = "a binary file, which onnx.save(onnx.load(path, format={}), new_path) writes"
+_NO_MODELS = {
+    "a pointer of Git LFS": (
+        rb"version https://git-lfs",
+        "the file that git lfs pull brings",
+    ),
+    "a model in the format of onnxruntime, .ort": (
+        rb".{4}ORTM",
+        "the .onnx file that it was made of",
+    ),
+    "a web page": (rb"\s*<(!doctype|html|\?xml)", "the file that the page leads to"),
+    "a model as text": (rb"\s*<\s*(ir_version|opset_import|>)", _BINARY.format("'onnxtxt'")),
+    "a protobuf message as text": (
+        rb"\s*(#[^\n]*\n\s*)*[a-z_]+\s*(:\s*[\"0-9]|\{\s)",
+        _BINARY.format("'textproto'"),
+    ),
+    "JSON": (rb"\s*\{\s*\"", _BINARY.format("'json'")),
+    "an archive": (rb"PK\x03\x04|\x1f\x8b|BZh|\xfd7zXZ", "the file in it"),
+}
+"""What files are that are no models: how they begin, and what to use instead."""
+
+
+def _missing_bytes(serialized: bytes) -> int:
+    """Return how many bytes the last field of a message needs that are not there."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = 0
+        for shift in range(0, 70, 7):  # ten bytes of seven bits
+            byte, at = serialized[at], at + 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:  # noqa: PLR2004 - the last byte
+                break
+        return value
+
+    try:
+        while at < len(serialized):
+            kind = varint() & 7
+            if kind == 0:
+                varint()
+            elif kind in _FIXED:
+                at += _FIXED[kind]
+            elif kind == 2:  # noqa: PLR2004 - with a length
+                length = varint()
+                at += length
+            else:
+                return 0  # no protobuf message
+    except IndexError:
+        return 1
+    return at - len(serialized)
+
+
+_FIXED = {1: 8, 5: 4}  # the lengths of values of the kinds of the format that have one
 
 
 def _check_names(model: ModelProto, serialized: bytes, path: object) -> None:

@@ -255,16 +255,32 @@ def opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     return versions
 
 
+def not_imported(model: ModelProto) -> dict[str, NodeProto]:
+    """Return the domains that a model does not import, each with its first node.
+
+    onnxruntime takes such a node for one of version 1.
+    """
+    known = {row_domain(item.domain) for item in model.opset_import}
+    known |= {DEFAULT_DOMAIN, *(item.domain for item in model.functions)}
+    nodes = node_protos(model)
+    found: dict[str, NodeProto] = {}
+    for node in nodes:
+        if row_domain(node.domain) not in known:
+            found.setdefault(node.domain, node)
+    return found
+
+
 def with_one_name(model: ModelProto) -> ModelProto:
-    """Return `model`, or a copy of it in which every domain has one name."""
+    """Return `model`, or a copy of it in which every domain has one name and is imported."""
     names = {opset.domain for holder in (model, *model.functions) for opset in holder.opset_import}
     names.update(node.domain for node in node_protos(model))
-    if all(file_domain(row_domain(name)) == name for name in names):
+    missing = not_imported(model)
+    if not missing and all(file_domain(row_domain(name)) == name for name in names):
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
     for holder in (copy, *copy.functions):
-        versions = opsets(holder.opset_import)
+        versions = opsets(holder.opset_import) | dict.fromkeys(missing, 1)
         del holder.opset_import[:]
         for domain, version in versions.items():
             holder.opset_import.add(domain=file_domain(domain), version=version)

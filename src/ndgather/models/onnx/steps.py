@@ -234,6 +234,13 @@ def _softmax_up(node: Rewrite, target: OpSchema) -> None:
     node.add_after("Reshape", sizes)
 
 
+def _matrix_up(node: Rewrite, target: OpSchema) -> None:
+    """Raise for a matrix of one column, after all axes, which only the older version makes."""
+    rank = node.rank(0)
+    if rank is None or node.get("axis") >= rank:
+        raise node.cannot_become(target, "axis may be the rank of its input")
+
+
 def _split_up(node: Rewrite, target: OpSchema) -> None:
     if not node.input(1):
         node.set("num_outputs", len(node.node.output))
@@ -402,10 +409,13 @@ def _counted(node: Rewrite, target: OpSchema, name: str, number: int) -> Array |
 
 def _clip_either(node: Rewrite, target: OpSchema) -> None:
     """Raise if min may be above max, which only the newer version defines."""
-    if node.input(1) and node.input(2):
-        low, high = (node.input_constant(number) for number in (1, 2))
-        if low is None or high is None or not (low <= high).all():
-            raise node.cannot_become(target, "min may be greater than max")
+    most = np.array(np.finfo(np.float32).max)  # without one, max is the largest number
+    low, high = (
+        node.input_constant(number) if node.input(number) else left_out
+        for number, left_out in ((1, -most), (2, most))
+    )
+    if low is None or high is None or not (low <= high).all():
+        raise node.cannot_become(target, "min may be greater than max")
 
 
 def _if_down(node: Rewrite, target: OpSchema) -> None:
@@ -531,11 +541,14 @@ UP: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
     ("ConvTranspose", 11): _automatic_padding,
     ("Dropout", 10): _one_output,
     ("Dropout", 12): _one_output,
+    ("Hardmax", 11): _matrix_up,
     ("Hardmax", 13): _softmax_up,
+    ("LogSoftmax", 11): _matrix_up,
     ("LogSoftmax", 13): _softmax_up,
     ("LpPool", 22): _windows_outside,
     ("MaxPool", 22): _windows_outside,
     ("Resize", 11): _resize_from_10,
+    ("Softmax", 11): _matrix_up,
     ("Softmax", 13): _softmax_up,
     ("Split", 18): _split_up,
 }

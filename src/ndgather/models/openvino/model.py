@@ -188,16 +188,8 @@ class Model:
             return self._run_in_openvino(named_arrays("run", inputs))
         graph, arrays = self.graph, named_arrays("run", inputs)
         parameters = [layer for layer in self.network.layers if layer.type == "Parameter"]
-        # A snippet has no Parameters.
-        pairs = list(zip(parameters, graph.inputs, strict=False))
-        names: dict[str, str] = {}
-        for layer, item in pairs:
-            for name in _value_names(layer, layer.outputs[0]):
-                names.setdefault(name, item.name)
-        names |= {item.name: item.name for item in graph.inputs}
-        fitted = fit_inputs(
-            self.inputs, {names.get(name, name): array for name, array in arrays.items()}
-        )
+        pairs = list(zip(parameters, graph.inputs, strict=False))  # a snippet has no Parameters
+        fitted = fit_inputs(self.inputs, self._by_first_name(arrays))
         for layer, item in pairs:  # a `Port` has no ranges of sizes
             shape = fitted[item.name].shape
             for size, (low, high) in zip(shape, parameter_bounds(layer) or (), strict=False):
@@ -206,9 +198,24 @@ class Model:
                     raise input_shape(item.name, shape, sizes)
         return evaluate(graph, fitted)
 
+    def _by_first_name(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return inputs by their first names: a tensor may have several, and its layer another."""
+        parameters = (layer for layer in self.network.layers if layer.type == "Parameter")
+        names: dict[str, str] = {}
+        for layer, port in zip(parameters, self.inputs, strict=False):
+            for name in _value_names(layer, layer.outputs[0]):
+                names.setdefault(name, port.name)
+        names |= {port.name: port.name for port in self.inputs}
+        found: dict[str, Array] = {}
+        for name, value in inputs.items():
+            if names.get(name, name) in found:
+                raise ModelError(f"input {name!r} is given twice (allowed: one name of a tensor)")
+            found[names.get(name, name)] = value
+        return found
+
     def _run_in_openvino(self, inputs: Mapping[str, Array]) -> Run:
         start, names = time.perf_counter(), [port.name for port in self.outputs]
-        fitted = fit_inputs(self.inputs, inputs)
+        fitted = fit_inputs(self.inputs, self._by_first_name(inputs))
         row = MODEL_NAMES["openvino"].load()
         with foreign_errors(ModelError, f"{self._file}: OpenVINO does not run it"):
             session = row.session(ModelSource(content=str(self._file)), LoadOptions())
