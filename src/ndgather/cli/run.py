@@ -95,6 +95,7 @@ def add_to(commands: Any) -> None:
                           is installed and loads the model, else reference)
         --accept-runtime  continue if a node of the runtime differs from its specification, and
                           report it
+        --own-results     continue with the result of ndgather for such a node, and report it
     """
     add_options(run, table, runtime={"completer": runtime_names})
     add_loading(run, "NAME", "FILE")
@@ -253,6 +254,7 @@ def _load(options: argparse.Namespace) -> Any:
         options.model,
         runtime=options.runtime,
         accept_runtime=options.accept_runtime,
+        own_results=options.own_results,
         threads=options.threads,
         providers=options.providers,
         libraries=options.libraries,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 import tomllib
 from collections import Counter
@@ -386,9 +387,14 @@ def _smaller_off_axis(call: KnownCall) -> str | None:
 
 def _duplicates(call: KnownCall) -> str | None:
     """Find two updates of one position that no reduction combines."""
-    indices, data = call.indices, _dims(call.inferred[Role.DATA])
     if call.row.duplicates is Duplicates.NOT_APPLICABLE or call.reduction != "none":
         return None
+    return _repeated(call)
+
+
+def _repeated(call: KnownCall) -> str | None:
+    """Find a position that indices name twice."""
+    indices, data = call.indices, _dims(call.inferred[Role.DATA])
     axes = call.indexed_axes(0 if indices is None or not indices.ndim else indices.shape[-1])
     if indices is None or data is None or axes is None:
         return None
@@ -409,6 +415,22 @@ def _duplicates(call: KnownCall) -> str | None:
         return None
     position = tuple(positions[first[np.argmax(counts > 1)]].tolist())
     return f"the indices name position {position} of data more than once"
+
+
+_FEW_UPDATES = 4096  # elements, for which no runtime starts a thread
+
+
+def _repeated_updates(call: KnownCall) -> str | None:
+    """Find updates of one position that a reduction combines, unless they are few."""
+    dims = _dims(call.inferred[Role.UPDATES]) if Role.UPDATES in call.inferred else None
+    sizes = [size for size in dims or () if isinstance(size, int)]
+    few = dims is not None and len(sizes) == len(dims) and math.prod(sizes) <= _FEW_UPDATES
+    if call.reduction == "none" or few:
+        return None
+    where = "indices may repeat"
+    if call.indices is not None:
+        where = _repeated(call) or ""
+    return f"reduction is {call.reduction!r}, and {where}" if where else None
 
 
 def _half_reduction(call: KnownCall) -> str | None:
@@ -449,6 +471,7 @@ CONDITIONS: dict[str, Callable[[KnownCall], str | None]] = {
         f"reduction is {call.reduction!r}" if call.reduction != "none" else None
     ),
     "reduction of halves": _half_reduction,
+    "repeated updates": _repeated_updates,
 }
 """The rules of `RUNTIME_NOTES`: what about a call meets the condition, or None."""
 

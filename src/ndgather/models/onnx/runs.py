@@ -60,6 +60,7 @@ def load(
     *,
     runtime: str | None = REFERENCE,
     accept_runtime: bool = False,
+    own_results: bool = False,
     threads: int | None = None,
     providers: Sequence[str] = (),
     libraries: Sequence[str] = (),
@@ -90,7 +91,14 @@ def load(
     if chosen != REFERENCE:
         options = replace(options, profile=profile)
         try:
-            return RuntimeModel(model, chosen, options, accept=accept_runtime, in_place=in_place)
+            return RuntimeModel(
+                model,
+                chosen,
+                options,
+                accept=accept_runtime,
+                own=own_results,
+                in_place=in_place,
+            )
         except NotLoadedError as error:
             if runtime is not None or options.providers or options.libraries:
                 raise
@@ -112,6 +120,7 @@ def run(
     *,
     runtime: str | None = None,
     accept_runtime: bool = False,
+    own_results: bool = False,
     threads: int | None = None,
     providers: Sequence[str] = (),
     libraries: Sequence[str] = (),
@@ -193,6 +202,7 @@ def run(
     options = {
         "runtime": runtime,
         "accept_runtime": accept_runtime,
+        "own_results": own_results,
         "threads": threads,
         "providers": providers,
         "libraries": libraries,
@@ -237,11 +247,12 @@ class RuntimeModel(HasPorts):
         options: LoadOptions,
         *,
         accept: bool = False,
+        own: bool = False,
         in_place: bool = False,
     ) -> None:
         start = time.perf_counter()
         self.runtime, self.not_loaded = runtime, ""
-        self._accept, self._options = accept, options
+        self._accept, self._own, self._options = accept, own, options
         row = load_runtime(runtime)
         path = None
         if isinstance(model, str | os.PathLike):
@@ -277,23 +288,31 @@ class RuntimeModel(HasPorts):
         wanted = list(dict.fromkeys([*outputs, *self._traced.names]))
         if progress is not None:
             progress(0, self._count)
-        try:
-            computed = self._session.run(wanted, fitted)
-        except MemoryError:
-            raise
-        except Exception as error:  # runtimes have errors of every kind
-            raise self._explain(error, fitted) from error
-        values = {**fitted, **dict(zip(wanted, computed, strict=True))}
-        differences, compared = [], 0
-        for node in self._traced.nodes:
-            checked = node.check(values)
-            compared += checked is not None
-            if checked is not None and not checked.same:
+        session, own = self._session, dict[str, Array]()
+        differences: list[str] = []
+        while True:
+            values = self._values(session, [x for x in wanted if x not in own], {**fitted, **own})
+            compared, replaced = 0, None
+            for node in self._traced.nodes:
+                checked = node.check(values)
+                compared += checked is not None
+                if checked is None or checked.same:
+                    continue
                 difference = self._difference(checked)
-                if not self._accept:
+                can_replace = self._own and checked.expected is not None
+                if can_replace and not (node.in_branch or node.in_loops):
+                    replaced = own[node.gives] = checked.expected
+                elif not self._accept:
                     raise difference
-                differences.append(str(difference))
-                LOGGER.warning("%s: accepted: %s", self._path, difference)
+                if str(difference) not in differences:
+                    differences.append(str(difference))
+                    LOGGER.warning("%s: accepted: %s", self._path, difference)
+                if replaced is not None:
+                    break
+            if replaced is None:
+                break
+            with foreign_errors(ModelError, f"{self._path}: {self.runtime} does not load its rest"):
+                session = self._adapter.session(self._traced.after(own).source(), self._options)
         if progress is not None:
             progress(self._count, self._count)
         arrays = {name: _output_array(name, values[name]) for name in outputs}
@@ -313,6 +332,18 @@ class RuntimeModel(HasPorts):
             left=self._traced.untraced,
             nodes=tuple(NodeTime(*node) for node in times),
         )
+
+    def _values(
+        self, session: Session, wanted: list[str], inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Return the inputs and what a session computes of them."""
+        try:
+            computed = session.run(wanted, inputs)
+        except MemoryError:
+            raise
+        except Exception as error:  # runtimes have errors of every kind
+            raise self._explain(error, inputs) from error
+        return {**inputs, **dict(zip(wanted, computed, strict=True))}
 
     def _difference(self, node: CheckedNode) -> Exception:
         """Return the error of a node whose output is not that of its specification."""
@@ -334,10 +365,19 @@ class RuntimeModel(HasPorts):
                 f"returns {expected.dtype} {shown(expected.shape)}"
             )
         else:
+            # comparison imports this module
+            from ndgather.models.onnx.comparison.explanation import (  # noqa: PLC0415
+                LOST_UPDATES,
+                explain,
+            )
+
+            why = explain(node)
+            lost = f"; {why.text}: {why.advice}" if why.rule == LOST_UPDATES else ""
             text = (
                 f"{self.runtime} returns output{subscript(node.first)} = {actual[node.first]}, and "
-                f"{operator} returns {expected[node.first]} (to continue with the result of the "
-                "runtime: --accept-runtime, accept_runtime=True)"
+                f"{operator} returns {expected[node.first]}{lost} (to continue with the result of "
+                "the runtime: --accept-runtime, accept_runtime=True; with that of ndgather: "
+                "--own-results, own_results=True)"
             )
         return node.op_node.named(ModelError(text))
 

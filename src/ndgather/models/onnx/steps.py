@@ -414,7 +414,9 @@ def _clip_either(node: Rewrite, target: OpSchema) -> None:
         node.input_constant(number) if node.input(number) else left_out
         for number, left_out in ((1, -most), (2, most))
     )
-    if low is None or high is None or not (low <= high).all():
+    one = not (node.input(1) and node.input(2))
+    known = low is not None and high is not None
+    if not (known and (low <= high).all()) and (known or not one):  # type: ignore[operator]
         raise node.cannot_become(target, "min may be greater than max")
 
 

@@ -29,7 +29,7 @@ from ndgather.models.onnx.nodes import (
     nodes_within,
     op_nodes,
 )
-from ndgather.published.schema import Reduction, TensorType
+from ndgather.published.schema import Reduction, TensorType, dtype_name
 from ndgather.runtimes.runtime import ModelSource
 
 if TYPE_CHECKING:
@@ -188,6 +188,18 @@ class TracedModel:
         proto.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
         proto.graph.initializer.extend(item for item in graph.initializer if item.name in needed)
         return replace(self, proto=proto, names=outputs)
+
+    def after(self, given: Mapping[str, Array]) -> TracedModel:
+        """Return the model with values as inputs that its nodes compute."""
+        proto, graph = ModelProto(), self.proto.graph
+        files.copy_fields(self.proto, proto, {"graph"})
+        files.copy_fields(graph, proto.graph, {"node", "output"})
+        proto.graph.node.extend(x for x in graph.node if given.keys().isdisjoint(x.output))
+        proto.graph.output.extend(item for item in graph.output if item.name not in given)
+        for name, array in given.items():
+            known = TensorType(dtype_name(array), (None,) * array.ndim)
+            proto.graph.input.add(name=name).type.CopyFrom(declaration(known))
+        return replace(self, proto=proto, names=tuple(x for x in self.names if x not in given))
 
 
 def trace(model: ModelProto, folder: str | None, outputs: Outputs | None = None) -> TracedModel:

@@ -47,6 +47,14 @@ _DUPLICATES = Explanation(
     advice="make the indices unique, or give the node a reduction",
     decided=False,
 )
+LOST_UPDATES = "lost updates"
+_LOST = Explanation(
+    rule=LOST_UPDATES,
+    text="every update counts where indices repeat, and onnxruntime loses some of a ScatterND that "
+    "it runs on several threads",
+    advice="run it with --threads 1, threads=1, or use the model of convert --target onnxruntime, "
+    "which has ScatterElements instead",
+)
 _NEGATIVE = Explanation(
     rule="negative index",
     text="a negative index counts from the end of its axis",
@@ -117,6 +125,8 @@ def explain(node: CheckedNode) -> Explanation:
     )
     if row.kind.scatters and len(places) > 1 and reduction == "none":
         rule = _DUPLICATES
+    elif row.kind is Kind.SCATTER_ND and len(places) > 1 and not has_nan:
+        rule = _LOST
     elif row.kind is Kind.GATHER and expected.dtype.kind in "OUST":
         rule = _STRINGS
     elif any(index < 0 for _, values in places for index in values):
