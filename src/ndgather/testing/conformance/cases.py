@@ -161,6 +161,8 @@ class Case:
     ----------
     seen : str or None
         A public report of a library that was wrong.
+    runs : int
+        How often the call is made: one that threads share may be wrong now and then.
     """
 
     name: str
@@ -170,6 +172,7 @@ class Case:
     attributes: Mapping[str, Any]
     expected: Expected
     seen: str | None = None
+    runs: int = 1
 
     def __str__(self) -> str:
         return self.name
@@ -206,6 +209,7 @@ def _cases(record: Mapping[str, Any]) -> list[Case]:
             attributes=row.get("attributes", {}),
             expected=_expected(row["expected"]),
             seen=row.get("seen"),
+            runs=row.get("runs", 1),
         )
         for row in record["cases"]
     ]
