@@ -3,7 +3,6 @@
 import importlib
 import pkgutil
 import re
-from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 
@@ -246,6 +245,24 @@ def test_gathers_become_basic(call, known, constant, checked, narrow, opset):
     assert_basic(result, known=known)
     assert_results(result, inputs, call[-1])
     assert_fits(onnx_models.conversion(result, target="basic"))
+
+
+def outcome(run, inputs):
+    """Return the results of a run, or None if it raises the error of an index that is outside.
+
+    Any other error is one of the test.
+    """
+    try:
+        return run(inputs)
+    except Exception as error:
+        assert re.search(OUTSIDE, str(error)), error
+        return None
+
+
+OUTSIDE = (
+    r"index -?\d+ is out of bounds for axis \d+ with size \d+|invalid entry in choice array|"
+    r"indices element out of data bounds, idx=-?\d+|invalid indice? found, \w+ = -?\d+"
+)
 
 
 def assert_fits(again):
@@ -525,8 +542,7 @@ def test_updates_that_do_not_begin_and_end_in_a_cache(target, mode):
     for start in [-1, -4] + [3, 9] * (mode == "linear"):
         inputs["starts"][1] = start
         for run in runs_of(checked.model):
-            with pytest.raises(Exception, match=r"out of|bounds|indice"):
-                run(inputs)
+            assert outcome(run, inputs) is None
         if dropped and mode == "linear":
             expected[1] = past[1]
             for row in range(2):
@@ -780,10 +796,11 @@ def test_an_index_that_is_out_of_range_stays_so_if_it_is_checked():
     wrong = onnx_models.convert(model, target="basic")
     right = onnx_models.convert(model, target="basic", checked=True)
 
-    assert next(result.tolist() for (result,) in runs(wrong, inputs)) == [3.0]
+    for (result,) in runs(wrong, inputs):
+        assert result.tolist() == [3.0]
     for at in ([0, 3], [-3, 0], [2, 0], [1, -4]):
-        with pytest.raises(Exception, match=r"out of|bounds"):
-            list(runs(right, {**inputs, "at": np.array([at])}))
+        for run in runs_of(right):
+            assert outcome(run, {**inputs, "at": np.array([at])}) is None
 
 
 @given(
@@ -817,15 +834,13 @@ def test_the_report_says_what_becomes_of_an_index_that_is_out_of_range(target, c
         runners = list(runs_of(conversion.model))
         # GatherElements of the evaluator of onnx does not raise for every such index.
         for run in runners["GatherElements" in node.became :]:
-            with pytest.raises(Exception, match=r"out of|bounds|indice|index"):
-                run(inputs)
+            assert outcome(run, inputs) is None
     elif node.outside == "is dropped or refused":
         expected = without_update(wrong_call, at[:-1] if is_tuple else at)
         for run in runs_of(conversion.model):
-            changed = expected
-            with suppress(Exception):  # it may raise an error too
-                (changed,) = run(inputs)
-            np.testing.assert_array_equal(changed, expected)
+            results = outcome(run, inputs)
+            if results is not None:
+                np.testing.assert_array_equal(results[0], expected)
 
 
 def without_update(call, left_out):
