@@ -8,6 +8,8 @@ from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import ModelError
 from ndgather.models import onnx as onnx_models
+from ndgather.runtimes import onnx_reference
+from ndgather.runtimes.runtime import LoadOptions, ModelSource
 
 FLOAT = TensorProto.FLOAT
 RNG = np.random.default_rng(7)
@@ -191,3 +193,111 @@ def test_a_loop_stacks_what_its_iterations_return(count, condition):
     np.testing.assert_array_equal(found["scalars"], np.array(scalars, np.float32), strict=True)
     expected = np.array(rows, np.float32).reshape(count, 2, 3)
     np.testing.assert_array_equal(found["all"], expected, strict=True)
+
+
+def reference(text, **inputs):
+    return onnx_models.run(parse_model(text), inputs, runtime="reference")
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5])
+@pytest.mark.parametrize("shape", [(1, 5, 3, 3), (2, 4), (3, 2, 5)], ids=str)
+def test_lrn_sums_the_squares_of_the_nearest_channels(size, shape):
+    x = RNG.normal(size=shape).astype(np.float32)
+    expected = np.empty(shape)
+    for place in np.ndindex(shape):
+        first, last = place[1] - (size - 1) // 2, place[1] + size // 2
+        channels = range(max(first, 0), min(last, shape[1] - 1) + 1)
+        squares = sum(float(x[(place[0], c, *place[2:])]) ** 2 for c in channels)
+        expected[place] = x[place] / (1.5 + 0.25 / size * squares) ** 0.75
+
+    model = one_node(17, "LRN", ["x"], size=size, alpha=0.25, beta=0.75, bias=1.5)
+
+    found = onnx_models.run(model, {"x": x}, runtime="reference")["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize("depth", ["int64[1] d = {3}", "int64 d = {3}", "float[1] d = {3.0}"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_a_depth_has_one_element(depth, axis):
+    at = np.array([-1, 0, 5, 2])
+    found = reference(
+        f"""<ir_version: 8, opset_import: ["" : 13]> g (int64[4] at) => (float[a, b] y)
+        <{depth}, float[2] v = {{0.5, 2.0}}> {{ y = OneHot<axis = {axis}>(at, d, v) }}""",
+        at=at,
+    )["y"]
+    expected = np.full((4, 3), 0.5, np.float32)
+    for row, index in enumerate(at):
+        if -3 <= index < 3:
+            expected[row, index] = 2.0
+    np.testing.assert_array_equal(found, expected.T if axis == 0 else expected, strict=True)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("opset", [9, 10])
+def test_scatter_of_the_first_opsets_runs(axis, opset):
+    x, at = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([[0, 2], [1, 0]])
+    updates = -np.ones((2, 2), np.float32)
+    expected = x.copy()
+    for place in np.ndindex(at.shape):
+        target = list(place)
+        target[axis] = at[place]
+        expected[tuple(target)] = updates[place]
+    model = f"""<ir_version: 4, opset_import: ["" : {opset}]> g (float[3, 4] x, int64[2, 2] at,
+        float[2, 2] w) => (float[3, 4] y) {{ y = Scatter<axis = {axis}>(x, at, w) }}"""
+    np.testing.assert_array_equal(reference(model, x=x, at=at, w=updates)["y"], expected)
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+@pytest.mark.parametrize(("axis", "back"), [(0, 0), (1, 0), (-1, 1)])
+def test_scan_stacks_its_results_along_any_axis(steps, axis, back):
+    x = np.arange(2 * steps, dtype=np.float32).reshape(2, steps)
+    found = reference(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] s, float[2, N] x) => (float[2] t, float[a, b] y)
+        {{ t, y = Scan<num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [{back}],
+            scan_output_axes = [{axis}], scan_output_directions = [{back}], body = b
+            (float[2] a, float[2] c) => (float[2] d, float[2] e)
+            {{ d = Add(a, c)  e = Mul(d, c) }}>(s, x) }}""",
+        s=np.ones(2, np.float32),
+        x=x,
+    )
+    state, rows = np.ones(2, np.float32), []
+    for step in reversed(range(steps)) if back else range(steps):
+        state = state + x[:, step]
+        rows.append(state * x[:, step])
+    rows = rows[::-1] if back else rows
+    stacked = np.array(rows, np.float32).reshape(steps, 2)
+    np.testing.assert_array_equal(found["t"], state)
+    np.testing.assert_array_equal(found["y"], stacked if axis == 0 else stacked.T, strict=True)
+
+
+@pytest.mark.parametrize(("given", "slope"), [("", 0.5), ("<alpha = 0.25>", 0.25)])
+@pytest.mark.parametrize("runtime", ["reference", "onnx.reference"])
+def test_attributes_of_functions_have_their_defaults(given, slope, runtime):
+    model = parse_model(f"""<ir_version: 8, opset_import: ["" : 17, "my" : 1]>
+        g (float[2] x, bool c) => (float[2] y, float[2] z)
+        {{ y = my.Leaky{given}(x)
+          z = If(c) <then_branch = t () => (float[2] a) {{ a = my.Leaky{given}(x) }},
+                     else_branch = e () => (float[2] b) {{ b = Neg(x) }}> }}
+        <domain: "my", opset_import: ["" : 17]> Leaky <alpha: float = 0.5> (x) => (y)
+        {{ y = LeakyRelu<alpha: float = @alpha>(x) }}""")
+    x = np.array([-1, 2], np.float32)
+    if runtime == "reference":
+        found = onnx_models.run(model, {"x": x, "c": np.array(True)}, runtime=runtime)
+    else:
+        session = onnx_reference.session(
+            ModelSource(content=model.SerializeToString()), LoadOptions()
+        )
+        found = dict(zip("yz", session.run(["y", "z"], {"x": x, "c": np.array(True)}), strict=True))
+    for name in "yz":
+        np.testing.assert_array_equal(found[name], np.array([-slope, 2], np.float32))
+
+
+def test_a_node_that_the_evaluator_does_not_run_is_named():
+    with pytest.raises(ModelError, match=r"node 'it' \(Gelu\): the reference evaluator does not run"):
+        reference(
+            """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+            g (float[2] x) => (float[2] y) { [it] y = com.microsoft.Gelu(x) }""",
+            x=np.ones(2, np.float32),
+        )

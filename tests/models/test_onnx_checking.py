@@ -245,6 +245,21 @@ OTHERS = {
         ),
     ],
     "reduction": [(one_node(**SCATTER, reduction="add"), "reduction is 'add'", {"TensorRT"})],
+    "repeated updates": [
+        (
+            one_node("ScatterND", (5, 4), (5000, 1), updates=(5000, 4), opset=18, reduction="add"),
+            "reduction is 'add', and indices may repeat",
+            {"onnxruntime CPU"},
+        ),
+        (
+            one_node(
+                "ScatterND", (5, 4), np.zeros((5000, 1), np.int64), updates=(5000, 4), opset=18,
+                reduction="add",
+            ),
+            "reduction is 'add', and the indices name position (0,) of data more than once",
+            {"onnxruntime CPU"},
+        ),
+    ],
     "reduction of halves": [
         (
             one_node(**SCATTER, kind=FLOAT16, reduction="max"),
@@ -542,3 +557,97 @@ def test_an_empty_file_and_a_cycle_are_refused(call, tmp_path):
         with pytest.raises(ModelError) as refused:
             call(model)
         assert str(refused.value) == text
+
+
+def test_the_long_name_of_the_domain_is_no_finding():
+    model = one_node("Gather", indices=(2,))
+    before = onnx_models.check(model)
+    model.opset_import[0].domain = model.graph.node[0].domain = "ai.onnx"
+    assert onnx_models.check(model) == before
+
+
+WITHOUT_AN_IMPORT = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+    g (float[2,4] x, int64[2] i) => (float[2,4] z)
+    { [act] h = com.microsoft.Gelu(x)  [more] k = com.microsoft.Gelu(h)  [pick] z = Gather(k, i) }"""
+
+
+def test_a_domain_that_is_not_imported_is_one_finding_with_the_name_of_its_node():
+    model = parse_model(WITHOUT_AN_IMPORT)
+    del model.opset_import[1:]
+
+    (found,) = onnx_models.check(model)
+
+    assert (found.where, found.rule, found.severity) == ("act", "opset", ERROR)
+    assert found.what == "the model imports no version of com.microsoft; onnxruntime takes version 1"
+
+
+def test_a_model_without_that_import_is_converted_and_inferred():
+    model = parse_model(WITHOUT_AN_IMPORT)
+    del model.opset_import[1:]
+    converted = onnx_models.convert(model, opset=18)
+    assert {item.domain: item.version for item in converted.opset_import} == {
+        "": 18,
+        "com.microsoft": 1,
+    }
+    assert not [x for x in onnx_models.check(converted) if x.severity is ERROR]
+    assert len(onnx_models.infer(model).graph.node) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("[ok] a = Relu(x)  [bad] y = Relu<alpha = 1.0>(a)", "bad"),
+        ("[ok] a = Relu(x)  y = Sum()", "Sum of y"),
+        ("[ok] a = Relu(x)  [bad] y = MatMul(a, x)", "bad"),
+    ],
+)
+def test_what_onnx_refuses_names_the_node(text, where):
+    model = parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 3] x) => (float[n, m] y) {{ {text} }}""")
+    (found,) = onnx_models.check(model)
+    assert found.where == where
+
+
+def scatter_of(count, reduction="add", kind="ScatterND"):
+    indices = np.zeros((count, 1), np.int64) if isinstance(count, int) else count
+    shape = indices.shape if isinstance(indices, np.ndarray) else indices
+    updates = (shape[0], 4) if kind == "ScatterND" else shape
+    options = {} if kind == "ScatterND" else {"axis": 0}
+    return one_node(
+        kind, (5, 4), indices, updates=updates, opset=18, reduction=reduction, **options
+    )
+
+
+REPEATED = "repeated updates"
+
+
+@pytest.mark.parametrize(
+    ("indices", "reduction", "kind", "found"),
+    [
+        (5000, "add", "ScatterND", True),
+        (5000, "max", "ScatterND", True),
+        (("M", 1), "mul", "ScatterND", True),
+        (("M", 1), "min", "ScatterND", True),
+        (5000, "none", "ScatterND", False),
+        (8, "add", "ScatterND", False),  # few updates are no work for threads
+        (("M", 4), "add", "ScatterElements", False),
+    ],
+    ids=str,
+)
+def test_updates_that_onnxruntime_loses_are_a_finding(indices, reduction, kind, found):
+    rules = [each for each in onnx_models.check(scatter_of(indices, reduction, kind))]
+    lost = [each for each in rules if each.rule == REPEATED]
+    assert bool(lost) is found
+    if found:
+        assert lost[0].severity is DIFFERS
+        assert lost[0].runtimes == ("onnxruntime CPU",)
+        assert lost[0].what.endswith("(--threads 1, convert --target onnxruntime)")
+
+
+def test_unique_indices_lose_no_updates():
+    data = np.arange(5000).reshape(-1, 1)
+    model = one_node("ScatterND", (5000, 4), data, updates=(5000, 4), opset=18, reduction="add")
+    assert REPEATED not in {each.rule for each in onnx_models.check(model)}
+    data[7] = 6
+    model = one_node("ScatterND", (5000, 4), data, updates=(5000, 4), opset=18, reduction="add")
+    assert REPEATED in {each.rule for each in onnx_models.check(model)}

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
 
 from ndgather.errors import (
     AttributeValueError,
@@ -510,9 +511,9 @@ REFUSED = {
         "com.microsoft GatherND-1: data.dtype = bfloat16 is not taken",
     ),
     "an operator that is not there yet": (
-        refused("GatherND", target={"opset": 10}),
+        refused("ScatterND", indices=(20, 1), updates=(20, 4), target={"opset": 10}),
         AttributeValueError,
-        "operator: opset = 10 has no ai.onnx GatherND (allowed: at least 11)",
+        "operator: opset = 10 has no ai.onnx ScatterND (allowed: at least 11)",
     ),
     "a reduction that is not there yet": (
         refused(
@@ -529,7 +530,7 @@ REFUSED = {
         "ai.onnx ScatterND-18 cannot become ai.onnx ScatterND-16: it has no reduction max",
     ),
     "indices that may be negative": (
-        refused("Gather", target={"opset": 10}),
+        refused("Gather", target={"opset": 8}),
         ModelError,
         "ai.onnx Gather-13 cannot become ai.onnx Gather-1: a negative index counts from the end, "
         "and there it is out of range",
@@ -768,3 +769,126 @@ def test_an_operator_replaces_the_nodes_that_it_can_and_the_others_are_listed():
         onnx_models.conversion(model, operator="GatherND", strict=True)
     with pytest.raises(ModelError, match=r"^node 'columns'"):
         onnx_models.convert(model, operator="GatherND")
+
+
+NEVER_NEGATIVE = {
+    "TopK": "v, i = TopK(x, k)",
+    "ArgMax": "i = ArgMax(x)",
+    "NonZero": "n = NonZero(x)  i = Squeeze(n, zero)",
+    "a size": "s = Shape(x)  i = Div(s, k)",
+    "a constant": "c = Constant<value_ints = [4, 1]>() i = Identity(c)",
+}
+
+
+@pytest.mark.parametrize("name", NEVER_NEGATIVE)
+def test_indices_that_are_never_negative_stay_as_they_are_in_old_opsets(name):
+    model = parse_model(f"""<ir_version: 8, opset_import: ["" : 13]>
+        g (float[5] x) => (float[n] y) <int64[1] k = {{2}}, int64[1] zero = {{0}}>
+        {{ {NEVER_NEGATIVE[name]}  y = Gather(x, i) }}""")
+    for opset in (9,) if name == "NonZero" else (9, 8):
+        after = onnx_models.convert(model, opset=opset)
+        assert after.graph.node[-1].op_type == "Gather"
+        assert "Less" not in {each.op_type for each in after.graph.node}
+        onnx.checker.check_model(after)
+
+
+@pytest.mark.parametrize("opset", [10, 9])
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [("Gather", (3,)), ("Gather<axis = 1>", (2, 2)), ("GatherND", (3, 2)), ("GatherElements", (5, 4))],
+)
+def test_indices_count_from_the_front_in_old_opsets(text, shape, opset):
+    model = parse_model(f"""<ir_version: 8, opset_import: ["" : 13]>
+        g (float[5, 4] x, int64[{", ".join(map(str, shape))}] i) => (float y) {{ y = {text}(x, i) }}""")
+    model.graph.output[0].ClearField("type")
+    model = onnx.shape_inference.infer_shapes(model)
+
+    after = onnx_models.convert(model, opset=opset)
+
+    assert {each.op_type for each in after.graph.node} >= {"Gather", "Less", "Where"}
+    x = np.arange(20, dtype=np.float32).reshape(5, 4)
+    indices = np.random.default_rng(0).integers(-4, 4, shape)
+    feeds = {"x": x, "i": indices}
+    expected = onnx_models.run(model, feeds, runtime="reference")["y"]
+    found = onnx_models.run(after, feeds, runtime="reference")["y"]
+    np.testing.assert_array_equal(found, expected, strict=True)
+    for wrong in (5, -6, 2**40):
+        feeds["i"] = np.full(shape, wrong)
+        with pytest.raises(NdgatherError, match="is outside"):
+            onnx_models.run(after, feeds, runtime="reference")
+
+
+def test_constants_that_nothing_reads_any_more_go():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 13]>
+        g (float[5, 4] x) => (float[n, 4] y, float[5, 4] z)
+        <int64[1] s = {1}, int64[1] e = {3}, int64[1] a = {0}, float unused = {1.0}>
+        { y = Slice(x, s, e, a)  c = Constant<value_ints = [-1]>()  t = Unsqueeze(x, c)
+          z = Squeeze(t, c) }""")
+
+    after = onnx_models.convert(model, opset=9)
+
+    assert [each.name for each in after.graph.initializer] == ["unused"]
+    assert [each.op_type for each in after.graph.node] == ["Slice", "Unsqueeze", "Squeeze"]
+    onnx.checker.check_model(after)
+
+
+ADDED = {
+    "Shape with start": ("s = Shape<start=1>(x)", "float[2,3,4] x", 15, (10, 9, 7)),
+    "ThresholdedRelu": ("s = ThresholdedRelu<alpha=0.5>(x)", "float[3] x", 14, (9,)),
+    "Shrink": ("s = Shrink<lambd=0.5>(x)", "float[3] x", 9, ()),
+    "half LayerNormalization": (
+        "s = LayerNormalization(x, w)", "float16[3,4] x, float16[4] w", 17, (16, 13, 11, 9),
+    ),
+    "Mish": ("s = Mish(x)", "float[3] x", 18, (13, 9, 7)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADDED)
+@pytest.mark.parametrize("valid", [True, False])
+def test_what_a_conversion_adds_is_converted_further(name, valid):
+    text, inputs, source, targets = ADDED[name]
+    model = parse_model(
+        f'<ir_version: 8, opset_import: ["" : {source}]> g ({inputs}) => (float s) {{ {text} }}'
+    )
+    model.graph.output[0].ClearField("type")
+    model = onnx.shape_inference.infer_shapes(model)
+    if not valid:  # as some exporters leave them
+        model.graph.input[-1].type.tensor_type.ClearField("shape")
+    for opset in targets:
+        after = onnx_models.convert(model, opset=opset)
+        known = {each.name: each for each in model.graph.input}
+        for each in after.graph.input:
+            each.type.CopyFrom(known[each.name].type)
+        if valid:
+            onnx.checker.check_model(after, full_check=True)
+        for node in after.graph.node:
+            schema = onnx.defs.get_schema(node.op_type, opset)
+            assert schema.min_input <= len(node.input) <= schema.max_input
+            assert {each.name for each in node.attribute} <= {*schema.attributes}
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("s = LayerNormalization<stash_type=0>(x, x)", 17),
+        ("s = Shrink<lambd=0.5>(x)", 9),
+        ("s = ReduceL2(x, a)", 18),
+    ],
+)
+def test_what_no_function_says_is_refused_without_a_recursion(text, source):
+    model = parse_model(
+        f'<ir_version: 8, opset_import: ["" : {source}]> '
+        f"g (double[3] x, int64[1] a) => (double[3] s) {{ {text} }}"
+    )
+    with pytest.raises(NdgatherError, match="cannot become") as refusal:
+        onnx_models.convert(model, opset=source - 1)
+    assert "recursion" not in str(refusal.value)
+
+
+def test_a_scatter_of_opset_9_goes_on_to_every_opset():
+    model = parse_model("""<ir_version: 4, opset_import: ["" : 9]>
+        g (float[3,4] x, int64[3,1] j, float[3,1] w) => (float[3,4] o)
+        { o = Scatter<axis = 1>(x, j, w) }""")
+    for opset in (11, 13, 16, 18, 21):
+        (node,) = onnx_models.convert(model, opset=opset).graph.node
+        assert (node.op_type, [each.name for each in node.attribute]) == ("ScatterElements", ["axis"])

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+import onnx
 import pytest
 from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 
@@ -196,3 +197,55 @@ def test_sizes_below_0_that_make_onnx_read_beyond_its_memory(maker, size, within
     models.convert(model, opset=18)
     assert "the length of the index tuples is not known" in models.check(model)[0].what
     assert model.SerializeToString() == before
+
+
+MODEL = model_of(gather())
+MODEL.graph.output[0].type.tensor_type.shape.dim.add(dim_value=1)
+SENTENCES = {
+    "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS"),
+    "ort": (b"\x20\0\0\0ORTM" + bytes(40), "a model in the format of onnxruntime, .ort"),
+    "html": (b"<!DOCTYPE html>\n<html></html>", "a web page"),
+    "zip": (b"PK\x03\x04" + bytes(40), "an archive"),
+    "gzip": (b"\x1f\x8b" + bytes(40), "an archive"),
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+@pytest.mark.parametrize("work", [models.check, models.infer, models.Model.load])
+def test_a_file_that_is_no_model_has_its_own_sentence(name, work, tmp_path):
+    content, what = SENTENCES[name]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=rf"{path}: is {what}, not an ONNX model \(allowed: "):
+        work(path)
+
+
+@pytest.mark.filterwarnings("ignore:The onnxtxt format is experimental")
+@pytest.mark.parametrize(
+    ("form", "what"),
+    [
+        ("onnxtxt", "a model as text"),
+        ("textproto", "a protobuf message as text"),
+        ("json", "JSON"),
+    ],
+)
+def test_the_advice_about_a_text_model_works(form, what, tmp_path):
+    path, binary = tmp_path / f"model.{form}", tmp_path / "model.onnx"
+    onnx.save(MODEL, path, format=form)
+    with pytest.raises(ModelError, match=f"is {what}, not an ONNX model") as refusal:
+        models.check(path)
+    advice = str(refusal.value).partition("which ")[2].partition(" writes")[0]
+    eval(advice, {"onnx": onnx, "path": path, "new_path": binary})  # noqa: S307 - our own text
+    assert not models.check(binary)
+
+
+def test_a_truncated_file_says_that_it_ends_too_early(tmp_path):
+    content, path = MODEL.SerializeToString(), tmp_path / "model.onnx"
+    without_imports = ModelProto(ir_version=8, graph=MODEL.graph).SerializeToString()
+    whole_fields = {2, len(without_imports)}  # after the version, and after the graph
+    for size in range(1, len(content)):
+        path.write_bytes(content[:size])
+        with pytest.raises(NdgatherError) as refusal:
+            models.infer(path)
+        cut = "ends before the model does, which has at least" in str(refusal.value)
+        assert cut or size in whole_fields, (size, str(refusal.value))

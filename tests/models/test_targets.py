@@ -261,7 +261,7 @@ def outcome(run, inputs):
 
 OUTSIDE = (
     r"index -?\d+ is out of bounds for axis \d+ with size \d+|invalid entry in choice array|"
-    r"indices element out of data bounds, idx=-?\d+|invalid indice? found, \w+ = -?\d+"
+    r"indices element out of data bounds, idx=-?\d+|invalid (index|indice) found, \w+ = -?\d+"
 )
 
 

@@ -39,6 +39,7 @@ from ndgather.models.onnx.files import (
 )
 from ndgather.models.onnx.inference import InferredNode, all_origins, infer_types
 from ndgather.models.onnx.nodes import (
+    node_protos,
     not_imported,
     schema_type,
     title_of,
@@ -107,7 +108,8 @@ def check(model: Source) -> tuple[Finding, ...]:
             ]
         )
     except NdgatherError as error:
-        return Findings([Finding("model", "", "model", str(error), ERROR)])
+        where = _place(node_protos(proto), str(error))
+        return Findings([Finding(where, "", "model", str(error), ERROR)])
     if has_errors(findings):
         return findings
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
@@ -120,7 +122,7 @@ def check(model: Source) -> tuple[Finding, ...]:
     except MemoryError:
         raise
     except Exception as error:  # onnx has errors of several kinds
-        where = _place(inferred.scopes, str(error))
+        where = _place(node_protos(proto), str(error))
         return Findings([*findings, Finding(where, "", "onnx.checker", reason(error), ERROR)])
     return findings
 
@@ -130,13 +132,12 @@ def _no_import(domain: str, node: NodeProto) -> Finding:
     return Finding(title_of(node), f"{domain} {node.op_type}", "opset", what, ERROR)
 
 
-def _place(scopes: Iterable[Scope], text: str) -> str:
+def _place(nodes: Iterable[NodeProto], text: str) -> str:
     """Return the node that an error of onnx is about: the one it names, or the only one it can be."""
     found = re.search(r"op_type:\s*(\w+), node name: (.*?)\)", text)
     operator, name = found.groups() if found else ("", "")
     if found is None and (found := re.search(r"Name: ?(.*?) OpType: (\w+)", text)):
         name, operator = found.groups()
-    nodes = [node.node for outermost in scopes for _, node in outermost.all_nodes()]
     alike = [node for node in nodes if node.op_type == operator and node.name == name]
     titles = {title_of(node) for node in alike}
     return titles.pop() if len(titles) == 1 else "model"

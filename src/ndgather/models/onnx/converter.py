@@ -30,25 +30,31 @@ from ndgather.models.onnx.nodes import (
     OpNode,
     Scope,
     attribute_value,
+    constant_tensor,
     declaration,
     drop_unread,
     file_domain,
     implementation,
     is_published,
-    names_read,
     node_protos,
     opsets,
     row_domain,
     set_nodes,
     subgraphs,
     tensor_type,
+    unread,
     with_one_name,
 )
 from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall
 from ndgather.models.onnx.rewriting.deployment import RewrittenNode, deploy
 from ndgather.models.onnx.rewriting.sized_nodes import SizedNodes
 from ndgather.models.onnx.rewriting.target import Limits, load_target
-from ndgather.models.onnx.versions import INVALID_RESULT, convert_node, from_oldest
+from ndgather.models.onnx.versions import (
+    INTEGERS_FROM,
+    INVALID_RESULT,
+    convert_node,
+    from_oldest,
+)
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import TensorType
@@ -65,6 +71,7 @@ if TYPE_CHECKING:
 # The first opset with every reduction of a scatter.
 _REDUCTIONS = {"none": 1, "add": 16, "mul": 16, "max": 18, "min": 18}
 _TUPLES_FROM = 11  # the first opset with other gathers than Gather, and with negative indices
+_COMPARES_FROM = 9  # the first opset that compares integers, and chooses
 
 
 def convert(
@@ -234,7 +241,7 @@ def _convert(
             "(allowed: the same versions)"
         )
     result = without_functions(proto)
-    read = {name for node in result.graph.node for name in names_read(node)}
+    kept = unread(result.graph)
     converter = _Converter(
         source=source,
         opset=opset or source.get(DEFAULT_DOMAIN, newest),
@@ -247,7 +254,7 @@ def _convert(
     )
     converter.convert_graph(result.graph, typed.scopes[0])
     converter.import_domains(result)
-    drop_unread(result.graph, read)
+    drop_unread(result.graph, kept)
     for node in unrolled:
         what = f"{node.why}; became {node.became}"
         finding = Finding(node.where, node.was, "reduction", what, Severity.PORTABLE)
@@ -276,7 +283,7 @@ def _as_of(
             return model, ()
         limits = dict.fromkeys(("Gather", "GatherElements", "GatherND"), Limits())
         limits |= dict.fromkeys(("ScatterElements", "ScatterND"), Limits(reductions=words))
-    elif not any(row_domain(node.domain) == DEFAULT_DOMAIN for node in nodes):
+    elif opset < _COMPARES_FROM or not any(row_domain(node.domain) == DEFAULT_DOMAIN for node in nodes):
         return model, ()
     target = replace(
         basic,
@@ -371,6 +378,14 @@ class _Converter:
                 converted += convert_node(node, typed, self.taken, source, self.opset)
             except Exception as error:  # also of invalid nodes, which onnx has not checked
                 raise OpNode(item, typed).named(error) from error
+        if self.opset < INTEGERS_FROM:  # a Constant has no integers, and an initializer has
+            tensors = {id(node): constant_tensor(node) for node in converted}
+            for node in converted:
+                tensor = tensors[id(node)]
+                if tensor is not None:
+                    graph.initializer.add().CopyFrom(tensor)
+                    graph.initializer[-1].name = node.output[0]
+            converted = [node for node in converted if tensors[id(node)] is None]
         set_nodes(graph, before, converted)
 
     def _gather_nodes(

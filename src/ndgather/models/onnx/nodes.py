@@ -325,21 +325,31 @@ def names_read(node: NodeProto) -> set[str]:
     return names
 
 
-def drop_unread(graph: GraphProto, read_before: set[str]) -> None:
-    """Drop nodes and constants that nodes read before, and that nothing reads any more."""
+def unread(graph: GraphProto) -> set[str]:
+    """Return the names of results and constants of a graph, and in it, that nothing reads."""
+    nodes = list(_nodes_of(graph))
+    bodies = [graph, *(inner for node in nodes for inner in subgraphs(node))]
+    names = {tensor.name for body in bodies for tensor in body.initializer}
+    names.update(name for node in nodes for name in node.output)
+    for node in graph.node:
+        names -= names_read(node)
+    return names.difference(port.name for port in graph.output)
+
+
+def drop_unread(graph: GraphProto, kept: set[str]) -> None:
+    """Drop nodes and constants that nothing reads, except those of the names `kept`."""
     for node in graph.node:
         for inner in subgraphs(node):
-            drop_unread(inner, read_before)
+            drop_unread(inner, kept)
     readers = Counter(name for node in graph.node for name in names_read(node))
     readers.update(port.name for port in (*graph.input, *graph.output))
     for number in reversed(range(len(graph.node))):
         node = graph.node[number]
-        unread = not any(readers[name] for name in node.output)
-        if unread and read_before.intersection(node.output):
+        if not any(readers[name] or name in kept for name in node.output if name):
             readers.subtract(names_read(node))
             del graph.node[number]
     for tensor in list(graph.initializer):
-        if tensor.name in read_before and not readers[tensor.name]:
+        if tensor.name not in kept and readers[tensor.name] <= 0:
             graph.initializer.remove(tensor)
 
 

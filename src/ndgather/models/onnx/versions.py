@@ -27,6 +27,7 @@ from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line
 from ndgather.messages import foreign_errors
 from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.nodes import (
+    constant_tensor,
     declaration,
     nodes_within,
     opsets,
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
 
 OLDEST = 7
 """The oldest opset of the tables; onnx converts models of older ones to it."""
+
+INTEGERS_FROM = 9
+"""The first opset whose Constant takes integers; before, they are initializers."""
 
 INVALID_RESULT = "the converted model would not be valid"
 
@@ -91,6 +95,9 @@ def convert_node(
         return [node]
     if not check and _takes_the_same(node.op_type, source, target):
         return [node]
+    tensor = constant_tensor(node) if target < INTEGERS_FROM else None
+    if tensor is not None:
+        return [helper.make_node("Constant", [], node.output, node.name, value=tensor)]
     schema = _schema(node.op_type, source)
     if schema is None:
         name = one_line(node.op_type)

@@ -31,6 +31,7 @@ from ndgather.models.onnx.nodes import (
     row_domain,
     set_nodes,
     subgraphs,
+    unread,
 )
 from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall, cache_call
 from ndgather.models.onnx.rewriting.rows import Rows
@@ -111,15 +112,14 @@ def deploy(
     allow_matmul: bool,
 ) -> tuple[ModelProto, tuple[RewrittenNode, ...]]:
     """Return a model without functions, rewritten for `target`, and what became of its nodes."""
-    result = deepcopy(model)
+    result, kept = deepcopy(model), unread(model.graph)
     typed = infer_types(result, folder)
     rewriter = _Rewriter(target, checked, allow_matmul, typed.scopes[0].names())
     while rewriter.fold_sizes(result.graph, typed.scopes[0]):
         typed = infer_types(result, folder)
-    read = {name for node in (*model.graph.node, *result.graph.node) for name in names_read(node)}
     rewriter.inferred = iter(typed.nodes)
     rewriter.rewrite_graph(result.graph, typed.scopes[0])
-    drop_unread(result.graph, read)
+    drop_unread(result.graph, kept)
     return result, tuple(rewriter.reports(result, folder))
 
 

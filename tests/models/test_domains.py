@@ -1,0 +1,180 @@
+"""The lowest and the highest value that nodes prove: every drawn value lies between them."""
+
+import re
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx.parser import parse_model
+from onnx.reference import ReferenceEvaluator
+
+from ndgather.models.onnx.domains import domain_of
+from ndgather.models.onnx.nodes import graph_scope
+
+INT64 = np.iinfo(np.int64)
+# The nodes of a rule, which compute y, of inputs a and b (int64), h (int32), u (uint8), m (bool), x (float).
+RULES = {
+    "Abs": "y = Abs(a)",
+    "Abs of positive": "p = Clip(a, two) y = Abs(p)",
+    "Abs of negative": "p = Clip(a, , minus) y = Abs(p)",
+    "Add": "p = Clip(a, minus, five) q = Clip(b, minus, two) y = Add(p, q)",
+    "Add that may wrap": "y = Add(a, b)",
+    "ArgMax": "y = ArgMax(x)",
+    "ArgMin": "y = ArgMin(x)",
+    "Cast to more bits": "y = Cast<to = 7>(h)",
+    "Cast to fewer bits": "y = Cast<to = 6>(a)",
+    "Cast to fewer bits that hold it": "p = Clip(a, minus, five) y = Cast<to = 6>(p)",
+    "Cast to unsigned": "y = Cast<to = 12>(h)",
+    "Cast of bool": "y = Cast<to = 7>(m)",
+    "Cast of unsigned": "y = Cast<to = 7>(u)",
+    "Cast of floats": "y = Cast<to = 7>(x)",
+    "Clip": "y = Clip(a, minus, five)",
+    "Clip below": "y = Clip(a, two)",
+    "Clip above": "y = Clip(a, , two)",
+    "Clip with bounds that cross": "y = Clip(a, five, minus)",
+    "Concat": "p = Clip(a, two, five) y = Concat<axis=0>(p, line)",
+    "Div": "p = Clip(a, two, five) q = Clip(b, two) y = Div(p, q)",
+    "Div of any": "q = Clip(b, two) y = Div(a, q)",
+    "Expand": "p = Clip(a, two) y = Expand(p, form)",
+    "Flatten": "p = Clip(a, two) y = Flatten(p)",
+    "Gather": "p = Clip(a, two) y = Gather(p, line)",
+    "Identity": "y = Identity(u)",
+    "Max": "y = Max(a, two)",
+    "Max of three": "p = Clip(a, , five) y = Max(p, two, minus)",
+    "Min": "y = Min(a, two)",
+    "Mod": "q = Clip(b, two, five) y = Mod(a, q)",
+    "Mod of positive": "p = Clip(a, two, five) q = Clip(b, two) y = Mod(p, q)",
+    "Mod by negative": "q = Clip(b, , minus) y = Mod(a, q)",
+    "Mod as in C": "q = Clip(b, two) y = Mod<fmod = 1>(a, q)",
+    "Mod as in C of positive": "p = Clip(a, two) q = Clip(b, two) y = Mod<fmod = 1>(p, q)",
+    "Mul": "p = Clip(a, minus, five) q = Clip(b, minus, two) y = Mul(p, q)",
+    "Mul that may wrap": "p = Clip(a, two) q = Clip(b, two) y = Mul(p, q)",
+    "Neg": "p = Clip(a, minus, five) y = Neg(p)",
+    "Neg that may wrap": "y = Neg(a)",
+    "NonZero": "y = NonZero(x)",
+    "Range": "p = ReduceMax<keepdims=0>(m8) y = Range(two, five, one)",
+    "Range down": "y = Range(five, minus, minus)",
+    "Range of nothing": "y = Range(five, two, one)",
+    "Reshape": "p = Clip(a, two) y = Reshape(p, all)",
+    "Shape": "y = Shape(a)",
+    "Size": "y = Size(a)",
+    "Slice": "p = Clip(a, two) y = Slice(p, line, form)",
+    "Split": "p = Clip(a, two) y, z = Split(p)",
+    "Squeeze": "p = Clip(a, two) y = Squeeze(p)",
+    "Sub": "p = Clip(a, minus, five) q = Clip(b, minus, two) y = Sub(p, q)",
+    "Sub that may wrap": "p = Clip(a, two) y = Sub(b, p)",
+    "Tile": "p = Clip(a, two) y = Tile(p, line2)",
+    "TopK": "k = Reshape(two, all) z, y = TopK(x, k)",
+    "Transpose": "p = Clip(a, two) y = Transpose(p)",
+    "Unique": "z, p, q, y = Unique(a)",
+    "Unsqueeze": "p = Clip(a, two) y = Unsqueeze(p, line)",
+    "Where": "p = Clip(a, two) q = Clip(b, five) y = Where(m, p, q)",
+    "Where below": "t = Less(a, two) p = Add(a, five) y = Where(t, two, a)",
+    "Where not below": "t = Less(a, two) y = Where(t, a, five)",
+    "Where above": "t = Greater(a, two) y = Where(t, a, two)",
+    "Where at most": "t = LessOrEqual(a, two) y = Where(t, five, a)",
+    "Where at least": "t = GreaterOrEqual(a, two) y = Where(t, a, five)",
+    "Where two values": "t = Less(a, b) q = Clip(b, minus, five) y = Where(t, b, a)",
+    "Where of a sum": "t = Less(a, zero) p = Add(a, two) y = Where(t, p, a)",
+    "Where of a sum that is clipped": "t = Less(a, zero) p = Add(a, two) q = Max(p, zero) y = Where(t, q, a)",
+    "Where of a wrapped index": "c = Clip(a, minus) t = Less(c, zero) p = Add(c, five) y = Where(t, p, c)",
+    "Where of an element elsewhere": "t = Less(a, zero) p = Gather(a, back) y = Where(t, p, a)",
+    "Where always": "y = Where(yes, two, a)",
+    "no rule": "y = CumSum(a, zero)",
+}  # fmt: skip
+PROVEN = {  # the best that a rule can say
+    "Abs of positive": (2, INT64.max),
+    "Add": (-4, 7),
+    "Cast of bool": (0, 1),
+    "Cast of unsigned": (0, 255),
+    "Cast to fewer bits that hold it": (-2, 5),
+    "Clip": (-2, 5),
+    "Clip with bounds that cross": (-2, -2),
+    "Concat": (0, 5),
+    "Div": (0, 2),
+    "Max": (2, INT64.max),
+    "Min": (INT64.min, 2),
+    "Mod": (0, 4),
+    "Mod of positive": (0, 5),
+    "Mul": (-10, 10),
+    "Neg": (-5, 2),
+    "NonZero": (0, INT64.max),
+    "Range": (2, 4),
+    "Range down": (-1, 5),
+    "Sub": (-4, 7),
+    "TopK": (0, INT64.max),
+    "Where": (2, INT64.max),
+    "Where below": (2, INT64.max),
+    "Where not below": (INT64.min, 5),
+    "Where of a wrapped index": (0, INT64.max),
+    "Where always": (2, 2),
+}
+WHOLE = {"Abs", "Add that may wrap", "Cast of floats", "Mul that may wrap", "Neg that may wrap"}
+WHOLE |= {"Div of any", "Mod by negative", "Mod as in C", "Sub that may wrap", "no rule"}
+
+DECLARED = """<ir_version: 8, opset_import: ["" : 18]>
+    g (int64[3] a, int64[3] b, int32[3] h, uint8[3] u, bool[3] m, float[3] x, uint8[3] m8) => (int64 y)
+    <int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 five = {5}, int64 minus = {-2},
+     int64[1] line = {0}, int64[1] line2 = {2}, int64[1] form = {3}, int64[1] all = {-1},
+     int64[3] back = {2, 0, 1}, bool[1] yes = {1}>"""
+
+
+def model_of(nodes):
+    model = parse_model(f"{DECLARED} {{ {nodes} }}")
+    model.graph.output[0].ClearField("type")
+    return onnx.shape_inference.infer_shapes(model, data_prop=True)
+
+
+def integers(dtype):
+    limits = np.iinfo(dtype)
+    some = st.sampled_from([limits.min, limits.min + 1, limits.max, 0, 1, 2, 3, 5, 6])
+    signed = st.integers(-8, 8) if limits.min else st.integers(0, 8)
+    each = st.one_of(some, signed, st.integers(int(limits.min), int(limits.max)))
+    return st.lists(each, min_size=3, max_size=3).map(lambda values: np.array(values, dtype))
+
+
+@pytest.mark.parametrize("name", RULES)
+@given(data=st.data())
+def test_every_value_lies_in_its_domain(name, data):
+    model = model_of(RULES[name])
+    scope = graph_scope(model, None)
+    inputs = {
+        "a": data.draw(integers(np.int64)),
+        "b": data.draw(integers(np.int64)),
+        "h": data.draw(integers(np.int32)),
+        "u": data.draw(integers(np.uint8)),
+        "m8": data.draw(integers(np.uint8)),
+        "m": np.array(data.draw(st.lists(st.booleans(), min_size=3, max_size=3))),
+        "x": np.array(data.draw(st.lists(st.integers(-9, 9), min_size=3, max_size=3)), np.float32),
+    }
+    with np.errstate(all="ignore"):
+        outputs = ReferenceEvaluator(model).run(None, inputs)
+
+    lowest, highest = domain_of(scope, "y")
+    assert all(lowest <= int(value) <= highest for value in np.ravel(outputs[0]))
+
+
+@pytest.mark.parametrize("name", PROVEN)
+def test_a_rule_says_what_can_be_known(name):
+    assert domain_of(graph_scope(model_of(RULES[name]), None), "y") == PROVEN[name]
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_without_a_rule_nothing_but_the_type_is_known(name):
+    assert domain_of(graph_scope(model_of(RULES[name]), None), "y").lowest < 0
+
+
+def test_strings_and_floats_have_no_domain():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (string[2] words) => (int64[2] y) { y = Cast<to = 7>(words) }""")
+    scope = graph_scope(model, None)
+    assert domain_of(scope, "y") == (INT64.min, INT64.max)
+    assert domain_of(scope, "words").lowest < INT64.min
+
+
+def test_every_rule_has_nodes_that_try_it():
+    tried = {kind for nodes in RULES.values() for kind in re.findall(r"= (\w+)", nodes)}
+    assert tried >= {"Abs", "Add", "Cast", "Clip", "Concat", "Div", "Max", "Min", "Mod", "Mul", "Neg",
+                     "Range", "Sub", "Where"}  # fmt: skip
