@@ -295,7 +295,9 @@ def test_attributes_of_functions_have_their_defaults(given, slope, runtime):
 
 
 def test_a_node_that_the_evaluator_does_not_run_is_named():
-    with pytest.raises(ModelError, match=r"node 'it' \(Gelu\): the reference evaluator does not run"):
+    with pytest.raises(
+        ModelError, match=r"node 'it' \(Gelu\): the reference evaluator does not run"
+    ):
         reference(
             """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
             g (float[2] x) => (float[2] y) { [it] y = com.microsoft.Gelu(x) }""",

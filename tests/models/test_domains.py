@@ -1,7 +1,5 @@
 """The lowest and the highest value that nodes prove: every drawn value lies between them."""
 
-import re
-
 import numpy as np
 import onnx
 import pytest
@@ -14,7 +12,7 @@ from ndgather.models.onnx.domains import domain_of
 from ndgather.models.onnx.nodes import graph_scope
 
 INT64 = np.iinfo(np.int64)
-# The nodes of a rule, which compute y, of inputs a and b (int64), h (int32), u (uint8), m (bool), x (float).
+# The nodes of a rule, which compute y. The inputs are declared below.
 RULES = {
     "Abs": "y = Abs(a)",
     "Abs of positive": "p = Clip(a, two) y = Abs(p)",
@@ -54,7 +52,7 @@ RULES = {
     "Neg": "p = Clip(a, minus, five) y = Neg(p)",
     "Neg that may wrap": "y = Neg(a)",
     "NonZero": "y = NonZero(x)",
-    "Range": "p = ReduceMax<keepdims=0>(m8) y = Range(two, five, one)",
+    "Range": "y = Range(two, five, one)",
     "Range down": "y = Range(five, minus, minus)",
     "Range of nothing": "y = Range(five, two, one)",
     "Reshape": "p = Clip(a, two) y = Reshape(p, all)",
@@ -78,8 +76,12 @@ RULES = {
     "Where at least": "t = GreaterOrEqual(a, two) y = Where(t, a, five)",
     "Where two values": "t = Less(a, b) q = Clip(b, minus, five) y = Where(t, b, a)",
     "Where of a sum": "t = Less(a, zero) p = Add(a, two) y = Where(t, p, a)",
-    "Where of a sum that is clipped": "t = Less(a, zero) p = Add(a, two) q = Max(p, zero) y = Where(t, q, a)",
-    "Where of a wrapped index": "c = Clip(a, minus) t = Less(c, zero) p = Add(c, five) y = Where(t, p, c)",
+    "Where of a sum that is clipped": (
+        "t = Less(a, zero) p = Add(a, two) q = Max(p, zero) y = Where(t, q, a)"
+    ),
+    "Where of a wrapped index": (
+        "c = Clip(a, minus) t = Less(c, zero) p = Add(c, five) y = Where(t, p, c)"
+    ),
     "Where of an element elsewhere": "t = Less(a, zero) p = Gather(a, back) y = Where(t, p, a)",
     "Where always": "y = Where(yes, two, a)",
     "no rule": "y = CumSum(a, zero)",
@@ -115,7 +117,8 @@ WHOLE = {"Abs", "Add that may wrap", "Cast of floats", "Mul that may wrap", "Neg
 WHOLE |= {"Div of any", "Mod by negative", "Mod as in C", "Sub that may wrap", "no rule"}
 
 DECLARED = """<ir_version: 8, opset_import: ["" : 18]>
-    g (int64[3] a, int64[3] b, int32[3] h, uint8[3] u, bool[3] m, float[3] x, uint8[3] m8) => (int64 y)
+    g (int64[3] a, int64[3] b, int32[3] h, uint8[3] u, bool[3] m, float[3] x,
+       uint8[3] m8) => (int64 y)
     <int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 five = {5}, int64 minus = {-2},
      int64[1] line = {0}, int64[1] line2 = {2}, int64[1] form = {3}, int64[1] all = {-1},
      int64[3] back = {2, 0, 1}, bool[1] yes = {1}>"""
@@ -172,9 +175,3 @@ def test_strings_and_floats_have_no_domain():
     scope = graph_scope(model, None)
     assert domain_of(scope, "y") == (INT64.min, INT64.max)
     assert domain_of(scope, "words").lowest < INT64.min
-
-
-def test_every_rule_has_nodes_that_try_it():
-    tried = {kind for nodes in RULES.values() for kind in re.findall(r"= (\w+)", nodes)}
-    assert tried >= {"Abs", "Add", "Cast", "Clip", "Concat", "Div", "Max", "Min", "Mod", "Mul", "Neg",
-                     "Range", "Sub", "Where"}  # fmt: skip

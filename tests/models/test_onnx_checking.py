@@ -253,7 +253,11 @@ OTHERS = {
         ),
         (
             one_node(
-                "ScatterND", (5, 4), np.zeros((5000, 1), np.int64), updates=(5000, 4), opset=18,
+                "ScatterND",
+                (5, 4),
+                np.zeros((5000, 1), np.int64),
+                updates=(5000, 4),
+                opset=18,
                 reduction="add",
             ),
             "reduction is 'add', and the indices name position (0,) of data more than once",
@@ -568,7 +572,8 @@ def test_the_long_name_of_the_domain_is_no_finding():
 
 WITHOUT_AN_IMPORT = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
     g (float[2,4] x, int64[2] i) => (float[2,4] z)
-    { [act] h = com.microsoft.Gelu(x)  [more] k = com.microsoft.Gelu(h)  [pick] z = Gather(k, i) }"""
+    { [act] h = com.microsoft.Gelu(x)  [more] k = com.microsoft.Gelu(h)
+      [pick] z = Gather(k, i) }"""
 
 
 def test_a_domain_that_is_not_imported_is_one_finding_with_the_name_of_its_node():
@@ -578,7 +583,9 @@ def test_a_domain_that_is_not_imported_is_one_finding_with_the_name_of_its_node(
     (found,) = onnx_models.check(model)
 
     assert (found.where, found.rule, found.severity) == ("act", "opset", ERROR)
-    assert found.what == "the model imports no version of com.microsoft; onnxruntime takes version 1"
+    assert (
+        found.what == "the model imports no version of com.microsoft; onnxruntime takes version 1"
+    )
 
 
 def test_a_model_without_that_import_is_converted_and_inferred():
@@ -635,8 +642,8 @@ REPEATED = "repeated updates"
     ids=str,
 )
 def test_updates_that_onnxruntime_loses_are_a_finding(indices, reduction, kind, found):
-    rules = [each for each in onnx_models.check(scatter_of(indices, reduction, kind))]
-    lost = [each for each in rules if each.rule == REPEATED]
+    findings = onnx_models.check(scatter_of(indices, reduction, kind))
+    lost = [each for each in findings if each.rule == REPEATED]
     assert bool(lost) is found
     if found:
         assert lost[0].severity is DIFFERS

@@ -795,11 +795,17 @@ def test_indices_that_are_never_negative_stay_as_they_are_in_old_opsets(name):
 @pytest.mark.parametrize("opset", [10, 9])
 @pytest.mark.parametrize(
     ("text", "shape"),
-    [("Gather", (3,)), ("Gather<axis = 1>", (2, 2)), ("GatherND", (3, 2)), ("GatherElements", (5, 4))],
+    [
+        ("Gather", (3,)),
+        ("Gather<axis = 1>", (2, 2)),
+        ("GatherND", (3, 2)),
+        ("GatherElements", (5, 4)),
+    ],
 )
 def test_indices_count_from_the_front_in_old_opsets(text, shape, opset):
     model = parse_model(f"""<ir_version: 8, opset_import: ["" : 13]>
-        g (float[5, 4] x, int64[{", ".join(map(str, shape))}] i) => (float y) {{ y = {text}(x, i) }}""")
+        g (float[5, 4] x, int64[{", ".join(map(str, shape))}] i) => (float y)
+        {{ y = {text}(x, i) }}""")
     model.graph.output[0].ClearField("type")
     model = onnx.shape_inference.infer_shapes(model)
 
@@ -891,4 +897,7 @@ def test_a_scatter_of_opset_9_goes_on_to_every_opset():
         { o = Scatter<axis = 1>(x, j, w) }""")
     for opset in (11, 13, 16, 18, 21):
         (node,) = onnx_models.convert(model, opset=opset).graph.node
-        assert (node.op_type, [each.name for each in node.attribute]) == ("ScatterElements", ["axis"])
+        assert (node.op_type, [each.name for each in node.attribute]) == (
+            "ScatterElements",
+            ["axis"],
+        )

@@ -14,15 +14,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import defs, helper, numpy_helper
+from tests.models.test_version_steps import NEEDS_ONNXRUNTIME, outputs_of
 
 from ndgather.errors import NdgatherError
 from ndgather.models import onnx as onnx_models
-from tests.models.test_version_steps import NEEDS_ONNXRUNTIME, outputs_of
 
-REDUCTIONS = (
-    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd"
-    " ReduceSum ReduceSumSquare"
-).split()
+REDUCTIONS = [
+    f"Reduce{name}"
+    for name in (
+        "L1",
+        "L2",
+        "LogSum",
+        "LogSumExp",
+        "Max",
+        "Mean",
+        "Min",
+        "Prod",
+        "Sum",
+        "SumSquare",
+    )
+]
 # The versions that differ in more than types, written out.
 STEPS = [
     *[("AveragePool", x) for x in (7, 10, 11, 19, 22)],
@@ -63,7 +74,16 @@ STEPS = [
 ]
 # Sums in another order, the functions of ONNX for reductions, and -0.0 that Where of onnxruntime
 # turns into 0.0. ONNX does not define what ScatterElements does with NaN.
-NOT_THE_LAST_BITS = {"AveragePool", "Clip", "Einsum", "Mish", "Softmax", "LogSoftmax", "Trilu", "Shrink"}
+NOT_THE_LAST_BITS = {
+    "AveragePool",
+    "Clip",
+    "Einsum",
+    "Mish",
+    "Softmax",
+    "LogSoftmax",
+    "Trilu",
+    "Shrink",
+}
 NEWEST = 24  # of onnxruntime 1.32, which runs the models
 
 
@@ -126,7 +146,7 @@ class Draws:
         found = self.r.sample(ones, self.r.randint(0, len(ones)))
         return [x - self.rank if self.some(0, 0, 1) else x for x in found]
 
-    def attribute(self, name):  # noqa: PLR0911, PLR0912 - one line for each name
+    def attribute(self, name):
         some, spatial = self.some, max(self.rank - 2, 0)
         match name:
             case "axis" if self.name == "OneHot":
@@ -220,11 +240,14 @@ class Draws:
         kind = self.schema.attributes[name].type
         return some(0, 1) if kind == defs.OpSchema.AttrType.INT else None
 
-    def input(self, name):  # noqa: PLR0911, PLR0912 - one line for each name
+    def input(self, name):
         some, shape, op = self.some, list(self.data.shape), self.name
         match name.lower():
             case "axes":
-                return np.array(self.axes(), some("int64", "int64", "int32") if op in {"Slice", "Pad"} else "int64")
+                return np.array(
+                    self.axes(),
+                    some("int64", "int64", "int32") if op in {"Slice", "Pad"} else "int64",
+                )
             case "pads":
                 return np.array(self.attribute("pads"))
             case "starts" | "ends":
@@ -255,7 +278,9 @@ class Draws:
                 return self.data
             case "indices":
                 most = max(shape[0], 1) if shape else 1
-                found = np.array([self.r.randint(-most, most - 1) for _ in range(max(self.data.size, 1))])
+                found = np.array(
+                    [self.r.randint(-most, most - 1) for _ in range(max(self.data.size, 1))]
+                )
                 return np.resize(found, shape).astype("int64")
             case "updates":
                 return self.array(shape)
@@ -293,7 +318,9 @@ class Draws:
             case "y" if op == "Pow":
                 return self.array(some([], shape), some(self.dtype, "float32", "int64"))
             case "y_scale" | "x_scale":
-                return np.array(some(0.5, 0.25, [0.5], [0.5] * (shape[1] if self.rank > 1 else 1)), "float32")
+                return np.array(
+                    some(0.5, 0.25, [0.5], [0.5] * (shape[1] if self.rank > 1 else 1)), "float32"
+                )
             case "y_zero_point" | "x_zero_point":
                 return np.array(some(0, 3), self.data.dtype if op[0] == "D" else "uint8")
             case "target_type":
@@ -343,7 +370,9 @@ def drawn_model(seed, name, opset):
     """Return a model of one node and its inputs; some of the inputs are constants."""
     draws = Draws(seed, defs.get_schema(name, opset, ""))
     node, arrays = draws.node()
-    constant = {key for n, key in enumerate(arrays) if draws.some(0, 1, 1) and (n or name == "OneHot")}
+    constant = {
+        key for n, key in enumerate(arrays) if draws.some(0, 1, 1) and (n or name == "OneHot")
+    }
     inputs = [
         helper.make_tensor_value_info(
             key,
@@ -377,7 +406,9 @@ def same_bytes(name, first, second):
         if not np.array_equal(nans, np.isnan(second)):
             return False
         first, second = (np.where(nans, 0, x).astype(first.dtype) for x in (first, second))
-    return first.dtype.kind in "OU" and (first == second).all() or first.tobytes() == second.tobytes()
+    if first.dtype.kind in "OU":
+        return (first == second).all()
+    return first.tobytes() == second.tobytes()
 
 
 def check_step(seed, name, source, target):
@@ -433,7 +464,7 @@ def test_a_step_keeps_the_bytes_or_is_refused(name, version, direction):
     def draw(seed):
         seen.append(check_step(seed, operator, source, target))
 
-    for seed in range(40):
-        seen.append(check_step(crc32(f"{name} {seed}".encode()), operator, source, target))
+    seeds = [crc32(f"{name} {number}".encode()) for number in range(40)]
+    seen.extend(check_step(seed, operator, source, target) for seed in seeds)
     draw()
     assert set(seen) - {None}, "no drawn model ran"

@@ -255,8 +255,9 @@ def outcome(run, inputs):
     try:
         return run(inputs)
     except Exception as error:
-        assert re.search(OUTSIDE, str(error)), error
-        return None
+        if re.search(OUTSIDE, str(error)):
+            return None
+        raise
 
 
 OUTSIDE = (
@@ -884,7 +885,7 @@ SIGNLESS = """
     quotient = Div(best, two)  rows = Squeeze(quotient)
     rest = Mod(best, two)  rows = Squeeze(rest)
     rows = Cast<to = 7>(mask)
-    sign = Less(at, zero)  behind = Add(at, three)  positive = Max(behind, zero)  rows = Where(sign, positive, at)
+    sign = Less(at, zero)  back = Add(at, three)  up = Max(back, zero)  rows = Where(sign, up, at)
 """
 MAY_COUNT_FROM_THE_END = """
     rows = Clip(at, minus)
@@ -910,7 +911,8 @@ MAY_COUNT_FROM_THE_END = """
 )
 def test_indices_count_from_the_end_only_where_their_nodes_allow_it(lines, folded):
     text = f"""<ir_version: 8, opset_import: ["" : 18]>
-        g (float[3, 4] data, int64[2] at, bool[2] mask, float[3] score, string[2] words) => (float[M, 4] out)
+        g (float[3, 4] data, int64[2] at, bool[2] mask, float[3] score, string[2] words)
+          => (float[M, 4] out)
         <int64 zero = {{0}}, int64 two = {{2}}, int64 three = {{3}}, int64 minus = {{-2}},
          int64[1] k = {{2}}>
         {{ high, best = TopK(score, k)

@@ -363,7 +363,9 @@ def test_ir_version_is_raised_where_an_opset_needs_it():
     assert onnx_models.convert(model, opset=11).ir_version == 4
 
 
-@pytest.mark.parametrize(("opset", "ir_version"), [(17, 8), (15, 8), (13, 7), (11, 6), (9, 4), (7, 4)])
+@pytest.mark.parametrize(
+    ("opset", "ir_version"), [(17, 8), (15, 8), (13, 7), (11, 6), (9, 4), (7, 4)]
+)
 def test_ir_version_goes_down_with_the_opset(opset, ir_version):
     model = model_of("y = Relu(x)", FLOATS, 18)
     model.ir_version = 10
@@ -377,8 +379,8 @@ def test_ir_version_goes_down_with_the_opset(opset, ir_version):
     onnx.checker.check_model(after)
 
 
-# Rows of steps.toml: what the newer version has, the two opsets, and what the older one has; then what
-# it refuses, and why. `None` for attributes that are left out.
+# Rows of steps.toml: what the newer version has, the two opsets, and what the older one has, `None`
+# for attributes that are left out; then what it refuses, and why.
 ROWS = {
     "QuantizeLinear precision": (
         "y = QuantizeLinear<precision=0>(x, s)", "float[2] x, float s", 23, 21, {"precision": None},
@@ -423,7 +425,8 @@ ROWS = {
         {"mode": "nearest"}, "", "",
     ),
     "DFT axis": (
-        "a = Constant<value = int64 {1}>() y = DFT(x, , a)", "float[1,4,5,1] x", 20, 17, {"axis": 1},
+        "a = Constant<value = int64 {1}>() y = DFT(x, , a)", "float[1,4,5,1] x", 20, 17,
+        {"axis": 1},
         "y = DFT(x, , a)", "axis may count from the end",
     ),
     "DFT without an axis": (
@@ -484,10 +487,14 @@ UPWARDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "inputs", "older", "newer", "written"), UPWARDS.values(), ids=UPWARDS)
+@pytest.mark.parametrize(
+    ("text", "inputs", "older", "newer", "written"), UPWARDS.values(), ids=UPWARDS
+)
 def test_a_newer_version_gets_what_the_older_one_does(text, inputs, older, newer, written):
     after = onnx_models.convert(model_of(text, inputs, older), opset=newer)
-    node = next(each for each in after.graph.node if each.op_type in {"RoiAlign", "GridSample", "Resize"})
+    node = next(
+        each for each in after.graph.node if each.op_type in {"RoiAlign", "GridSample", "Resize"}
+    )
     values = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
     assert values.items() >= written.items()
 
@@ -545,8 +552,8 @@ def as_array(value):
 
 # Why onnxruntime does not run a node test.
 NOT_RUN = (
-    "NOT_IMPLEMENTED|is not a registered function/op|language-pack|can't be converted to MLDataType|"
-    "is not defined for empty set|sequence_length|support create a github issue|handle object of type"
+    "NOT_IMPLEMENTED|is not a registered function/op|language-pack|converted to MLDataType|"
+    "is not defined for empty set|sequence_length|create a github issue|handle object of type"
 )
 NOT_THE_SAME_TWICE = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
 
@@ -573,7 +580,8 @@ def test_the_node_tests_of_onnx_through_every_version_of_their_operators():
         try:
             expected = outputs_of(case.model, feeds)
         except Exception as error:
-            assert re.search(NOT_RUN, str(error)), (case.name, error)
+            if not re.search(NOT_RUN, str(error)):
+                wrong.append((case.name, "before", str(error)[:100]))
             continue
         versions = {each.since_version for each in schemas if each.name in kinds}
         for target in sorted(each - 1 for each in versions if 8 <= each <= opset):

@@ -225,7 +225,7 @@ class Scan(_ScanOfOnnx):
     def _listed(self, name: str, count: int) -> list[int]:
         return list(getattr(self, name, None) or [0] * count)
 
-    def _run(  # type: ignore[override]  # onnx leaves it untyped
+    def _run(
         self, *inputs: Array, context: Mapping[str, Array] | None = None, **options: Any
     ) -> tuple[Array, ...]:
         count = self.num_scan_inputs

@@ -133,10 +133,10 @@ def _no_import(domain: str, node: NodeProto) -> Finding:
 
 
 def _place(nodes: Iterable[NodeProto], text: str) -> str:
-    """Return the node that an error of onnx is about: the one it names, or the only one it can be."""
-    found = re.search(r"op_type:\s*(\w+), node name: (.*?)\)", text)
-    operator, name = found.groups() if found else ("", "")
-    if found is None and (found := re.search(r"Name: ?(.*?) OpType: (\w+)", text)):
+    """Return the node that an error of onnx names, if it can be one node only."""
+    found = re.search(r"op_type:\s*(\w+)(?:, node name: (.*?))?\)", text)
+    operator, name = found.groups("") if found else ("", "")
+    if found is None and (found := re.search(r"[Nn]ame: ?(.*?) OpType: (\w+)", text)):
         name, operator = found.groups()
     alike = [node for node in nodes if node.op_type == operator and node.name == name]
     titles = {title_of(node) for node in alike}

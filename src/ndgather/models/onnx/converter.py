@@ -274,8 +274,8 @@ def _as_of(
     stays.
     """
     words = tuple(word for word, since in _REDUCTIONS.items() if since <= opset)
-    nodes = [node for node in node_protos(model) if is_published(node)]
-    attributes = (item for node in nodes for item in node.attribute)
+    published = [node for node in node_protos(model) if is_published(node)]
+    attributes = (item for node in published for item in node.attribute)
     found = {attribute_value(item) for item in attributes if item.name == "reduction"}
     basic, limits = load_target("basic"), {"Gather": Limits(negative=False)}
     if opset >= _TUPLES_FROM:
@@ -283,7 +283,9 @@ def _as_of(
             return model, ()
         limits = dict.fromkeys(("Gather", "GatherElements", "GatherND"), Limits())
         limits |= dict.fromkeys(("ScatterElements", "ScatterND"), Limits(reductions=words))
-    elif opset < _COMPARES_FROM or not any(row_domain(node.domain) == DEFAULT_DOMAIN for node in nodes):
+    elif opset < _COMPARES_FROM or not any(
+        row_domain(node.domain) == DEFAULT_DOMAIN for node in published
+    ):
         return model, ()
     target = replace(
         basic,

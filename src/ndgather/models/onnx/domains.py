@@ -162,7 +162,7 @@ def _div(node: NodeProto, inputs: list[Domain]) -> Domain:
 
 
 def _mod(node: NodeProto, inputs: list[Domain]) -> Domain:
-    """The remainder has the sign of the divisor, and with `fmod` that of the dividend."""
+    # The remainder has the sign of the divisor, and with fmod that of the dividend.
     dividend, divisor = inputs
     if divisor.lowest < 1 or (dividend.lowest < 0 and _attribute(node, "fmod")):
         return _UNKNOWN
@@ -171,7 +171,7 @@ def _mod(node: NodeProto, inputs: list[Domain]) -> Domain:
 
 
 def _abs(node: NodeProto, inputs: list[Domain]) -> Domain:
-    """The lowest integer stays negative; its opposite, 2**63, is outside of the type."""
+    # The lowest integer stays negative: 2**63 is outside of its type, and so of this domain.
     lowest, highest = inputs[0]
     least = 0 if lowest <= 0 <= highest else min(abs(lowest), abs(highest))
     return Domain(least, max(abs(lowest), abs(highest)))
@@ -190,7 +190,6 @@ def _min(node: NodeProto, inputs: list[Domain]) -> Domain:
 
 
 def _clip(node: NodeProto, inputs: list[Domain]) -> Domain:
-    """The upper bound counts where it is below the lower one."""
     result = inputs[0]
     for number, rule in ((1, _max), (2, _min)):
         if node.input[number : number + 1] not in ([], [""]):
@@ -203,13 +202,11 @@ def _concat(node: NodeProto, inputs: list[Domain]) -> Domain:
 
 
 def _cast(node: NodeProto, inputs: list[Domain]) -> Domain:
-    """A value outside of the new type becomes any of its values."""
-    return inputs[0]
+    return inputs[0]  # what is outside of the new type becomes any of its values
 
 
 def _range(node: NodeProto, inputs: list[Domain]) -> Domain:
-    """The start is the first element, and the limit stands after the last one."""
-    start, limit, _ = inputs
+    start, limit, _ = inputs  # the limit stands after the last element
     return start.union(Domain(min(start.lowest, limit.lowest + 1), max(*start, limit.highest - 1)))
 
 

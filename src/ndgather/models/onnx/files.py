@@ -221,7 +221,7 @@ def _missing_bytes(serialized: bytes) -> int:
         for shift in range(0, 70, 7):  # ten bytes of seven bits
             byte, at = serialized[at], at + 1
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:  # noqa: PLR2004 - the last byte
+            if byte < 0x80:
                 break
         return value
 
@@ -232,7 +232,7 @@ def _missing_bytes(serialized: bytes) -> int:
                 varint()
             elif kind in _FIXED:
                 at += _FIXED[kind]
-            elif kind == 2:  # noqa: PLR2004 - with a length
+            elif kind == 2:
                 length = varint()
                 at += length
             else:
@@ -424,12 +424,13 @@ def tensor_path(tensor: TensorProto, *folders: Folder) -> Path:
 
 
 def _outside(tensor: TensorProto, target: Path | None) -> FileError:
-    location, link = _entry(tensor, "location"), ""
+    location, link, beside = _entry(tensor, "location"), "", ""
     if target is not None:
         link = f"is a link to {str(target)!r}, which "
+        beside = ", or beside the file that the model links to"
     return FileError(
         f"constant {tensor.name!r}: location = {location!r} {link}is not inside the folder of the "
-        f"model (allowed: a file there{', or beside the file that the model links to' if link else ''})"
+        f"model (allowed: a file there{beside})"
     )
 
 

@@ -299,8 +299,8 @@ class RuntimeModel(HasPorts):
                 if checked is None or checked.same:
                     continue
                 difference = self._difference(checked)
-                can_replace = self._own and checked.expected is not None
-                if can_replace and not (node.in_branch or node.in_loops):
+                top = not (node.in_branch or node.in_loops)
+                if self._own and top and checked.expected is not None:
                     replaced = own[node.gives] = checked.expected
                 elif not self._accept:
                     raise difference

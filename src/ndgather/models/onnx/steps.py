@@ -113,7 +113,10 @@ class NewNodes:
 
 @dataclass(slots=True, kw_only=True)
 class Rewrite(NewNodes):
-    """A node that is converted; `schema` is the version that it has reached, `first` its operator."""
+    """A node that is converted: `schema` is the version that it has reached.
+
+    `first` is the operator that it had in the model.
+    """
 
     node: NodeProto
     schema: OpSchema
@@ -222,9 +225,10 @@ def _softmax_up(node: Rewrite, target: OpSchema) -> None:
         return
     # Reshape copies a size of 0 from the matrix, which has it in its first axes only.
     copied = range(0 if rank is None or axis % rank == 0 else 1 + (axis % rank == 1))
+    sizes_known = enumerate(shape) if isinstance(shape, tuple) else ()
     if rank is None or any(
         not isinstance(size, int) or not size
-        for number, size in enumerate(shape)
+        for number, size in sizes_known
         if number not in copied
     ):
         raise node.cannot_become(target, "a size of its input after the first may be 0")
@@ -322,7 +326,7 @@ def _resize_to_11(node: Rewrite, target: OpSchema) -> None:
 
 
 def _rounding(node: Rewrite, target: OpSchema, number: int) -> str:
-    """Return how version 10 rounds a position to the nearest: up on an axis that becomes smaller."""
+    """Return how version 10 rounds to the nearest: up on an axis that becomes smaller."""
     scales = node.input_constant(number)
     if node.first == "Upsample":  # which makes no axis smaller
         return "floor"
@@ -390,11 +394,10 @@ def _slice_axes_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _dft_down(node: Rewrite, target: OpSchema) -> None:
-    axis = _counted(node, target, "axis", 2)
-    if axis is None and node.rank(0) is None:
+    axis, rank = _counted(node, target, "axis", 2), node.rank(0)
+    if axis is None and rank is None:
         raise node.cannot_become(target, "the rank of its input is not known")
-    axis = node.rank(0) - 2 if axis is None else axis
-    node.set_input(2, node.constant(axis, "axis"))
+    node.set_input(2, node.constant((rank or 0) - 2 if axis is None else axis, "axis"))
 
 
 def _counted(node: Rewrite, target: OpSchema, name: str, number: int) -> Array | None:
@@ -421,10 +424,12 @@ def _clip_either(node: Rewrite, target: OpSchema) -> None:
 
 
 def _if_down(node: Rewrite, target: OpSchema) -> None:
-    branches = [[tensor_type(x.type) for x in graph.output] for graph in subgraphs(node.node)]
-    shapes = [[known.shape for known in outputs] for outputs in branches]
-    open_sizes = any(shape is None or None in shape for shape in sum(shapes, []))
-    if open_sizes or shapes[1:] != shapes[:-1]:
+    shapes = [
+        [tensor_type(output.type).shape for output in graph.output]
+        for graph in subgraphs(node.node)
+    ]
+    known = all(isinstance(shape, tuple) and None not in shape for one in shapes for shape in one)
+    if not known or shapes[1:] != shapes[:-1]:
         raise node.cannot_become(target, "its branches may return different shapes")
 
 

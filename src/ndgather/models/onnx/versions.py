@@ -370,7 +370,9 @@ def _input_as_attribute(node: Rewrite, target: OpSchema, name: str, number: int)
 def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int, value: Any) -> str:
     """Add a constant for an attribute; a float has the type of the data if the two share it."""
     dtype: Any = np.int64
-    if isinstance(value, float) or (value != [] and isinstance(value, list) and isinstance(value[0], float)):
+    if isinstance(value, float) or (
+        value != [] and isinstance(value, list) and isinstance(value[0], float)
+    ):
         dtype = np.float32
         if target.inputs[number].type_str == target.inputs[0].type_str:
             dtype = node.dtype(0)

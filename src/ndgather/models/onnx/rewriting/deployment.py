@@ -27,7 +27,6 @@ from ndgather.models.onnx.nodes import (
     drop_unread,
     implementation,
     is_published,
-    names_read,
     row_domain,
     set_nodes,
     subgraphs,
