@@ -1,6 +1,7 @@
 """``ndgather check``: the table, the data, and the exit status."""
 
 import json
+from pathlib import Path
 
 import onnx
 import pytest
@@ -130,3 +131,18 @@ def test_runtimes_are_named_by_one_option_or_by_several(ndgather):
     assert ndgather("check checked.onnx --runtime xla --runtime tensorflow --json").out == both
     assert "TensorFlow" in both
     assert "XLA" in both
+
+
+def test_the_other_models_are_checked_after_one_that_cannot_be_read(ndgather):
+    save(3)
+    (Path.cwd() / "cut.onnx").write_bytes(Path("checked.onnx").read_bytes()[:40])
+
+    outcome = ndgather("check gone.onnx cut.onnx checked.onnx")
+
+    assert outcome.status == 1
+    assert outcome.out == "checked.onnx\nnothing found\n"
+    gone, cut = outcome.err.splitlines()
+    assert gone.startswith("ndgather check: error: gone.onnx: cannot be read")
+    assert cut.startswith("ndgather check: error: cut.onnx: ends before the model does")
+    found = ndgather("check gone.onnx checked.onnx --json")
+    assert (found.status, json.loads(found.out)) == (1, [])

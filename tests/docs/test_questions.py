@@ -107,6 +107,7 @@ INPUTS = {
     "scatter-nd-in-numpy": [tuples, repeated],
     "scatter-reduce-mean-in-numpy": [numbers, numbers],
     "scatternd-with-repeated-indices": [repeated, repeated],
+    "onnxruntime-loses-scatternd-updates": [repeated],
     "sel-many-points-in-xarray": [labels],
     "tf-gather-nd-in-pytorch": [tuples, batch],
     "torch-gather-explained": [elements],

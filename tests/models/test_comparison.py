@@ -271,6 +271,24 @@ def test_the_command_gives_providers_and_libraries_by_runtime(odd_runtimes, ndga
     assert "two : refused: ValueError: ('A', 'B') ('l=1.so',) None" in outcome.out
 
 
+def test_the_command_gives_the_reference_nothing_to_load_unless_it_is_alone(
+    odd_runtimes, ndgather_in, tmp_path
+):
+    del odd_runtimes
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    np.savez(tmp_path / "all.npz", **FEEDS)
+    command = "compare model.onnx --inputs all.npz --provider B --runtime"
+
+    outcome = ndgather_in(tmp_path, f"{command} odd_runtimes.one,reference")
+    assert "one : refused: ValueError: ('B',) () None" in outcome.out
+    assert any(line.split(":")[-1].strip() == "ran" for line in outcome.out.splitlines())
+
+    for runtimes in ("reference", "odd_runtimes.one,reference --provider reference=C"):
+        outcome = ndgather_in(tmp_path, f"{command} {runtimes}")
+        assert outcome.status == 1
+        assert "'reference' takes no providers" in outcome.err
+
+
 def test_things_to_load_for_who_loads_none_are_refused():
     for providers in (["CPU"], {"reference": ["CPU"]}):
         with pytest.raises(ModelError, match="'reference' takes no providers"):

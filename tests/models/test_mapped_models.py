@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import onnx
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from ndgather.errors import NdgatherError
+from ndgather.errors import FileError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx import files
 from ndgather.models.onnx.files import all_tensors, external_tensors, map_tensor
@@ -255,3 +256,54 @@ def test_large_tensors_take_no_memory_twice(path, in_node):
         [sys.executable, "-c", PEAK, str(path)], check=True, capture_output=True, text=True
     )
     assert int(done.stdout) * 1024 < 1.5 * size
+
+
+def in_a_cache(folder, data="blobs/def", model="blobs/abc"):
+    """Write a model and its data as caches of huggingface_hub do, and return the link to it."""
+    weights = np.arange(4000, dtype=np.float32).reshape(1000, 4)
+    proto = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Gather", ["w", "i"], ["y"])],
+            "g",
+            [helper.make_tensor_value_info("i", TensorProto.INT64, ["N"])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])],
+            [numpy_helper.from_array(weights, "w")],
+        ),
+        ir_version=8,
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    snapshot = folder / "snapshots" / "rev" / "onnx"
+    snapshot.mkdir(parents=True)
+    onnx.save(
+        proto, folder / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
+    )
+    for source, target, name in (("m.onnx", model, "m.onnx"), ("m.data", data, "m.data")):
+        (folder / target).parent.mkdir(parents=True, exist_ok=True)
+        (folder / source).rename(folder / target)
+        (snapshot / name).symlink_to(folder / target)
+    return snapshot / "m.onnx"
+
+
+ROW = np.array([[4, 5, 6, 7]], np.float32)
+
+
+def test_external_data_are_found_where_the_links_of_a_cache_lead(tmp_path):
+    path = in_a_cache(tmp_path / "hub")
+    assert not onnx_models.check(path)
+    assert onnx_models.infer(path).graph.output[0].name == "y"
+    for runtime in ("reference", *(["onnxruntime"] if find_spec("onnxruntime") else [])):
+        found = onnx_models.run(path, {"i": np.array([1])}, runtime=runtime)["y"]
+        np.testing.assert_array_equal(found, ROW)
+    conversion = onnx_models.conversion(path, opset=13)
+    onnx_models.save(conversion, tmp_path / "out.onnx")
+    found = onnx_models.run(tmp_path / "out.onnx", {"i": np.array([1])})["y"]
+    np.testing.assert_array_equal(found, ROW)
+    assert path.is_symlink()
+
+
+@pytest.mark.parametrize("model", ["blobs/abc", "snapshots/rev/onnx/real.onnx"])
+def test_a_link_that_leaves_both_folders_is_refused_and_said_to_be_a_link(tmp_path, model):
+    path = in_a_cache(tmp_path / "hub", data="secret/def", model=model)
+    for work in (onnx_models.check, onnx_models.infer):
+        with pytest.raises(FileError, match=r"location = 'm.data' is a link to '.*/secret/def'"):
+            work(path)

@@ -469,3 +469,86 @@ def test_the_default_of_a_run_is_that_of_the_command(monkeypatch):
     onnx_models.run(MODEL, {"data": DATA, "indices": INDICES})
     assert chosen == [None]
     assert type(load(MODEL)).__name__ == "Model"
+
+
+SUMS = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+    sums (float[4] data, int64[3, 1] at, float[3] more) => (float[4] y, float[2] z)
+    { lost = ScatterND<reduction = "add">(data, at, more)  twice = Add(lost, lost)
+      rows = Constant<value = int64[2, 1] {0, 2}>()  picked = GatherND(twice, rows)
+      y = Neg(twice)  z = Identity(picked) }""")
+SUM_FEEDS = {
+    "data": np.zeros(4, np.float32),
+    "at": np.array([[2], [0], [2]]),
+    "more": np.array([1, 2, 4], np.float32),
+}
+
+
+def without_one(value):
+    value = value.copy()
+    value[2] -= 4
+    return value
+
+
+def test_lost_updates_are_explained_with_what_helps(wrong):
+    wrong.change["lost"] = without_one
+    with pytest.raises(ModelError) as refusal:
+        onnx_models.run(SUMS, SUM_FEEDS, runtime=wrong.__name__)
+    text = str(refusal.value)
+    assert (
+        "returns output[2] = 1.0, and ai.onnx ScatterND-18 returns 5.0; every update counts" in text
+    )
+    for what in ("--threads 1", "convert --target onnxruntime", "--own-results, own_results=True"):
+        assert what in text
+
+
+def test_a_run_goes_on_with_our_result_of_a_node(wrong):
+    wrong.change["lost"] = without_one
+    model = onnx_models.load(SUMS, runtime=wrong.__name__, own_results=True)
+    for _ in range(2):
+        result = model.run(SUM_FEEDS)
+        y, z = (output.array for output in result.outputs)
+        np.testing.assert_array_equal(y, np.array([-4, 0, -10, 0], np.float32))
+        np.testing.assert_array_equal(z, np.array([4, 10], np.float32))
+        assert len(result.differences) == 1
+        assert "ScatterND of 'lost'" in result.differences[0]
+    found = onnx_models.run(SUMS, SUM_FEEDS, runtime=wrong.__name__, own_results=True)
+    np.testing.assert_array_equal(found["z"], np.array([4, 10], np.float32))
+
+
+def test_our_results_of_several_nodes_replace_those_of_the_runtime(wrong):
+    wrong.change |= {"lost": without_one, "picked": without_first}
+    result = onnx_models.load(SUMS, runtime=wrong.__name__, own_results=True).run(SUM_FEEDS)
+    np.testing.assert_array_equal(result.outputs[1].array, np.array([4, 10], np.float32))
+    assert len(result.differences) == 2
+
+
+def without_first(value):
+    return np.concatenate([value[1:], value[:1]])
+
+
+def test_our_result_does_not_replace_a_refusal(wrong):
+    feeds = {**SUM_FEEDS, "at": np.array([[2], [0], [9]])}
+    with pytest.raises((IndexOutOfBoundsError, ModelError)):
+        onnx_models.run(SUMS, feeds, runtime=wrong.__name__, own_results=True)
+
+
+MANY = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+    sums (float[1000, 16] data, int64[200000, 1] at, float[200000, 16] more) => (float[1000, 16] y)
+    { y = ScatterND<reduction = "add">(data, at, more) }""")
+
+
+@pytest.mark.parametrize("runtime", in_every("onnxruntime", "openvino"))
+@pytest.mark.parametrize("way", ["one thread", "our results", "target"])
+def test_what_helps_counts_every_update(runtime, way):
+    at = np.random.default_rng(1).integers(0, 1000, (200000, 1))
+    feeds = {
+        "data": np.zeros((1000, 16), np.float32),
+        "at": at,
+        "more": np.ones((200000, 16), np.float32),
+    }
+    counts = np.bincount(at[:, 0], minlength=1000)[:, None] * np.ones(16)
+    model = onnx_models.convert(MANY, target="onnxruntime") if way == "target" else MANY
+    options = {"one thread": {"threads": 1}, "our results": {"own_results": True}, "target": {}}
+    for _ in range(3):
+        found = onnx_models.run(model, feeds, runtime=runtime, **options[way])["y"]
+        np.testing.assert_array_equal(found, counts)

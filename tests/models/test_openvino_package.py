@@ -1,13 +1,16 @@
 """What is written runs in the `openvino` package, and its files run here, to the same bytes."""
 
 import numpy as np
+import onnx
 import pytest
+from onnx.parser import parse_model
 
 pytest.importorskip("defusedxml")
 pytest.importorskip("openvino", reason="runs what was written in the openvino package")
 
 import openvino as ov
 
+from ndgather.errors import ModelError
 from ndgather.models import openvino as ours
 from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.graph.diagnostics import has_errors
@@ -236,3 +239,23 @@ def test_a_file_with_other_layers_runs_in_the_package(tmp_path, monkeypatch):
     monkeypatch.setattr("ndgather.models.openvino.model.is_installed", lambda: False)
     with pytest.raises(ValueError, match="'SoftMax' of 'opset8' is not supported"):
         model.run({"x": values, "rows": np.array([1, 0, 1])})
+
+
+@pytest.mark.parametrize("last", ["Relu", "Identity"])
+@pytest.mark.parametrize("name", ["x", "a"])
+def test_an_input_has_all_names_of_its_tensor(last, name, tmp_path):
+    model = parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3,4] x, int64[2] i) => (float[2,4] z)
+        {{ a = Identity(x)  y = Gather(a, i)  z = {last}(y) }}""")
+    onnx.save(model, tmp_path / "m.onnx")
+    converted = ov.convert_model(tmp_path / "m.onnx")
+    ov.save_model(converted, tmp_path / "m.xml", compress_to_fp16=False)
+    assert ov.Core().read_model(tmp_path / "m.xml").inputs[0].get_names() == {"a", "x"}
+    inputs = {name: data(3, 4), "i": indices([0, 2])}
+
+    (output,) = ours.Model.load(tmp_path / "m.xml").run(inputs).outputs
+
+    expected = data(3, 4)[[0, 2]]
+    assert_same_elements(output.array, np.maximum(expected, 0) if last == "Relu" else expected)
+    with pytest.raises(ModelError, match="is given twice"):
+        ours.Model.load(tmp_path / "m.xml").run({**inputs, "a": data(3, 4), "x": data(3, 4)})

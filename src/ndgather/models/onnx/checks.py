@@ -7,6 +7,7 @@ import os
 import re
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
@@ -34,6 +35,7 @@ from ndgather.models.onnx.files import (
     LARGEST_SPARSE,
     Source,
     check_tensor,
+    load_model,
     opened,
     sparse_tensors,
 )
@@ -115,6 +117,8 @@ def check(model: Source) -> tuple[Finding, ...]:
     path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
     if named is not proto and not external:  # onnx knows one name of its domain only
         path = named
+    elif external and Path(path).is_symlink():  # and it follows no links
+        path = load_model(model, "check")
     try:
         onnx.checker.check_model(path)
         if not inferred.is_strict and not sparse:  # whose types it does not know

@@ -328,9 +328,12 @@ def load_tensors(model: ModelProto, folder: str) -> None:
 
 
 def check_valid(model: ModelProto, path: str | None = None) -> None:
-    """Raise ModelError for a model that onnx finds invalid; `path` is its file."""
+    """Raise ModelError for a model that onnx finds invalid; `path` is its file.
+
+    The checker of onnx follows no links, so a link is checked as the model that was read.
+    """
     try:
-        onnx.checker.check_model(path or model)
+        onnx.checker.check_model(model if path is None or Path(path).is_symlink() else path)
     except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: 2 GiB, no UTF-8 text
         where = path or IN_MEMORY
         raise ModelError(f"{where}: is not a valid ONNX model: {reason(error)}") from error

@@ -150,6 +150,9 @@ def run(
         load the model (unless providers or libraries are named).
     accept_runtime : bool, default False
         Continue if the output of a node in the runtime differs from that of its specification.
+    own_results : bool, default False
+        Continue with the result of ndgather, in a run of the nodes after it, where a gather or
+        scatter of the runtime differs from its specification.
     threads : int, optional
         How many threads an operator of the runtime may use.
     providers : sequence of str
@@ -310,6 +313,9 @@ class RuntimeModel(HasPorts):
                 if replaced is not None:
                     break
             if replaced is None:
+                break
+            if not set(wanted).difference(own):
+                values = {**fitted, **own}
                 break
             with foreign_errors(ModelError, f"{self._path}: {self.runtime} does not load its rest"):
                 session = self._adapter.session(self._traced.after(own).source(), self._options)
