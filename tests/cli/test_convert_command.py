@@ -47,15 +47,15 @@ def test_tensors_in_files_stay_where_the_model_stays(ndgather, folder):
     (folder / "deep").mkdir()
 
     for out, location in ("new.onnx", TensorProto.EXTERNAL), ("deep/new.onnx", TensorProto.DEFAULT):
-        ndgather(f"convert model.onnx --opset 11 -o {out}")
+        ndgather(f"convert model.onnx --opset 12 -o {out}")
         (tensor,) = onnx.load(out, load_external_data=False).graph.initializer
         assert tensor.data_location == location
 
 
 REFUSED = {
     "a node": (
-        "convert model.onnx --opset 10 -o new.onnx",
-        "node 'pick' (GatherND): operator: opset = 10 has no ai.onnx GatherND (allowed: at least "
+        "convert model.onnx --opset 8 -o new.onnx",
+        "node 'pick' (GatherND): operator: opset = 8 has no ai.onnx GatherND (allowed: at least "
         "11)",
     ),
     "a domain": (

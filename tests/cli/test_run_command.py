@@ -215,8 +215,8 @@ def test_refuses_a_model_of_an_unknown_operator(ndgather):
 
     assert outcome.status == 1
     assert outcome.err == (
-        "ndgather run: error: model.onnx: cannot be run: Node type 'NoSuch' from domain "
-        "'my.operators' is unknown, known functions: [].\n"
+        "ndgather run: error: node NoSuch of 'out': the reference evaluator does not run NoSuch of "
+        "my.operators (allowed: another runtime=, such as 'onnxruntime')\n"
     )
 
 

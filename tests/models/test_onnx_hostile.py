@@ -1,6 +1,7 @@
 """ONNX models from anyone: tensors elsewhere, functions without end, damage in any byte."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,9 +95,13 @@ def test_tensors_outside_the_folder_of_the_model_are_refused(folder, location, e
     with pytest.raises(FileError) as refusal:
         ENTRIES[entry]()
 
+    link, beside = "", ""
+    if location in {"link", "null", "up/secret"}:
+        link = f"is a link to {str(Path(location).resolve())!r}, which "
+        beside = ", or beside the file that the model links to"
     assert str(refusal.value) == (
-        f"m.onnx: constant 'data': location = {location!r} is not inside the folder of the model "
-        f"(allowed: a file there)"
+        f"m.onnx: constant 'data': location = {location!r} {link}is not inside the folder of the "
+        f"model (allowed: a file there{beside})"
     )
 
 
@@ -269,7 +274,7 @@ def test_protobuf_within_protobuf_is_refused(folder):
     (folder / "m.onnx").write_bytes(b"\x3a\xff\xff\x7f" + content[: 2**21 - 1])
 
     for call in ENTRIES.values():
-        with pytest.raises(ModelError, match=r"^m\.onnx: cannot be read as an ONNX model: "):
+        with pytest.raises(ModelError, match=r"^m\.onnx: ends before the model does"):
             call()
 
 

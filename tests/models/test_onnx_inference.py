@@ -9,7 +9,6 @@ from ndgather.errors import (
     AttributeValueError,
     DTypeError,
     IndexOutOfBoundsError,
-    ModelError,
     ShapeError,
 )
 from ndgather.models import onnx as onnx_models
@@ -355,16 +354,12 @@ def test_a_refusal_inside_a_branch_names_the_nodes_around_it():
         onnx_models.infer(model)
 
 
-def test_a_domain_that_is_not_imported_is_refused():
+def test_a_domain_that_is_not_imported_is_taken_for_its_first_version():
     model = pick_model([2, 3], [3, 1], domain="com.microsoft")
+    imported = onnx_models.infer(model)
     del model.opset_import[1:]
 
-    with pytest.raises(ModelError) as refusal:
-        onnx_models.infer(model)
-    assert str(refusal.value) == (
-        "node 'pick' (GatherND): the model imports no version of com.microsoft, the domain "
-        "of the node"
-    )
+    assert onnx_models.infer(model).graph == imported.graph
 
 
 def test_values_in_files_of_their_own_are_read_from_the_folder_of_the_model(tmp_path):

@@ -84,7 +84,7 @@ NOT_THE_LAST_BITS = {
     "Trilu",
     "Shrink",
 }
-NEWEST = 24  # of onnxruntime 1.32, which runs the models
+EXAMPLES = max(4, settings.default.max_examples // 10)
 
 
 class Draws:
@@ -111,7 +111,10 @@ class Draws:
         if name in {"Resize", "Upsample"}:
             return [1, some(1, 2), some(2, 3, 4), some(2, 3, 4)]
         if name in {"GRU", "LSTM", "RNN"}:
+            self.dtype = "float32"
             return [2, 3, 2]
+        if name == "Einsum":
+            return [3, 3]
         if name in {"Gemm"}:
             return [2, 3]
         if name == "DFT":
@@ -222,7 +225,7 @@ class Draws:
             case "num_outputs":
                 return 2
             case "equation":
-                return some("ij,jk->ik", "ij,ij->ij", "bij,bjk->bik", "i,j->ij", "ij,kj->ki")
+                return some("ij,jk->ik", "ij,ij->ij", "ij,kj->ki", "ij,jk->ki", "ij,ij->ji")
             case "ratio":
                 return some(0.25, 0.5)
             case "lambd":
@@ -300,6 +303,8 @@ class Draws:
             case "grid":
                 spatial = self.rank - 2
                 return self.array([1, *[2] * spatial, spatial], "float32").clip(-2, 2)
+            case "clip":
+                return None
             case "w" | "r" if op in {"GRU", "LSTM", "RNN"}:
                 gates = {"GRU": 3, "LSTM": 4, "RNN": 1}[op]
                 return self.array([1, gates * 2, 2], "float32")
@@ -344,11 +349,15 @@ class Draws:
         if self.name == "Constant":
             attributes = dict(self.r.sample(sorted(attributes.items()), min(len(attributes), 1)))
         if self.name == "DequantizeLinear":
-            self.data = self.data.astype("uint8")
+            self.data = np.nan_to_num(np.abs(self.data)).clip(0, 99).astype("uint8")
         arrays = {}
         for number, formal in enumerate(self.schema.inputs):
             option = defs.OpSchema.FormalParameterOption
-            repeated = self.some(1, 2, 3) if formal.option == option.Variadic else 1
+            repeated = (
+                (2 if self.name == "Einsum" else self.some(1, 2, 3))
+                if formal.option == option.Variadic
+                else 1
+            )
             for repeat in range(repeated):
                 if formal.option == option.Optional and self.some(0, 1, 1) == 0:
                     arrays[f"none{number}"] = None
@@ -359,7 +368,8 @@ class Draws:
         while names and not names[-1]:
             names.pop()
         count = len(self.schema.outputs)
-        outputs = [f"y{x}" for x in range(self.r.randint(self.schema.min_output, max(count, 1)))]
+        least = max(self.schema.min_output, 1)
+        outputs = [f"y{x}" for x in range(self.r.randint(least, max(count, 1)))]
         if self.name == "Split":
             outputs = ["y0", "y1"]
         node = helper.make_node(self.name, names, outputs, **attributes)
@@ -391,7 +401,9 @@ def drawn_model(seed, name, opset):
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     typed = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    for item in typed.graph.output:  # onnx infers no shape for some
+    for item in typed.graph.output:  # onnx infers no shape for some, and nothing for others
+        if not item.type.tensor_type.elem_type and inputs:
+            item.type.tensor_type.elem_type = inputs[0].type.tensor_type.elem_type
         item.type.tensor_type.ClearField("shape")
     return typed, {key: array for key, array in arrays.items() if key not in constant}
 
@@ -459,12 +471,12 @@ def test_a_step_keeps_the_bytes_or_is_refused(name, version, direction):
         pytest.skip("Upsample is deprecated in opset 10")
     seen = []
 
-    @settings(deadline=None)
+    @settings(deadline=None, max_examples=EXAMPLES)
     @given(seed=st.integers(0, 2**32 - 1))
     def draw(seed):
         seen.append(check_step(seed, operator, source, target))
 
-    seeds = [crc32(f"{name} {number}".encode()) for number in range(40)]
+    seeds = [crc32(f"{name} {number}".encode()) for number in range(12)]
     seen.extend(check_step(seed, operator, source, target) for seed in seeds)
     draw()
     assert set(seen) - {None}, "no drawn model ran"

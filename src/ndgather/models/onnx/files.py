@@ -421,7 +421,7 @@ def tensor_path(tensor: TensorProto, *folders: Folder) -> Path:
         path = (inside[0] / location).resolve()
         if any(map(path.is_relative_to, inside)):
             return path
-        if (inside[0] / location).is_symlink():
+        if path != Path(os.path.normpath(inside[0] / location)):
             raise _outside(tensor, path)
     raise _outside(tensor, None)
 
