@@ -553,7 +553,8 @@ def as_array(value):
 # Why onnxruntime does not run a node test.
 NOT_RUN = (
     "NOT_IMPLEMENTED|is not a registered function/op|language-pack|converted to MLDataType|"
-    "is not defined for empty set|No corresponding Numpy type|sequence_length|create a github issue|handle object of type"
+    "is not defined for empty set|No corresponding Numpy type|sequence_length|"
+    "create a github issue|handle object of type"
 )
 NOT_THE_SAME_TWICE = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
 
