@@ -300,6 +300,30 @@ def test_what_a_version_cannot_say_is_refused_by_name(text, inputs, source, targ
     assert why in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "opset", "target"),
+    [
+        ("y = Trilu<more=1>(x)", 14, 13),
+        ("k = Constant<value_int=0>() y = Trilu(x, k, k)", 14, 13),
+        ("y = Slice(x, s, s, s, s, s)", 13, 9),
+        ("y = ReduceMax<more=1>(x)", 18, 13),
+        ("y = Softmax<more=1>(x)", 13, 11),
+        ("y = Resize<more=1>(x, , s)", 13, 11),
+        ("y = Clip(x, s, s, s)", 12, 9),
+        ("y = Pad(x, s, s, s, s)", 18, 13),
+        ("y, i = TopK(x, s, s)", 11, 9),
+        ("y = Dropout(x, s, s, s)", 13, 10),
+    ],
+)
+def test_what_is_not_understood_is_never_deleted(text, opset, target):
+    model = parse_model(
+        f'<ir_version: 8, opset_import: ["": {opset}]> g (float[3,3] x) => (float[3,3] y)'
+        f" <int64[1] s = {{1}}> {{ {text} }}"
+    )
+    with pytest.raises(NdgatherError):
+        onnx_models.convert(model, opset=target)
+
+
 @pytest.mark.skipif(onnx.defs.onnx_opset_version() < 28, reason="this onnx has no Mod-28")
 @pytest.mark.parametrize(
     ("dtype", "refused"), [("float", True), ("bfloat16", True), ("int32", False)]
@@ -553,7 +577,8 @@ def as_array(value):
 # Why onnxruntime does not run a node test.
 NOT_RUN = (
     "NOT_IMPLEMENTED|is not a registered function/op|language-pack|converted to MLDataType|"
-    "is not defined for empty set|No corresponding Numpy type|sequence_length|"
+    "is not defined for empty set|"
+    "running ConvInteger node|No corresponding Numpy type|sequence_length|"
     "create a github issue|handle object of type"
 )
 NOT_THE_SAME_TWICE = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")

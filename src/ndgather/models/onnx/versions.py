@@ -392,6 +392,10 @@ def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
     opset that has the same version of the operator. Without either there are no nodes. The types of
     the values of the nodes are added to the scope of the call.
     """
+    if any(item.name not in call.schema.attributes for item in call.node.attribute):
+        return [], source  # its meaning is not known, and the function has no place for it
+    if not call.schema.min_input <= len(call.node.input) <= call.schema.max_input:
+        return [], source
     text = FUNCTIONS[call.node.op_type](call) if call.node.op_type in FUNCTIONS else None
     newer = [x for x in _versions(call.node.op_type) if x > call.schema.since_version]
     for opset in range(source, min(newer, default=defs.onnx_opset_version() + 1)):
