@@ -95,6 +95,8 @@ class Draws:
         self.schema, self.name = schema, schema.name
         self.version = schema.since_version
         self.dtype = self.r.choice(("float32",) * 6 + ("int64", "int32", "float16", "float64"))
+        if self.name == "ReduceLogSumExp" and self.dtype == "float16":
+            self.dtype = "float32"  # onnxruntime overflows from opset 18 on
         self.data = self.array(self.first_shape())
 
     def some(self, *choices):

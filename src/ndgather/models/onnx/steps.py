@@ -122,10 +122,10 @@ class Rewrite(NewNodes):
     schema: OpSchema
     first: str = ""
 
-    def cannot_become(self, target: OpSchema | int, why: str) -> ModelError:
-        name = f"one of opset {target}"
-        if not isinstance(target, int):
-            name = f"{target.name}-{target.since_version}"
+    def cannot_become(self, target: OpSchema | int | str, why: str) -> ModelError:
+        name = f"one of opset {target}" if isinstance(target, int) else target
+        if not isinstance(name, str):
+            name = f"{name.name}-{name.since_version}"
         title = f"{self.node.op_type}-{self.schema.since_version}"
         return messages.cannot_become(title, name, why)
 
@@ -578,7 +578,12 @@ def _trilu(node: Rewrite) -> str | None:
 
 
 def _reshape(node: Rewrite) -> str | None:
-    return _function("Reshape", node) if node.get("allowzero") else None
+    if not node.get("allowzero"):
+        return None
+    sizes, empty = node.input_constant(1), _function("Empty", node)
+    if empty is None or (sizes is not None and not sizes.all()):
+        return empty if sizes is None or (sizes >= 0).all() else None
+    return _function("Reshape", node, empty=empty.partition("=> (nothing) ")[2])
 
 
 def _extreme(comparison: str) -> Callable[[Rewrite], str | None]:
@@ -617,10 +622,12 @@ def _einsum(node: Rewrite) -> str | None:
     if (
         not (arrow and comma and distinct)
         or {*first, *second, *result} - {*summed, *batch, *rows, *columns}
-        or (summed and (not sizes[0] or sizes[0] != sizes[1]))
         or (summed and (len(summed) > 1 or len(rows) > 1 or len(columns) > 1))
     ):
         return None
+    if summed and (not sizes[0] or sizes[0] != sizes[1]):
+        why = f"the sizes of {summed[0]!r} may be 1 and another number (allowed: declared sizes)"
+        raise node.cannot_become("MatMul", why)
     lines: list[str] = []
 
     def apply(op_type: str, name: str, attribute: str, axes: list[int]) -> str:
