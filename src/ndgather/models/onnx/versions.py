@@ -394,7 +394,7 @@ def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
     """
     one_bound = call.node.op_type == "Clip" and not (call.input(1) and call.input(2))
     if one_bound or call.node.op_type == "ReduceLogSumExp":
-        return [], source  # the function keeps infinities, or overflows, where the operator does not
+        return [], source  # it keeps infinities, or overflows, where the operator does not
     if any(item.name not in call.schema.attributes for item in call.node.attribute):
         return [], source  # its meaning is not known, and the function has no place for it
     if not call.schema.min_input <= len(call.node.input) <= call.schema.max_input:
