@@ -420,7 +420,7 @@ def test_what_the_checker_of_onnx_refuses_is_an_error():
     model.graph.node.add(op_type="Neg", input=["nothing"], output=["more"])
 
     (finding,) = onnx_models.check(model)
-    assert (finding.where, finding.rule, finding.severity) == ("model", "onnx.checker", ERROR)
+    assert (finding.where, finding.rule, finding.severity) == ("Neg of more", "onnx.checker", ERROR)
     assert "nothing" in finding.what
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -45,16 +46,20 @@ class Column:
         return sum(answer.verdict is verdict for answer in self.answers)
 
 
+_REPEATS_S = 5.0  # a library of plain loops runs a large case once
+
+
 def outcome_of(library: Library, adapter: Any, case: Case) -> Outcome:
     """Run one case in this process, and return its first outcome that is wrong, or the last."""
     if case.operator.domain not in library.domains:
         return unable(f"has no operators of {case.operator.domain}")
     if library.idiom and case.rule.of_version:
         return unable("implements no version of a published operator")
+    ends = time.monotonic() + _REPEATS_S
     try:
         for _ in range(case.runs):
             outcome = result(adapter.run(case))
-            if judge(case, outcome)[0] is not Verdict.RIGHT:
+            if judge(case, outcome)[0] is not Verdict.RIGHT or time.monotonic() > ends:
                 break
         return outcome
     except CannotExpressError as error:
