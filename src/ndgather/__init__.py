@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from ndgather import show, vjp
+    from ndgather.arrays.torch.checked import checked_indices
     from ndgather.published import Operator, operator, operators
     from ndgather.published.schema import RankAtLeast, TensorType
     from ndgather.stored import ChunkCache, cached
@@ -38,6 +39,7 @@ __all__ = [
     "TensorType",
     "__version__",
     "cached",
+    "checked_indices",
     "errors",
     "gather",
     "gather_elements",
@@ -71,6 +73,7 @@ _LATER = {
     "TensorType": "published.schema",
     "ChunkCache": "stored",
     "cached": "stored",
+    "checked_indices": "arrays.torch.checked",
 }
 
 _KEPT_AT_MOST = 256 << 20

@@ -132,6 +132,11 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
         The size of that axis.
     count : int
         The number of entries of `indices` that are out of bounds.
+    operator, argument, module, file : str
+        Set by `checked_indices`: the operator of torch, its argument with the entry, the path of
+        the module, and the file of the program that called it; empty where unknown.
+    line : int
+        The line of that file.
     """
 
     def __init__(
@@ -143,6 +148,11 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
         axis: int = 0,
         size: int = 0,
         count: int = 0,
+        operator: str = "",
+        argument: str = "",
+        module: str = "",
+        file: str = "",
+        line: int = 0,
     ) -> None:
         super().__init__(text)
         self.position = position
@@ -150,3 +160,8 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
         self.axis = axis
         self.size = size
         self.count = count
+        self.operator = operator
+        self.argument = argument
+        self.module = module
+        self.file = file
+        self.line = line

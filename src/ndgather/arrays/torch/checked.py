@@ -1,0 +1,529 @@
+"""Which index is out of bounds: the positions that torch's operators read, checked before they do.
+
+A mode of torch sees every operator of an unmodified program, below autograd and modules. `_TABLE`
+says which arguments of an operator hold positions, and on which axis of which tensor; an operator
+that is not there is passed on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import math
+import os
+import re
+import sys
+from collections import defaultdict
+from contextlib import ContextDecorator, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
+from ndgather.messages import subscript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Get = Callable[[str], Any]  # returns an argument of a call by its name
+
+__all__ = ["checked_indices"]
+
+_NOTHING = torch.empty(0)
+_MOST_FLAGS = 4096  # that wait for a look
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_MASKS = (torch.bool, torch.uint8)  # if they are subscripts
+_INFRASTRUCTURE = tuple(torch._C._TorchDispatchModeKey.__members__.values())
+_DECORATION = re.compile(r"^_(?:unsafe_)?|_forward_only|_forward|_impl|_with_dims_and_tensors")
+_RECORDED = re.compile(r'  File "(.*)", line (\d+), in .*\n(?: *(.*)\n)?')
+
+
+class _Entries(NamedTuple):
+    """Positions that one argument of one call holds, and what they may be."""
+
+    argument: str
+    values: torch.Tensor
+    axis: int
+    of: str
+    size: int | None  # None: there is no highest position
+    lowest: int = 0
+    end: int = 0  # the highest is size - 1 + end
+    passed: int | torch.Tensor | None = None  # a value, or where values are, that are never read
+    before: tuple[int, ...] = ()  # leads to `values` in the argument
+    waits: bool = False  # they cannot be replaced
+
+    @property
+    def highest(self) -> int:
+        return sys.maxsize if self.size is None else self.size - 1 + self.end
+
+    def outside(self) -> torch.Tensor:
+        values = self.values.long()  # a bound may be too large for the type of the values
+        bad = (values < self.lowest) | (values > self.highest)
+        if self.passed is None:
+            return bad
+        return bad & ~(
+            self.passed if isinstance(self.passed, torch.Tensor) else values == self.passed
+        )
+
+    def fit(self) -> bool:
+        """Whether all are in bounds: one wait for the device."""
+        if self.passed is not None:
+            return not self.outside().any().item()
+        low, high = torch.stack(torch.aminmax(self.values)).tolist()
+        return bool(self.lowest <= low and high <= self.highest)
+
+    def first(self) -> torch.Tensor:
+        """Return how many are outside, the flat number of the first, and its value."""
+        bad = self.outside().flatten()
+        first = bad.byte().argmax().reshape(1)
+        return torch.cat([bad.sum().reshape(1), first, self.values.long().take(first)])
+
+
+class _Row(NamedTuple):
+    """Which argument holds positions, and on which axis of which tensor."""
+
+    argument: str
+    axis: str  # a number, or the parameter that has it; "*": of the flattened tensor
+    of: str
+    lowest: str = "0"  # "-size": positions from the end
+    end: str = "0"  # added to the highest
+    size: str = ""  # the parameter that has it; -1, or no such parameter: no position is too high
+    passed: str = ""  # the parameter that has a value that is never read
+
+    def __call__(self, get: Get) -> Iterator[_Entries]:
+        name, of = (each.replace("self", "input") for each in (self.argument, self.of))
+        values, axis, passed = get(self.argument), 0, get(self.passed)
+        if not isinstance(values, torch.Tensor):
+            return
+        if self.size:
+            size = get(self.size)
+            size = math.prod(size) if isinstance(size, (list, tuple)) else size
+            axis = int(self.axis)
+        elif self.axis == "*":
+            size, of = get(self.of).numel(), f"{of}.flatten()"
+        else:
+            shape = get(self.of).shape or (1,)
+            axis = get(self.axis) if self.axis[-1].isalpha() else int(self.axis)
+            axis = range(len(shape))[axis]
+            size = shape[axis]
+        lowest = -size if self.lowest == "-size" else int(self.lowest)
+        size = None if size == -1 else size
+        yield _Entries(name, values, axis, of, size, lowest, int(self.end), passed)
+
+
+def _subscripts(get: Get) -> Iterator[_Entries]:
+    """Find the positions of ``self[indices]``; a mask takes as many axes as it has."""
+    shape, axis = get("self").shape, 0
+    for number, values in enumerate(get("indices")):
+        if values is not None and values.dtype not in _MASKS:
+            size = shape[axis]
+            yield _Entries(f"indices[{number}]", values, axis, "self", size, -size)
+        axis += values.dim() if values is not None and values.dtype in _MASKS else 1
+
+
+def _along(get: Get) -> Iterator[_Entries]:
+    """Find the indices of `take_along_dim`, which torch takes modulo the size of dim."""
+    flat = get("dim") is None
+    return _Row("indices", "*" if flat else "dim", "input", "0" if flat else "-size")(get)
+
+
+def _groups(get: Get) -> Iterator[_Entries]:
+    """Find the ends of the groups of a grouped product, on the axis that is in groups."""
+    left, right = get("self").dim(), get("mat2").dim()
+    axis, of = ("-1", "mat2") if left == 3 else ("-2" if right == 3 else "-1", "self")
+    return _Row("offs", axis, of, end="1")(get)
+
+
+def _labels(get: Get) -> Iterator[_Entries]:
+    """Find the labels of `ctc_loss`; those behind the length of their target are padding."""
+    targets, lengths = get("targets"), get("target_lengths")
+    lengths = torch.as_tensor(lengths, device=targets.device)
+    padding = torch.arange(targets.shape[-1], device=targets.device) >= (
+        lengths[:, None] if targets.dim() > 1 else lengths.sum()
+    )
+    yield _Entries("targets", targets, 2, "log_probs", get("log_probs").shape[2], passed=padding)
+
+
+def _coordinates(get: Get) -> Iterator[_Entries]:
+    """Find the indices of a COO tensor, a row for every sparse axis."""
+    for axis, (row, size) in enumerate(zip(get("indices"), get("size"), strict=False)):
+        yield _Entries("indices", row, axis, "the result", size, before=(axis,), waits=True)
+
+
+def _compressed(get: Get) -> Iterator[_Entries]:
+    """Find the indices of a CSR or CSC tensor; those of blocks are passed on."""
+    if sides := _COMPRESSED.get(get("layout")):
+        starts, others, columns = get("compressed_indices"), get("plain_indices"), sides[2]
+        axis = others.dim() - 1
+        yield _Entries(sides[0], starts, axis, sides[1], others.shape[-1], end=1, waits=True)
+        size = get("size")[axis + columns]
+        yield _Entries(sides[1], others, axis + columns, "result", size, waits=True)
+
+
+_COMPRESSED = {
+    torch.sparse_csr: ("crow_indices", "col_indices", 1),
+    torch.sparse_csc: ("ccol_indices", "row_indices", 0),
+}
+# Operators of torch.ops.aten, all overloads of each, with the fields of a `_Row`, or with the
+# function that finds what one row cannot say.
+_TABLE = """
+gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_: index dim self
+index_select index_add index_add_ index_copy index_copy_: index dim self
+index_reduce index_reduce_: index dim self
+index_fill index_fill_: index dim self lowest=-size
+take put put_: index * self lowest=-size
+index index_put index_put_ _index_put_impl _index_put_impl_: _subscripts
+_unsafe_index _unsafe_index_put: _subscripts
+embedding _embedding_bag _embedding_bag_forward_only: indices 0 weight
+_embedding_bag _embedding_bag_forward_only: offsets 0 indices end=1
+_embedding_bag_per_sample_weights_backward: indices 0 weight
+_embedding_bag_backward _embedding_bag_dense_backward: indices 0 weight size=num_weights
+embedding_dense_backward: indices 0 weight size=num_weights
+embedding_renorm embedding_renorm_: indices 0 self
+nll_loss_forward nll_loss_backward: target -1 self passed=ignore_index
+nll_loss2d_forward nll_loss2d_backward: target 1 self passed=ignore_index
+multi_margin_loss multi_margin_loss_backward: target -1 self
+multilabel_margin_loss_forward multilabel_margin_loss_backward: target -1 self lowest=-1
+_ctc_loss _ctc_loss_backward _cudnn_ctc_loss miopen_ctc_loss: input_lengths 0 log_probs end=1
+_ctc_loss _ctc_loss_backward _cudnn_ctc_loss miopen_ctc_loss: target_lengths -1 targets end=1
+_ctc_loss _ctc_loss_backward _cudnn_ctc_loss miopen_ctc_loss: _labels
+max_unpool2d: indices -1 result.flatten(-2) size=output_size
+max_unpool3d: indices -1 result.flatten(-3) size=output_size
+bincount: self 0 result size=none
+repeat_interleave: repeats 0 result size=none
+segment_reduce _segment_reduce_backward: lengths axis data end=1
+segment_reduce _segment_reduce_backward: offsets axis data end=1
+searchsorted: sorter -1 sorted_sequence
+lu_unpack: LU_pivots -2 LU_data lowest=1 end=1
+linalg_lu_solve: pivots -2 LU lowest=1 end=1
+_pack_padded_sequence: lengths batch_first input lowest=1 end=1
+_pad_packed_sequence: batch_sizes 0 data end=1
+_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2: _groups
+_sparse_coo_tensor_with_dims_and_tensors _sparse_coo_tensor_unsafe: _coordinates
+sparse_compressed_tensor _sparse_compressed_tensor_unsafe: _compressed
+"""
+# Composite operators that come whole in `torch.inference_mode`, and are taken apart there too.
+_COMPOSITE = """
+cross_entropy_loss nll_loss nll_loss_nd nll_loss2d multilabel_margin_loss ctc_loss embedding_bag
+embedding_backward embedding_sparse_backward _embedding_bag_sparse_backward gather_backward
+_gather_sparse_backward index_select_backward value_selecting_reduction_backward cummaxmin_backward
+one_hot take_along_dim lu_solve sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor
+_sparse_csr_tensor_unsafe _sparse_csc_tensor_unsafe
+"""
+# Functions that hide their positions from operators, with their parameters.
+_ALONG = (_along,), {"input": None, "indices": None, "dim": None}
+_ONE_HOT = (_Row("input", "-1", "result", size="num_classes"),), {"input": None, "num_classes": -1}
+_FUNCTIONS: dict[Any, Any] = {
+    torch.take_along_dim: _ALONG,
+    torch.Tensor.take_along_dim: _ALONG,
+    torch.nn.functional.one_hot: _ONE_HOT,
+}
+_APART = frozenset(_COMPOSITE.split())
+_BY_NAME: dict[str, list[Any]] = defaultdict(list)
+for _line in _TABLE.strip().splitlines():
+    _names, _, _fields = _line.partition(": ")
+    _words = [each.partition("=") for each in _fields.split()]
+    _find = globals().get(_fields) or _Row(
+        *(word for word, equals, _ in _words if not equals),
+        **{word: value for word, equals, value in _words if equals},
+    )
+    for _name in _names.split():
+        _BY_NAME[_name].append(_find)
+
+# What finds positions in the calls of an operator, its parameters with defaults, and its name.
+_FOUND: dict[Any, tuple[Any, dict[str, Any], str]] = {}
+
+
+def _found(func: Any) -> tuple[Any, dict[str, Any], str]:
+    finds, parameters, name = None, {}, ""
+    if isinstance(func, torch._ops.OpOverload) and func.namespace == "aten":
+        name = func._schema.name.removeprefix("aten::")
+        finds = [] if name in _APART and func._can_decompose() else _BY_NAME.get(name)
+        parameters = {each.name: each.default_value for each in func._schema.arguments}
+    _FOUND[func] = found = (finds, parameters, _DECORATION.sub("", name))
+    return found
+
+
+def _traced() -> bool:
+    """Whether a graph is made, or sizes alone are computed."""
+    return any(torch._C._get_dispatch_mode(key) is not None for key in _INFRASTRUCTURE)
+
+
+def _other_modes_off() -> Any:
+    """Hide what the checks compute from the modes of a program."""
+    return _disable_current_modes() if torch._C._len_torch_dispatch_stack() else nullcontext()
+
+
+def _readable(values: torch.Tensor) -> bool:
+    """Whether these are integers that can be looked at now."""
+    return (
+        values.dtype in _INTEGERS
+        and type(values).__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl
+        and not torch._C._functorch.is_functorch_wrapped_tensor(values)
+        and values.layout == torch.strided
+        and values.device.type != "meta"
+        and values.numel() > 0
+        and not (values.is_cuda and torch.cuda.is_current_stream_capturing())
+    )
+
+
+def _place() -> tuple[str, int, str, list[torch.nn.Module]]:
+    """Find the innermost line that is not torch's, and the modules that call it, innermost first.
+
+    In a backward pass it is the line of the forward call, if torch keeps it.
+    """
+    node = torch._C._current_autograd_node()
+    kept = _RECORDED.findall("".join(node.metadata.get("traceback_", ()))) if node else []
+    kept = [found for found in kept if not found[0].startswith(str(Path(torch.__file__).parent))]
+    frame: Any = sys._getframe(1)
+    file, line, source = "", 0, ""
+    modules: list[torch.nn.Module] = []
+    while frame is not None:
+        code, package = frame.f_code, frame.f_globals.get("__name__", "").partition(".")[0]
+        if not line and package not in ("torch", "ndgather", "contextlib", ""):
+            file, line = code.co_filename, frame.f_lineno
+            source = linecache.getline(file, line, frame.f_globals)
+        if code.co_name == "_engine_run_backward":
+            if line or kept:
+                break  # who calls backward() does not call the operator
+        elif code.co_varnames[:1] == ("self",):
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, torch.nn.Module):
+                modules.append(owner)
+        frame = frame.f_back
+    if not line and kept:
+        file, line, source = kept[-1]
+    return file, int(line), source.strip(), modules
+
+
+def _path(modules: list[torch.nn.Module]) -> str:
+    """Return the path of the innermost module in the outermost that has it."""
+    for outer in reversed(modules):
+        for name, module in outer.named_modules():
+            if module is modules[0]:
+                return name.replace("_orig_mod.", "") or type(module).__name__
+    return ""
+
+
+def _as_called(call: Any, entries: _Entries) -> tuple[str, int, tuple[int, ...]]:
+    """Return the argument, the axis, and the shape of the values as the user's call has them."""
+    values, argument, axis = entries.values, entries.argument, entries.axis
+    shape = tuple(values.shape)
+    func, args, kwargs = call or (None, (), {})
+    with suppress(Exception):  # else the operator's are as right
+        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and entries.of == "self":
+            argument, axis = _subscript_on(axis, args[0].dim(), args[1])
+        for each in (*args, *kwargs.values()):
+            same = isinstance(each, torch.Tensor) and each.numel() == values.numel()
+            if same and each.is_set_to(values.view(each.shape)):
+                shape = tuple(each.shape)  # before it was flattened
+    return argument, axis, shape
+
+
+def _subscript_on(axis: int, axes: int, index: Any) -> tuple[str, int]:
+    """Return which item of ``x[index]`` is on an axis of the sliced x, and on which axis of x."""
+    items = index if isinstance(index, tuple) else (index,)
+    is_mask = [str(getattr(item, "dtype", "")).endswith(("bool", "uint8")) for item in items]
+    new = [item is None or item is Ellipsis for item in items]
+    spans = [0 if a else b.ndim if c else 1 for a, b, c in zip(new, items, is_mask, strict=True)]
+    kept, at = [], 0
+    for number, item in enumerate(items):
+        span = axes - sum(spans) if item is Ellipsis else spans[number]
+        if new[number] or isinstance(item, slice) or np.ndim(item):  # an integer leaves no axis
+            kept += [(f"indices[{number}]", at + each) for each in range(span or item is None)]
+        at += span
+    return kept[axis]
+
+
+def _error(
+    operator: str, entries: _Entries, called: Any, place: Any, count: int, first: int, value: int
+) -> IndexOutOfBoundsError:
+    (argument, axis, shape), (file, line, source, modules) = called, place
+    position = entries.before + tuple(map(int, np.unravel_index(first, shape)))
+    what = f"is outside axis {axis} of {entries.of}, which has size {entries.size}"
+    allowed = f"allowed: {entries.lowest}..{entries.highest}"
+    if entries.size is None:
+        what, allowed = "is negative", "allowed: 0 and more"
+    elif entries.lowest > entries.highest:
+        allowed = "the axis is empty"
+    if entries.passed is not None:
+        allowed += f"; ignore_index {entries.passed}"
+    if count > 1:
+        allowed += f"; {count} of {math.prod(shape)} entries are outside"
+    module, where = _path(modules), ""
+    if line:
+        near = os.path.relpath(file)
+        where = f"{file if near.startswith('..') else near}:{line}: {source}".rstrip(": ")
+    where = ", ".join(filter(None, (module, where)))
+    return IndexOutOfBoundsError(
+        f"{operator}: {argument}{subscript(position)} = {value} {what} ({allowed})"
+        + (f"\n  in {where}" if where else ""),
+        position=position,
+        value=value,
+        axis=axis,
+        size=entries.size or 0,
+        count=count,
+        operator=operator,
+        argument=argument,
+        module=module,
+        file=file,
+        line=line,
+    )
+
+
+class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  # type: ignore[misc]  # noqa: N801
+    """Check the indices of every operator of torch that runs in a block, before it runs.
+
+    Use it in a ``with`` statement, or as a decorator of a function. The error names the operator,
+    the argument, the first bad entry, what is allowed, the module, and the line of the program.
+    ``python -m ndgather checked SCRIPT`` runs a whole program in a block. A block is of one thread.
+
+    Parameters
+    ----------
+    wait : bool, default True
+        Raise before the operator runs, which waits for the device at every operator that reads
+        indices. With False nothing waits: bad indices are replaced by the lowest that is allowed,
+        so that the device does not fail, and the first is raised at the end of the block, or by
+        `check`. Values that are computed after a bad index have no meaning then.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        With the attributes `operator`, `argument`, `module`, `file` and `line`.
+
+    Notes
+    -----
+    Results have the same bits as without the block. What `torch.compile` has made runs eagerly.
+
+    Examples
+    --------
+    >>> import ndgather, torch
+    >>> embed = torch.nn.Embedding(50, 8)
+    >>> with ndgather.checked_indices():  # doctest: +ELLIPSIS
+    ...     embed(torch.tensor([[3, 49], [50, 7]]))
+    Traceback (most recent call last):
+    ndgather.errors.IndexOutOfBoundsError: embedding: indices[1, 0] = 50 is outside axis 0 of ...
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, *, wait: bool = True) -> None:
+        super().__init__()
+        self._wait, self._process = wait, os.getpid()
+        self._flags: list[tuple[torch.Tensor, Callable[..., IndexOutOfBoundsError]]] = []
+        self._call: tuple[Any, Any, Any] | None = None  # of a function, while it runs
+
+    def __call__(self, function: Any) -> Any:
+        kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isclass)
+        if not callable(function) or any(kind(function) for kind in kinds):
+            raise AttributeValueError(
+                f"checked_indices: function = {function!r} does not run while it is called "
+                "(allowed: a function); write the with statement inside of it"
+            )
+        return super().__call__(function)
+
+    def _recreate_cm(self) -> checked_indices:
+        return checked_indices(wait=self._wait)
+
+    def __enter__(self) -> Self:
+        TorchDispatchMode.__enter__(self)
+        TorchFunctionMode.__enter__(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        TorchFunctionMode.__exit__(self, *error)
+        TorchDispatchMode.__exit__(self, *error)
+        if error[1] is None:
+            self.check()
+        elif isinstance(error[1], Exception):
+            with suppress(RuntimeError):  # of a device that is lost
+                self.check()
+
+    def check(self) -> None:
+        """Wait for the device, and raise the first index out of bounds since the last look.
+
+        Raises
+        ------
+        IndexOutOfBoundsError
+            In a block with ``wait=False``.
+        """
+        flags, self._flags = self._flags, []
+        with torch._C.DisableTorchFunction(), _other_modes_off():
+            for device in dict.fromkeys(first.device for first, _ in flags):
+                mine = [flag for flag in flags if flag[0].device == device]
+                found = torch.stack([first for first, _ in mine]).tolist()
+                for (_, error), (count, *first) in zip(mine, found, strict=True):
+                    if count:
+                        raise error(count, *first)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in _FUNCTIONS and not (torch.jit.is_tracing() or _traced()):
+            finds, parameters = _FUNCTIONS[func]
+            given = self._replaced(func.__name__, finds, parameters, args, kwargs)
+            args, kwargs = (tuple(given.values()), {}) if given else (args, kwargs)
+        before, self._call = self._call, (func, args, kwargs)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self._call = before
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        finds, parameters, name = _FOUND.get(func) or _found(func)
+        kwargs = kwargs or {}
+        if finds == []:
+            with self:
+                return func.decompose(*args, **kwargs)
+        if finds and not _traced():
+            given = self._replaced(name, finds, parameters, args, kwargs)
+            args, kwargs = ((), given) if given else (args, kwargs)
+        return func(*args, **kwargs)
+
+    def _replaced(
+        self, operator: str, finds: Any, parameters: dict[str, Any], args: Any, kwargs: Any
+    ) -> dict[str, Any] | None:
+        """Return the arguments of a call if some are replaced; raise if it reads out of bounds."""
+        given = {**parameters, **dict(zip(parameters, args, strict=False)), **kwargs}
+        kept, error = len(self._flags), None
+        try:
+            with torch._C.DisableTorchFunction(), _other_modes_off():
+                for entries in (each for find in finds for each in find(given.get)):
+                    error = error or self._error(operator, entries, given)
+        except Exception:  # of a call that torch refuses, with its own words
+            return None
+        if error or len(self._flags) >= _MOST_FLAGS:
+            self.check()
+        if error:
+            raise error
+        return given if len(self._flags) > kept else None
+
+    def _error(
+        self, operator: str, entries: _Entries, given: dict[str, Any]
+    ) -> IndexOutOfBoundsError | None:
+        """Return what is wrong; without waiting, replace what may be wrong and keep a flag."""
+        if not _readable(entries.values):
+            return None
+        # Nobody looks at the flags of a process that was forked.
+        waits = self._wait or entries.waits or os.getpid() != self._process
+        waits = waits or entries.lowest > entries.highest
+        if waits and entries.fit():
+            return None
+        passed = entries.passed if isinstance(entries.passed, int) else None
+        bare = entries._replace(values=_NOTHING, passed=passed)
+        called = _as_called(self._call, entries)
+        flag = (entries.first(), partial(_error, operator, bare, called, _place()))
+        if waits:
+            return flag[1](*flag[0].tolist())
+        self._flags.append(flag)
+        name, _, item = entries.argument.rstrip("]").partition("[")
+        name = name if name in given else "self"
+        safe: Any = torch.where(entries.outside(), entries.lowest, entries.values)
+        if item:
+            safe = [safe if int(item) == at else each for at, each in enumerate(given[name])]
+        given[name] = safe
+        return None
