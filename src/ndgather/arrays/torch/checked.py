@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["checked_indices"]
 
 _NOTHING = torch.empty(0)
+_FRAMES = torch._C._dynamo.eval_frame
 _MOST_FLAGS = 4096  # that wait for a look
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _MASKS = (torch.bool, torch.uint8)  # if they are subscripts
@@ -72,10 +73,11 @@ class _Entries(NamedTuple):
 
     def fit(self) -> bool:
         """Whether all are in bounds: one wait for the device."""
-        if self.passed is not None:
-            return not self.outside().any().item()
-        low, high = torch.stack(torch.aminmax(self.values)).tolist()
-        return bool(self.lowest <= low and high <= self.highest)
+        if self.passed is None or self.values.device.type == "cpu":
+            low, high = torch.stack(torch.aminmax(self.values)).tolist()
+            if self.passed is None or (self.lowest <= low and high <= self.highest):
+                return bool(self.lowest <= low and high <= self.highest)
+        return not self.outside().any().item()
 
     def first(self) -> torch.Tensor:
         """Return how many are outside, the flat number of the first, and its value."""
@@ -235,17 +237,18 @@ for _line in _TABLE.strip().splitlines():
     for _name in _names.split():
         _BY_NAME[_name].append(_find)
 
-# What finds positions in the calls of an operator, its parameters with defaults, and its name.
-_FOUND: dict[Any, tuple[Any, dict[str, Any], str]] = {}
+# By the identity of an operator, which is kept: what finds positions in its calls, its parameters
+# with their defaults, its name, and itself.
+_FOUND: dict[int, tuple[Any, dict[str, Any], str, Any]] = {}
 
 
-def _found(func: Any) -> tuple[Any, dict[str, Any], str]:
+def _found(func: Any) -> tuple[Any, dict[str, Any], str, Any]:
     finds, parameters, name = None, {}, ""
     if isinstance(func, torch._ops.OpOverload) and func.namespace == "aten":
         name = func._schema.name.removeprefix("aten::")
         finds = [] if name in _APART and func._can_decompose() else _BY_NAME.get(name)
         parameters = {each.name: each.default_value for each in func._schema.arguments}
-    _FOUND[func] = found = (finds, parameters, _DECORATION.sub("", name))
+    _FOUND[id(func)] = found = (finds, parameters, _DECORATION.sub("", name), func)
     return found
 
 
@@ -467,22 +470,25 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
             finds, parameters = _FUNCTIONS[func]
             given = self._replaced(func.__name__, finds, parameters, args, kwargs)
             args, kwargs = (tuple(given.values()), {}) if given else (args, kwargs)
-        before, self._call = self._call, (func, args, kwargs)
+        self._call = (func, args, kwargs)
         try:
             return func(*args, **kwargs)
         finally:
-            self._call = before
+            self._call = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        finds, parameters, name = _FOUND.get(func) or _found(func)
-        kwargs = kwargs or {}
-        if finds == []:
-            with self:
-                return func.decompose(*args, **kwargs)
-        if finds and not _traced():
-            given = self._replaced(name, finds, parameters, args, kwargs)
-            args, kwargs = ((), given) if given else (args, kwargs)
-        return func(*args, **kwargs)
+        found = _FOUND.get(id(func)) or _found(func)
+        compiler = _FRAMES.set_eval_frame(None)
+        try:
+            if found[0] is not None and not _traced():
+                if not found[0]:
+                    with self:
+                        return func.decompose(*args, **kwargs or {})
+                given = self._replaced(found[2], found[0], found[1], args, kwargs or {})
+                args, kwargs = ((), given) if given else (args, kwargs)
+            return func(*args, **kwargs) if kwargs else func(*args)
+        finally:
+            _FRAMES.set_eval_frame(compiler)
 
     def _replaced(
         self, operator: str, finds: Any, parameters: dict[str, Any], args: Any, kwargs: Any
@@ -527,3 +533,12 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
             safe = [safe if int(item) == at else each for at, each in enumerate(given[name])]
         given[name] = safe
         return None
+
+
+# torch hides the method of a mode from its compiler by a wrapper that imports the compiler, and
+# costs as much as the method, at every operator. `set_eval_frame` does the same.
+checked_indices.__torch_dispatch__ = checked_indices.__torch_dispatch__.__wrapped__  # type: ignore[attr-defined,method-assign]
+_FRAMES.set_code_exec_strategy(
+    checked_indices.__torch_dispatch__.__code__,
+    _FRAMES._FrameExecStrategy(_FRAMES._FrameAction.SKIP, _FRAMES._FrameAction.DEFAULT),
+)
