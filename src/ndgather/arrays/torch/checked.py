@@ -13,6 +13,7 @@ import math
 import os
 import re
 import sys
+import threading
 from collections import defaultdict
 from contextlib import ContextDecorator, nullcontext, suppress
 from functools import partial
@@ -36,6 +37,8 @@ __all__ = ["checked_indices"]
 
 _NOTHING = torch.empty(0)
 _FRAMES = torch._C._dynamo.eval_frame
+_OPEN: list[Any] = []  # an item for every block; the first is what torch.compile did before
+_LOCK = threading.Lock()
 _MOST_FLAGS = 4096  # that wait for a look
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _MASKS = (torch.bool, torch.uint8)  # if they are subscripts
@@ -418,6 +421,7 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
     def __init__(self, *, wait: bool = True) -> None:
         super().__init__()
         self._wait, self._process = wait, os.getpid()
+        self._compilers: list[Any] = []
         self._flags: list[tuple[torch.Tensor, Callable[..., IndexOutOfBoundsError]]] = []
         self._call: tuple[Any, Any, Any] | None = None  # of a function, while it runs
 
@@ -434,6 +438,9 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
         return checked_indices(wait=self._wait)
 
     def __enter__(self) -> Self:
+        self._compilers.append(_FRAMES.set_eval_frame(None))
+        with _LOCK:
+            _OPEN.append(None if _OPEN else torch.compiler.set_stance("force_eager"))
         TorchDispatchMode.__enter__(self)
         TorchFunctionMode.__enter__(self)
         return self
@@ -441,6 +448,10 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
     def __exit__(self, *error: object) -> None:
         TorchFunctionMode.__exit__(self, *error)
         TorchDispatchMode.__exit__(self, *error)
+        with _LOCK:
+            if stance := _OPEN.pop():
+                stance.__exit__(*error)
+        _FRAMES.set_eval_frame(self._compilers.pop())
         if error[1] is None:
             self.check()
         elif isinstance(error[1], Exception):
@@ -477,18 +488,21 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
             self._call = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = _FOUND.get(id(func)) or _found(func)
-        compiler = _FRAMES.set_eval_frame(None)
+        finds, parameters, name, _ = _FOUND.get(id(func)) or _found(func)
+        if finds is not None and not _traced():
+            if not finds:
+                return self._apart(func, args, kwargs or {})
+            given = self._replaced(name, finds, parameters, args, kwargs or {})
+            args, kwargs = ((), given) if given else (args, kwargs)
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+    def _apart(self, func: Any, args: Any, kwargs: Any) -> Any:
+        TorchDispatchMode.__enter__(self)
         try:
-            if found[0] is not None and not _traced():
-                if not found[0]:
-                    with self:
-                        return func.decompose(*args, **kwargs or {})
-                given = self._replaced(found[2], found[0], found[1], args, kwargs or {})
-                args, kwargs = ((), given) if given else (args, kwargs)
-            return func(*args, **kwargs) if kwargs else func(*args)
+            with torch._C.DisableTorchFunction():
+                return func.decompose(*args, **kwargs)
         finally:
-            _FRAMES.set_eval_frame(compiler)
+            TorchDispatchMode.__exit__(self, None, None, None)
 
     def _replaced(
         self, operator: str, finds: Any, parameters: dict[str, Any], args: Any, kwargs: Any
@@ -535,10 +549,9 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
         return None
 
 
-# torch hides the method of a mode from its compiler by a wrapper that imports the compiler, and
-# costs as much as the method, at every operator. `set_eval_frame` does the same.
+# torch wraps the method of a mode so that its compiler does not see it, which costs as much as the
+# method. No compiler is at work in a block.
 checked_indices.__torch_dispatch__ = checked_indices.__torch_dispatch__.__wrapped__  # type: ignore[attr-defined,method-assign]
-_FRAMES.set_code_exec_strategy(
-    checked_indices.__torch_dispatch__.__code__,
-    _FRAMES._FrameExecStrategy(_FRAMES._FrameAction.SKIP, _FRAMES._FrameAction.DEFAULT),
-)
+for _method in (checked_indices.__enter__, checked_indices.__exit__):
+    _SKIP = _FRAMES._FrameExecStrategy(_FRAMES._FrameAction.SKIP, _FRAMES._FrameAction.DEFAULT)
+    _FRAMES.set_code_exec_strategy(_method.__code__, _SKIP)
