@@ -1,10 +1,6 @@
 """`checked_indices`: planted faults, each named with operator, entry, value, axis, module and line."""
 
 import ast
-import multiprocessing
-import os
-import pickle
-import threading
 from itertools import product
 from pathlib import Path
 
@@ -15,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 from torch.utils.checkpoint import checkpoint
 
 import ndgather
-from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
+from ndgather.errors import IndexOutOfBoundsError
 
 T = torch.tensor
 X = torch.arange(20.0).reshape(5, 4)
@@ -148,15 +144,19 @@ def wait(request):
 def with_row(expected):
     """The indices of a COO tensor are those of its second axis."""
     operator, *others, position, value = expected
-    return (operator, *others, (1, *position) if operator == "sparse_coo_tensor" else position, value)
+    return (
+        operator,
+        *others,
+        (1, *position) if operator == "sparse_coo_tensor" else position,
+        value,
+    )
 
 
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:The reduce argument")
 @pytest.mark.parametrize(("code", "indices", "expected", "line"), list(planted()))
 def test_a_planted_fault_is_named(code, indices, expected, line, wait):
-    with pytest.raises(IndexOutOfBoundsError) as caught:
-        with ndgather.checked_indices(wait=wait):
-            eval(code, globals() | {"i": indices})
+    with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices(wait=wait):
+        eval(code, globals() | {"i": indices})
     error = caught.value
     assert found(error) == with_row(expected)
     assert (error.file, error.line, error.count) == (__file__, line, 1)
@@ -280,7 +280,7 @@ def backward_hook(x, indices):
 
 def recomputed(x, indices):
     def part(x):
-        if torch._C._current_autograd_node() is not None or x.grad_fn is None and indices[2] == 9:
+        if torch._C._current_autograd_node() is not None or (x.grad_fn is None and indices[2] == 9):
             return x.index_select(0, indices if recomputing else indices % 5)  # the bad line
         return x.index_select(0, indices % 5)
 
@@ -346,9 +346,10 @@ def test_an_empty_axis_has_no_position(wait):
 
 @pytest.mark.parametrize("call", [torch.bincount, torch.repeat_interleave, F.one_hot])
 def test_counts_are_not_negative(call, wait):
-    with pytest.raises(IndexOutOfBoundsError, match=r"\[1\] = -2 is negative \(allowed: 0 and more"):
-        with ndgather.checked_indices(wait=wait):
-            call(T([3, -2, 1]))
+    with pytest.raises(
+        IndexOutOfBoundsError, match=r"\[1\] = -2 is negative \(allowed: 0 and more"
+    ), ndgather.checked_indices(wait=wait):
+        call(T([3, -2, 1]))
 
 
 ALLOWED = """
@@ -410,7 +411,11 @@ X[:, i % 4].sum() + X[i].sum()
 @pytest.mark.parametrize("call", HIDDEN)
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
 def test_modes_of_torch_hide_nothing(call, mode, wait):
-    with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices(wait=wait), mode():
+    with (
+        pytest.raises(IndexOutOfBoundsError) as caught,
+        ndgather.checked_indices(wait=wait),
+        mode(),
+    ):
         eval(call, globals() | {"i": T([0, 1, 2, 3, 4, 5])})
     assert caught.value.value == 5
 

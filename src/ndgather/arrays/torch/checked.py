@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
 
 from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
 from ndgather.messages import subscript
@@ -38,6 +39,9 @@ __all__ = ["checked_indices"]
 _NOTHING = torch.empty(0)
 _FRAMES = torch._C._dynamo.eval_frame
 _OPEN: list[Any] = []  # an item for every block; the first is what torch.compile did before
+# They do not take their fast path, which computes other bits, while they see a function mode. They
+# ask for the dim of their input before they look.
+_FAST_PATHS = ("torch.nn.modules.transformer", "torch.nn.modules.activation")
 _LOCK = threading.Lock()
 _MOST_FLAGS = 4096  # that wait for a look
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -212,14 +216,6 @@ _grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2: _groups
 _sparse_coo_tensor_with_dims_and_tensors _sparse_coo_tensor_unsafe: _coordinates
 sparse_compressed_tensor _sparse_compressed_tensor_unsafe: _compressed
 """
-# Composite operators that come whole in `torch.inference_mode`, and are taken apart there too.
-_COMPOSITE = """
-cross_entropy_loss nll_loss nll_loss_nd nll_loss2d multilabel_margin_loss ctc_loss embedding_bag
-embedding_backward embedding_sparse_backward _embedding_bag_sparse_backward gather_backward
-_gather_sparse_backward index_select_backward value_selecting_reduction_backward cummaxmin_backward
-one_hot take_along_dim lu_solve sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor
-_sparse_csr_tensor_unsafe _sparse_csc_tensor_unsafe
-"""
 # Functions that hide their positions from operators, with their parameters.
 _ALONG = (_along,), {"input": None, "indices": None, "dim": None}
 _ONE_HOT = (_Row("input", "-1", "result", size="num_classes"),), {"input": None, "num_classes": -1}
@@ -228,7 +224,6 @@ _FUNCTIONS: dict[Any, Any] = {
     torch.Tensor.take_along_dim: _ALONG,
     torch.nn.functional.one_hot: _ONE_HOT,
 }
-_APART = frozenset(_COMPOSITE.split())
 _BY_NAME: dict[str, list[Any]] = defaultdict(list)
 for _line in _TABLE.strip().splitlines():
     _names, _, _fields = _line.partition(": ")
@@ -249,7 +244,8 @@ def _found(func: Any) -> tuple[Any, dict[str, Any], str, Any]:
     finds, parameters, name = None, {}, ""
     if isinstance(func, torch._ops.OpOverload) and func.namespace == "aten":
         name = func._schema.name.removeprefix("aten::")
-        finds = [] if name in _APART and func._can_decompose() else _BY_NAME.get(name)
+        views = [r for r in func._schema.returns if r.alias_info and not r.alias_info.is_write]
+        finds = _BY_NAME.get(name, [] if func._can_decompose() and not views else None)
         parameters = {each.name: each.default_value for each in func._schema.arguments}
     _FOUND[id(func)] = found = (finds, parameters, _DECORATION.sub("", name), func)
     return found
@@ -421,6 +417,7 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
     def __init__(self, *, wait: bool = True) -> None:
         super().__init__()
         self._wait, self._process = wait, os.getpid()
+        self._hidden: Any = None
         self._compilers: list[Any] = []
         self._flags: list[tuple[torch.Tensor, Callable[..., IndexOutOfBoundsError]]] = []
         self._call: tuple[Any, Any, Any] | None = None  # of a function, while it runs
@@ -446,6 +443,7 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._show()
         TorchFunctionMode.__exit__(self, *error)
         TorchDispatchMode.__exit__(self, *error)
         with _LOCK:
@@ -481,6 +479,11 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
             finds, parameters = _FUNCTIONS[func]
             given = self._replaced(func.__name__, finds, parameters, args, kwargs)
             args, kwargs = (tuple(given.values()), {}) if given else (args, kwargs)
+        if func is torch.Tensor.dim:
+            frame = sys._getframe(1)
+            if frame.f_code.co_name == "forward" and frame.f_globals["__name__"] in _FAST_PATHS:
+                self._hidden = frame, torch._C.DisableTorchFunction()
+                self._hidden[1].__enter__()
         self._call = (func, args, kwargs)
         try:
             return func(*args, **kwargs)
@@ -488,6 +491,8 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
             self._call = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._hidden:
+            self._show(sys._getframe(1))
         finds, parameters, name, _ = _FOUND.get(id(func)) or _found(func)
         if finds is not None and not _traced():
             if not finds:
@@ -496,10 +501,27 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
             args, kwargs = ((), given) if given else (args, kwargs)
         return func(*args, **kwargs) if kwargs else func(*args)
 
+    def _show(self, frame: Any = None) -> None:
+        """Let functions be seen again, if the module that looked is done."""
+        while frame and frame is not self._hidden[0]:
+            frame = frame.f_back
+        if self._hidden and not frame:
+            self._hidden[1].__exit__(None, None, None)
+            self._hidden = None
+
     def _apart(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run a composite operator, which comes whole in `torch.inference_mode`, by its parts.
+
+        What torch does above a mode, such as autocast, has to see them, as without the mode.
+        """
+        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        keys = {getattr(torch._C.DispatchKey, each.device.type.upper(), None) for each in tensors}
+        dense = all(each.layout == torch.strided and not each.is_nested for each in tensors)
+        if None in keys or not dense or any(map(func.has_kernel_for_dispatch_key, keys)):
+            return func(*args, **kwargs)
         TorchDispatchMode.__enter__(self)
         try:
-            with torch._C.DisableTorchFunction():
+            with torch._C.DisableTorchFunction(), torch._C._RestorePythonTLSSnapshot():
                 return func.decompose(*args, **kwargs)
         finally:
             TorchDispatchMode.__exit__(self, None, None, None)
