@@ -655,9 +655,37 @@ def test_torch_is_not_imported_with_the_package():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-# Tensor arguments of the operators of torch that hold values or are written, by name. A name that is
-# new stands here, or its operator in the table or in READ_NONE.
-VALUES = ["self", "out", "other", "input", "weight", "grad_output", "bias", "out0", "out1", "grad_input", "values", "out2", "grad", "key", "value", "output", "x", "tensors", "query", "mask", "mat2", "hx", "A", "running_mean", "running_var", "src", "grad_out", "scale", "out3", "zero_point", "n", "found_inf", "grad_hy", "grid", "mean", "mat1", "params", "cx", "tensor1", "tensor2", "exponent", "grads", "lr", "grad_scale", "min", "max", "attn_bias", "logsumexp", "save_mean", "w_ih", "w_hh", "b_ih", "b_hh", "log_probs", "grad_cy", "B", "info", "x1", "x2", "per_sample_weights", "state_steps", "input2", "philox_seed", "attn_mask", "LU", "dummy", "U", "invstd", "out4", "qkv_bias", "y", "weights", "workspace", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "end", "vec2", "dropout_state", "reserve", "v", "the_template", "input_gates", "hidden_gates", "input_bias", "hidden_bias", "total_weight", "noise", "batch1", "batch2", "scales", "dep_token", "scale_a", "scale_b", "packed_ih", "packed_hh", "scalars", "save_invstd", "qkv_weight", "proj_weight", "proj_bias", "min_seqlen", "max_seqlen", "cy", "packed_weight", "padded", "S", "dense", "weight_buf", "input1", "vec", "start", "tensor", "zero_points", "LD", "q", "alpha", "L", "observer_on", "fake_quant_on", "running_min", "running_max", "sign", "logabsdet", "rstd", "result", "save_var", "bins", "eigenvalues", "eigenvectors", "buffer", "a", "tau", "tensors1", "z", "dx", "Vh", "packed", "q_descale", "k_descale", "v_descale", "p", "atol", "rtol", "momentum_buffer_list", "g", "growth_tracker", "mat", "state_sums", "qScaleAndZeros", "primal", "tangent", "sobolstate", "window", "compressed_A", "dense_B", "LU_data", "P", "inv_scale", "Q", "R", "t", "dst", "mat1_meta", "alibi_slopes", "weight1", "weight2", "weight3", "hx_", "dropout_mask", "grad_w", "saved_v", "saved_g", "saved_norms", "theta", "random_samples", "vec1", "is_target", "nested_strides", "out5", "scale_result", "thread_masks", "grad_out_", "prepend", "append", "test_elements", "high", "like", "neg_log_likelihood", "log_alpha", "glu", "real", "imag", "scales_zeros", "ggI", "ggW", "ggb", "gO", "weight_arr", "fake_quant_enabled", "nt_example", "weight_scale", "weight_zero_point", "sparse", "pdist", "flat", "b", "solution", "residuals", "rank", "singular_values", "input3", "prob", "list", "coefficients", "meta", "cdist", "norm_weight_1", "norm_bias_1", "norm_weight_2", "norm_bias_2", "ffn_weight_1", "ffn_bias_1", "ffn_weight_2", "ffn_bias_2", "grad_x", "grad_glu", "qtensor", "grad_y", "z_state", "cell_state_fwd", "layersOutputs", "anchor", "positive", "negative", "inputs", "gradient", "from", "elements", "quasi", "save_var_transform", "reservedSpace", "qkv", "cpu_nested_shape_example", "X", "M", "fweights", "aweights", "abs", "angle", "mantissa", "dual", "weight4", "cx_tmp", "hy_", "cy_", "min_indices", "i1", "i2", "i3", "rcond", "sum_dy", "sum_dy_xmu", "condition", "var", "weight0", "cx_", "std", "sorted_sequence", "k", "input_scale", "input_zero_point", "output_scale", "output_zero_point", "inverse", "new_data", "diagonals", "grad_weight", "grad_bias", "pos_weight", "grad_in", "out6", "ltm", "self_or_result", "any", "matrices", "max_values", "total", "reserveSpace", "qScale", "qZeros", "spacing", "inp", "packed_weights", "rng_state", "unused", "eigvals", "eigvecs", "V", "sequences", "tol", "hist", "bin_edges", "arg_out", "source", "data", "boundaries", "dgrad_glu"]
+# Tensor arguments of the operators of torch that hold values or are written, by name. A name that
+# is new stands here, or its operator in the table or in READ_NONE.
+NAMES = """
+self out other input weight grad_output bias out0 out1 grad_input values out2 grad key value output
+x tensors query mask mat2 hx A running_mean running_var src grad_out scale out3 zero_point n
+found_inf grad_hy grid mean mat1 params cx tensor1 tensor2 exponent grads lr grad_scale min max
+attn_bias logsumexp save_mean w_ih w_hh b_ih b_hh log_probs grad_cy B info x1 x2 per_sample_weights
+state_steps input2 philox_seed attn_mask LU dummy U invstd out4 qkv_bias y weights workspace
+exp_avgs exp_avg_sqs max_exp_avg_sqs end vec2 dropout_state reserve v the_template input_gates
+hidden_gates input_bias hidden_bias total_weight noise batch1 batch2 scales dep_token scale_a
+scale_b packed_ih packed_hh scalars save_invstd qkv_weight proj_weight proj_bias min_seqlen
+max_seqlen cy packed_weight padded S dense weight_buf input1 vec start tensor zero_points LD q
+alpha L observer_on fake_quant_on running_min running_max sign logabsdet rstd result save_var bins
+eigenvalues eigenvectors buffer a tau tensors1 z dx Vh packed q_descale k_descale v_descale p atol
+rtol momentum_buffer_list g growth_tracker mat state_sums qScaleAndZeros primal tangent sobolstate
+window compressed_A dense_B LU_data P inv_scale Q R t dst mat1_meta alibi_slopes weight1 weight2
+weight3 hx_ dropout_mask grad_w saved_v saved_g saved_norms theta random_samples vec1 is_target
+nested_strides out5 scale_result thread_masks grad_out_ prepend append test_elements high like
+neg_log_likelihood log_alpha glu real imag scales_zeros ggI ggW ggb gO weight_arr
+fake_quant_enabled nt_example weight_scale weight_zero_point sparse pdist flat b solution residuals
+rank singular_values input3 prob list coefficients meta cdist norm_weight_1 norm_bias_1
+norm_weight_2 norm_bias_2 ffn_weight_1 ffn_bias_1 ffn_weight_2 ffn_bias_2 grad_x grad_glu qtensor
+grad_y z_state cell_state_fwd layersOutputs anchor positive negative inputs gradient from elements
+quasi save_var_transform reservedSpace qkv cpu_nested_shape_example X M fweights aweights abs angle
+mantissa dual weight4 cx_tmp hy_ cy_ min_indices i1 i2 i3 rcond sum_dy sum_dy_xmu condition var
+weight0 cx_ std sorted_sequence k input_scale input_zero_point output_scale output_zero_point
+inverse new_data diagonals grad_weight grad_bias pos_weight grad_in out6 ltm self_or_result any
+matrices max_values total reserveSpace qScale qZeros spacing inp packed_weights rng_state unused
+eigvals eigvecs V sequences tol hist bin_edges arg_out source data boundaries dgrad_glu
+"""
+VALUES = frozenset(NAMES.split())
 CUDA = "runs on CUDA alone, where nothing was measured: the lengths are passed on"
 LOSS = "the target holds values"
 MADE = "made by the forward operator from its own input, in no program's hands"

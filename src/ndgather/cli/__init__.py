@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ndgather import __version__, messages, set_num_threads
-from ndgather.cli import arrays, check, compare, convert, draw, infer, pages, run, sel
+from ndgather.cli import arrays, check, checked, compare, convert, draw, infer, pages, run, sel
 from ndgather.cli.options import (
     CommandLine,
     add_completion,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 COMMANDS = (
     run.add_to,
     check.add_to,
+    checked.add_to,
     compare.add_to,
     convert.add_to,
     infer.add_to,
@@ -130,6 +131,8 @@ def _run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | Non
         if status is not None:
             return status
     try:
+        if options.command == "checked":  # signals are the program's
+            return int(options.work(options))
         with _terminating_cleanly(), log_to_stderr(options.verbose):
             if options.threads is not None:
                 set_num_threads(options.threads)

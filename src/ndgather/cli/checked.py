@@ -1,0 +1,75 @@
+"""``ndgather checked``: a program whose indices are checked."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ndgather import messages
+from ndgather.cli.options import add_command, add_options
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+DESCRIPTION = """\
+Run a Python program that uses torch, and check the indices of every operator
+before it runs. The error names the operator, the index, what is allowed, the
+module and the line. Output, exit status and traceback are those of the program.
+"""
+
+EPILOG = """\
+examples:
+  ndgather checked train.py --epochs 1
+  ndgather checked -m package.train --epochs 1
+  python -m ndgather checked train.py
+"""
+
+
+def add_to(commands: Any) -> None:
+    summary = "run a program of torch, and say which index is out of bounds"
+    parser = add_command(commands, "checked", summary, DESCRIPTION, EPILOG)
+    table = """
+        -m --module  SCRIPT is the name of a module
+        SCRIPT       the program, and then its arguments
+    """
+    add_options(parser, table, script={"nargs": argparse.PARSER})
+    parser.set_defaults(work=work, parser=parser, debug=False)
+
+
+def work(options: argparse.Namespace) -> int:
+    try:
+        from ndgather.arrays.torch.checked import checked_indices  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise messages.extra_missing(error.name or "torch", "torch") from None
+    sys.argv = options.script
+    program = options.script[0]
+    folder = Path.cwd() if options.module else Path(program).resolve().parent
+    if not sys.flags.safe_path:
+        sys.path[0] = os.fspath(folder)
+    try:
+        with checked_indices():
+            if options.module:
+                runpy.run_module(program, run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(program, run_name="__main__")
+    except (Exception, KeyboardInterrupt) as error:
+        error = error.with_traceback(_of_program(error.__traceback__))
+        sys.excepthook(type(error), error, error.__traceback__)
+        if isinstance(error, KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGINT)
+        return 1
+    return 0
+
+
+def _of_program(trace: TracebackType | None) -> TracebackType | None:
+    """Return what is below this module and runpy, as Python itself shows it."""
+    own = (__file__, runpy.__file__, "<frozen runpy>")
+    while trace and trace.tb_frame.f_code.co_filename in own:
+        trace = trace.tb_next
+    return trace
