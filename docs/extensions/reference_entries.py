@@ -1,7 +1,7 @@
 """Entries of the reference: all names of a page on that page, with links to them first.
 
-``entries`` takes public names, one a line. ``from-source`` takes the name of a function whose
-module needs a library that is not installed, and reads its source.
+``entries`` takes public names, one a line. ``from-source`` takes the name of a function or a class
+whose module needs a library that is not installed, and reads its source.
 """
 
 from __future__ import annotations
@@ -73,28 +73,35 @@ def _short(name: str) -> str:
 
 
 class FromSource(SphinxDirective):
-    """Describe a function by the docstring in its source."""
+    """Describe a function, or a class as it is called, by the docstring in its source."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         name = self.arguments[0]
-        function = _function(name)
-        arguments = ", ".join(each.arg for each in function.args.args)
-        text = ast.get_docstring(function) or ""
+        found = _statement(name)
+        text = ast.get_docstring(found) or ""
+        if isinstance(found, ast.ClassDef):
+            found = next(
+                each
+                for each in found.body
+                if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+            )
+        given = (*found.args.args, *found.args.kwonlyargs)
+        arguments = ", ".join(each.arg for each in given if each.arg != "self")
         lines = NumpyDocstring(text, self.config, what="function").lines()
         indented = (f"   {line}" for line in lines)
         entry = "\n".join((f".. py:function:: {name}({arguments})", "", *indented, ""))
         return self.parse_text_to_nodes(entry)
 
 
-def _function(name: str) -> ast.FunctionDef:
+def _statement(name: str) -> ast.FunctionDef | ast.ClassDef:
     _, *packages, wanted = name.split(".")
-    files = sorted(_HOME.joinpath(*packages).glob("*.py"))
+    home = _HOME.joinpath(*packages)
     (found,) = (
         statement
-        for file in files
+        for file in sorted(home.glob("*.py")) or [home.with_suffix(".py")]
         for statement in ast.parse(file.read_text(encoding="utf-8")).body
-        if isinstance(statement, ast.FunctionDef) and statement.name == wanted
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef) and statement.name == wanted
     )
     return found

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from ndgather import show, vjp
-    from ndgather.arrays.torch.checked import checked_indices
+    from ndgather.arrays.torch.checked import checked_indices as checked_indices
     from ndgather.published import Operator, operator, operators
     from ndgather.published.schema import RankAtLeast, TensorType
     from ndgather.stored import ChunkCache, cached
@@ -39,7 +39,6 @@ __all__ = [
     "TensorType",
     "__version__",
     "cached",
-    "checked_indices",
     "errors",
     "gather",
     "gather_elements",
@@ -85,7 +84,10 @@ def __getattr__(name: str) -> object:
 
     if name not in _LATER:
         raise AttributeError(f"module 'ndgather' has no attribute {name!r}")
-    module = import_module(f"ndgather.{_LATER[name]}")
+    try:
+        module = import_module(f"ndgather.{_LATER[name]}")
+    except ModuleNotFoundError as error:
+        raise messages.extra_missing(f"{error.name}", f"{error.name}") from None
     return module if name == _LATER[name] else getattr(module, name)
 
 

@@ -17,8 +17,12 @@ from ndgather.cli import main
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 # Run by tests/frameworks.
-FRAMEWORKS = (GUIDE / "torch-and-jax.md", GUIDE / "rows-of-different-lengths.md")
 QUESTIONS = sorted((GUIDE.parent / "questions").glob("*.md"))
+FRAMEWORKS = (
+    GUIDE / "torch-and-jax.md",
+    GUIDE / "rows-of-different-lengths.md",
+    GUIDE.parent / "questions" / "which-index-is-out-of-bounds.md",
+)
 PAGES = [GUIDE.parent / "index.md", *sorted({*GUIDE.glob("*.md"), *QUESTIONS} - set(FRAMEWORKS))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

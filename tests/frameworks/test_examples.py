@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
         ("detection_torch.py", "2 of them GatherND; onnxruntime finds the same boxes"),
         ("gpu_points.py", "two sums of all points over the cells have the same bits"),
         ("beam_search_torch.py", "plain loops without a cache find the same in"),
+        ("which_index.py", "three faults were named that torch did not name"),
     ],
 )
 def test_an_example_runs_and_finds_what_plain_loops_find(example, last):

@@ -1,4 +1,4 @@
-"""`checked_indices`: planted faults, each named with operator, entry, value, axis, module and line."""
+"""`checked_indices` on planted faults: the operator, entry, value, axis, module and line."""
 
 import ast
 from itertools import product
@@ -100,12 +100,12 @@ lu_unpack LU_pivots 0 3 3 4,0 torch.lu_unpack(ones(3, 3), i.int())
 linalg_lu_solve pivots 0 3 3 4,0 torch.linalg.lu_solve(torch.eye(3), i.int(), ones(3, 1))
 pack_padded_sequence lengths 0 6 3 7,0 pack(ones(6, 3, 1), i)
 pack_padded_sequence lengths 1 6 3 7,0 pack(ones(3, 6, 1), i, batch_first=True)
-sparse_coo_tensor indices 1 4 3 4,-1 torch.sparse_coo_tensor(torch.stack([ZERO[:3], i]), ones(3), (5, 4))
+sparse_coo_tensor indices 1 4 3 4,-1 coo(torch.stack([ZERO[:3], i]), ones(3), (5, 4))
 sparse_compressed_tensor col_indices 1 4 3 4,-1 csr(T([0, 1, 3]), i, ones(3), (2, 4))
 sparse_compressed_tensor crow_indices 0 3 3 4,-1 csr(i, ZERO[:3], ones(3), (2, 4))
 """.strip().splitlines()
 pack = nn.utils.rnn.pack_padded_sequence
-csr = torch.sparse_csr_tensor
+csr, coo = torch.sparse_csr_tensor, torch.sparse_coo_tensor
 FIRST_LINE = next(
     number
     for number, line in enumerate(Path(__file__).read_text().splitlines(), 1)
@@ -211,9 +211,11 @@ def test_the_path_of_the_module_is_named(part, compiled, wait):
     call = torch.compile(model, backend="eager") if compiled else model
     indices = torch.ones(4, 5, dtype=torch.int64)
     indices[2, 0] = 50
-    with pytest.raises(IndexOutOfBoundsError, match=rf"\n  in {part}, ") as caught:
-        with ndgather.checked_indices(wait=wait):
-            call(part, indices)
+    with (
+        pytest.raises(IndexOutOfBoundsError, match=rf"\n  in {part}, ") as caught,
+        ndgather.checked_indices(wait=wait),
+    ):
+        call(part, indices)
     assert caught.value.module == part
     assert caught.value.file == __file__
     source = Path(__file__).read_text().splitlines()[caught.value.line - 1]
@@ -332,16 +334,20 @@ def test_the_line_of_the_forward_call_is_named_where_torch_keeps_it(operator, an
 
 
 def test_all_bad_entries_are_counted():
-    with pytest.raises(IndexOutOfBoundsError, match=r"4\.\.4|3 of 6 entries are outside") as caught:
-        with ndgather.checked_indices():
-            X[T([[0, 5, 1], [-6, 4, 99]])]
+    with (
+        pytest.raises(IndexOutOfBoundsError, match=r"4\.\.4|3 of 6 entries are outside") as caught,
+        ndgather.checked_indices(),
+    ):
+        X[T([[0, 5, 1], [-6, 4, 99]])]
     assert (caught.value.count, caught.value.position, caught.value.value) == (3, (0, 1), 5)
 
 
 def test_an_empty_axis_has_no_position(wait):
-    with pytest.raises(IndexOutOfBoundsError, match="the axis is empty"):
-        with ndgather.checked_indices(wait=wait):
-            torch.empty(0, 3)[T([0])]
+    with (
+        pytest.raises(IndexOutOfBoundsError, match="the axis is empty"),
+        ndgather.checked_indices(wait=wait),
+    ):
+        torch.empty(0, 3)[T([0])]
 
 
 @pytest.mark.parametrize("call", [torch.bincount, torch.repeat_interleave, F.one_hot])

@@ -14,8 +14,11 @@ import threading
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
 from torch.nn import functional as F  # noqa: N812 - as everybody calls it
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
 import ndgather
@@ -439,8 +442,6 @@ def subclassed(x):
 
 
 def attended(x):
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
     mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 8, 8, device="cpu")
     q = noise(1, 1, 8, 16)
     return flex_attention(q, q, q, block_mask=mask)
@@ -483,9 +484,6 @@ def test_a_graph_that_is_made_in_a_block_holds_no_checks(mode):
 
 
 def test_distributed_tensors():
-    import torch.distributed as dist
-    from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
-
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         mesh = init_device_mesh("cpu", (1,))
@@ -532,9 +530,9 @@ def clean():
 def test_nothing_is_active_after_a_block():
     assert clean() == (0, 0, "default")
     for error in (IndexOutOfBoundsError, KeyboardInterrupt, SystemExit, RuntimeError):
+        bad = BAD if error is IndexOutOfBoundsError else GOOD
         with pytest.raises(error), ndgather.checked_indices(), ndgather.checked_indices(wait=False):
-            noise(5, 4)[BAD if error is IndexOutOfBoundsError else GOOD]
-            raise error
+            raise error(noise(5, 4)[bad])
         assert clean() == (0, 0, "default")
     with pytest.raises(IndexError, match="index 9 is out of bounds"):
         noise(5, 4)[BAD]
@@ -625,19 +623,22 @@ def test_the_error_can_be_pickled():
 
 def test_without_waiting_the_first_fault_is_raised_at_the_next_look():
     x = noise(5, 4)
-    with pytest.raises(IndexOutOfBoundsError, match="= 9 ") as caught:
-        with ndgather.checked_indices(wait=False) as block:
-            looked_up(x, GOOD)
+    with ndgather.checked_indices(wait=False) as block:
+        looked_up(x, GOOD)
+        block.check()
+        assert torch.equal(x[BAD], x[[4, 0, 0]])
+        assert x[T([77])].shape == (1, 4)
+        with pytest.raises(IndexOutOfBoundsError, match="= 9 "):
             block.check()
-            rows = x[BAD]
-            assert torch.equal(rows, x[[4, 0, 0]])
-            x[T([77])]
-            block.check()
-            raise AssertionError("it was raised before")
-    with pytest.raises(IndexOutOfBoundsError, match="= 9 ") as caught:
-        with ndgather.checked_indices(wait=False):
-            x[BAD]
-            raise ValueError("because of what was read")
+        block.check()
+
+
+def test_without_waiting_an_error_that_follows_is_the_context():
+    with (
+        pytest.raises(IndexOutOfBoundsError, match="= 9 ") as caught,
+        ndgather.checked_indices(wait=False),
+    ):
+        raise ValueError(noise(5, 4)[BAD])
     assert isinstance(caught.value.__context__, ValueError)
 
 

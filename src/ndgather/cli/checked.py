@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather import messages
+import ndgather
 from ndgather.cli.options import add_command, add_options
 
 if TYPE_CHECKING:
@@ -42,17 +42,14 @@ def add_to(commands: Any) -> None:
 
 
 def work(options: argparse.Namespace) -> int:
-    try:
-        from ndgather.arrays.torch.checked import checked_indices  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise messages.extra_missing(error.name or "torch", "torch") from None
+    block = ndgather.checked_indices()  # which may raise that torch is not installed
     sys.argv = options.script
     program = options.script[0]
     folder = Path.cwd() if options.module else Path(program).resolve().parent
     if not sys.flags.safe_path:
         sys.path[0] = os.fspath(folder)
     try:
-        with checked_indices():
+        with block:
             if options.module:
                 runpy.run_module(program, run_name="__main__", alter_sys=True)
             else:

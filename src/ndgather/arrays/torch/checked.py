@@ -316,7 +316,8 @@ def _as_called(call: Any, entries: _Entries) -> tuple[str, int, tuple[int, ...]]
     """Return the argument, the axis, and the shape of the values as the user's call has them."""
     values, argument, axis = entries.values, entries.argument, entries.axis
     shape = tuple(values.shape)
-    func, args, kwargs = call or (None, (), {})
+    user: Any = call or (None, (), {})
+    func, args, kwargs = user
     with suppress(Exception):  # else the operator's are as right
         if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and entries.of == "self":
             argument, axis = _subscript_on(axis, args[0].dim(), args[1])
@@ -357,25 +358,14 @@ def _error(
         allowed += f"; ignore_index {entries.passed}"
     if count > 1:
         allowed += f"; {count} of {math.prod(shape)} entries are outside"
-    module, where = _path(modules), ""
-    if line:
-        near = os.path.relpath(file)
-        where = f"{file if near.startswith('..') else near}:{line}: {source}".rstrip(": ")
-    where = ", ".join(filter(None, (module, where)))
-    return IndexOutOfBoundsError(
-        f"{operator}: {argument}{subscript(position)} = {value} {what} ({allowed})"
-        + (f"\n  in {where}" if where else ""),
-        position=position,
-        value=value,
-        axis=axis,
-        size=entries.size or 0,
-        count=count,
-        operator=operator,
-        argument=argument,
-        module=module,
-        file=file,
-        line=line,
-    )
+    module, near = _path(modules), os.path.relpath(file) if line else ""
+    place = f"{file if near.startswith('..') else near}:{line}: {source}".rstrip(": ")
+    where = ", ".join(filter(None, (module, place if line else "")))
+    text = f"{operator}: {argument}{subscript(position)} = {value} {what} ({allowed})"
+    names = "position value axis size count operator argument module file line"
+    values: Any = (position, value, axis, entries.size or 0, count, operator, argument)
+    known = dict(zip(names.split(), (*values, module, file, line), strict=True))
+    return IndexOutOfBoundsError(f"{text}\n  in {where}" if where else text, **known)
 
 
 class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  # type: ignore[misc]  # noqa: N801
@@ -400,7 +390,8 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
 
     Notes
     -----
-    Results have the same bits as without the block. What `torch.compile` has made runs eagerly.
+    Results have the same bits as without the block. While it is open, what `torch.compile` has
+    made runs eagerly.
 
     Examples
     --------
@@ -425,10 +416,8 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
     def __call__(self, function: Any) -> Any:
         kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isclass)
         if not callable(function) or any(kind(function) for kind in kinds):
-            raise AttributeValueError(
-                f"checked_indices: function = {function!r} does not run while it is called "
-                "(allowed: a function); write the with statement inside of it"
-            )
+            what = f"function = {function!r} does not run while it is called"
+            raise AttributeValueError(f"checked_indices: {what} (allowed: a function)")
         return super().__call__(function)
 
     def _recreate_cm(self) -> checked_indices:
@@ -450,10 +439,8 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
             if stance := _OPEN.pop():
                 stance.__exit__(*error)
         _FRAMES.set_eval_frame(self._compilers.pop())
-        if error[1] is None:
-            self.check()
-        elif isinstance(error[1], Exception):
-            with suppress(RuntimeError):  # of a device that is lost
+        if error[1] is None or isinstance(error[1], Exception):
+            with nullcontext() if error[1] is None else suppress(RuntimeError):  # of a lost device
                 self.check()
 
     def check(self) -> None:
