@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import threading
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -314,6 +315,70 @@ def test_a_right_model_computes_the_same_bits(name, wait):
     with ndgather.checked_indices(wait=wait):
         result = trained(model)
     torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+
+
+def of_vision(name):
+    import torchvision  # noqa: PLC0415 - an own package
+
+    make = getattr(torchvision.models, name, None) or getattr(torchvision.models.detection, name)
+    more = {"weights_backbone": None, "min_size": 64, "max_size": 64} if "rcnn" in name else {}
+    model, image = make(weights=None, num_classes=5, **more), noise(2, 3, 64, 64)
+    box = {"boxes": T([[3.0, 4.0, 40.0, 50.0]]), "labels": T([1])}
+    if "rcnn" in name:
+        return model, lambda m: sum(m(list(image), [box, box]).values()), lambda m: m(list(image))
+    return model, lambda m: F.cross_entropy(m(image), T([1, 3])), lambda m: m(image)
+
+
+def of_text(name):
+    import transformers  # noqa: PLC0415 - an own package
+
+    sizes = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+    sizes |= {"num_hidden_layers": 2, "n_embd": 16, "n_layer": 2, "n_head": 2, "d_model": 16}
+    sizes |= {"d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2, "pad_token_id": 0}
+    config = getattr(transformers, f"{name[0]}Config")(**sizes, decoder_start_token_id=0)
+    model = getattr(transformers, "".join(name))(config)
+    ids = tokens(2, 9)
+    return (
+        model,
+        lambda m: m(input_ids=ids, labels=ids).loss,
+        lambda m: m(input_ids=ids, labels=ids),
+    )
+
+
+FOREIGN = {
+    **{
+        name: ("torchvision", of_vision, name)
+        for name in ("resnet18", "fasterrcnn_mobilenet_v3_large_fpn")
+    },
+    **{
+        "".join(name): ("transformers", of_text, name)
+        for name in (
+            ("Bert", "ForMaskedLM"),
+            ("GPT2", "LMHeadModel"),
+            ("T5", "ForConditionalGeneration"),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_models_of_other_packages_compute_the_same_bits(name):
+    package, make, what = FOREIGN[name]
+    if not find_spec(package):
+        pytest.skip(f"{package} is not installed: its newest wheel needs the newest torch")
+    results = []
+    for block in (contextlib.nullcontext(), ndgather.checked_indices()):
+        torch.manual_seed(0)
+        model, loss, infer = make(what)
+        with block:
+            torch.manual_seed(1)
+            loss(model).backward()
+            with torch.no_grad():
+                found = infer(model.eval())
+        found = dict(found) if hasattr(found, "keys") else {"": found}
+        found = {key: value for key, value in found.items() if isinstance(value, torch.Tensor)}
+        results.append((found, [each.grad for each in model.parameters()]))
+    torch.testing.assert_close(*results, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("padded", [False, True])
