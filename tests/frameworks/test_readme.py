@@ -20,15 +20,6 @@ def test_pasted_lines_run(package):
     subprocess.run([sys.executable, "-c", block], check=True, timeout=120)
 
 
-def test_the_index_that_is_out_of_bounds_is_named():
-    (block,) = (each for each in map(dedent, BLOCKS) if each.startswith("import ndgather, torch"))
-    command = [sys.executable, "-c", block]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    shown = re.search(r"# (IndexOutOfBoundsError: .*), \.\.\.", block)[1]
-    assert f"ndgather.errors.{shown}, which has size 50 (allowed: 0..49)" in run.stderr
-    assert run.stderr.splitlines()[-1].startswith("  in Embedding, <string>:4")
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch
 @pytest.mark.parametrize("page", FRAMEWORKS, ids=lambda page: page.stem)
 def test_every_example_of_the_page_runs(page):
