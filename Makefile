@@ -6,7 +6,7 @@
 #   make check   what must pass before a change lands: lint, types, contracts, core, tests, docs, main job; it
 #     leaves out the frameworks, ThreadSanitizer, and the tests in a browser
 #   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
-#   make test-frameworks   the tests with torch, JAX, TensorFlow, pint, polars and other libraries: they install gigabytes
+#   make test-frameworks   the tests with torch, JAX, TensorFlow, polars and other libraries: they install gigabytes
 #   make test-large   the tests of arrays with more than 2**31 elements, and at the borders of 2**31 to 2**35
 #     bytes: 8 GiB of memory
 #   make check-long   16 threads for a minute, and 100,000 calls of every kind: 20 minutes
@@ -64,7 +64,7 @@ run-storage: $(VENV)/installed-stores-viz-samples
 	$(BIN)/python examples/ship_track.py
 
 # Files that import those packages: their examples are run with the tests of frameworks.
-FRAMEWORKS := tests/frameworks $(wildcard $(addprefix src/ndgather/arrays/,torch jax tensorflow pint.py polars.py))
+FRAMEWORKS := tests/frameworks $(wildcard $(addprefix src/ndgather/arrays/,torch jax tensorflow))
 # Those that Triton interprets: the kernels of tensors on a GPU, on tensors of the CPU.
 INTERPRETED := tests/frameworks/test_torch_kernels.py
 # Files that `make test` leaves to other targets.

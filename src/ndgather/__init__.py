@@ -257,10 +257,10 @@ def _memory() -> int:
 
 # The optional packages, whose versions are shown.
 _OPTIONAL = (
-    *("array-api-strict", "astropy", "dask", "defusedxml", "h5py", "jax", "jaxlib", "matplotlib"),
+    *("array-api-strict", "dask", "defusedxml", "h5py", "jax", "jaxlib", "matplotlib"),
     *("ml_dtypes", "mlx", "ndonnx", "obstore", "onnx", "onnxruntime", "onnxscript", "openvino"),
-    *("pandas", "pint", "polars", "pyarrow", "rasterio", "scipy", "sparse", "tensorflow"),
-    *("tensorstore", "tifffile", "torch", "xarray", "zarr"),
+    *("pandas", "polars", "pyarrow", "rasterio", "scipy", "sparse", "tensorflow", "tensorstore"),
+    *("tifffile", "torch", "xarray", "zarr"),
 )
 
 

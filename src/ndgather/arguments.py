@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
-from ndgather import messages
+from ndgather import foreign, messages
 from ndgather.array_call import _core
 from ndgather.errors import (
     AttributeValueError,
@@ -60,10 +60,6 @@ _DTYPE_KINDS = {
     "M": "a date",
     "m": "a time span",
 }
-
-# Methods of arrays whose conversion is costly, and what these arrays are.
-_COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
-_ON_HOST = (1, 3, 11)  # devices of DLPack: the CPU, and its memory pinned for CUDA or ROCm
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
@@ -250,9 +246,7 @@ def dtype_name(dtype: object) -> str:
 
 def plain_array(caller: str, argument: str, value: object) -> Array:
     """Return `value` as an exact NumPy array, without a copy if it has such memory."""
-    # The import of masked arrays is delayed to their first use.
-    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
-        raise messages.masked_array(caller, argument)
+    foreign.check(caller, argument, value)
     if isinstance(value, np.ndarray):
         return np.ndarray.view(value, np.ndarray)
     if argument in ("data", "indices") and isinstance(value, str | PathLike):
@@ -267,11 +261,9 @@ def _as_array(
     caller: str, argument: str, value: object, dtype: np.dtype[Any] | None = None
 ) -> Array:
     """Return ``np.asarray(value, dtype)``; containers of other libraries may raise anything."""
-    costly = _costly_conversion(value)
-    if costly is not None:
-        raise messages.costly_conversion(caller, argument, value, *costly)
-    if is_of_netcdf4(value):  # np.asarray drops its mask
-        raise messages.of_netcdf4(caller, argument, value)
+    foreign.check(caller, argument, value)
+    if foreign.is_table(value):
+        return foreign.column_values(caller, argument, value)
     try:
         return np.ndarray.view(np.asarray(value, dtype), np.ndarray)
     except MemoryError:
@@ -279,27 +271,6 @@ def _as_array(
     except Exception as error:
         why = f"is not an array: {shown_value(error, str)}"
         raise messages.not_an_array(caller, argument, value, why) from error
-
-
-def is_of_netcdf4(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == "netCDF4"
-
-
-def _costly_conversion(value: object) -> tuple[str, str] | None:
-    """Return what `value` is, and how to convert it, if that is more than a view of its memory."""
-    for method, what in _COSTLY.items():
-        # Every tensor of torch has to_dense.
-        if hasattr(type(value), method) and getattr(value, "is_sparse", True):
-            return what, f"{method}()"
-    if not hasattr(type(value), "__dlpack_device__"):
-        return None
-    try:
-        device = value.__dlpack_device__()[0]  # type: ignore[attr-defined]  # it has it
-    except MemoryError:
-        raise
-    except Exception:
-        return None  # np.asarray raises a better error
-    return None if device in _ON_HOST else ("on another device", "copy to the CPU")
 
 
 def native_indices(caller: str, value: object, name: str = "indices") -> Array:
@@ -324,6 +295,7 @@ def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
     """Return `value` as one element of `dtype`, exactly, except that floats may lose precision."""
+    foreign.check(caller, "fill_value", value)
     element = np.zeros((), dtype)
     try:
         with np.errstate(over="raise", invalid="raise"):

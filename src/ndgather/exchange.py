@@ -106,10 +106,6 @@ def accept(
 # adapters, the first in this list takes it: it knows those below.
 _ADAPTERS = {
     "xarray": "ndgather.arrays.xarray",
-    "pint": "ndgather.arrays.pint",
-    "pandas": "ndgather.arrays.pandas",
-    "polars": "ndgather.arrays.polars",
-    "pyarrow": "ndgather.arrays.pyarrow",
     "dask": "ndgather.arrays.dask",
     "jax": "ndgather.arrays.jax",
     "jaxlib": "ndgather.arrays.jax",

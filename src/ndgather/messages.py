@@ -187,6 +187,38 @@ def text_not_opened(caller: str, argument: str, path: str) -> DTypeError:
     )
 
 
+def table(caller: str, argument: str, value: object) -> DTypeError:
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    take = next((name for name in ("take", "gather") if hasattr(kind, name)), "")
+    own = f"{argument}.{take}(...)" if take else f"{argument}[...]"
+    numpy = f"{argument}.to_numpy()" if hasattr(kind, "to_numpy") else f"numpy.asarray({argument})"
+    return DTypeError(
+        f"{caller}: {argument} = {kind.__name__} object is of {package}, whose columns and tables "
+        f"are not taken (allowed: an array); write {own} of {package}, or {numpy} if all columns "
+        f"have one dtype of NumPy and no nulls"
+    )
+
+
+def column_types(
+    caller: str, argument: str, value: object, dtypes: Iterable[str], nulls: int
+) -> DTypeError:
+    what = f"has {plural(nulls, 'null')}" if nulls else f"has the dtypes {listed(dtypes)}"
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object {what} (allowed: one dtype of "
+        f"integers, booleans or floats of NumPy for all columns, without nulls)"
+    )
+
+
+def rules_lost(caller: str, argument: str, value: object) -> DTypeError:
+    values = next((name for name in ("magnitude", "value") if hasattr(type(value), name)), "")
+    plain = f"{argument}.{values}" if values else f"numpy.asarray({argument})"
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object has a unit or other rules, which "
+        f"are not known here (allowed: a plain array); write {plain} in the unit that is meant"
+    )
+
+
 def masked_array(caller: str, argument: str) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array, such "

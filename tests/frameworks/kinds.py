@@ -7,7 +7,6 @@ from io import BytesIO
 from typing import Any
 
 import array_api_strict
-import astropy.units
 import dask.array
 import h5py
 import jax
@@ -16,7 +15,6 @@ import mlx.core as mx
 import ndonnx
 import numpy as np
 import pandas as pd
-import pint
 import polars as pl
 import pyarrow as pa
 import scipy.sparse
@@ -28,9 +26,7 @@ import zarr
 
 import ndgather
 
-REGISTRY = pint.UnitRegistry()
 TABLE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-MIXED = {"a": [1, 2], "b": ["c", "d"]}
 TAKEN_TWICE_OR_NOT = [[1, 1], [1, 1], [0, 0]]  # the gradient of a sum of what `taken` takes
 
 
@@ -78,41 +74,6 @@ def gradient_of_tensorflow(data):
     return gradient.numpy().tolist() == TAKEN_TWICE_OR_NOT
 
 
-def in_metres(quantity):
-    return str(getattr(quantity, "units", getattr(quantity, "unit", None))) in ("m", "meter")
-
-
-def converted(kilometres):
-    def is_converted(data):
-        updates = kilometres(np.array([[1.0, 2.0]]))
-        result = ndgather.scatter_nd(data, [[0]], updates)
-        values = result.magnitude if isinstance(result, pint.Quantity) else result.value
-        return values[0].tolist() == [1000, 2000]
-
-    return is_converted
-
-
-def with_nulls(make, is_null):
-    """Return that nulls stay, and that what is filled is one."""
-    return (
-        ("nulls", lambda _: list(is_null(taken(make([1.0, None, 3.0])))) == [True, False]),
-        ("null where filled", lambda _: list(is_null(filled(make([1.0, 2.0])))) == [False, True]),
-    )
-
-
-def labelled(values):
-    labels = pd.Index(["x", "y", "z"][: len(values)])
-    return pd.Series(values, labels) if values.ndim == 1 else pd.DataFrame(values, labels)
-
-
-def chunked(values):
-    return pa.chunked_array([pa.array(values)])
-
-
-def table_of_arrow(values):
-    return pa.table({"a": values[:, 0], "b": values[:, 1]})
-
-
 def in_hdf5(values):
     file = h5py.File(BytesIO(), "w")
     return file.create_dataset("values", data=values, chunks=(2, 2))
@@ -131,7 +92,6 @@ def read_by(method, kind):
 
 
 DEVICE = ("device", lambda data: taken(data).device == data.device)
-ROW_LABELS = ("labels of rows", lambda data: taken(data).index.tolist() == ["y", "x"])
 
 KINDS = (
     Kind(name="NumPy array", make=np.array),
@@ -148,26 +108,6 @@ KINDS = (
         name="other subclass of a NumPy array",
         make=lambda values: values.view(np.recarray),
         keeps=(("class, with its attributes", lambda data: type(taken(data)) is type(data)),),
-    ),
-    Kind(
-        name="quantity of astropy",
-        make=lambda values: values * astropy.units.m,
-        read=lambda quantity: getattr(quantity, "value", quantity),
-        updates=lambda values: values * astropy.units.m,
-        keeps=(
-            ("unit", lambda data: in_metres(taken(data))),
-            ("updates are converted", converted(lambda values: values * astropy.units.km)),
-        ),
-    ),
-    Kind(
-        name="quantity of pint",
-        make=lambda values: REGISTRY.Quantity(values, "m"),
-        read=lambda quantity: getattr(quantity, "magnitude", quantity),
-        updates=lambda values: REGISTRY.Quantity(values, "m"),
-        keeps=(
-            ("unit", lambda data: in_metres(taken(data))),
-            ("updates are converted", converted(lambda values: REGISTRY.Quantity(values, "km"))),
-        ),
     ),
     Kind(
         name="PyTorch tensor",
@@ -208,64 +148,11 @@ KINDS = (
             ),
         ),
     ),
-    Kind(
-        name="pandas Series",
-        make=labelled,
-        axes=1,
-        keeps=(
-            ROW_LABELS,
-            ("type of elements", lambda _: taken(pd.Series(["a", "b"])).dtype == "str"),
-        ),
-    ),
-    Kind(
-        name="pandas DataFrame",
-        make=labelled,
-        keeps=(
-            ROW_LABELS,
-            (
-                "types of columns",
-                lambda _: [*taken(pd.DataFrame(MIXED)).dtypes] == ["int64", "str"],
-            ),
-        ),
-    ),
-    Kind(name="pandas Index", make=pd.Index, axes=1),
-    Kind(
-        name="polars Series",
-        make=lambda values: pl.Series("n", values),
-        axes=1,
-        keeps=(
-            ("name", lambda data: taken(data).name == "n"),
-            *with_nulls(pl.Series, lambda column: column.is_null()),
-        ),
-    ),
-    Kind(
-        name="polars DataFrame",
-        make=pl.DataFrame,
-        keeps=(
-            (
-                "types of columns",
-                lambda _: taken(pl.DataFrame(MIXED)).dtypes == [pl.Int64, pl.String],
-            ),
-        ),
-    ),
-    Kind(
-        name="Arrow array",
-        make=pa.array,
-        axes=1,
-        keeps=with_nulls(pa.array, lambda column: column.is_null().to_pylist()),
-    ),
-    Kind(
-        name="Arrow chunked array",
-        make=chunked,
-        axes=1,
-        keeps=with_nulls(chunked, lambda column: column.is_null().to_pylist()),
-    ),
-    Kind(name="Arrow table", make=table_of_arrow, read=read_by("to_pandas", pa.Table)),
-    Kind(
-        name="Arrow tensor",
-        make=pa.Tensor.from_numpy,
-        read=read_by("to_numpy", pa.Tensor),
-    ),
+    Kind(name="pandas Series", make=pd.Series, axes=1),
+    Kind(name="pandas DataFrame", make=pd.DataFrame),
+    Kind(name="polars Series", make=pl.Series, axes=1),
+    Kind(name="polars DataFrame", make=pl.DataFrame),
+    Kind(name="Arrow array", make=pa.array, axes=1),
     Kind(
         name="xarray DataArray",
         make=lambda values: xr.DataArray(values, dims=("x", "y"), coords={"y": [10, 20]}),

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 PACKAGES = (
-    *("array_api_strict", "astropy", "jax", "ndonnx", "pandas", "pint"),
+    *("array_api_strict", "jax", "ndonnx", "pandas"),
     *("polars", "pyarrow", "sparse", "tensorflow", "torch"),
 )
 CALLS = """

@@ -1,7 +1,6 @@
 """The table of docs/kinds.md says what calls give back."""
 
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 
 import array_api_strict
@@ -108,17 +107,14 @@ def test_operators_give_back_what_the_functions_do(kind):
 def test_operators_check_types_of_every_kind():
     gather = ndgather.operator("Gather", version=13)
     assert gather(tf.constant([1.0, 2.0]), tf.constant([-1])).numpy().tolist() == [2.0]
-    assert gather(pa.array([1, None, 3]), pa.array([2, 1])).to_pylist() == [3, None]
-    assert gather(pd.Series(["a", "b"], [5, 6]), pl.Series([1])).to_dict() == {6: "b"}
     add = ndgather.operator("ScatterND", version=16)
-    assert add(pl.Series([1.0, 2.0]), [[1]], pl.Series([3.0]), reduction="add").to_list() == [1, 5]
+    added = add(np.array([1.0, 2.0]), pd.DataFrame({"at": [1]}), pl.Series([3.0]), reduction="add")
+    assert added.tolist() == [1, 5]
     for updates in (pl.Series([3]), tf.constant([3]), pa.array([3]), pd.Series([3])):
         with pytest.raises(DTypeError, match=r"^ai\.onnx ScatterND-16: updates\.dtype = int"):
-            add(pl.Series([1.0, 2.0]), [[1]], updates)
+            add(np.array([1.0, 2.0]), [[1]], updates)
     with pytest.raises(DTypeError, match=r"^ai\.onnx Gather-13: indices\.dtype = float64 is not"):
         gather(tf.constant([1.0]), pa.array([0.0]))
-    with pytest.raises(DTypeError, match=r"^ai\.onnx Gather-13: data\.dtype = datetime"):
-        gather(pl.Series([datetime(2020, 1, 1)]), [0])
 
 
 def test_operators_know_shapes_before_values():
@@ -140,12 +136,9 @@ def test_operators_know_shapes_before_values():
 
 
 WITH_COTANGENTS = (
-    *("NumPy array", "other subclass of a NumPy array", "quantity of astropy"),
-    "quantity of pint",
+    *("NumPy array", "other subclass of a NumPy array"),
     *("TensorFlow tensor", "TensorFlow variable", "array-api-strict", "MLX array"),
-    "Arrow tensor",
 )
-WITH_ONE_AXIS = ("pandas Series", "pandas Index", "polars Series", "Arrow array")
 PAIRS = np.array([[2, 1], [0, 0], [2, 1]])
 PRODUCTS = (
     (vjp.gather_nd, np.array([1.0, 10, 100]), ((3, 2), PAIRS)),
@@ -173,45 +166,6 @@ def test_cotangents_come_back_as_what_they_are(name):
         for one, plain in pairs:
             assert type(one) is type(given) or isinstance(given, tf.Variable)
             np.testing.assert_array_equal(np.asarray(kind.read(one)), plain)
-
-
-@pytest.mark.parametrize("name", [*WITH_ONE_AXIS, "Arrow chunked array"])
-def test_cotangents_of_columns_are_columns(name):
-    kind = next(each for each in KINDS if each.name == name)
-    cotangent = np.array([1.0, 10, 100])
-    given = kind.make(cotangent)
-    of_data = vjp.gather_nd(given, (4,), [[2], [0], [2]])
-    of_both = vjp.scatter_nd(given, [[2], [0], [2], [1]], "none")
-    of_elements = vjp.scatter_elements(given, pd.Series([1, 1]), reduction="add")
-    for actual, expected in (
-        (of_data, [10.0, 0, 101, 0]),
-        (of_both[0], [0.0, 0, 0]),
-        (of_both[1], [0.0, 1, 100, 10]),
-        (of_elements[0], cotangent),
-        (of_elements[1], [10.0, 10]),
-    ):
-        assert type(actual) is type(given)
-        np.testing.assert_array_equal(np.asarray(kind.read(actual)), expected)
-    assert not isinstance(given, pd.Series) or of_both[0].index.equals(given.index)
-    with pytest.raises(ShapeError, match=r"^vjp\.gather_nd: the result would have rank 2"):
-        vjp.gather_nd(given, (4, 2), [[2, 0], [0, 1], [2, 1]])
-
-
-def test_cotangents_of_tables_are_tables():
-    cotangent = np.arange(6.0).reshape(3, 2)
-    expected = vjp.scatter_nd(cotangent, [[2], [0]])
-    for given in (pd.DataFrame(cotangent, list("abc"), ["x", "y"]), pl.DataFrame(cotangent)):
-        actual = vjp.scatter_nd(given, [[2], [0]])
-        for one, plain in zip(actual, expected, strict=True):
-            assert type(one) is type(given)
-            np.testing.assert_array_equal(one.to_numpy(), plain)
-    assert vjp.scatter_nd(pd.DataFrame(cotangent, list("abc")), [[2], [0]])[0].index[0] == "a"
-
-
-def test_cotangents_with_nulls_are_refused():
-    for given in (pl.Series([1.0, None]), pa.array([1.0, None])):
-        with pytest.raises(DTypeError, match=r"^vjp\.gather_nd: cotangent"):
-            vjp.gather_nd(given, (3,), [[0], [1]])
 
 
 @pytest.mark.parametrize("name", WITH_COTANGENTS[2:])

@@ -5,7 +5,6 @@ import jax
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 import tensorflow as tf
 import torch
@@ -69,15 +68,10 @@ def test_starts_under_jit_are_an_error_that_says_so():
         jax.jit(total)(STARTS)
 
 
-def test_labelled_arrays_and_columns():
+def test_labelled_arrays():
     array = xr.DataArray(DATA, dims=("x", "y"), coords={"y": [10, 20, 30]})
     values, _ = gather_ranges(array, STARTS, STOPS)
     np.testing.assert_array_equal(values.values, WANTED)
     assert values.y.values.tolist() == [10, 20, 30]
     lazy = array.chunk(x=3).data
     np.testing.assert_array_equal(gather_ranges(lazy, STARTS, STOPS)[0].compute(), WANTED)
-    numbers = [10, 20, 30, 40]
-    for column in (pd.Series(numbers), pl.Series(numbers), pa.array(numbers)):
-        values, _ = gather_ranges(column, [2, 0], [4, 1])
-        assert isinstance(values, type(column))
-        assert np.asarray(values).tolist() == [30, 40, 10]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ndgather import arguments, exchange, messages
+from ndgather import arguments, exchange, foreign, messages
 from ndgather.array_call import Call, _core, with_padding
 from ndgather.errors import CallError, DTypeError
 from ndgather.messages import shown_value
@@ -400,7 +400,7 @@ def _opened(array: Any, what: str = "reader") -> Any:
         return array
     if isinstance(array, str | PathLike):
         raise messages.text_not_opened("cached", "array", fspath(array))
-    if arguments.is_of_netcdf4(array):
+    if foreign.is_of_netcdf4(array):
         raise messages.of_netcdf4("cached", "array", array)
     names = ("shape", "dtype", "__getitem__")
     if module is None and type(array) is not np.ndarray and all(hasattr(array, n) for n in names):

@@ -1,0 +1,147 @@
+"""Objects of other libraries that no adapter takes, on their way to arrays of NumPy.
+
+What NumPy would drop is refused: masks, units, nulls, digits of columns of several types. So is
+what costs more than a view of memory: copies from a device, lazy and sparse arrays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ndgather import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+# Packages of columns and tables, and what else all others offer.
+_TABLES = ("pandas", "polars", "pyarrow")
+_OF_COLUMNS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
+_TAKEN_AS = ("indices", "starts", "stops", "lengths", "updates", "update")
+# Dtypes of columns whose name is not that of NumPy's.
+_NAMES = {"boolean": "bool", "halffloat": "float16", "float": "float32", "double": "float64"}
+# What a class defines that gives its arrays more meaning than their numbers have, and what a
+# scatter might contradict besides.
+MEANINGS = ("unit", "units", "__array_ufunc__")
+RULES = (*MEANINGS, "__array_finalize__", "__array_function__", "__array_wrap__", "__setitem__")
+_MOST_AXES = 64
+_ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
+# Methods of arrays whose conversion is costly, and what these arrays are.
+_COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
+_ON_HOST = (1, 3, 11)  # devices of DLPack: the CPU, and its memory pinned for CUDA or ROCm
+
+
+def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
+    """Raise DTypeError for `value`, or an element of lists, that NumPy does not convert as it is.
+
+    Columns may be indices and updates: `column_values` converts them.
+    """
+    kind = type(value)
+    if kind is np.ndarray or issubclass(kind, np.generic) or kind in _ELEMENTS:
+        return
+    if issubclass(kind, list | tuple):
+        elements = cast("Sequence[object]", value)
+        if depth < _MOST_AXES and not {*map(type, elements)} <= _ELEMENTS:
+            for element in elements:
+                check(caller, argument, element, depth + 1)
+    elif is_table(value):
+        if depth or argument not in _TAKEN_AS:
+            raise messages.table(caller, argument, value)
+    elif has_mask(value):
+        raise messages.masked_array(caller, argument)
+    elif has_rules(value):
+        raise messages.rules_lost(caller, argument, value)
+    elif is_of_netcdf4(value):  # np.asarray drops its mask
+        raise messages.of_netcdf4(caller, argument, value)
+    elif (costly := _costly_conversion(value)) is not None:
+        raise messages.costly_conversion(caller, argument, value, *costly)
+
+
+def has_mask(value: object) -> bool:
+    """Whether `value` has a mask of its own."""
+    return _has(value, "mask")
+
+
+def has_rules(value: object, names: tuple[str, ...] = MEANINGS) -> bool:
+    """Whether `value` has a unit, or its class, if it is an array, arithmetic of its own."""
+    own = [base for base in type(value).__mro__ if base.__module__.partition(".")[0] != "numpy"]
+    of_array = isinstance(value, np.ndarray)
+    return any(
+        (of_array and any(name in vars(base) for base in own[:-1]))
+        if name.startswith("__")
+        else _has(value, name)
+        for name in names
+    )
+
+
+def _has(value: object, name: str) -> bool:
+    """Whether an object has an attribute that is not None, a field of records aside."""
+    if not hasattr(type(value), name) and name not in getattr(value, "__dict__", ()):
+        return False
+    return getattr(value, name, None) is not None
+
+
+def is_table(value: object) -> bool:
+    """Whether `value` is columns, or one, or an array of a package of tables."""
+    kind = type(value)
+    if any(hasattr(kind, name) for name in _OF_COLUMNS):
+        return True
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    known = not packages.isdisjoint(_TABLES)
+    return known and (hasattr(kind, "__array__") or hasattr(kind, "shape"))
+
+
+def column_values(caller: str, argument: str, value: object) -> NDArray[Any]:
+    """Return columns of one dtype of integers, booleans or floats, without nulls, as an array."""
+    table: Any = value
+    try:
+        if hasattr(table, "get_columns"):
+            columns = table.get_columns()
+        elif hasattr(table, "num_columns"):
+            columns = table.columns
+        else:
+            split = hasattr(table, "iloc") and table.ndim == 2
+            columns = [table.iloc[:, n] for n in range(table.shape[1])] if split else [table]
+        dtypes = [each.dtype if hasattr(each, "dtype") else each.type for each in columns]
+        names = {str(dtype).lower().removesuffix("[pyarrow]") for dtype in dtypes}
+        nulls = sum(map(_null_count, columns, dtypes))
+        array = np.asarray(table)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the package raises
+        raise messages.table(caller, argument, value) from error
+    known = {array.dtype.name} == {_NAMES.get(name, name) for name in names} or not columns
+    if nulls or not known or array.dtype.kind not in "biuf":
+        raise messages.column_types(caller, argument, value, map(str, dtypes), nulls)
+    return array
+
+
+def _null_count(column: Any, dtype: object) -> int:
+    if isinstance(dtype, np.dtype):
+        return 0  # NaN is a number
+    count = getattr(column, "null_count", getattr(column, "isna", 0))
+    return int(np.sum(count() if callable(count) else count))
+
+
+def is_of_netcdf4(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "netCDF4"
+
+
+def _costly_conversion(value: object) -> tuple[str, str] | None:
+    """Return what `value` is, and how to convert it, if that is more than a view of its memory."""
+    for method, what in _COSTLY.items():
+        # Every tensor of torch has to_dense.
+        if hasattr(type(value), method) and getattr(value, "is_sparse", True):
+            return what, f"{method}()"
+    if not hasattr(type(value), "__dlpack_device__"):
+        return None
+    try:
+        device = value.__dlpack_device__()[0]  # type: ignore[attr-defined]  # it has it
+    except MemoryError:
+        raise
+    except Exception:
+        return None  # np.asarray raises a better error
+    return None if device in _ON_HOST else ("on another device", "copy to the CPU")
