@@ -6,14 +6,15 @@ import operator
 import re
 import sys
 from dataclasses import replace
-from functools import lru_cache
+from functools import partial
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ndgather import foreign, messages
+from ndgather import dtypes, foreign, messages
 from ndgather.array_call import _core
+from ndgather.dtypes import number_kind
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -24,11 +25,12 @@ from ndgather.errors import (
 from ndgather.messages import shown, shown_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
+    from ndgather.dtypes import Numbers
 
     Array = NDArray[Any]
     Shape = Sequence[Any]  # sizes may be unknown, or symbols of a library
@@ -44,9 +46,6 @@ _SUPPORTED = {
     "c": ("none", "add", "sub", "mul", "mean"),
     "": ("none",),
 }
-_KINDS: dict[str, Literal["b", "i", "f", "c"]] = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
-BFLOAT16 = "bfloat16"
-REGISTERED = 2  # `isbuiltin` of a dtype that another package has registered with NumPy
 
 # What an error text calls a dtype of indices, by its kind.
 _DTYPE_KINDS = {
@@ -233,8 +232,8 @@ def updates_do_not_fit(
 def check_out(call: Call, result: Shape, out: Shape) -> None:
     """Raise an error if `out` does not have the dtype of data and the shape of the result."""
     if call.out.dtype != call.data.dtype:
-        dtypes = dtype_name(call.out.dtype), dtype_name(call.data.dtype)
-        raise messages.out_dtype(call.caller, *dtypes)
+        names = dtype_name(call.out.dtype), dtype_name(call.data.dtype)
+        raise messages.out_dtype(call.caller, *names)
     if tuple(out) != tuple(result):
         raise messages.out_shape(call.caller, out, result)
 
@@ -244,33 +243,27 @@ def dtype_name(dtype: object) -> str:
     return str(dtype if isinstance(dtype, np.dtype) else getattr(dtype, "name", dtype))
 
 
-def plain_array(caller: str, argument: str, value: object) -> Array:
+def plain_array(
+    caller: str, argument: str, value: object, convert: Callable[[Any], Array] = np.asarray
+) -> Array:
     """Return `value` as an exact NumPy array, without a copy if it has such memory."""
     foreign.check(caller, argument, value)
     if isinstance(value, np.ndarray):
         return np.ndarray.view(value, np.ndarray)
     if argument in ("data", "indices") and isinstance(value, str | PathLike):
         raise messages.text_not_opened(caller, argument, fspath(value))
-    array = _as_array(caller, argument, value)
-    if array.dtype == object and array.ndim == 0:
-        raise messages.not_an_array(caller, argument, value, "is not an array")
-    return array
-
-
-def _as_array(
-    caller: str, argument: str, value: object, dtype: np.dtype[Any] | None = None
-) -> Array:
-    """Return ``np.asarray(value, dtype)``; containers of other libraries may raise anything."""
-    foreign.check(caller, argument, value)
     if foreign.is_table(value):
         return foreign.column_values(caller, argument, value)
     try:
-        return np.ndarray.view(np.asarray(value, dtype), np.ndarray)
+        array = np.ndarray.view(convert(value), np.ndarray)
     except MemoryError:
         raise
-    except Exception as error:
+    except Exception as error:  # containers of other libraries may raise anything
         why = f"is not an array: {shown_value(error, str)}"
         raise messages.not_an_array(caller, argument, value, why) from error
+    if array.dtype == object and array.ndim == 0 and convert is np.asarray:
+        raise messages.not_an_array(caller, argument, value, "is not an array")
+    return array
 
 
 def native_indices(caller: str, value: object, name: str = "indices") -> Array:
@@ -293,87 +286,73 @@ def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
     return indices
 
 
-def fill_element(caller: str, value: object, dtype: np.dtype[Any]) -> Array:
-    """Return `value` as one element of `dtype`, exactly, except that floats may lose precision."""
+def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
+    """Return `value` as one element of `dtype`, as `dtypes.hold` has it."""
     foreign.check(caller, "fill_value", value)
-    element = np.zeros((), dtype)
-    try:
-        with np.errstate(over="raise", invalid="raise"):
-            # A 0-d array is one element; anything else is assigned as it is, lists to objects too,
-            # and subclasses by their own rules for units and masks.
-            element[... if type(value) is np.ndarray and value.ndim == 0 else ()] = value
-        kept = _holds(element, value)
-    except MemoryError:
-        raise
-    except Exception:  # of the methods of `value`
-        kept = False
-    if not kept:
+    element = dtypes.hold_one(value, dtype)
+    if element is None:
         raise messages.fill_value_lost(caller, value, dtype)
     return element
 
 
-def _holds(element: Array, value: Any) -> bool:
-    """Whether an element holds `value` exactly, except that floats may lose precision."""
-    dtype = element.dtype
-    kind = number_kind(dtype)
-    if kind in ("b", "i") or dtype.kind in "SUmM":
-        unlike = value != value  # noqa: PLR0124 - NaT differs from itself
-        return bool(element[()] == value) or bool(unlike)
-    if kind == "f" and dtype.isbuiltin == 2:  # the casts of other packages overflow silently
-        with np.errstate(all="ignore"):
-            return _converted(np.asarray(value, np.float64), dtype) is not None
-    return not isinstance(value, bytes) or dtype.kind != "V" or len(value) <= dtype.itemsize
-
-
-def plain_updates(caller: str, value: object, dtype: np.dtype[Any], name: str) -> Array:
+def plain_updates(caller: str, value: object, dtype: np.dtype[Any] | Numbers, name: str) -> Array:
     """Return updates of `dtype`.
 
-    Arrays must have that dtype, in any byte order. Numbers and lists are converted if it holds
-    their values; floats may be rounded.
+    Arrays must have that dtype, in any byte order. Numbers, lists and columns are converted if it
+    holds their values, as `dtypes.hold` has it.
     """
-    if isinstance(value, np.ndarray):
-        updates = plain_array(caller, name, value)
-        if not np.can_cast(updates.dtype, dtype, "equiv"):
-            raise messages.updates_dtype(caller, updates.dtype, dtype, name)
-        return updates.astype(dtype, copy=False)
-    if dtype.kind in "OT":
-        return _as_array(caller, name, value, dtype)
-    updates = plain_array(caller, name, value)
-    if updates.size == 0:
-        return updates.astype(dtype)  # an empty list has no dtype of its own
-    try:
-        with np.errstate(all="ignore"):
-            converted = _converted(updates, dtype)
-    except (TypeError, ValueError, OverflowError):
-        converted = None
-    if converted is None:
-        raise messages.updates_lost(caller, value, dtype, name)
+    by_object = isinstance(dtype, np.dtype) and dtype.kind == "O"
+    convert = partial(np.asarray, dtype=dtype) if by_object else dtypes.array_of
+    updates = plain_array(caller, name, value, convert)
+    if isinstance(dtype, np.dtype):
+        if np.can_cast(updates.dtype, dtype, "equiv"):
+            return updates.astype(dtype, copy=False)
+        if isinstance(value, np.ndarray):
+            raise other_dtype(caller, updates, dtype, name)
+        if updates.size == 0 or by_object:
+            return updates.astype(dtype)  # an empty list has no dtype of its own
+    converted, position = dtypes.hold(updates, dtype, same_kind=True)
+    if converted is not None and updates.dtype.kind in "iu" and foreign.is_table(value):
+        changed = np.flatnonzero(converted.astype(updates.dtype) != updates)  # keep all digits
+        position = int(changed[0]) if len(changed) else None
+    if converted is None or position is not None:
+        by_value = dtypes.hold(updates, dtype)[1]  # the value that says most
+        position = position if by_value is None else by_value
+        raise messages.update_lost(caller, name + _shown_at(updates, position or 0), dtype)
     return converted
 
 
-def _converted(values: Array, dtype: np.dtype[Any]) -> Array | None:
-    """Return values in `dtype`, exactly but for the precision of floats; None if one is lost."""
-    source, target = number_kind(values.dtype), number_kind(dtype)
-    if source == "" or target == "" or "b" in (source, target):
-        if values.dtype.kind != dtype.kind:
-            return None
-        converted = values.astype(dtype)
-        kept = (values == converted) | (values != values)  # noqa: PLR0124 - NaT differs from itself
-    elif "ifc".index(source) > "ifc".index(target):
-        return None
-    else:
-        converted = values.astype(dtype)
-        if target == "i":
-            kept = values == (converted if dtype.kind in "iu" else converted.astype(np.int64))
-        elif target == "c":
-            kept = np.isfinite(values) == np.isfinite(converted)
-        else:
-            wide = converted.astype(np.result_type(values.dtype, np.float64))
-            kept = (np.isnan(values) == np.isnan(wide)) & (np.isinf(values) == np.isinf(wide))
-            if dtype.itemsize == 1:  # some of these dtypes round what is beyond to their largest
-                lowest, highest = extremes(dtype).astype(np.float64)
-                kept &= ~((values < lowest) | (values > highest))
-    return converted if kept.all() else None
+def other_dtype(
+    caller: str, updates: Array, dtype: np.dtype[Any] | Numbers, name: str
+) -> DTypeError:
+    """Return the error of an array of updates; its hint loses nothing when it is followed."""
+    converted, position = dtypes.hold(updates, dtype)
+    hints = []
+    if position is not None:
+        hints.append(f"{name}{_shown_at(updates, position)} cannot be held by {dtype}")
+    elif converted is not None and _are_equal(converted, updates):
+        hints.append(f"write {name}.astype(data.dtype)")
+    if not hints or position is not None:
+        is_rounded = dtype.kind in "iu" and updates.dtype.kind in "fc"
+        if isinstance(dtype, np.dtype) and np.can_cast(dtype, updates.dtype) and not is_rounded:
+            hints.append(f"write data.astype({name}.dtype)")
+    return messages.updates_dtype(caller, updates.dtype, dtype, name, "; ".join(hints))
+
+
+def _are_equal(converted: Array, values: Array) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(((converted.astype(values.dtype) == values) | (values != values)).all())  # noqa: PLR0124
+
+
+def _shown_at(values: Array, position: int) -> str:
+    """Write the value at a flat position, behind the name of its array, with an equals sign."""
+    where = tuple(map(int, np.unravel_index(position, values.shape)))
+    return f"{messages.subscript(where)} = {shown_value(values[where], _of_python)}"
+
+
+def _of_python(value: object) -> str:
+    """Write a scalar of NumPy as the number or text of Python that it is."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
@@ -465,36 +444,6 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
             raise AssertionError(f"the core refused a call by an unknown rule: {refusal}")
 
 
-@lru_cache
-def number_kind(dtype: np.dtype[Any]) -> Literal["b", "i", "f", "c", ""]:
-    """Return b, i, f or c for booleans, integers, floats and complex numbers; "" for the rest."""
-    if dtype.isbuiltin != REGISTERED:
-        return _KINDS.get(dtype.kind, "")
-    if dtype.name == BFLOAT16:
-        return "f"
-    if dtype.itemsize != 1:
-        return ""
-    return "i" if dtype.name.startswith(("int", "uint")) else "f"
-
-
 def supported_reductions(dtype: np.dtype[Any]) -> tuple[str, ...]:
     """Return the reductions that are defined for elements of `dtype`."""
     return _SUPPORTED[number_kind(dtype)]
-
-
-def every_element(dtype: np.dtype[Any]) -> Array:
-    """Return the elements of a dtype of one byte, from byte 0 to byte 255."""
-    return np.arange(256, dtype=np.uint8).view(dtype)
-
-
-def extremes(dtype: np.dtype[Any]) -> Array:
-    """Return the least and the greatest element of `dtype`, which may be infinite."""
-    if dtype.kind == "b":
-        return np.array([False, True])
-    if dtype.kind in "iu":
-        bounds = np.iinfo(dtype)
-        return np.array([bounds.min, bounds.max], dtype)
-    if dtype.isbuiltin == REGISTERED and dtype.itemsize == 1:
-        values = every_element(dtype).astype(np.float64)
-        return every_element(dtype)[[np.nanargmin(values), np.nanargmax(values)]]
-    return np.array([-np.inf, np.inf]).astype(dtype)

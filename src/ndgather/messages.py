@@ -247,10 +247,19 @@ def fill_value_unused(caller: str, mode: str) -> AttributeValueError:
     )
 
 
-def updates_dtype(caller: str, updates: object, data: object, name: str) -> DTypeError:
+def updates_dtype(
+    caller: str, updates: object, data: object, name: str, hint: str = ""
+) -> DTypeError:
     return DTypeError(
-        f"{caller}: {name}.dtype = {updates} differs from data.dtype = {data} (allowed: {data}); "
-        f"write {name}.astype(data.dtype)"
+        f"{caller}: {name}.dtype = {updates} differs from data.dtype = {data} (allowed: {data})"
+        f"{hint and f'; {hint}'}"
+    )
+
+
+def update_lost(caller: str, update: str, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {update} cannot be held by data.dtype = {dtype} (allowed: values of that type, "
+        f"floating ones may be rounded)"
     )
 
 

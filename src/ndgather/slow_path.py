@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ndgather import arguments, exchange, windows
+from ndgather import arguments, dtypes, exchange, windows
 from ndgather.array_call import Call, _core, with_padding
 
 if TYPE_CHECKING:
@@ -164,9 +164,9 @@ def plain_scatter(call: Call) -> Call:
 
 def core_arithmetic(dtype: np.dtype[Any], reduction: str) -> Array | str | None:
     """Return the argument `arithmetic` of the core: `byte_results`, the name bfloat16, or None."""
-    if dtype.name == arguments.BFLOAT16:
-        return arguments.BFLOAT16
-    if dtype.isbuiltin == arguments.REGISTERED and reduction not in ("none", "mean"):
+    if dtype.name == dtypes.BFLOAT16:
+        return dtypes.BFLOAT16
+    if dtype.isbuiltin == dtypes.REGISTERED and reduction not in ("none", "mean"):
         return byte_results(dtype, reduction)
     return None
 
@@ -175,8 +175,8 @@ def core_arithmetic(dtype: np.dtype[Any], reduction: str) -> Array | str | None:
 def byte_results(dtype: np.dtype[Any], reduction: str) -> NDArray[np.uint8]:
     """Return the byte of the result for the byte of an element (row) and of an update (column)."""
     old, update = (
-        arguments.every_element(dtype)[:, np.newaxis],
-        arguments.every_element(dtype)[np.newaxis, :],
+        dtypes.every_element(dtype)[:, np.newaxis],
+        dtypes.every_element(dtype)[np.newaxis, :],
     )
     with np.errstate(all="ignore"):
         if reduction in _UFUNCS:
@@ -195,7 +195,7 @@ def byte_results(dtype: np.dtype[Any], reduction: str) -> NDArray[np.uint8]:
 def identity(dtype: np.dtype[Any], reduction: str) -> Array:
     """Return the identity of a reduction: combined with an element, it gives that element."""
     if reduction in ("min", "max"):
-        return arguments.extremes(dtype)[1 if reduction == "min" else 0, ...]
+        return dtypes.extremes(dtype)[1 if reduction == "min" else 0, ...]
     if reduction not in _IDENTITIES:
         raise AssertionError(f"reduction {reduction!r} has no identity")
     return np.array(_IDENTITIES[reduction]).astype(dtype)
@@ -204,7 +204,7 @@ def identity(dtype: np.dtype[Any], reduction: str) -> Array:
 def quotient(totals: Array, counts: NDArray[np.int64]) -> Array:
     """Return ``totals / counts`` in the dtype of `totals`; integers are rounded down."""
     dtype = totals.dtype
-    kind = arguments.number_kind(dtype)
+    kind = dtypes.number_kind(dtype)
     if kind == "c":
         result = np.empty_like(totals)
         result.real = quotient(totals.real, counts)

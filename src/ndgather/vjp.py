@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import arguments, exchange, messages, ranges, slow_path, windows
+from ndgather import arguments, dtypes, exchange, messages, ranges, slow_path, windows
 from ndgather.api import Call, run
 from ndgather.arguments import choice
 
@@ -407,7 +407,7 @@ def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[A
     if adapted is not None:
         return adapted(call, data_shape)  # type: ignore[no-any-return]  # a tuple of arrays
     cotangent = arguments.plain_array(call.caller, "cotangent", call.data)
-    if arguments.number_kind(cotangent.dtype) in ("", "b"):
+    if dtypes.number_kind(cotangent.dtype) in ("", "b"):
         raise messages.cotangent_dtype(call.caller, cotangent.dtype)
     indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
     call = replace(call, data=cotangent, indices=indices, updates_name="cotangent")

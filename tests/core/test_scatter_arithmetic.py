@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ndgather import arguments, scatter_nd, show, slow_path
+from ndgather import arguments, dtypes, scatter_nd, show, slow_path
 from ndgather.testing import element_bytes, reference
 from ndgather.testing.scatter_strategies import assert_same_numbers
 
@@ -66,7 +66,7 @@ def test_every_number_of_sixteen_bits_with_a_few(dtype, reduction):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", ONE_BYTE, ids=str)
 def test_every_pair_of_one_byte(dtype, reduction):
-    every = arguments.every_element(dtype).astype(np.float64).astype(dtype)
+    every = dtypes.every_element(dtype).astype(np.float64).astype(dtype)
     agree(every, every, reduction)
 
 

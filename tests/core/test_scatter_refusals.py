@@ -127,7 +127,7 @@ CASES = [
     (
         ND | {"updates": [[1, 2, 3], [4, 5.5, 6]]},
         DTypeError,
-        "scatter_nd: updates = list object cannot be held by data.dtype = int64 (allowed: values "
+        "scatter_nd: updates[1, 1] = 5.5 cannot be held by data.dtype = int64 (allowed: values "
         "of that type, floating ones may be rounded)",
     ),
     (
@@ -336,7 +336,7 @@ def test_lists_that_would_lose_a_value(dtype, given):
     with pytest.raises(DTypeError) as caught:
         ndgather.scatter_nd(data, [[0], [1]], given)
     assert str(caught.value) == (
-        f"scatter_nd: updates = list object cannot be held by data.dtype = {data.dtype} "
+        f"scatter_nd: updates[0] = {given[0]!r} cannot be held by data.dtype = {data.dtype} "
         f"(allowed: values of that type, floating ones may be rounded)"
     )
 

@@ -49,7 +49,9 @@ def test_as_data_they_are_refused(make):
         "ai.onnx Gather-13": lambda: ndgather.operator("Gather", version=13)(data, DATA[:1]),
     }
     for name, call in calls.items():
-        with pytest.raises(DTypeError, match=rf"^{name}: (data|cotangent) = \w+ object is of ") as e:
+        with pytest.raises(
+            DTypeError, match=rf"^{name}: (data|cotangent) = \w+ object is of "
+        ) as e:
             call()
         assert "to_numpy()" in str(e.value) or "numpy.asarray(" in str(e.value)
     with pytest.raises(DTypeError, match=r"^gather: out = "):

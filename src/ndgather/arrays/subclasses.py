@@ -28,7 +28,7 @@ def run(call: Call) -> Any:
     """Return the result of a call, in the class of data."""
     caller, data, out = call.caller, call.data, call.out
     named = {"indices": call.indices_name, "updates": call.updates_name, "out": "out"}
-    plain = {
+    plain: dict[str, Any] = {
         field: arguments.plain_array(caller, name, value)
         for field, name in named.items()
         if isinstance(value := getattr(call, field), np.ndarray)
@@ -47,7 +47,7 @@ def run(call: Call) -> Any:
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Return the cotangents of a call, in the class of `data`, its cotangent."""
     caller = call.caller
-    plain = {
+    plain: dict[str, Any] = {
         field: arguments.plain_array(caller, name, value)
         for field, name in (("data", "cotangent"), ("indices", call.indices_name))
         if isinstance(value := getattr(call, field), np.ndarray)

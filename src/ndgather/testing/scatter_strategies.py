@@ -13,8 +13,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ndgather.arguments import REDUCTIONS, every_element, number_kind, supported_reductions
+from ndgather.arguments import REDUCTIONS, supported_reductions
 from ndgather.array_call import _core
+from ndgather.dtypes import every_element, number_kind
 from ndgather.testing import Call, assert_same_elements, assert_same_form, elements_at, reference
 from ndgather.testing.strategies import (
     FLAVOURS,

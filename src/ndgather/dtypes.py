@@ -1,0 +1,278 @@
+"""What dtypes hold: their kind of number, their extremes, and whether a value is held exactly.
+
+`hold` decides for the fill values and updates of every library. A dtype of floats or complex
+numbers may round a number, but nothing that is finite becomes infinite, or the other way round.
+All else is held exactly or not at all, and nothing becomes another kind of value.
+
+>>> import numpy as np
+>>> from ndgather.dtypes import hold
+>>> hold(np.array([0, 255, 300, -1]), np.dtype("uint8"))  # the flat position of the first lost one
+(None, 2)
+>>> hold(np.array([0.1, np.inf]), np.dtype("float32"))
+(array([0.1, inf], dtype=float32), None)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+    NumberKind = Literal["b", "i", "f", "c", ""]
+
+BFLOAT16 = "bfloat16"
+REGISTERED = 2  # `isbuiltin` of a dtype that another package has registered with NumPy
+_KINDS_OF_TYPES = {bool: "b", int: "i", float: "f", complex: "c", str: "U", bytes: "S"}
+_KINDS: dict[str, NumberKind] = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The real numbers of a dtype of another library, for which NumPy has none."""
+
+    name: str
+    kind: Literal["b", "i", "f"]
+    lowest: float  # the least number that is finite, an integer for integers
+    highest: float
+    rounded: Callable[[NDArray[np.float64]], NDArray[np.float64]]  # of floats, as the dtype does
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@lru_cache
+def number_kind(dtype: np.dtype[Any]) -> NumberKind:
+    """Return b, i, f or c for booleans, integers, floats and complex numbers; "" for the rest."""
+    if dtype.isbuiltin != REGISTERED:
+        return _KINDS.get(dtype.kind, "")
+    if dtype.name == BFLOAT16:
+        return "f"
+    if dtype.itemsize != 1:
+        return ""
+    return "i" if dtype.name.startswith(("int", "uint")) else "f"
+
+
+def every_element(dtype: np.dtype[Any]) -> Array:
+    """Return the elements of a dtype of one byte, from byte 0 to byte 255."""
+    return np.arange(256, dtype=np.uint8).view(dtype)
+
+
+def extremes(dtype: np.dtype[Any]) -> Array:
+    """Return the least and the greatest element of `dtype`, which may be infinite."""
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        return np.array([bounds.min, bounds.max], dtype)
+    if dtype.isbuiltin == REGISTERED and dtype.itemsize == 1:
+        values = every_element(dtype).astype(np.float64)
+        return every_element(dtype)[[np.nanargmin(values), np.nanargmax(values)]]
+    return np.array([-np.inf, np.inf]).astype(dtype)
+
+
+def hold(
+    values: Array, dtype: np.dtype[Any] | Numbers, *, same_kind: bool = False
+) -> tuple[Array | None, int | None]:
+    """Return values in a dtype, or the flat position of the first that it does not hold.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        Of any dtype and shape. Objects are held one by one, each by its own type.
+    dtype : numpy.dtype or Numbers
+        Of NumPy, or what a dtype is that NumPy does not have.
+    same_kind : bool, optional
+        Whether booleans are no numbers, and floats no integers, whatever their value.
+
+    Returns
+    -------
+    values : numpy.ndarray or None
+        In `dtype`, in float64 for `Numbers`; None if a value is lost.
+    position : int or None
+        In C order; None if no value is lost.
+    """
+    if isinstance(dtype, np.dtype) and (
+        dtype.kind == "O" or np.can_cast(values.dtype, dtype, "equiv")
+    ):
+        return values.astype(dtype, copy=False), None
+    if values.dtype.kind in "OTV":
+        held = np.empty(values.size, dtype if isinstance(dtype, np.dtype) else np.float64)
+        for position, value in enumerate(values.reshape(-1)):
+            element = hold_one(value, dtype, same_kind=same_kind)
+            if element is None:
+                return None, position
+            held[position] = element[()]
+        return held.reshape(values.shape), None
+    with np.errstate(all="ignore"):
+        try:
+            converted, lost = _converted(values, dtype, same_kind)
+        except (TypeError, ValueError, OverflowError):  # NumPy has no such conversion
+            converted, lost = values, np.ones(values.shape, np.bool_)
+    return (None, int(np.argmax(lost))) if lost.any() else (converted, None)
+
+
+def hold_one(
+    value: Any, dtype: np.dtype[Any] | Numbers, *, same_kind: bool = False
+) -> Array | None:
+    """Return one value of any type as an array without axes; None if the dtype does not hold it."""
+    try:
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value[()]
+        if isinstance(value, np.void) and value.dtype == dtype:
+            return np.asarray(value)
+        if isinstance(dtype, np.dtype) and dtype.kind in "OSTUV" and not number_kind(dtype):
+            return _object_of(value, dtype)
+        array = np.asarray(value)
+        if array.dtype.kind == "O" and array.ndim == 0:
+            array = _number_of(array[()], dtype)
+        return None if array.ndim else hold(array, dtype, same_kind=same_kind)[0]
+    except MemoryError:
+        raise
+    except Exception:  # of the methods of `value`
+        return None
+
+
+def array_of(value: Any) -> Array:
+    """Return ``np.asarray(value)``, or objects where NumPy would change the kind of an element.
+
+    As it would in ``[True, 2]``, ``["a", 1]``, ``[2**63, -1]``, and in dates of several units.
+    """
+    array = np.asarray(value)
+    kind = array.dtype.kind
+    if not isinstance(value, list | tuple) or array.size == 0 or kind == "O":
+        return array
+    kinds = _kinds_of(value)
+    highest = kinds <= {"i", "f", "c"} and kind.replace("u", "i") in kinds
+    if kind not in "US" and (highest or kinds in ({kind}, {array.dtype.str})):
+        return array
+    objects = np.empty(array.shape, object)
+    objects[...] = value
+    if kinds == {kind} and np.array_equal(array.astype(object), objects):  # no letter NUL is lost
+        return array
+    return objects
+
+
+def _kinds_of(value: Any) -> set[str]:
+    """Return the kinds of the elements of lists in lists, and of dates their whole dtype."""
+    if isinstance(value, list | tuple):
+        types = {*map(type, value)}
+        if types <= _KINDS_OF_TYPES.keys():
+            return {_KINDS_OF_TYPES[each] for each in types}
+        return set().union(*map(_kinds_of, value))
+    if isinstance(value, np.ndarray | np.generic):
+        kind = value.dtype.kind
+        return {value.dtype.str if kind in "Mm" else kind.replace("u", "i")}
+    return {_KINDS_OF_TYPES.get(type(value), "O")}
+
+
+def _object_of(value: Any, dtype: np.dtype[Any]) -> Array | None:
+    """Return one text, record or object as an array without axes."""
+    element = np.zeros((), dtype)
+    if dtype.names is not None:
+        if getattr(value, "dtype", dtype).names != dtype.names or isinstance(value, list | str):
+            return None
+        for part, name in zip(value, dtype.names, strict=True):
+            base, shape = dtype[name].subdtype or (dtype[name], ())
+            field = hold(array_of(part), base)[0] if shape else hold_one(part, base)
+            if field is None or field.shape != shape:
+                return None
+            element[name] = field
+        return element
+    missing = getattr(dtype, "na_object", "")
+    is_missing = value is missing or (value != value and missing != missing)  # noqa: PLR0124
+    kind: type = {"S": bytes, "V": bytes, "O": object}.get(dtype.kind, str)
+    if isinstance(value, np.void) or not (isinstance(value, kind) or is_missing):
+        return None  # records of another dtype: NumPy has looked at those of the same
+    element[()] = value
+    if dtype.kind in "SU" and element.item() != kind(value):
+        return None
+    return None if dtype.kind == "V" and len(value) > dtype.itemsize else element
+
+
+def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
+    """Return an object of which NumPy knows no type, such as 2**70, a Decimal or a date."""
+    if isinstance(value, date | timedelta):
+        if getattr(value, "tzinfo", None) is not None:
+            raise ValueError("NumPy has no time zones")
+        if hasattr(value, "to_numpy"):  # of pandas, to the nanosecond
+            return np.asarray(value.to_numpy())
+        return np.asarray(value, "m8" if isinstance(value, timedelta) else "M8")
+    kind = number_kind(dtype) if isinstance(dtype, np.dtype) else dtype.kind
+    convert: Any = {"f": float, "c": complex}.get(kind, int)
+    array = np.asarray(convert(value))
+    if array[()] != value and (kind in "bi" or not np.isfinite(array)):
+        raise ValueError("a digit is lost")
+    return array
+
+
+def _converted(
+    values: Array, dtype: np.dtype[Any] | Numbers, same_kind: bool
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return values in a dtype, and which of them it does not hold."""
+    source, everything = number_kind(values.dtype), np.ones(values.shape, np.bool_)
+    target = number_kind(dtype) if isinstance(dtype, np.dtype) else dtype.kind
+    if not source or not target:
+        if not isinstance(dtype, np.dtype) or not _is_alike(values.dtype, dtype):
+            return values, everything
+        converted = values.astype(dtype)
+        back = converted.astype(values.dtype)
+        return converted, (back != values) & (values == values)  # noqa: PLR0124 - NaT is not itself
+    order = "bifc".index
+    if order(source) > order(target) and (same_kind or source == "c"):
+        return values, everything
+    if same_kind and (source == "b") != (target == "b"):
+        return values, everything
+    if values.dtype.isbuiltin == REGISTERED or source == "b":
+        values = values.astype(np.int64 if source in "bi" else np.float64)
+    if target == "c":
+        parts: Array = np.empty(values.shape, cast("np.dtype[Any]", dtype))
+        lost = np.zeros(values.shape, np.bool_)
+        for part in ("real", "imag"):
+            of_part, lost_part = _rounded(getattr(values, part), getattr(parts, part).dtype)
+            setattr(parts, part, of_part)
+            lost |= lost_part
+        return parts, lost
+    if target == "f":
+        return _rounded(values, dtype)
+    lowest, highest = (int(bound) for bound in _bounds(dtype))
+    lost = (values < lowest) | (values >= highest + 1)
+    if source == "f":
+        lost |= values != np.trunc(values)  # NaN among them
+    return values.astype(dtype if isinstance(dtype, np.dtype) else np.float64), lost
+
+
+def _is_alike(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Whether both are texts, or dates, of the same kind."""
+    return source.kind in "SUMm" and target.kind in (source.kind, "T" if source.kind == "U" else "")
+
+
+def _bounds(dtype: np.dtype[Any] | Numbers) -> tuple[Any, Any]:
+    if isinstance(dtype, Numbers):
+        return dtype.lowest, dtype.highest
+    lowest, highest = extremes(dtype)
+    return lowest, highest
+
+
+def _rounded(values: Array, dtype: np.dtype[Any] | Numbers) -> tuple[Array, NDArray[np.bool_]]:
+    """Return real numbers as floats, and which of them are beyond the largest."""
+    if isinstance(dtype, np.dtype):
+        converted = values.astype(dtype)
+        wide = converted.astype(np.result_type(values.dtype, np.float64))
+        saturates = dtype.itemsize == 1
+    else:
+        converted = wide = dtype.rounded(values.astype(np.float64))
+        saturates = True
+    lost = (np.isnan(values) != np.isnan(wide)) | (np.isinf(values) != np.isinf(wide))
+    if saturates:  # some of these dtypes round what is beyond to their largest
+        lowest, highest = (float(bound) for bound in _bounds(dtype))
+        lost |= np.isfinite(values) & ((values < lowest) | (values > highest))
+    return converted, lost
