@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arguments, exchange, messages, slow_path, windows
+from ndgather import arguments, exchange, messages, slow_path
 from ndgather.array_call import _core
 from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsError, ShapeError
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Integers = NDArray[np.int64]
 
-_FAR = 2**61  # starts and stops farther from 0 are not counted
+_FAR = 2**61  # starts and stops farther from 0 are integers of Python
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
     """Ranges of an axis of some size, and where each of them begins in the result."""
 
-    starts: Integers
+    starts: Integers  # those far behind the axis are nearer by a multiple of its size
     lengths: Integers
     offsets: Integers  # one more than there are ranges
     size: int
+    named: Array  # the starts as they were passed
 
     @property
     def are_inside(self) -> bool:
         """Whether no range sticks out of the axis, empty ranges among them."""
         if len(self.starts) == 0:
             return True
-        ends: Integers = self.starts + self.lengths
-        return bool(self.starts.min() >= 0 and ends.max() <= self.size)
+        return bool(self.starts.min() >= 0 and (self.starts <= self.size - self.lengths).all())
 
     @property
     def outside(self) -> NDArray[np.bool_]:
@@ -78,26 +78,30 @@ def read(caller: str, starts: object, stops: object, lengths: object, size: int)
     count = end if name == "lengths" else end - begin
     if count.min(initial=0) < 0:
         where = int(np.argmax(count < 0))
-        least = 0 if name == "lengths" else int(begin[where])
+        least = 0 if name == "lengths" else begin[where]
         what = "is negative" if name == "lengths" else f"is before starts[{where}] = {least}"
         raise AttributeValueError(
             f"{caller}: {name}[{where}] = {end[where]} {what} (allowed: {least} or more)"
         )
-    if len(count) * int(count.max(initial=0)) >= 2 * _FAR and count.sum(dtype=float) >= 2 * _FAR:
+    if len(count) * int(count.max(initial=0)) > 2 * _FAR and count.sum(dtype=float) > 2 * _FAR:
         raise messages.result_too_large(caller, (int(count.sum(dtype=object)),))
+    count = count.astype(np.int64)
     offsets = np.zeros(len(begin) + 1, np.int64)
     np.cumsum(count, out=offsets[1:])
-    return Ranges(begin, count, offsets, size)
+    near = begin
+    if begin.dtype == object:  # ends beyond 64 bits are moved to just behind the axis
+        near = np.where(begin > _FAR, begin % max(size, 1) + max(size, 1), begin)
+    return Ranges(near.astype(np.int64, copy=False), count, offsets, size, begin)
 
 
-def _integers(caller: str, name: str, value: object) -> Integers:
-    """Return a copy as int64, which another thread cannot change after it is checked."""
+def _integers(caller: str, name: str, value: object) -> Array:
+    """Return a copy as int64, or as integers of Python, which no other thread changes later."""
     array = arguments.native_indices(caller, value, name)
     if array.dtype.kind not in "iu":
         raise messages.index_dtype(caller, array.dtype, "not an integer type", name)
-    values = windows.signed(array)
-    is_near = values.size == 0 or (values.min() >= -_FAR and values.max() <= _FAR)
-    return values if is_near else values.clip(-_FAR, _FAR)
+    array = array.copy()
+    is_near = array.size == 0 or (array.min() >= -_FAR and array.max() <= _FAR)
+    return array.astype(np.int64 if is_near else object)
 
 
 def check(call: Call, ranges: Ranges, by_lengths: bool) -> bool:
@@ -106,12 +110,10 @@ def check(call: Call, ranges: Ranges, by_lengths: bool) -> bool:
         return True
     if call.mode == "raise":
         raise _out_of_bounds(call, ranges, outside, by_lengths)
-    ends = np.abs(ranges.starts) + ranges.lengths
-    if (ends[outside] >= _FAR).any() or (call.mode != "fill" and ranges.size == 0):
+    if call.mode != "fill" and ranges.size == 0:
         raise ShapeError(
-            f"{call.caller}: ranges of an axis of size {ranges.size} cannot be read with mode = "
-            f"{call.mode!r} (allowed: an axis that is not empty, starts and stops from -2**61 to "
-            f"2**61)"
+            f"{call.caller}: ranges of an axis of size 0 cannot be read with mode = {call.mode!r} "
+            f"(allowed: an axis that is not empty)"
         )
     return False
 
@@ -120,7 +122,7 @@ def _out_of_bounds(
     call: Call, ranges: Ranges, outside: Array, by_lengths: bool
 ) -> IndexOutOfBoundsError:
     where, size = int(np.argmax(outside)), ranges.size
-    start, length = int(ranges.starts[where]), int(ranges.lengths[where])
+    start, length = int(ranges.named[where]), int(ranges.lengths[where])
     axis = f"axis {call.axis} of data, which has size {size}"
     if not 0 <= start < size:
         name, value = "starts", start

@@ -209,7 +209,7 @@ def test_dates_keep_their_time_or_are_refused(name, count, unit):
         lambda: ndgather.scatter_nd(np.zeros(2, name), [[1]], [value])[1],
     ):
         if lengths[unit] / Fraction(lengths[target]) > 10**12:
-            continue  # NumPy has no such conversion
+            return  # NumPy has no such conversion
         if exact.denominator == 1 and abs(exact) < 2**63:
             assert run().astype("i8") == exact
         else:

@@ -210,6 +210,52 @@ def test_extremes_of_every_index_type(dtype):
     assert gather_ranges(DATA, ends, ends)[0].size == 0
 
 
+FAR = [
+    sign * 2**power + by for power in (60, 61, 62, 63) for sign in (-1, 1) for by in (-6, -1, 0, 1)
+]
+FAR = [start for start in FAR if -(2**63) <= start < 2**63] + [2**63, 2**63 + 5, 2**64 - 9]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("start", FAR)
+@pytest.mark.parametrize("length", [0, 1, 7])
+def test_far_starts_are_those_of_python(mode, start, length):
+    """Numbers of Python have no end: none is clipped, and none wraps around 64 bits."""
+    kind = np.uint64 if start >= 2**63 else np.int64
+    length = min(length, np.iinfo(kind).max - start)
+    size = len(DATA)
+    starts, stops = np.array([1, start], kind), np.array([3, start + length], kind)
+    for options in ({"stops": stops}, {"lengths": np.array([2, length])}):
+        if mode == "raise" and length:
+            with pytest.raises(IndexOutOfBoundsError, match=rf"starts\[1\] = {start} is ") as error:
+                gather_ranges(DATA, starts, **options, mode=mode)
+            assert error.value.value == start
+            continue
+        positions = [1, 2, *range(start, start + length)]
+        if mode == "wrap":
+            wanted = [DATA[at % size] for at in positions]
+        elif mode == "clip":
+            wanted = [DATA[min(max(at, 0), size - 1)] for at in positions]
+        else:
+            wanted = [DATA[at] if 0 <= at < size else 0 for at in positions]
+        values, offsets = gather_ranges(DATA, starts, **options, mode=mode)
+        assert values.tolist() == wanted
+        assert offsets.tolist() == [0, 2, 2 + length]
+        if length:
+            begins, ends = np.array([1, start + length], kind), np.array([3, start], kind)
+            text = rf"stops\[1\] = {start} is before starts\[1\] = {start + length} "
+            with pytest.raises(AttributeValueError, match=text):
+                gather_ranges(DATA, begins, ends, mode=mode)
+
+
+def test_far_starts_of_an_empty_axis():
+    assert gather_ranges(DATA[:0], [2**62], [2**62 + 2], mode="fill")[0].tolist() == [0, 0]
+    with pytest.raises(ShapeError, match="size 0 cannot be read with mode = 'wrap'"):
+        gather_ranges(DATA[:0], [2**62], [2**62 + 2], mode="wrap")
+    with pytest.raises(MemoryError):
+        gather_ranges(DATA, [-(2**63)], [2**62], mode="clip")
+
+
 def test_results_that_do_not_fit_in_memory():
     with pytest.raises(MemoryError, match="gather_ranges"):
         gather_ranges(DATA, np.zeros(2**13, int), lengths=2**50, mode="wrap")
