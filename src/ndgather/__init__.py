@@ -17,6 +17,7 @@ from ndgather.api import (
     gather_nd,
     gather_ranges,
     gather_windows,
+    own_errors,
     scatter_elements,
     scatter_nd,
 )
@@ -103,6 +104,7 @@ def get_num_threads() -> int:
     return _core.get_num_threads()
 
 
+@own_errors("set_num_threads")
 def set_num_threads(count: int) -> None:
     """Let one call use up to `count` threads, including the calling one.
 
@@ -140,6 +142,7 @@ def get_memory_limit() -> int:
     return _core.get_memory_limit()
 
 
+@own_errors("set_memory_limit")
 def set_memory_limit(limit: int) -> None:
     """Keep at most `limit` bytes of large results that are freed, for later results.
 
@@ -264,6 +267,7 @@ _OPTIONAL = (
 )
 
 
+@own_errors("show_versions")
 def show_versions(file: TextIO | None = None) -> None:
     """Print what a bug report needs: versions, processor, threads.
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -36,6 +37,7 @@ __all__ = [
     "gather_ranges",
     "gather_windows",
     "misused",
+    "own_errors",
     "result_shape",
     "run",
     "scatter_elements",
@@ -92,9 +94,13 @@ def misused(
     positional = len(arguments) - len(names)
     known = [name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY]
     if positional > len(known):
+        value = arguments[len(known)]
+        named = (each for each in parameters.values() if each.kind is each.KEYWORD_ONLY)
+        meant = (each.name for each in named if type(value).__name__ in str(each.annotation))
+        hint = next((f"; write {name}={shown_value(value)}" for name in meant), "")
         return CallError(
             f"{caller}: {positional} positional arguments are given (allowed: {len(known)}, "
-            f"{', '.join(known)})"
+            f"{', '.join(known)}){hint}"
         )
     for name, value in zip(names, arguments[positional:], strict=True):
         if name not in parameters:
@@ -113,11 +119,34 @@ def misused(
         for name in known[positional:]
         if name not in names and parameters[name].default is parameters[name].empty
     )
-    return CallError(f"{caller}: {missing} is missing (allowed: {caller}{signature})")
+    return CallError(f"{caller}: {missing} is missing (allowed: {caller}{_bare(signature)})")
 
 
-def _bare_signature(function: Callable[..., Any]) -> inspect.Signature:
-    signature, empty = inspect.signature(function), inspect.Parameter.empty
+def own_errors(caller: str) -> Callable[[F], F]:
+    """Return a decorator: arguments that do not fit the signature are an error of this package."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            try:
+                return function(*arguments, **options)
+            except TypeError:
+                signature = inspect.signature(function)
+                try:
+                    signature.bind(*arguments, **options)
+                except TypeError:
+                    given = (*arguments, *options.values())
+                    raise misused(caller, signature, tuple(options), given) from None
+                raise
+
+        return cast("F", call)
+
+    return decorate
+
+
+def _bare(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature without annotations."""
+    empty = inspect.Parameter.empty
     parameters = [each.replace(annotation=empty) for each in signature.parameters.values()]
     return signature.replace(parameters=parameters, return_annotation=empty)
 
@@ -136,7 +165,7 @@ def fast_call(function: F) -> F:
     of which those without a default come first, are in ``_core.ARGUMENTS``.
     """
     kind = function.__name__
-    signature = SIGNATURES[kind] = _bare_signature(function)
+    signature = SIGNATURES[kind] = _bare(inspect.signature(function))
     parameters = signature.parameters.values()
     own = {each.name: each.default for each in parameters if each.default is not each.empty}
 
@@ -502,9 +531,10 @@ def gather_windows(
     return run(call_of("gather_windows", data, starts, window_shape, **options))
 
 
-SIGNATURES["gather_windows"] = _bare_signature(gather_windows)
+SIGNATURES["gather_windows"] = _bare(inspect.signature(gather_windows))
 
 
+@own_errors("gather_ranges")
 def gather_ranges(
     data: ArrayLike,
     starts: ArrayLike,
@@ -603,7 +633,7 @@ which has size 6 (allowed: 4..6)
     return ranges.run(call, starts, stops, lengths)
 
 
-SIGNATURES["gather_ranges"] = _bare_signature(gather_ranges)
+SIGNATURES["gather_ranges"] = _bare(inspect.signature(gather_ranges))
 
 
 @fast_call

@@ -24,6 +24,7 @@ __all__ = [
     "gather_ranges",
     "gather_windows",
     "misused",
+    "own_errors",
     "result_shape",
     "run",
     "scatter_elements",
@@ -36,6 +37,10 @@ def call_of(kind: str, /, *arguments: Any, **options: Any) -> Call: ...
 def misused(
     caller: str, signature: Signature, names: Sequence[str], arguments: Sequence[object]
 ) -> CallError: ...
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+def own_errors(caller: str) -> Callable[[_F], _F]: ...
 
 _Array: TypeAlias = NDArray[Any]
 _Numbers: TypeAlias = _Array | np.generic | complex | str | bytes | Sequence[Any]

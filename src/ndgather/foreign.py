@@ -27,6 +27,8 @@ _NAMES = {"boolean": "bool", "halffloat": "float16", "float": "float32", "double
 # scatter might contradict besides.
 MEANINGS = ("unit", "units", "__array_ufunc__")
 RULES = (*MEANINGS, "__array_finalize__", "__array_function__", "__array_wrap__", "__setitem__")
+# What NumPy converts has one of these.
+_CONVERTED = ("__array__", "__array_interface__", "__array_struct__", "__len__", "__float__")
 _MOST_AXES = 64
 _ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
 # Methods of arrays whose conversion is costly, and what these arrays are.
@@ -50,9 +52,9 @@ def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
     elif is_table(value):
         if depth or argument not in _TAKEN_AS:
             raise messages.table(caller, argument, value)
-    elif has_mask(value):
-        raise messages.masked_array(caller, argument)
-    elif has_rules(value):
+    elif any(hasattr(kind, name) for name in _CONVERTED) and (has_mask(value) or has_rules(value)):
+        if has_mask(value):
+            raise messages.masked_array(caller, argument)
         raise messages.rules_lost(caller, argument, value)
     elif is_of_netcdf4(value):  # np.asarray drops its mask
         raise messages.of_netcdf4(caller, argument, value)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ndgather import arguments, dtypes, exchange, messages, ranges, slow_path, windows
-from ndgather.api import Call, run
+from ndgather.api import Call, own_errors, run
 from ndgather.arguments import choice
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ __all__ = [
 _INDICES = 2**21  # of the elements of windows, listed at a time
 
 
+@own_errors("vjp.gather_nd")
 def gather_nd(
     cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike, batch_dims: int = 0
 ) -> Array:
@@ -97,6 +98,7 @@ def gather_nd(
     return _of_gather(call, data_shape)
 
 
+@own_errors("vjp.gather_elements")
 def gather_elements(
     cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike, axis: int = 0
 ) -> Array:
@@ -146,6 +148,7 @@ def gather_elements(
     return _of_gather(call, data_shape)
 
 
+@own_errors("vjp.gather_windows")
 def gather_windows(
     cotangent: ArrayLike,
     data_shape: Sequence[int],
@@ -212,6 +215,7 @@ def gather_windows(
     return _of_gather(call, data_shape)
 
 
+@own_errors("vjp.gather_ranges")
 def gather_ranges(
     cotangent: ArrayLike,
     data_shape: Sequence[int],
@@ -279,6 +283,7 @@ def gather_ranges(
     )
 
 
+@own_errors("vjp.scatter_nd")
 def scatter_nd(
     cotangent: ArrayLike, indices: ArrayLike, reduction: Literal["none", "add"] = "none"
 ) -> tuple[Array, Array]:
@@ -331,6 +336,7 @@ def scatter_nd(
     return _of_scatter(Call("vjp.scatter_nd", "scatter_nd", cotangent, indices), reduction)
 
 
+@own_errors("vjp.scatter_elements")
 def scatter_elements(
     cotangent: ArrayLike,
     indices: ArrayLike,

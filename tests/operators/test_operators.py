@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndgather import errors
+import ndgather
+from ndgather import errors, vjp
 from ndgather.array_call import _core
+from ndgather.errors import CallError, DTypeError
 from ndgather.published import Operator, operator, operators
 from ndgather.published.callables import Difference
 from ndgather.published.schema import TensorType
@@ -244,3 +246,70 @@ def test_a_bad_index_of_a_call_like_an_earlier_one_is_found_by_one_call_of_the_c
     assert len(made) == 1
     assert str(later.value) == str(first.value)
     assert vars(later.value) == vars(first.value)
+
+
+STRINGS = {
+    "wide": np.array,
+    "objects": lambda texts: np.array(texts, object),
+    "of any length": lambda texts: np.array(texts, np.dtypes.StringDType()),
+}
+
+
+@pytest.mark.parametrize("of_updates", STRINGS.values(), ids=STRINGS)
+@pytest.mark.parametrize("of_data", STRINGS.values(), ids=STRINGS)
+def test_strings_are_one_type_whatever_their_width(of_data, of_updates):
+    scatter = ndgather.operator("ScatterND", version=18)
+    elements = ndgather.operator("ScatterElements", version=18)
+    cache = ndgather.operator("TensorScatter")
+    for given, updates in ((["aaa", "b"], ["z"]), (["a", "b"], ["zzz"]), (["é", "b"], ["z"])):
+        data, wanted = of_data(given), [given[0], updates[0]]
+        for _ in range(2):  # the second call is a known one
+            result = scatter(data, np.array([[1]]), of_updates(updates))
+            assert result.tolist() == wanted
+            assert result.dtype.kind == data.dtype.kind
+        assert elements(data, np.array([1]), of_updates(updates)).tolist() == wanted
+        rows, one = data.reshape(1, 2, 1), of_updates(updates).reshape(1, 1, 1)
+        assert cache(rows, one, np.array([1])).reshape(-1).tolist() == wanted
+        assert data.tolist() == given
+        drawn = scatter.show(data, np.array([[1]]), of_updates(updates))
+        assert drawn.error is None
+
+
+def test_bytes_are_no_letters():
+    scatter = ndgather.operator("ScatterND", version=18)
+    result = scatter(np.array([b"a", b"b"]), np.array([[1]]), np.array([b"zzz"]))
+    assert result.tolist() == [b"a", b"zzz"]
+    for data, updates in ((["a"], [b"z"]), ([b"a"], ["z"])):
+        with pytest.raises(DTypeError, match=r"^ai\.onnx ScatterND-18: updates\.dtype = "):
+            scatter(np.array(data), np.array([[0]]), np.array(updates))
+
+
+MISUSED = {
+    "operator": ndgather.operator,
+    "operators": lambda: ndgather.operators("GatherND", "ai.onnx", 13),
+    "gather_nd": ndgather.gather_nd,
+    "gather_ranges": lambda: ndgather.gather_ranges([1], no=2),
+    "vjp.gather_nd": lambda: vjp.gather_nd(1, 2, 3, 4, 5),
+    "vjp.gather_elements": vjp.gather_elements,
+    "vjp.gather_windows": lambda: vjp.gather_windows(1, cotangent=2),
+    "vjp.gather_ranges": lambda: vjp.gather_ranges(1, dim=2),
+    "vjp.scatter_nd": vjp.scatter_nd,
+    "vjp.scatter_elements": vjp.scatter_elements,
+    "cached": ndgather.cached,
+    "set_num_threads": ndgather.set_num_threads,
+    "set_memory_limit": ndgather.set_memory_limit,
+    "show_versions": lambda: ndgather.show_versions(1, 2),
+}
+
+
+@pytest.mark.parametrize("name", MISUSED)
+def test_arguments_that_do_not_fit_a_function_are_our_error(name):
+    with pytest.raises(CallError, match=rf"^{name}: .* \(allowed: "):
+        MISUSED[name]()
+
+
+def test_a_version_by_position_is_told_its_name():
+    with pytest.raises(CallError, match=r"\(allowed: 1, name\); write version=13$"):
+        ndgather.operator("GatherND", 13)
+    with pytest.raises(CallError, match=r"; write domain='openvino'$"):
+        ndgather.operator("GatherND", "openvino")

@@ -11,6 +11,7 @@ from functools import lru_cache
 from operator import index
 
 from ndgather import messages
+from ndgather.api import own_errors
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import converted_errors, did_you_mean, shown_value
 from ndgather.published.callables import Operator
@@ -21,6 +22,7 @@ __all__ = ["Operator", "operator", "operators"]
 _OPERATORS = tuple(Operator(row) for row in ROWS)
 
 
+@own_errors("operators")
 def operators(name: str | None = None, domain: str | None = None) -> tuple[Operator, ...]:
     """Return all operators, optionally of one name or domain.
 
@@ -50,6 +52,7 @@ def operators(name: str | None = None, domain: str | None = None) -> tuple[Opera
     return tuple(op for op in _OPERATORS if name in {None, op.name} and domain in {None, op.domain})
 
 
+@own_errors("operator")
 def operator(
     name: str,
     *,
@@ -82,6 +85,8 @@ def operator(
         There is no such operator, version or opset, or both `version` and `opset` are given.
     DTypeError
         `name` or `domain` is not a string, or `version` or `opset` not an integer.
+    CallError
+        `version` is given by position.
 
     Examples
     --------

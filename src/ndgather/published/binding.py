@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ndgather import arguments, messages
+from ndgather.dtypes import hold
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import did_you_mean, shown_value
 from ndgather.published.schema import (
@@ -70,7 +71,25 @@ def bind_arrays(
             arrays[item.role] = value if kept else _numpy_array(row, item.name, value)
         elif not item.optional:
             raise _wrong_inputs(row, sum(x is not None for x in bound.values()))
+    if isinstance(arrays.get(Role.UPDATES), np.ndarray):
+        arrays[Role.DATA], arrays[Role.UPDATES] = _with_common_strings(
+            arrays[Role.DATA], arrays[Role.UPDATES]
+        )
     return arrays, attributes
+
+
+def _with_common_strings(data: Any, updates: Array) -> tuple[Any, Array]:
+    """Return data, and updates in their dtype if both are strings, which may differ in width."""
+    if not isinstance(data, np.ndarray) or data.dtype == updates.dtype:
+        return data, updates
+    if {type_of(array).dtype for array in (data, updates)} != {"string"}:
+        return data, updates
+    common: np.dtype[Any] = data.dtype
+    if common.kind in "US":
+        widest = max((len(text) for text in updates.astype(object).flat), default=0)
+        common = np.promote_types(common, f"{common.kind}{widest}")
+    held, _ = hold(updates, common)
+    return (data, updates) if held is None else (data.astype(common), held)  # bytes are no letters
 
 
 def bind_types(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ndgather import arguments, exchange, foreign, messages
+from ndgather.api import own_errors
 from ndgather.array_call import Call, _core, with_padding
 from ndgather.errors import CallError, DTypeError
 from ndgather.messages import shown_value
@@ -41,6 +42,7 @@ _MOST_LISTED = 1024  # chunks that the core lists
 _BOX_BYTES = 2**20  # of arrays without chunks
 
 
+@own_errors("cached")
 def cached(
     array: Any, memory: int | str = _MEMORY, *, cache: ChunkCache | None = None
 ) -> CachedArray:
