@@ -69,7 +69,11 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
 def checked(
-    call: Call, dtype: np.dtype[Any] | None, supported: tuple[str, ...] | None = None
+    call: Call,
+    dtype: np.dtype[Any] | None,
+    supported: tuple[str, ...] | None = None,
+    *,
+    any_start: bool = False,
 ) -> Call:
     """Return `call` with its mode, fill value, reduction and `use_init_val` checked.
 
@@ -82,6 +86,8 @@ def checked(
         None it stays as it is.
     supported : tuple of str, optional
         The reductions that data can have; by default those of `dtype`, or all.
+    any_start : bool, optional
+        Whether a sum without initial values may start from its first update, if the dtype has no 0.
     """
     caller = call.caller
     mode = (
@@ -97,6 +103,9 @@ def checked(
             name = dtype_name(call.data.dtype)
             raise messages.reduction_type(caller, reduction, name, supported)
         use_init_val = reduction == "none" or as_bool(caller, "use_init_val", call.use_init_val)
+        needs_zero = not (use_init_val or any_start) and reduction in ("add", "mean")
+        if needs_zero and dtype is not None and not dtypes.has_zero(dtype):
+            raise messages.no_zero(caller, reduction, dtype)
         return replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
     fill_value = call.fill_value
     if fill_value is not None:
@@ -236,6 +245,16 @@ def check_out(call: Call, result: Shape, out: Shape) -> None:
         raise messages.out_dtype(call.caller, *names)
     if tuple(out) != tuple(result):
         raise messages.out_shape(call.caller, out, result)
+
+
+def check_plain_out(call: Call, shape: Shape) -> None:
+    """Raise an error if `out` is no NumPy array for a result of a shape, in the dtype of data."""
+    dtype = call.data.dtype
+    refusal = _core.check_out(call.out, np.broadcast_to(np.zeros((), dtype), shape))
+    if refusal.rule != "none":
+        raise_error(call, refusal)
+    if call.out.dtype != dtype:  # texts with another missing value
+        raise messages.out_dtype(call.caller, call.out.dtype, dtype)
 
 
 def dtype_name(dtype: object) -> str:

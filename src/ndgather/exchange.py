@@ -164,6 +164,11 @@ def adapter(*arguments: object) -> Adapter | None:
     return cast("Adapter", sys.modules.get(module) or import_module(module))
 
 
+def by_rows() -> Adapter:
+    """Return what carries out calls on NumPy arrays that are no single step of the core."""
+    return cast("Adapter", import_module("ndgather.arrays.rows"))
+
+
 def _named_adapter(value: object) -> Adapter | None:
     """Return the adapter that the class of `value` names."""
     named = getattr(type(value), "__ndgather_adapter__", None)

@@ -279,6 +279,13 @@ def reduction_type(
     )
 
 
+def no_zero(caller: str, reduction: str, dtype: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: use_init_val = False has no meaning for reduction = {reduction!r} of "
+        f"data.dtype = {dtype}, which has no 0 to start from (allowed: True)"
+    )
+
+
 def cotangent_dtype(caller: str, dtype: object) -> DTypeError:
     return DTypeError(
         f"{caller}: cotangent.dtype = {dtype} cannot be summed (allowed: integers, floats "

@@ -237,10 +237,7 @@ def _run_plain(call: Call, ranges: Ranges) -> Array:
     if out is not None:
         shape = (*data.shape[:axis], length, *data.shape[axis + 1 :])
         plain = arguments.plain_array(call.caller, "out", out)
-        like = np.broadcast_to(np.zeros((), data.dtype), shape)
-        refusal = _core.check_out(plain, like)
-        if refusal.rule != "none":
-            arguments.raise_error(replace(call, out=plain), refusal)
+        arguments.check_plain_out(replace(call, out=plain), shape)
         if not np.may_share_memory(plain, data):
             copy(data, axis, ranges.starts, ranges.lengths, ranges.offsets[:-1], plain)
             return plain

@@ -1,9 +1,8 @@
 """Calls that the core does not take: they are converted and made again, or an error is raised.
 
 The core takes NumPy arrays in native byte order. Adapters take the arrays of other libraries;
-lists, subclasses and other byte orders are converted here. Object arrays are copied by NumPy at
-positions that the core computes. ``reduction="mean"`` and ``use_init_val=False`` take several
-scatters.
+lists, subclasses and other byte orders are converted here. Object arrays, ``reduction="mean"`` and
+``use_init_val=False`` go by rows (`ndgather.arrays.rows`); the last two take several scatters.
 """
 
 from __future__ import annotations
@@ -48,14 +47,12 @@ def run(call: Call) -> Array:
     adapter = exchange.adapter(call.data, call.indices, call.updates, call.out)
     if adapter is not None:
         return adapter.run(call)  # type: ignore[no-any-return]  # an array of its library
-    plain = plain_scatter(call) if call.scatters else _plain_gather(call)
+    plain = plain_scatter(call, any_start=True) if call.scatters else _plain_gather(call)
     if isinstance(call.out, np.ndarray):
         plain = replace(plain, out=arguments.plain_array(call.caller, "out", call.out))
-    if plain.data.dtype.hasobject or plain.data.itemsize == 0:
-        move = _scatter_references if call.scatters else _gather_references
-        result = deliver(plain, move(plain))
-    elif call.scatters and not _is_one_step(plain):
-        result = deliver(plain, _scatter_in_steps(plain))
+    references = plain.data.dtype.hasobject or plain.data.itemsize == 0
+    if references or (call.scatters and not _is_one_step(plain)):
+        result: Array = exchange.by_rows().run(plain)
     else:
         result = run_plain(plain)
     return result if call.out is None else call.out
@@ -67,6 +64,13 @@ def run_plain(call: Call) -> Array:
     if isinstance(result, _core.Refusal):
         if result.rule != "out_overlaps_input":
             arguments.raise_error(call, result)
+        overlapping = {
+            name: value.copy()
+            for name in ("indices", "updates")
+            if (value := getattr(call, name)) is not None and np.may_share_memory(value, call.out)
+        }
+        if call.scatters and overlapping:  # else `out` overlaps data in another place
+            return run_plain(replace(call, **overlapping))
         result = run_plain(replace(call, out=None))
     return deliver(call, result)
 
@@ -75,39 +79,9 @@ def deliver(call: Call, result: Array) -> Array:
     """Return a result, in `out` if there is one."""
     if call.out is None or result is call.out:
         return result
-    refusal = _core.check_out(call.out, result)
-    if refusal.rule != "none":
-        arguments.raise_error(call, refusal)
+    arguments.check_plain_out(call, result.shape)
     np.copyto(with_padding(call.out), with_padding(result))
     return call.out  # type: ignore[no-any-return]  # an array, as the core has checked
-
-
-def _gather_references(call: Call) -> Array:
-    """Gather elements that are references or have no bytes: NumPy copies what the core locates."""
-    data = call.data
-    positions = np.arange(data.size).reshape(data.shape)
-    fills = "fill" in call.mode
-    fill = np.array(-1, positions.dtype) if fills else None
-    where = run_plain(replace(call, data=positions, fill_value=fill, out=None))
-    flat, flat_where = data.reshape(-1), where.reshape(-1)
-    if not fills:
-        return flat[flat_where].reshape(where.shape)  # type: ignore[no-any-return]  # an array
-    result = np.empty(flat_where.shape, data.dtype)
-    result[...] = np.zeros((), data.dtype) if call.fill_value is None else call.fill_value
-    inside = flat_where >= 0
-    result[inside] = flat[flat_where[inside]]
-    return result.reshape(where.shape)
-
-
-def _scatter_references(call: Call) -> Array:
-    """Scatter elements that are references or have no bytes; of several updates the last counts."""
-    data, updates = call.data, call.updates
-    numbers = np.arange(updates.size).reshape(updates.shape)
-    last = run_plain(replace(call, data=np.full(data.shape, -1), updates=numbers, out=None))
-    result: Array = data.copy()
-    written = last >= 0
-    result[written] = updates.reshape(-1)[last[written]]
-    return result
 
 
 def _is_one_step(call: Call) -> bool:
@@ -117,7 +91,7 @@ def _is_one_step(call: Call) -> bool:
     return bool(call.use_init_val and call.reduction != "mean" and call.data.dtype.isnative)
 
 
-def _scatter_in_steps(call: Call) -> Array:
+def scatter_in_steps(call: Call) -> Array:
     """Reduce in a copy of data, in native byte order."""
     dtype = call.data.dtype
     native = dtype.newbyteorder("=")
@@ -153,12 +127,13 @@ def _plain_gather(call: Call) -> Call:
     return arguments.checked(replace(call, data=data, indices=indices), data.dtype)
 
 
-def plain_scatter(call: Call) -> Call:
-    """Return a scatter with NumPy arrays, and with its options checked."""
+def plain_scatter(call: Call, *, any_start: bool = False) -> Call:
+    """Return a scatter with NumPy arrays, and with its options checked by `arguments.checked`."""
     data = arguments.plain_array(call.caller, "data", call.data)
     indices = arguments.native_indices(call.caller, call.indices)
     updates = arguments.plain_updates(call.caller, call.updates, data.dtype, call.updates_name)
-    call = arguments.checked(replace(call, data=data, indices=indices, updates=updates), data.dtype)
+    call = replace(call, data=data, indices=indices, updates=updates)
+    call = arguments.checked(call, data.dtype, any_start=any_start)
     return replace(call, arithmetic=core_arithmetic(data.dtype, call.reduction))
 
 

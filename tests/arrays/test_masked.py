@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgather
-from ndgather.errors import DTypeError
+from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.testing import reference
 
 DATA = np.ma.array([[1, 2, 3], [4, 5, 6]], mask=[[0, 1, 0], [0, 0, 1]], fill_value=99)
@@ -123,3 +123,65 @@ def test_published_operators_keep_the_mask():
     updates = np.ma.array([[7, 8, 9]], mask=[[1, 0, 0]])
     expected = np.array([[0, 1, 0], [1, 0, 0]], bool)
     assert_masked(scatter(DATA, rows[:1], updates), [[1, 2, 3], [7, 8, 9]], expected)
+
+
+@given(
+    call=calls(),
+    draw=st.data(),
+    reduction=st.sampled_from(["none", "add", "sub", "mul", "min", "max", "mean"]),
+    use_init_val=st.booleans(),
+    into=st.sampled_from(["a new array", "data", "a hard array", "a soft array"]),
+)
+def test_a_hard_mask_hides_its_elements_from_a_scatter(call, draw, reduction, use_init_val, into):
+    data, indices = call
+    data.harden_mask()
+    updates = draw.draw(masked_arrays((len(indices), *data.shape[indices.shape[1] :])))
+    updates = updates.astype(data.dtype)
+    options = {"mode": "drop", "reduction": reduction, "use_init_val": use_init_val}
+    values = reference.scatter_nd(data.data, indices, updates.data, **options)
+    hidden = np.ma.getmaskarray(data).copy()
+    masks = (hidden, indices, np.ma.getmaskarray(updates))
+    mask = reference.scatter_nd(
+        *masks, **options | {"reduction": "none" if reduction == "none" else "max"}
+    )
+    values[hidden] = data.data[hidden]
+    out = {"a new array": None, "data": data}.get(into, np.ma.masked_all_like(data))
+    if into == "a soft array":
+        out.soften_mask()
+    result = ndgather.scatter_nd(data, indices, updates, **options, out=out)
+    assert out is None or result is out
+    assert_masked(result, values, mask | hidden)
+    assert result.hardmask == (into != "a soft array")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_gather_is_the_same_into_an_array_with_a_hard_mask(mode):
+    data = np.ma.array([1.0, 2, 3], mask=[1, 0, 0], hard_mask=True)
+    expected = ndgather.gather(data, [1, 2, 0], mode=mode)
+    out = np.ma.array([5.0, 5, 5], mask=True, hard_mask=True)
+    assert ndgather.gather(data, [1, 2, 0], mode=mode, out=out) is out
+    assert_masked(out, expected.data, np.ma.getmaskarray(expected))
+    assert out.hardmask
+
+
+def test_a_mask_that_cannot_be_written_is_refused_before_values_are():
+    data = np.ma.array([1.0, 2, 3], mask=[1, 0, 0])
+    np.ma.getmask(data).setflags(write=False)
+    for out in (data, np.ma.array([0.0, 0, 0], mask=np.ma.getmask(data), copy=False)):
+        before = out.data.copy()
+        with pytest.raises(AttributeValueError, match=r"^scatter_nd: out is read-only"):
+            ndgather.scatter_nd(np.ma.array([1.0, 2, 3]), [[0]], [9.0], out=out)
+        np.testing.assert_array_equal(out.data, before)
+    fields = np.ma.array([(1, 2.0)], dtype="i4, f8", mask=[(0, 1)], hard_mask=True)
+    with pytest.raises(DTypeError, match=r"hard mask of fields.*write data\.soften_mask\(\)$"):
+        ndgather.scatter_nd(fields, [[0]], fields)
+
+
+def test_masks_and_indices_that_overlap_are_read_before_they_change():
+    memory = np.array([1.0, 0, 2, 0])
+    data = np.ma.array(memory, mask=[0, 1, 0, 0], copy=False)
+    ndgather.scatter_nd(data, [[0], [2]], data[1:3], out=data)
+    assert_masked(data, [0.0, 0, 2, 0], np.array([1, 1, 0, 0], bool))
+    numbers = np.ma.array(np.array([1, 2, 0]), mask=[0, 0, 1])
+    ndgather.scatter_nd(numbers, numbers.data[:2, None], [7, 8], out=numbers)
+    assert_masked(numbers, [1, 7, 8], np.array([0, 0, 0], bool))

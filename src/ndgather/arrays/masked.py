@@ -1,6 +1,8 @@
 """Masked arrays of NumPy: the mask is moved by the same call as the values.
 
 A masked element has an unknown value, so a reduction with a masked operand gives a masked element.
+A scatter leaves what a hard mask of data hides as it is; the mask of `out` becomes that of the
+result, hard or not.
 """
 
 from __future__ import annotations
@@ -10,15 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import messages, slow_path
+from ndgather import arguments, messages, slow_path
 from ndgather.errors import DTypeError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ndgather.array_call import Call
-
-    Mask = NDArray[Any]
 
 
 def run(call: Call) -> Any:
@@ -39,18 +37,28 @@ def run(call: Call) -> Any:
         )
     if call.fill_value is np.ma.masked:
         call = replace(call, fill_value=None)
+    if isinstance(call.indices, np.ndarray) and out is not None:  # which may overlap them
+        call = replace(call, indices=call.indices.copy())
+    if out is not None and (mask := np.ma.getmask(out)) is not np.ma.nomask:
+        arguments.check_plain_out(replace(call, data=mask, out=mask), mask.shape)
     plain = replace(
         call,
         data=data.data,
         updates=np.ma.getdata(call.updates) if _is_masked(call.updates) else call.updates,
         out=None if out is None else out.data,
     )
-    values = slow_path.run(plain)
+    is_hard = call.scatters and data.hardmask and np.ma.getmask(data) is not np.ma.nomask
+    if is_hard and data.dtype.names:
+        raise DTypeError(
+            f"{caller}: data = masked array has a hard mask of fields, which is not kept (allowed: "
+            f"a soft mask); write data.soften_mask()"
+        )
+    values = _scattered_around_hidden(call, plain) if is_hard else slow_path.run(plain)
     mask = _mask(call)
     if out is None:
         out = np.ma.MaskedArray.__array_wrap__(data, values)
-    if mask is not None or np.ma.getmask(out) is not np.ma.nomask:
-        out.mask = np.False_ if mask is None else mask
+    if mask is not np.ma.getmask(out):
+        _set_mask(out, mask)
     return out
 
 
@@ -58,18 +66,48 @@ def _is_masked(value: Any) -> bool:
     return isinstance(value, np.ma.MaskedArray)
 
 
-def _mask(call: Call) -> Mask | None:
-    """Return the mask of the result; None if nothing in it is masked."""
+def _scattered_around_hidden(call: Call, plain: Call) -> Any:
+    """Return the values of a scatter that leaves the elements under a hard mask as they are."""
+    plain = arguments.checked(plain, None)
+    hidden, before = _at_indices(plain, np.ma.getmask(call.data)), _at_indices(plain, plain.data)
+    values = slow_path.run(plain)
+    after = np.where(hidden, before, _at_indices(plain, values))
+    return slow_path.run(replace(plain, data=values, updates=after, reduction="none", out=values))
+
+
+def _at_indices(call: Call, array: Any) -> Any:
+    """Return the elements of an array that a scatter updates."""
+    kind, mode = call.kind.replace("scatter", "gather"), call.mode.replace("drop", "fill")
+    return slow_path.run(replace(call, kind=kind, mode=mode, data=array, updates=None, out=None))
+
+
+def _mask(call: Call) -> Any:
+    """Return the mask of the result, which is that of `out` for a call in place."""
     nothing, updates = np.ma.nomask, np.ma.getmask(call.updates)
+    mask = np.ma.getmask(call.data)
     fills = "fill" in call.mode and not call.scatters
     outside = fills and call.fill_value is None
-    if np.ma.getmask(call.data) is nothing and updates is nothing and not outside:
-        return None
-    mask = np.ma.getmaskarray(call.data)
+    if mask is nothing and updates is nothing and not outside:
+        return nothing
+    in_place = call.out is call.data and mask is not nothing
+    if mask is nothing:
+        mask = np.ma.getmaskarray(call.data)
     if not call.scatters:
         fill = np.full((), outside, mask.dtype) if fills else None
         return slow_path.run(replace(call, data=mask, fill_value=fill, out=None))
     if updates is nothing:
-        updates = np.zeros(np.shape(call.updates), mask.dtype)
+        updates = np.broadcast_to(np.zeros((), mask.dtype), np.shape(call.updates))
+    if call.data.hardmask and np.ma.getmask(call.data) is not nothing:
+        updates = updates | _at_indices(call, mask)
     reduction = "none" if call.reduction == "none" else "max"  # of booleans: or
-    return slow_path.run(replace(call, data=mask, updates=updates, reduction=reduction, out=None))
+    plain = replace(call, data=mask, updates=updates, reduction=reduction)
+    return slow_path.run(replace(plain, out=mask if in_place else None))
+
+
+def _set_mask(out: Any, mask: Any) -> None:
+    """Give an array a mask, even if its own is hard."""
+    is_hard = out.hardmask
+    out.soften_mask()
+    out.mask = np.False_ if mask is np.ma.nomask else mask
+    if is_hard:
+        out.harden_mask()

@@ -23,7 +23,6 @@ from ndgather.errors import (
     one_line,
 )
 from ndgather.messages import LOGGER, plural, shown_value
-from ndgather.stored.chunks import stand_in
 from ndgather.stored.journals import digest, open_journal
 from ndgather.stored.plan import WINDOW_BLOCK, Points, make_plan, shared_plan, with_data
 from ndgather.stored.walk import walk, write
@@ -105,9 +104,7 @@ def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
     out: Array = call.out
     if isinstance(out, np.ndarray):
         out = arguments.plain_array(call.caller, "out", out)
-    refusal = _core.check_out(out, stand_in(shape, call.data.dtype))
-    if refusal.rule != "none":
-        arguments.raise_error(replace(call, out=out), refusal)
+    arguments.check_plain_out(replace(call, out=out), shape)
     return out
 
 

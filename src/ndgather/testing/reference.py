@@ -235,6 +235,11 @@ def scatter(
     out = data.copy()
     counts = np.zeros(data.shape, int)
     for position, update in named:
+        starts = not use_init_val and reduction in ("add", "mean") and not np.any(counts[position])
+        if starts and data.dtype.name == "float8_e8m0fnu":  # it has no 0 that a sum starts from
+            out[position] = update
+            counts[position] += 1
+            continue
         if not use_init_val and reduction != "none":
             out[position] = np.where(
                 counts[position],

@@ -1,0 +1,147 @@
+"""NumPy arrays by the rows that a call names, where the core does not take the call as one step.
+
+That are elements that are references, such as objects, and scatters of several steps. The work
+grows with what is addressed, and not with data. Of ``reduction="mean"``, only the rows that get an
+update are copied, reduced, and written back::
+
+    rows      2 0 2    the row of each update
+    touched   0 2      every row once
+    position  1 0 1    of each update among them
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgather import arguments, dtypes, slow_path
+from ndgather.arrays import lowering
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgather.array_call import Call
+    from ndgather.arrays.lowering import Layout
+
+    Array = NDArray[Any]
+
+_SPARSE = 8  # rows are copied if fewer than one of this many elements is addressed
+
+
+class _NumPy(lowering.Library):
+    """NumPy as a library of the lowering, with what all of its versions have."""
+
+    def integers(self, indices: Any, modulus: Any) -> Any:
+        if indices.dtype == np.uint64:
+            most = np.uint64(lowering.LARGEST)
+            indices = np.minimum(indices, most) if modulus is None else indices % np.uint64(modulus)
+        values = indices.astype(np.int64)
+        return values if modulus is None else values % modulus
+
+
+def run(call: Call) -> Array:
+    """Return the result of a call with plain arrays, in `out` if there is one."""
+    call = replace(call, indices=call.indices.copy())  # `out` may overlap, and threads write to it
+    shape = _checked_shape(call)
+    if not call.scatters:
+        return slow_path.deliver(call, _gathered(call))
+    arguments.check_updates(call, call.updates.shape, shape)
+    out, data = call.out, call.data
+    if out is not None:
+        arguments.check_plain_out(call, data.shape)
+    in_place = isinstance(out, np.ndarray) and _place(out) == _place(data)
+    result = out if in_place else data.copy()
+    if data.dtype.hasobject or not data.itemsize or call.reduction == "none":
+        _replace(call, result)
+    elif _SPARSE * call.updates.size < data.size or not _has_start(call):
+        _reduce(call, result)
+    else:
+        result = slow_path.scatter_in_steps(call)
+    return slow_path.deliver(call, result)
+
+
+def _checked_shape(call: Call) -> tuple[int, ...]:
+    """Check all of a call but updates and `out` by the core; return the shape of its slices."""
+    kind, mode = call.kind.replace("scatter", "gather"), call.mode.replace("drop", "fill")
+    nothing = np.broadcast_to(np.False_, call.data.shape)
+    bare = replace(call, kind=kind, mode=mode, data=nothing, fill_value=None, out=None)
+    return slow_path.run_plain(bare).shape
+
+
+def _place(array: Array) -> tuple[Any, ...]:
+    """Return what two arrays have in common if they are the same elements."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+
+
+def _rows(call: Call) -> tuple[Layout, Array, Array | None]:
+    """Return the layout of a call, the number of the row at every position, and which are none."""
+    library = _NumPy(np, call.data)
+    return lowering.rows_of(call, library, call.data.shape, call.indices.shape)
+
+
+def _addressed(layout: Layout, array: Array, rows: Array) -> tuple[Array, tuple[Any, ...]]:
+    """Return a view of an array, and the key of some of its rows there, for NumPy."""
+    lead = (slice(None),) * layout.first
+    if layout.first == layout.end:  # index tuples without entries: all is one row
+        return array[(*lead, np.newaxis)], (*lead, rows)
+    return array, (*lead, *np.unravel_index(rows, array.shape[layout.first : layout.end]))
+
+
+def _gathered(call: Call) -> Array:
+    layout, rows, outside = _rows(call)
+    fill = np.zeros((), call.data.dtype) if call.fill_value is None else call.fill_value
+    if layout.count == 0 or rows.size == 0:
+        return np.full(tuple(layout.result), fill, call.data.dtype)
+    view, key = _addressed(layout, call.data, rows)
+    taken: Array = view[key]
+    if outside is not None:
+        taken[(*key[: layout.first], outside)] = fill
+    taken = taken.reshape(tuple(layout.result))
+    return taken if taken.flags.c_contiguous else taken.copy()
+
+
+def _updates(call: Call) -> tuple[Layout, Array, Array]:
+    """Return the layout of a scatter, and the rows and values of the updates that are not dropped.
+
+    Updates have the axes of a row behind the first.
+    """
+    layout, rows, outside = _rows(call)
+    updates = call.updates.reshape(len(rows), *call.data.shape[layout.end :])
+    if outside is not None:
+        rows, updates = rows[~outside], updates[~outside]
+    return layout, rows, updates
+
+
+def _replace(call: Call, result: Array) -> None:
+    """Replace elements of the result; of several updates of one the last counts."""
+    layout, rows, updates = _updates(call)
+    if rows.size:
+        view, key = _addressed(layout, result, rows)
+        view[key] = updates.copy() if np.may_share_memory(updates, result) else updates
+
+
+def _has_start(call: Call) -> bool:
+    """Whether there is a number to start from: of a sum without initial values this is 0."""
+    sums = call.reduction in ("add", "mean")
+    return call.use_init_val or not sums or dtypes.has_zero(call.data.dtype)
+
+
+def _reduce(call: Call, result: Array) -> None:
+    """Reduce in the rows of the result that get an update."""
+    layout, rows, updates = _updates(call)
+    if not rows.size:
+        return
+    touched, first, position = np.unique(rows, return_index=True, return_inverse=True)
+    view, key = _addressed(layout, result, touched)
+    part, position = view[key], position.reshape(-1, 1)  # NumPy 2.0 returns another shape
+    if not _has_start(call):  # the first update of a row is where it starts
+        others = np.ones(len(rows), np.bool_)
+        others[first] = False
+        part, position, updates = updates[first], position[others], updates[others]
+        call = replace(call, use_init_val=True)
+    of_rows = replace(call, kind="scatter_nd", mode="raise", batch_dims=0, negative=True, out=None)
+    view[key] = slow_path.scatter_in_steps(
+        replace(of_rows, data=part, indices=position, updates=updates)
+    )
