@@ -13,7 +13,7 @@ import pytest
 
 import ndgather
 from ndgather import operator, vjp
-from ndgather.errors import DTypeError, NdgatherError
+from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
 
 DATA = np.arange(6.0).reshape(2, 3)
 ROWS = np.array([[1], [0]])
@@ -263,3 +263,17 @@ def test_text_is_not_opened(path, call):
     with pytest.raises(DTypeError) as refused:
         ndgather.scatter_nd(DATA, path, DATA)
     assert str(refused.value) == f"scatter_nd: indices = {text}"
+
+
+NO_MEMORY = (True, False, -1, 1.5, "2 MB/s", "-1 kB", "", b"1", int)
+
+
+@pytest.mark.parametrize("memory", NO_MEMORY, ids=repr)
+def test_memory_that_is_no_number_of_bytes_is_refused(memory):
+    with pytest.raises(AttributeValueError, match=r"^gather_nd: memory = .* is not a number of"):
+        ndgather.gather_nd(DATA, ROWS, memory=memory)
+
+
+@pytest.mark.parametrize("memory", [0, 1, 2**70, "0", "1.5 kB", "7 GiB", " 3MB "], ids=repr)
+def test_memory_of_any_number_of_bytes_is_taken(memory):
+    np.testing.assert_array_equal(ndgather.gather_nd(DATA, ROWS, memory=memory), DATA[::-1])

@@ -361,3 +361,24 @@ def test_text_of_a_tuple_of_a_wrong_length(data, indices, batch_dims, text):
     with pytest.raises(errors.ShapeError) as refusal:
         operator("GatherND", version=13).infer_shape(data, indices, batch_dims=batch_dims)
     assert str(refusal.value) == f"ai.onnx GatherND-13: {text}"
+
+
+@pytest.mark.parametrize(
+    ("axis", "batch_dims", "first"),
+    [
+        (-1, 0, (2, 3, None, None)),  # whatever axes follow, the first two are not addressed
+        (-1, 1, (2, 3, None)),
+        (-2, 0, (2, None, None, None)),
+        (-2, 1, (2, None, None)),
+        (-3, 0, (None, None, None, None)),
+        (-3, 1, (2, None, None)),  # a batch axis is never addressed
+        (None, 1, (2, None, None)),
+        (None, 2, (2, 3)),
+    ],
+)
+def test_axes_before_any_that_can_be_addressed_are_known(axis, batch_dims, first):
+    gather = operator("Gather", domain="openvino", version=8)
+    data, indices = RankAtLeast((2, 3, 4)), (2, 3, 6)[:2]
+    constants = {} if axis is None else {"axis": axis}
+    found = gather.infer_shape(data, indices, (), constants=constants, batch_dims=batch_dims)
+    assert found == RankAtLeast(first)

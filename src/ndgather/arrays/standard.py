@@ -10,12 +10,13 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ndgather import arguments, exchange, messages, slow_path
 from ndgather.arrays import lowering
+from ndgather.dtypes import Numbers
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import reason, shown
 from ndgather.vjp import cotangents
@@ -112,14 +113,18 @@ class StandardLibrary(lowering.Library):
         name = next((n for n in _NAMES if hasattr(xp, n) and getattr(xp, n) == dtype), "")
         if xp.isdtype(dtype, "bool"):
             name = "bool"
-        if not name:  # a type that NumPy does not have, such as bfloat16
-            try:
-                return float(value)
-            except Exception as error:  # whatever the methods of `value` raise
-                raise messages.fill_value_lost(self.caller, value, dtype) from error
         if is_standard(value):
             value = host_array(self.caller, "fill_value", value)
-        return arguments.fill_element(self.caller, value, np.dtype(name)).item()
+        known: np.dtype[Any] | Numbers = np.dtype(name or bool)
+        if not name:  # a type that NumPy does not have, such as bfloat16
+            with messages.converted_errors(
+                lambda _: messages.fill_value_lost(self.caller, value, dtype)
+            ):
+                floats = xp.isdtype(dtype, "real floating")
+                ends = xp.finfo(dtype) if floats else xp.iinfo(dtype)
+                kind: Literal["f", "i"] = "f" if floats else "i"
+                known = Numbers(str(dtype), kind, float(ends.min), float(ends.max), np.copy)
+        return arguments.fill_element(self.caller, value, known).item()
 
 
 def run(call: Call) -> Any:
@@ -134,7 +139,11 @@ def run(call: Call) -> Any:
         result = _by_torch(call, library)
     elif call.scatters:
         _check_scatters(caller, data)
-        result = library.asarray(slow_path.run(_on_host(replace(call, out=None))))
+        plain = _on_host(replace(call, out=None))
+        if call.out is data and plain.data.flags.writeable:  # whose memory the library lets go
+            slow_path.run(replace(plain, out=plain.data))
+            return data
+        result = library.asarray(slow_path.run(plain))
     else:
         result = _gather(call, library)
     return result if call.out is None else _deliver(call, result)
