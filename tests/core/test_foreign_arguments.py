@@ -5,7 +5,7 @@ MemoryError and KeyboardInterrupt pass as they are.
 
 import importlib.util
 import inspect
-from contextlib import suppress
+from operator import index
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,8 @@ import pytest
 import ndgather
 from ndgather import operator, vjp
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
+from ndgather.published.schema import Inference, RankAtLeast
+from ndgather.testing import reference
 
 DATA = np.arange(6.0).reshape(2, 3)
 ROWS = np.array([[1], [0]])
@@ -186,39 +188,134 @@ def settings_kept():
     ndgather.set_memory_limit(limit)
 
 
+def plain(value):
+    """Return the numbers of a value as NumPy's, without the core; None of what has no numbers."""
+    if hasattr(value, "detach"):
+        if value.is_meta:
+            return None
+        value = value.detach().resolve_conj().resolve_neg()
+        return (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+    array = np.ma.getdata(value)
+    return array.astype(int) if array.size == 0 and array.dtype.kind == "f" else array
+
+
+def by_loops(function, given):
+    """Return what the plain loops of the definitions give for arguments that were taken."""
+    name, given = function.__name__, dict(given)
+    first = "cotangent" if "cotangent" in given else "data"
+    array = plain(given[first])
+    indices = plain(given.get("indices", given.get("starts")))
+    if array is None or indices is None:
+        return None
+    options = {
+        key: index(given[key]) for key in ("axis", "batch_dims") if given.get(key) is not None
+    }
+    options |= {
+        key: str.__str__(given[key]) for key in ("mode", "reduction") if given.get(key) is not None
+    }
+    if options.get("reduction", "none") != "none" and "use_init_val" in given:
+        options["use_init_val"] = bool(given["use_init_val"])
+    if given.get("fill_value") is not None:
+        options["fill_value"] = plain(given["fill_value"])[()]
+    window = (tuple(map(index, given["window_shape"])),) if "window_shape" in given else ()
+    if first == "data":
+        updates = (plain(given["updates"]).astype(array.dtype),) if "updates" in given else ()
+        return getattr(reference, name)(array, indices, *window, *updates, **options)
+    # The gradient: every element of the cotangent belongs to the element of data that it came from.
+    scatters, reduction = name.startswith("scatter"), options.pop("reduction", "none")
+    shape = array.shape if scatters else tuple(map(index, given["data_shape"]))
+    numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    gather = getattr(reference, name.replace("scatter", "gather"))
+    places = gather(numbers, indices, *window, **options)
+    of_data = np.zeros(shape, array.dtype)
+    if not scatters:
+        np.add.at(of_data.reshape(-1), places, array)
+        return of_data
+    of_updates = array.reshape(-1)[places]
+    if reduction == "add":
+        return array, of_updates
+    of_data[...] = array
+    of_data.reshape(-1)[places.reshape(-1)] = 0
+    last = {place: at for at, place in enumerate(places.flat)}
+    stays = np.array([last[place] == at for at, place in enumerate(places.flat)], bool)
+    return of_data, np.where(stays.reshape(places.shape), of_updates, 0)
+
+
+def check_answer(function, given, result):
+    """Compare a result with the loops, or a setting with what was set."""
+    if function is operator:
+        expected = {"domain": given.get("domain") or "ai.onnx", "name": given["name"]}
+        assert {key: getattr(result, key) for key in expected} == expected
+        assert given.get("version") in (None, result.version)
+    elif function.__name__.startswith("set_"):
+        (value,) = given.values()
+        assert getattr(ndgather, function.__name__.replace("set", "get"))() == index(value)
+    else:
+        expected = by_loops(function, given)
+        results = result if isinstance(result, tuple) else (result,)
+        if expected is None:
+            assert {*map(plain, results)} == {None}
+            return
+        assert given.get("out") is None or result is given["out"]
+        wanted = expected if isinstance(expected, tuple) else (expected,)
+        for one, of_loops in zip(results, wanted, strict=True):
+            found = plain(one)
+            assert found.shape == of_loops.shape
+            if found.dtype.kind == "O":
+                assert all(a is b for a, b in zip(found.flat, of_loops.flat, strict=True))
+            else:
+                np.testing.assert_array_equal(found, of_loops)
+
+
 @pytest.mark.parametrize("thing", [pytest.param(make, id=name) for name, make in things()])
 @pytest.mark.parametrize("function", GOOD, ids=name_of)
 @pytest.mark.filterwarnings("ignore")  # of the containers, about their conversion
-def test_the_answer_is_a_result_or_an_error_of_this_package(function, thing):
+def test_the_answer_is_that_of_the_loops_or_an_error_of_this_package(function, thing):
     good = GOOD[function]
-    function(**good)
+    check_answer(function, good, function(**good))
     parameters = inspect.signature(function).parameters
     for name in parameters:
         for other in ({}, {"mode": "fill"}, {"reduction": "add"}, {"reduction": "mean"}):
             options = {key: value for key, value in other.items() if key in parameters}
-            with suppress(NdgatherError, MemoryError):
-                function(**(good | options | {name: thing()}))
+            given = good | options | {name: thing()}
+            try:
+                result = function(**given)
+            except (NdgatherError, MemoryError):
+                continue
+            check_answer(function, given, result)
 
 
 @pytest.mark.parametrize("thing", [pytest.param(make, id=name) for name, make in things()])
 @pytest.mark.filterwarnings("ignore")
-def test_operators_answer_or_refuse(thing):
+def test_operators_answer_as_the_loops_or_refuse(thing):
     gather, scatter = operator("GatherND"), operator("ScatterND")
+    good = {"data": DATA, "indices": ROWS, "updates": DATA}
+    for name, operation, inputs in (
+        *(("data", gather, 2), ("indices", gather, 2), ("batch_dims", gather, 2)),
+        *(("updates", scatter, 3), ("reduction", scatter, 3), ("data", scatter, 3)),
+    ):
+        given = dict(list(good.items())[:inputs]) | {name: thing()}
+        arguments = [given.pop(key) for key in list(good)[:inputs]]
+        try:
+            result = operation(*arguments, **given)
+        except (NdgatherError, MemoryError):
+            continue
+        function = ndgather.gather_nd if operation is gather else ndgather.scatter_nd
+        given |= dict(zip(good, arguments, strict=False))
+        check_answer(function, given, result)
     for call in (
-        lambda: gather(thing(), ROWS),
-        lambda: gather(DATA, thing()),
-        lambda: gather(DATA, ROWS, batch_dims=thing()),
         lambda: gather(DATA, ROWS, axis=thing()),
-        lambda: scatter(DATA, ROWS, thing()),
-        lambda: scatter(DATA, ROWS, DATA, reduction=thing()),
         lambda: gather.infer_shape(thing(), ("N", 1)),
         lambda: gather.infer_shape((2, 3), thing()),
         lambda: gather.infer_shape((2, thing()), ("N", 1)),
         lambda: gather.infer(thing(), thing()),
         lambda: gather.infer_shape((2, 3), ("N", 1), batch_dims=thing()),
     ):
-        with suppress(NdgatherError, MemoryError):
-            call()
+        try:
+            shape = call()
+        except (NdgatherError, MemoryError):
+            continue
+        assert shape is None or isinstance(shape, tuple | RankAtLeast | Inference)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgather import foreign
 from ndgather.errors import DTypeError, ModelError
 from ndgather.messages import argument_kind, converted_errors, reason
 
@@ -87,9 +88,12 @@ def _in_range(caller: str, argument: str, value: float, least: float, most: floa
 
 
 def array(name: str, value: object) -> Array:
-    """Return `value` as an array."""
-    if isinstance(value, np.ndarray):
+    """Return `value` as an array of NumPy's own class; masks, units and nulls are refused."""
+    if type(value) is np.ndarray:
         return value
+    foreign.check(name, "array", value)
+    if isinstance(value, np.ndarray):
+        return np.ndarray.view(value, np.ndarray)
     text = f"{name} is a {type(value).__name__} object, which gives no array"
     with converted_errors(lambda error: DTypeError(f"{text}: {reason(error)} (allowed: an array)")):
         return np.asarray(value)
