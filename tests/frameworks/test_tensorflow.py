@@ -254,7 +254,7 @@ def test_data_that_turn_out_to_be_empty_are_filled():
 
 def test_a_reduction_without_a_rule_raises(monkeypatch):
     """No rule takes an unknown name for one that it knows."""
-    names = (*arguments.REDUCTIONS, "power")
+    names = ("none", "add", "sub", "mul", "min", "max", "mean", "power")
     monkeypatch.setattr(arguments, "REDUCTIONS", names)
     monkeypatch.setattr(arguments, "supported_reductions", lambda dtype: names)
     with pytest.raises(KeyError):
