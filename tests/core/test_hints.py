@@ -165,10 +165,8 @@ def test_the_lists_of_the_core_are_those_of_the_annotations():
     assert _core.GATHER_MODES == ("raise", "wrap", "clip", "fill")
     assert _core.SCATTER_MODES == ("raise", "wrap", "clip", "drop")
     assert set(get_args(reference.Mode)) == {*_core.GATHER_MODES, *_core.SCATTER_MODES}
-    assert (
-        *("gather_nd", "gather_elements", "gather", "gather_windows"),
-        *("scatter_nd", "scatter_elements"),
-    ) == _core.KINDS
+    kinds = "gather_nd gather_elements gather scatter_nd scatter_elements gather_windows"
+    assert " ".join(_core.KINDS) == kinds
     for kind in _core.KINDS:
         parameters = set(inspect.signature(getattr(ndgather, kind)).parameters)
         assert parameters <= {*_core.ARGUMENTS, "starts"}  # what gather_windows has as indices
