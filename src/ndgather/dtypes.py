@@ -229,6 +229,8 @@ def _converted(
         if not isinstance(dtype, np.dtype) or not _is_alike(values.dtype, dtype):
             return values, everything
         converted = values.astype(dtype)
+        if converted.dtype != dtype:  # one without a unit takes that of the values
+            return values, everything
         back = converted.astype(values.dtype)
         return converted, (back != values) & (values == values)  # noqa: PLR0124 - NaT is not itself
     order = "bifc".index
@@ -256,8 +258,10 @@ def _converted(
 
 
 def _is_alike(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Whether both are texts, or dates, of the same kind."""
-    return source.kind in "SUMm" and target.kind in (source.kind, "T" if source.kind == "U" else "")
+    """Whether both are texts, dates or time spans, of units that NumPy converts exactly."""
+    kinds = {source.kind, target.kind}
+    same = (len(kinds) == 1 and source.kind in "SUMm") or (source.kind, target.kind) == ("U", "T")
+    return same and np.can_cast(source, target, "same_kind")  # a month is no number of days
 
 
 def _bounds(dtype: np.dtype[Any] | Numbers) -> tuple[Any, Any]:

@@ -233,6 +233,9 @@ def test_dates_of_python():
         ("m8[D]", timedelta(seconds=3)),
         ("m8[s]", timedelta(microseconds=3)),
         ("M8[s]", "2020-01-01"),
+        ("M8", np.datetime64(5, "s")),
+        ("m8[s]", np.timedelta64(1, "M")),
+        ("m8[M]", np.timedelta64(30, "D")),
     ):
         with pytest.raises(DTypeError):
             filled(dtype, value)
