@@ -1,5 +1,7 @@
 """Arrays of the array API standard: what comes back, and that it is the definition."""
 
+import tracemalloc
+
 import array_api_strict
 import mlx.core as mx
 import ndonnx
@@ -217,3 +219,32 @@ def test_index_values_beyond_int64(convert):
         IndexOutOfBoundsError, match=r"^gather: indices\[0\] = 18446744073709551615"
     ):
         ndgather.gather(convert(data), convert(far))
+
+
+def test_a_scatter_in_place_does_not_copy_data():
+    peaks = []
+    for size in (2**12, 2**20):
+        data = array_api_strict.asarray(np.zeros(size))
+        for _ in range(2):  # the first call imports what it needs
+            tracemalloc.start()
+            result = ndgather.scatter_nd(data, [[3], [5]], [1.0, 2.0], reduction="mean", out=data)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert result is data
+        assert np.flatnonzero(np.from_dlpack(data)).tolist() == [3, 5]
+    assert peaks[3] <= peaks[1] + 2**14
+
+
+@pytest.mark.parametrize("value", [np.nan, 300, 2.5, -1, 1j, "1", np.datetime64(1, "s")], ids=str)
+def test_a_fill_value_that_the_dtype_does_not_hold_is_refused(value):
+    data = array_api_strict.asarray(np.array([1, 2], np.uint8))
+    with pytest.raises(DTypeError, match=r"^gather: fill_value = .* cannot be held by data\.dtype"):
+        ndgather.gather(data, [9], mode="fill", fill_value=value)
+
+
+def test_a_fill_value_of_a_dtype_that_numpy_does_not_have():
+    data = mx.array([1.0, 2.0]).astype(mx.bfloat16)
+    assert ndgather.gather(data, [9], mode="fill", fill_value=2.5).tolist() == [2.5]
+    for value in (1e39, 1j, "1", np.datetime64(1, "s")):
+        with pytest.raises(DTypeError, match=r"^gather: fill_value = .* cannot be held"):
+            ndgather.gather(data, [9], mode="fill", fill_value=value)
