@@ -182,6 +182,9 @@ def _kinds_of(value: Any) -> set[str]:
 def _object_of(value: Any, dtype: np.dtype[Any]) -> Array | None:
     """Return one text, record or object as an array without axes."""
     element = np.zeros((), dtype)
+    if dtype.kind == "O":
+        element[()] = value
+        return element
     if dtype.names is not None:
         if getattr(value, "dtype", dtype).names != dtype.names or isinstance(value, list | str):
             return None
@@ -194,7 +197,7 @@ def _object_of(value: Any, dtype: np.dtype[Any]) -> Array | None:
         return element
     missing = getattr(dtype, "na_object", "")
     is_missing = value is missing or (value != value and missing != missing)  # noqa: PLR0124
-    kind: type = {"S": bytes, "V": bytes, "O": object}.get(dtype.kind, str)
+    kind: type = {"S": bytes, "V": bytes}.get(dtype.kind, str)
     if isinstance(value, np.void) or not (isinstance(value, kind) or is_missing):
         return None  # records of another dtype: NumPy has looked at those of the same
     element[()] = value

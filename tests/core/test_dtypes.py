@@ -327,6 +327,19 @@ def test_records_hold_all_of_their_fields_or_none():
             filled(dtype, value)
 
 
+class Unlike:
+    def __eq__(self, other):
+        raise RuntimeError("compared")
+
+    __hash__ = None
+
+
+def test_objects_hold_any_value():
+    for value in (Unlike(), [1, 2], {}, np.ma, "a", 1j, (1, 2)):
+        assert filled(object, value)[0] is value
+    assert ndgather.scatter_nd(np.zeros(2, object), [1], "a").tolist() == [0, "a"]
+
+
 def test_numbers_of_other_types():
     assert filled("i8", Decimal(2))[0] == 2
     assert filled("f4", Fraction(1, 2))[0] == 0.5
