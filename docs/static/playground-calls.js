@@ -107,7 +107,7 @@
     if (level.length > LARGEST) problem(name, `more than ${LARGEST} elements`);
     const types = new Set(level.map((value) => typeof value));
     const dtype = !types.size || types.has("number") ? "float64" : types.has("bigint") ? "int64" : "bool";
-    return { dtype, shape, values: level.map((value) => cast(value, dtype)) };
+    return { dtype, shape, values: level.map((value) => cast(value, dtype)), given: level, types };
   }
 
   function cast(value, dtype) {
@@ -183,10 +183,22 @@
 
   function checkUpdates(call, lists) {
     const { dtype } = call.data;
-    const { dtype: typed, shape, values } = toArray(call, "updates", lists);
-    if (values.length && typed !== dtype && !(typed === "int64" && dtype === "float64")) {
-      const type = Array.isArray(lists) ? "list" : { boolean: "bool", bigint: "int", number: "float" }[typeof lists];
-      const what = `updates = ${type} object cannot be held by data.dtype = ${dtype}`;
+    const { dtype: typed, shape, values, given, types } = toArray(call, "updates", lists);
+    const kinds = ["boolean", "bigint", "number"];
+    const kind = ["bool", "int64", "float64"].indexOf(dtype);
+    const isOther = (value) => kinds.indexOf(typeof value) > kind || (typeof value === "boolean") !== (kind === 0);
+    const isLost = (value) => dtype !== "float64" && !isHeld(value, dtype);
+    const elements = types.has("boolean") && types.size > 1 ? given : values;
+    if (elements.some(isOther)) {
+      const lost = elements.findIndex(isLost); // the value that says most
+      let position = lost < 0 ? elements.findIndex(isOther) : lost;
+      const value = repr(elements[position]);
+      const where = [];
+      for (const size of [...shape].reverse()) {
+        where.unshift(position % size);
+        position = Math.floor(position / size);
+      }
+      const what = `updates${where.length ? `[${where.join(", ")}]` : ""} = ${value} cannot be held by data.dtype = ${dtype}`;
       throw error("DTypeError", call, what, "values of that type, floating ones may be rounded");
     }
     call.updates = { dtype, typed, shape, values: values.map((value) => cast(value, dtype)) };
@@ -197,6 +209,13 @@
     }
   }
 
+  /** Return whether a dtype has the value of a number. */
+  function isHeld(value, dtype) {
+    if (dtype === "bool") return Number(value) === 0 || Number(value) === 1;
+    const isWhole = Number.isInteger(Number(value)) && (typeof value !== "number" || (value >= -(2 ** 63) && value < 2 ** 63));
+    return dtype === "float64" || isWhole;
+  }
+
   function checkFillValue(call) {
     const { dtype } = call.data;
     const fill = call.fill_value;
@@ -204,13 +223,11 @@
       const what = `fill_value is given, but mode = '${call.mode}' fills nothing`;
       throw error("AttributeValueError", call, what, "mode='fill'");
     }
-    const isWhole = Number.isInteger(Number(fill)) && (typeof fill !== "number" || Math.abs(fill) < 2 ** 63);
-    const isTruth = Number.isNaN(fill) || Number(fill) === 0 || Number(fill) === 1;
-    if (!{ float64: true, int64: isWhole, bool: isTruth }[dtype]) {
+    if (!isHeld(fill, dtype)) {
       const what = `fill_value = ${repr(fill)} cannot be held by data.dtype = ${dtype}`;
       throw error("DTypeError", call, what, "one value of that type");
     }
-    call.fill_value = dtype === "bool" && Number.isNaN(fill) ? true : cast(fill, dtype);
+    call.fill_value = cast(fill, dtype);
   }
 
   function checkIndexType(call) {
