@@ -19,9 +19,9 @@ from xarray.core import indexing
 from xarray.core.dtypes import maybe_promote
 
 from ndgather import api, slow_path
-from ndgather.arguments import is_of_netcdf4
 from ndgather.errors import DTypeError
 from ndgather.exchange import adapter_name
+from ndgather.foreign import is_of_netcdf4
 from ndgather.stored import calls
 from ndgather.stored.cache import CachedArray, cached_array
 from ndgather.stored.chunks import Grid, IndexedArray, box_shape, stand_in
