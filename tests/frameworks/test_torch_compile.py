@@ -2,10 +2,16 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
+from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
+from tests.frameworks.drawn_calls import drawn_calls
 from tests.frameworks.torch_calls import GATHERS, SCATTERS, called, data_of, indices_of, same
 
 import ndgather
@@ -218,3 +224,134 @@ def test_compiled_lists_keep_their_digits():
     compiled = torch.compile(function, backend="aot_eager")(data)
     for actual, expected in zip(compiled, function(data), strict=True):
         np.testing.assert_array_equal(np.asarray(actual), expected, strict=True)
+
+
+# One of the calls that are drawn is compiled in about a tenth of a second.
+ARGUMENTS = {
+    "tensor": torch.from_numpy,
+    "array": lambda array: array,
+    "list": np.ndarray.tolist,
+    "tuple": lambda array: tuple(array.tolist()) if array.ndim else array.tolist(),
+    "list of scalars": lambda array: list(array) if array.ndim == 1 else array.tolist(),
+}
+MISUSED = {
+    "unknown": lambda given, options: (given, options | {"dim": 1}),
+    "of torch": lambda given, options: (given, options | {"reduce": "add"}),
+    "doubled": lambda given, options: (given, options | {"data": given[0]}),
+    "by position": lambda given, options: ((*given, *[0] * 4), options),
+    "missing": lambda given, options: (given[:1], options),
+    "mode": lambda given, options: (given, options | {"mode": "reject"}),
+    "modes": lambda given, options: (given, options | {"mode": ("clip", "warp")}),
+    "axis": lambda given, options: (given, options | {"axis": 1.5}),
+    "far axis": lambda given, options: (given, options | {"axis": 9}),
+    "fill": lambda given, options: (given, options | {"mode": "fill", "fill_value": "one"}),
+    "large fill": lambda given, options: (given, options | {"mode": "fill", "fill_value": 1e300}),
+    "memory": lambda given, options: (given, options | {"memory": "1 lb"}),
+    "updates": lambda given, options: ((*given[:2], [1j]), options),
+    "large updates": lambda given, options: ((*given[:2], [10**30]), options),
+    "indices": lambda given, options: ((given[0], [0.5], *given[2:]), options),
+}
+SCALARS = {int: np.int64, float: np.float32, bool: np.bool_, tuple: list}
+EXECUTOR = ThreadPoolExecutor()
+TAKEN = [
+    lambda data: ndgather.gather(data, torch.tensor([])),
+    lambda data: ndgather.gather(data, []),
+    lambda data: ndgather.gather(data, np.empty((0, 2))),
+    lambda data: ndgather.gather(data, [0], axis=np.int64(1)),
+    lambda data: ndgather.gather(data, np.int64(1), np.int8(-1)),
+    lambda data: ndgather.gather(data, [np.int64(1), 0], batch_dims=np.uint8(0)),
+    lambda data: ndgather.gather(data, [9], mode="fill", fill_value=np.float32(3)),
+    lambda data: ndgather.gather(data, [9], mode="fill", fill_value=np.array(3)),
+    lambda data: ndgather.gather_windows(data, [[0, 2]], (2, 2), mode=("edge", "wrap")),
+    lambda data: ndgather.gather_windows(data, [[0, 2]], [2, np.int64(2)], mode=["edge", "wrap"]),
+    lambda data: ndgather.gather_windows(data, [[0]], data.shape[:1], mode="clip"),
+    lambda data: ndgather.gather(data, data.shape[:1], axis=1),
+    lambda data: ndgather.scatter_nd(data, [[0, 1]], [np.float32(7)]),
+    lambda data: ndgather.scatter_nd(data, ([0], [1]), ((1, 2, 3), [4, 5, 6]), reduction="add"),
+    lambda data: ndgather.scatter_nd(data, [[0]], [[True, 2, 3.0]], use_init_val=1),
+    lambda data: ndgather.gather(data.numpy(), [0, 1]),
+    lambda data: ndgather.gather([0.1, 0.2], data.long() % 2),
+    lambda data: ndgather.gather(indices=[0], data=data, memory="1 MiB", progress=print),
+    lambda data: ndgather.gather(data, [0], executor=EXECUTOR),
+]
+
+
+@pytest.mark.parametrize("function", TAKEN, ids=[f"call{n}" for n in range(len(TAKEN))])
+def test_what_is_taken_uncompiled_is_taken_without_a_break(function):
+    data = torch.arange(6.0).reshape(2, 3)
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+    torch._dynamo.reset()
+    assert outcome(lambda: compiled(data)) == outcome(lambda: function(data))
+    assert type(compiled(data)) is type(function(data))
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo detected")
+def test_numbers_in_variables_are_seen_when_they_change():
+    function = torch.compile(lambda d, n: ndgather.gather(d, [0], axis=n), backend="aot_eager")
+    data = torch.arange(6.0).reshape(2, 3)
+    for axis in (np.int64(1), np.int64(0), 1, 0, torch.tensor(1), torch.tensor(0)):
+        same(function(data, axis), data[:, :1] if int(axis) else data[:1])
+
+
+def outcome(function):
+    """Return the values and the dtype of a result, or the words of an error."""
+    try:
+        result = function()
+    except (ndgather.errors.NdgatherError, TypeError) as error:
+        return str(error).partition("\n")[0]
+    result = np.asarray(result)
+    return result.dtype, result.shape, result.tobytes()
+
+
+@st.composite
+def calls_to_compile(draw):
+    """Draw a call by tensors, arrays and lists, or a misuse of one; data or indices are tensors."""
+    call = draw(drawn_calls([*GATHER_NAMES, *SCATTER_NAMES], ["float32", "int16", "bool"]))
+    if call.options.get("reduction") == "mean" and call.data.dtype == bool:
+        call.options["reduction"] = "max"
+    given = [call.data, call.indices] + ([] if call.updates is None else [call.updates])
+    kinds = [draw(st.sampled_from(sorted(ARGUMENTS))) if each.size else "tensor" for each in given]
+    kinds[draw(st.integers(0, 1))] = "tensor"
+    given = tuple(ARGUMENTS[kind](each) for kind, each in zip(kinds, given, strict=True))
+    options = dict(call.options)
+    for name, value in options.items():
+        if type(value) in SCALARS and draw(st.booleans()):
+            options[name] = SCALARS[type(value)](value)
+    if draw(st.integers(0, 2)) == 0:
+        given, options = MISUSED[draw(st.sampled_from(sorted(MISUSED)))](given, options)
+    return call.name, given, options
+
+
+class Called(torch.nn.Module):
+    """A call whose tensors are arguments, and whose other arguments are constants."""
+
+    def __init__(self, name, given, options):
+        super().__init__()
+        self.name, self.given, self.options = name, given, options
+
+    def forward(self, *tensors):
+        left = list(tensors)
+        given = [left.pop(0) if isinstance(g, torch.Tensor) else g for g in self.given]
+        return getattr(ndgather, self.name)(*given, **self.options)
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo detected")
+@settings(max_examples=15 if settings.default.max_examples < 100 else 150)
+@given(calls_to_compile())
+def test_calls_mean_the_same_on_every_road(drawn):
+    name, given, options = drawn
+    function = Called(name, given, options)
+    tensors = [each for each in given if isinstance(each, torch.Tensor)]
+    eager = outcome(lambda: function(*tensors))
+    # What numbers of NumPy are is not known while a graph is made; fill values may be so.
+    variable = [isinstance(each, np.generic) for each in options.values()]
+    for whole in (False, True) if not any(variable) else (False,):
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend="aot_eager", fullgraph=whole)
+        assert outcome(lambda: compiled(*tensors)) == eager  # noqa: B023 - is called at once
+    if isinstance(given[0], torch.Tensor):  # the results of a graph are tensors
+        traced = torch.fx.experimental.proxy_tensor.make_fx
+        assert outcome(lambda: traced(function)(*tensors)(*tensors)) == eager
+        exported = torch.export.export
+        made = outcome(lambda: exported(function, tuple(tensors)).module()(*tensors))
+        assert made == eager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 
 from ndgather import arguments, exchange, messages, slow_path
@@ -99,6 +100,7 @@ def _into(call: Call) -> torch.Tensor:
     if (
         is_memory
         and not checks.INTERPRETED
+        and not torch._C._len_torch_dispatch_stack()
         and all(type(tensor) in checks.KINDS for _, tensor in checks.tensors(call))
     ):
         operators.run(call)
@@ -111,7 +113,7 @@ def _into(call: Call) -> torch.Tensor:
 def _composes(tensor: torch.Tensor) -> bool:
     """Whether a tensor is of a class that carries out torch's functions by itself."""
     own = type(tensor).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
-    return own and not isinstance(tensor, FakeTensor)
+    return own and not isinstance(tensor, FakeTensor | FunctionalTensor)
 
 
 def _transformed(tensor: torch.Tensor) -> bool:

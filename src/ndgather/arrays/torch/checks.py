@@ -34,7 +34,7 @@ INTEGERS = (
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
 )
 NUMPY = {  # the dtypes that NumPy has
-    each: torch.empty(0, dtype=each).numpy().dtype
+    each: torch.empty(0, dtype=each, device="cpu").numpy().dtype
     for each in (
         *INTEGERS,
         torch.bool,
@@ -77,13 +77,18 @@ def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
     return "bfloat16" if dtype == torch.bfloat16 else byte_results(dtype, reduction)
 
 
+def every_element(dtype: torch.dtype) -> torch.Tensor:
+    """Return the elements of a dtype of one byte, from byte 0 to byte 255, on the CPU."""
+    return torch.arange(256, dtype=torch.uint8, device="cpu").view(dtype)
+
+
 @lru_cache(maxsize=64)
 def byte_results(dtype: torch.dtype, reduction: str) -> NDArray[np.uint8]:
     """Return the byte of the result for the byte of an old value (row) and of an update (column).
 
     In min and max a NaN wins and the old value is kept where both are equal.
     """
-    every = torch.arange(256, dtype=torch.uint8).view(dtype)
+    every = every_element(dtype)
     wide = every.to(torch.float32)  # holds each sum, difference and product to the last bit needed
     old, update = wide[:, None], wide[None, :]
     if reduction in ("min", "max"):
@@ -105,10 +110,10 @@ def identity(dtype: torch.dtype, reduction: str) -> Any:
         return slow_path.identity(NUMPY[dtype], reduction).item()
     if reduction not in ("min", "max"):
         return {"add": 0, "sub": 0, "mul": 1, "mean": 0}[reduction]
-    wide = torch.tensor([math.inf])
+    largest = math.inf
     if dtype.itemsize == 1:  # float8, which may have no infinity
-        wide = torch.arange(256, dtype=torch.uint8).view(dtype).float()
-    largest = float(wide[~wide.isnan()].max())
+        wide = every_element(dtype).float()
+        largest = float(wide[~wide.isnan()].max())
     return largest if reduction == "min" else -largest
 
 
@@ -238,6 +243,11 @@ def with_nonnegative_axes(call: Call) -> Call:
 
 def operate(call: Call) -> torch.Tensor:
     """Make `call` by its operator, under every transform of its tensors."""
+    fill = call.fill_value
+    if isinstance(fill, torch.Tensor):
+        call = replace(call, fill_value=None)
+        inside = operate(replace(call, data=torch.ones_like(call.data, dtype=torch.bool)))
+        return torch.where(inside, operate(call), fill)
     arguments = [call.data, call.indices, *([call.updates] if call.scatters else [])]
     arguments += (getattr(call, name) for name in OPTIONS[call.kind])
     return getattr(torch.ops.ndgather, call.kind).default(*arguments)
@@ -260,8 +270,10 @@ def with_tensors(call: Call) -> Call:
         _check_memory(caller, name, indices, device)
         plain = arguments.native_indices(caller, indices, name)
         if plain.dtype.kind not in "iu":
-            raise messages.not_an_array(caller, name, indices, "is not made of integers")
+            raise arguments.index_dtype(replace(call, indices=plain))
         indices = tensor(caller, name, plain, device)
+    elif indices.is_floating_point() and 0 in indices.shape:  # as torch.tensor([]) is
+        indices = indices.to(torch.int64)
     call = replace(call, data=data, indices=indices)
     if call.scatters:
         data, updates = promoted(data, _updates(call, device))
@@ -333,11 +345,25 @@ def _rounded(plain: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor | 
 
 
 def _fill_value(call: Call) -> Any:
-    """Return the fill value as a Python number that the dtype of data holds."""
-    caller, value, dtype = call.caller, call.fill_value, call.data.dtype
+    """Return the fill value as a number that the dtype of data holds, or as a tensor of it.
+
+    While a graph is recorded, the number of a tensor is not known; the operator looks at it.
+    """
+    caller, value, data = call.caller, call.fill_value, call.data
     if isinstance(value, torch.Tensor):
         if torch.is_grad_enabled() and value.requires_grad:
-            raise fill_with_gradient(caller, value)
+            raise AttributeValueError(
+                f"{caller}: fill_value = {shown_value(value)} requires a gradient, which it does "
+                f"not get (allowed: a number, or fill_value.detach())"
+            )
+        if torch._C._len_torch_dispatch_stack() and value.numel() == 1:
+            return torch.ops.ndgather.fill_value(value, data.dtype, data.device, caller)
+    return fill_number(caller, value, data.dtype)
+
+
+def fill_number(caller: str, value: Any, dtype: torch.dtype) -> Any:
+    """Return a fill value as a Python number that a dtype holds."""
+    if isinstance(value, torch.Tensor):
         try:
             value = value.item()
         except (RuntimeError, TypeError) as error:  # several numbers, or one of a transform
@@ -352,13 +378,6 @@ def _fill_value(call: Call) -> Any:
     if converted is None or converted.dim():
         raise messages.fill_value_lost(caller, value, dtype)
     return float(converted)
-
-
-def fill_with_gradient(caller: str, value: object) -> AttributeValueError:
-    return AttributeValueError(
-        f"{caller}: fill_value = {shown_value(value)} requires a gradient, which it does not get "
-        f"(allowed: a number, or fill_value.detach())"
-    )
 
 
 def promoted(data: torch.Tensor, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,6 +1,8 @@
-"""The public functions as `torch.compile` and `torch.export` see them: calls of the operators.
+"""The public functions as `torch.compile` sees them: each call is one node of its graph.
 
-The functions are written in C, which the compiler cannot trace; it traces these instead.
+The functions are written in C, which the compiler cannot trace. The node makes the same call as
+outside of the compiler, at first with tensors that have shapes alone: so arguments are checked in
+one place, and in the same words.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses import FakeTensor
 
-from ndgather import api, messages
+from ndgather import api, arguments
 from ndgather.array_call import _core
 from ndgather.arrays.torch import checks
+from ndgather.errors import DTypeError, NdgatherError
+from ndgather.messages import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,82 +27,77 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _COMPILER = "torch._dynamo"
+_ARRAYS = ("data", "indices", "starts", "updates")
 
 
 def _traceable(kind: str) -> Callable[..., Any]:
     """Return a function for the compiler, with the arguments of a public function."""
-    parameters = api.SIGNATURES[kind].parameters
-    names = [name for name, p in parameters.items() if p.kind is not p.KEYWORD_ONLY]
-    defaults = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
-    scatters = kind.startswith("scatter")
-    operator = getattr(torch.ops.ndgather, kind)
-    options = [name for name in checks.OPTIONS[kind] if name in parameters]
-    indices_name = names[1]
+    function, names = getattr(api, kind), list(api.SIGNATURES[kind].parameters)
 
-    def call(*arguments: Any, **named: Any) -> Any:
-        given = defaults | dict(zip(names, arguments, strict=False)) | named
-        data, out = given["data"], given["out"]
-        tensor, fill_value = _tensor(data), given.get("fill_value")
-        arrays = [tensor, _tensor(given[indices_name]).to(tensor.device)]
-        if scatters:
-            arrays[0], updates = _with_updates(kind, tensor, given["updates"])
-            arrays.append(updates)
-        chosen = {name: given[name] for name in options}
-        if isinstance(fill_value, torch.Tensor):
-            chosen["fill_value"] = None
-            result = _filled(kind, operator, arrays, chosen, fill_value)
-        else:
-            result = operator(*arrays, **chosen)
-        if out is not None:
-            if out.dtype != result.dtype:
-                raise messages.out_dtype(kind, out.dtype, result.dtype)
-            if out.shape != result.shape:
-                raise messages.out_shape(kind, out.shape, result.shape)
-            return out.copy_(result)
-        return result if isinstance(data, torch.Tensor) else result.numpy()
+    @torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
+    def node(*given: Any, **named: Any) -> Any:
+        try:
+            pairs = zip([*names, *given], given, strict=False)  # the function refuses too many
+            given = tuple(_seen_from_outside(kind, name, each) for name, each in pairs)
+            named = {name: _seen_from_outside(kind, name, each) for name, each in named.items()}
+            # Without a tensor a call has no place in a graph.
+            if given:
+                return function(_tensor(kind, "data", given[0]), *given[1:], **named)
+            if "data" in named:
+                named["data"] = _tensor(kind, "data", named["data"])
+            return function(**named)
+        except (NdgatherError, TypeError) as error:  # or Python's, of arguments that do not fit
+            if torch._C._len_torch_dispatch_stack():
+                raise _refused(error) from error
+            raise
+
+    def call(*given: Any, **named: Any) -> Any:
+        arrays = [value for at, value in enumerate(given[:3]) if at != 1]
+        arrays += [value for name, value in named.items() if name in ("data", "updates", "out")]
+        # These do nothing for tensors, and have no place in a graph.
+        if callable(named.get("progress")):
+            del named["progress"]
+        if hasattr(named.get("executor"), "submit"):
+            del named["executor"]
+        result = node(*given, **named)
+        return result if any(isinstance(each, torch.Tensor) for each in arrays) else result.numpy()
 
     return call
 
 
-def _filled(
-    kind: str, operator: Any, arrays: list[Any], options: dict[str, Any], fill_value: Any
-) -> Any:
-    """Return a result filled with the number of a tensor, which is not known before it runs."""
-    data, indices = arrays
-    if options["mode"] != "fill":
-        raise messages.fill_value_unused(kind, options["mode"])
-    if fill_value.numel() != 1:
-        raise messages.fill_value_lost(kind, fill_value, data.dtype)
-    if fill_value.requires_grad:
-        raise checks.fill_with_gradient(kind, fill_value)
-    inside = operator(torch.ones_like(data, dtype=torch.bool), indices, **options)
-    fill = fill_value.reshape(()).to(data.dtype)
-    return torch.where(inside, operator(data, indices, **options), fill)
-
-
-def _tensor(value: Any) -> Any:
-    """Return a tensor; numbers of Python keep all their digits."""
-    tensor = torch.as_tensor(value)
-    if isinstance(value, list | tuple | float | complex) and _number_kind(tensor):
-        return torch.as_tensor(
-            value, dtype=torch.complex128 if tensor.is_complex() else torch.float64
+def _seen_from_outside(kind: str, name: str, value: Any) -> Any:
+    """Return an argument as it was before the compiler replaced its lists and numbers."""
+    is_array = name in _ARRAYS
+    if isinstance(value, list | tuple):
+        values = [_seen_from_outside(kind, name, each) for each in value]
+        if is_array and any(isinstance(each, torch.Tensor) for each in values):
+            return torch.stack([_tensor(kind, name, each) for each in values])
+        return type(value)(values) if isinstance(value, tuple) else values
+    unknown = isinstance(value, FakeTensor) and value.constant is None
+    if unknown and not is_array and name not in ("out", "fill_value"):
+        raise DTypeError(
+            f"{kind}: {name} = {shown_value(value)} is not known while the call is compiled "
+            f"(allowed: a number of Python)"
         )
-    return tensor
+    return value
 
 
-def _with_updates(kind: str, data: Any, updates: Any) -> tuple[Any, Any]:
-    """Return data and updates as tensors; numbers and lists take the dtype of data."""
-    if isinstance(updates, torch.Tensor):
-        return checks.promoted(data, updates)
-    tensor = _tensor(updates)
-    if tensor.numel() and _number_kind(tensor) > _number_kind(data):
-        raise messages.updates_lost(kind, updates, data.dtype, "updates")
-    return data, tensor.to(data.dtype).to(data.device)
+def _tensor(kind: str, name: str, value: Any) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    array = arguments.plain_array(kind, name, value)
+    return checks.tensor(kind, name, array, torch.device("cpu"))
 
 
-def _number_kind(tensor: Any) -> int:
-    """Return 0 for integers and booleans, 1 for floats, 2 for complex numbers."""
-    return 2 if tensor.is_complex() else int(tensor.is_floating_point())
+def _refused(error: Exception) -> Exception:
+    """Return an error that is torch's too: without ``fullgraph`` the call is made uncompiled."""
+    from torch._dynamo.exc import Unsupported  # noqa: PLC0415 - takes over a second
+
+    kind = type(
+        type(error).__name__, (type(error), Unsupported), {"__init__": Unsupported.__init__}
+    )
+    refused: Exception = kind(str(error))
+    return refused
 
 
 def _substitute() -> None:

@@ -371,7 +371,7 @@ def _gather(call: Call, layout: lowering.Layout) -> torch.Tensor:
     walk, config = _plan(call, layout, data.stride(), result.stride())
     fill = np.zeros(2, np.int64)
     if call.fill_value is not None:
-        element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype))
+        element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype, device="cpu"))
         fill = np.tile(element, 16 // data.itemsize).view(np.int64)
     key, errors = _errors(data.device) if call.mode == "raise" else ("", None)
     _launch(gather_kernel, walk, config, (data, result), call.indices, errors, *fill.tolist())

@@ -34,6 +34,12 @@ LIBRARY = torch.library.Library("ndgather", "DEF")
 
 def register() -> None:
     """Make the operators known to torch."""
+    LIBRARY.define(
+        "fill_value(Tensor value, ScalarType dtype, Device device, str caller) -> Tensor",
+        tags=(torch.Tag.pt2_compliant_tag,),
+    )
+    LIBRARY.impl("fill_value", _fill_value, "CompositeExplicitAutograd")
+    torch.library.register_fake("ndgather::fill_value", _fake_fill_value, lib=LIBRARY)
     on_cpu = _by_kernels if checks.INTERPRETED else run
     on_gpu = _by_kernels if checks.KERNELS != "0" and find_spec("triton") else composition.run
     for kind in checks.OPTIONS:
@@ -52,6 +58,18 @@ def _kernel(run: Callable[[Call], torch.Tensor], kind: str, *arguments: Any) -> 
     if call.fill_value is not None and known is not None:
         fill_element(call.caller, call.fill_value, known)  # raises for a value it loses
     return run(call)
+
+
+def _fill_value(
+    value: torch.Tensor, dtype: torch.dtype, device: torch.device, caller: str
+) -> torch.Tensor:
+    return torch.tensor(checks.fill_number(caller, value, dtype), dtype=dtype, device=device)
+
+
+def _fake_fill_value(
+    value: torch.Tensor, dtype: torch.dtype, device: torch.device, _: str
+) -> torch.Tensor:
+    return value.new_empty((), dtype=dtype, device=device)
 
 
 def _by_kernels(call: Call) -> torch.Tensor:
@@ -158,7 +176,7 @@ def _with_arrays(call: Call) -> Call:
         arrays["updates"] = checks.array_of(call.updates)
         arrays["arithmetic"] = checks.for_core(call.data.dtype, call.reduction)
     elif call.fill_value is not None:
-        fill = torch.tensor(call.fill_value, dtype=call.data.dtype)
+        fill = torch.tensor(call.fill_value, dtype=call.data.dtype, device="cpu")
         arrays["fill_value"] = checks.array_of(fill)
     return replace(call, **arrays)
 
