@@ -146,3 +146,106 @@ def test_starts_beyond_int64_under_vmap():
         return ndgather.gather_windows(data, starts, (2,), mode="clip")
 
     assert torch.vmap(windows)(data, starts).tolist() == [[[3, 4]], [[6, 7]]]
+
+
+STRANGERS = {
+    "nested": lambda: torch.nested.nested_tensor([DATA, DATA[:2]]),
+    "jagged": lambda: torch.nested.nested_tensor([DATA, DATA[:2]], layout=torch.jagged),
+    "quantized": lambda: torch.quantize_per_tensor(DATA, 0.1, 10, torch.quint8),
+    "sparse": DATA.to_sparse,
+    "rows": lambda: torch.eye(3).to_sparse_csr(),
+    "lazy": torch.nn.parameter.UninitializedParameter,
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, that these are not finished, or are no more
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_tensors_without_strides_are_refused_wherever_they_stand(kind):
+    strange = STRANGERS[kind]()
+    for name, call in {
+        "data": lambda: ndgather.gather(strange, PLACES),
+        "indices": lambda: ndgather.gather(DATA, strange),
+        "indices ": lambda: ndgather.gather([1, 2], strange),
+        "starts": lambda: ndgather.gather_windows(DATA, strange, (1,)),
+        "updates": lambda: ndgather.scatter_nd(DATA, PLACES, strange),
+        "fill_value": lambda: ndgather.gather(DATA, PLACES, mode="fill", fill_value=strange),
+        "out": lambda: ndgather.gather_nd(DATA, PLACES, out=strange),
+        "out ": lambda: ndgather.scatter_nd(DATA, PLACES, [1, 2], out=strange),
+        "out  ": lambda: ndgather.gather_nd(DATA.numpy(), PLACES.numpy(), out=strange),
+        "cotangent": lambda: vjp.gather_nd(strange, (3,), PLACES),
+    }.items():
+        with pytest.raises(NdgatherError, match=rf": {name.strip()} = "):
+            call()
+
+
+BITS = [*SHELLS, *(getattr(torch, f"bits{each}") for each in ("8", "16", "1x8", "2x4", "4x2"))]
+
+
+@pytest.mark.parametrize("dtype", [*BITS, torch.float4_e2m1fn_x2], ids=str)
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_numbers_for_dtypes_of_bits(dtype, device):
+    """torch makes none of a number: those of mode fill without one are bits of zero."""
+    data = torch.arange(6, dtype=torch.uint8)[: 3 * dtype.itemsize].view(dtype).to(device)
+    places = PLACES.to(device)
+    with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = 1 "):
+        ndgather.gather_nd(data, places, mode="fill", fill_value=1)
+    with pytest.raises(DTypeError, match=r"^scatter_nd: updates = "):
+        ndgather.scatter_nd(data, places, [0, 1])
+    result = ndgather.gather_nd(data, places + 2, mode="fill")
+    assert (result.dtype, result.device.type) == (dtype, device)
+    if device == "cpu":
+        size = dtype.itemsize
+        assert result.view(torch.uint8).tolist() == [0] * size + [*range(size, 2 * size)]
+        with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = 1 "):
+            torch.ops.ndgather.gather_nd(data, places, 0, "fill", 1)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_complex_numbers_of_half_precision():
+    data = torch.tensor([1 + 2j, 3, 4j]).to(torch.complex32)
+    result = ndgather.gather_nd(data, PLACES + 2, mode="fill", fill_value=1 - 1j)
+    assert result.to(torch.complex64).tolist() == [1 - 1j, 3]
+    result = ndgather.scatter_nd(data, PLACES, [2j, 7])
+    assert result.to(torch.complex64).tolist() == [1 + 2j, 3, 7]
+    for lost in (1e9, 1e9j, "one"):
+        with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = "):
+            ndgather.gather_nd(data, PLACES, mode="fill", fill_value=lost)
+        with pytest.raises(DTypeError, match=r"^scatter_nd: updates = "):
+            ndgather.scatter_nd(data, PLACES, [lost, lost])
+    with pytest.raises(DTypeError, match=r"^scatter_nd: reduction = 'add'"):
+        ndgather.scatter_nd(data, PLACES, data[:2], reduction="add")
+
+
+@pytest.mark.parametrize("kind", ["gather_nd", "scatter_nd"])
+@pytest.mark.parametrize("held", [0, 1, 7, 8, 11])
+def test_the_operators_read_nothing_beyond_a_resized_storage(kind, held):
+    for name in ("data", "indices", "updates"):
+        given = {"data": torch.arange(4.0)[1:], "indices": torch.tensor([[2], [0]])}
+        if kind == "scatter_nd":
+            given["updates"] = torch.ones(2)
+        whole = {each: value.clone() for each, value in given.items()}
+        whole["data"] = torch.arange(4.0)[1:]
+        getattr(torch.ops.ndgather, kind)(**whole)  # to the last byte of their storages
+        if name not in given:
+            continue
+        storage = given[name].untyped_storage()
+        storage.resize_(min(held, storage.nbytes() - 1))
+        with pytest.raises(ShapeError, match=rf"^{kind}: {name}.shape = .* its storage hold"):
+            getattr(torch.ops.ndgather, kind)(**given)
+
+
+@pytest.mark.parametrize("held", [0, 1, 7])
+def test_nothing_is_written_beyond_a_resized_storage(held):
+    out = torch.zeros(2)
+    out.untyped_storage().resize_(held)
+    with pytest.raises(ShapeError, match=r"^gather_nd: out.shape = .* its storage hold"):
+        ndgather.gather_nd(DATA, [[2], [0]], out=out)
+
+
+def test_one_element_may_stand_for_all():
+    data = torch.tensor([7.0]).expand(3)
+    assert ndgather.gather_nd(data, PLACES).tolist() == [7, 7]
+    assert torch.ops.ndgather.gather_nd(data, PLACES).tolist() == [7, 7]
+    assert torch.ops.ndgather.scatter_nd(data, PLACES, data[:2]).tolist() == [7, 7, 7]
+    with pytest.raises(AttributeValueError, match=r"^scatter_nd: out.* share memory"):
+        ndgather.scatter_nd(DATA, PLACES, DATA[:2], out=data)

@@ -84,7 +84,7 @@ def _composed(call: Call) -> torch.Tensor:
 def _into(call: Call) -> torch.Tensor:
     """Make a call whose result goes to `out`."""
     slices, out, caller = checks.check_shapes(call), call.out, call.caller
-    if not isinstance(out, torch.Tensor) or out.layout != torch.strided:
+    if not isinstance(out, torch.Tensor):
         raise DTypeError(
             f"{caller}: out = {type(out).__name__} object takes no tensor (allowed: a dense tensor)"
         )

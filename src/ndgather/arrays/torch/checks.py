@@ -158,13 +158,18 @@ def check_index_type(call: Call) -> None:
 
 
 def check_layout(caller: str, name: str, tensor: torch.Tensor) -> None:
-    """Raise DTypeError if a tensor has no strides."""
+    """Raise DTypeError if a tensor has no strides, or is not initialized."""
+    if is_lazy(tensor):
+        raise messages.not_an_array(caller, name, tensor, "is not initialized")
     if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
-        kind = "nested" if tensor.is_nested else tensor.layout
-        kind = "quantized" if tensor.is_quantized else kind
+        kind, method = str(tensor.layout), "to_dense()"
+        if tensor.is_nested:
+            kind, method = "nested", "to_padded_tensor(padding)"
+        elif tensor.is_quantized:
+            kind, method = "quantized", "dequantize()"
         raise DTypeError(
             f"{caller}: {name} = {kind} tensor has no strides (allowed: a dense tensor, such as "
-            f"{name}.to_dense() or {name}.to_padded_tensor(0.0))"
+            f"{name}.{method})"
         )
 
 
@@ -257,8 +262,8 @@ def with_tensors(call: Call) -> Call:
     """Return `call` with tensors on one device, its dtypes and options checked."""
     caller = call.caller
     for name, value in call.named():
-        if is_lazy(value):
-            raise messages.not_an_array(caller, name, value, "is not initialized")
+        if isinstance(value, torch.Tensor):
+            check_layout(caller, name, value)
     values = (call.data, call.updates, call.indices, call.out)
     device = next(value.device for value in values if isinstance(value, torch.Tensor))
     data = call.data
@@ -332,12 +337,15 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
 
 
 def _rounded(plain: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor | None:
-    """Return real numbers in a dtype that NumPy does not have; None if one would be lost."""
-    if plain.dtype.kind not in "iuf":
+    """Return numbers in a dtype that NumPy does not have; None if one would be lost."""
+    if plain.dtype.kind not in ("iufc" if dtype.is_complex else "iuf"):
         return None
-    wide = torch.from_numpy(plain.astype(np.float64))
-    converted = wide.to(dtype)
-    back = converted.to(torch.float64)
+    wide = torch.from_numpy(plain.astype(np.complex128 if dtype.is_complex else np.float64))
+    try:
+        converted = wide.to(dtype)
+    except RuntimeError:  # a dtype of bits, without arithmetic
+        return None
+    back = converted.to(wide.dtype)
     kept = (wide.isnan() == back.isnan()) & (wide.isinf() == back.isinf())
     if dtype.itemsize == 1:  # these may hold their largest for all beyond it
         kept &= wide.isinf() | ~(wide.abs() > torch.finfo(dtype).max)
@@ -377,7 +385,7 @@ def fill_number(caller: str, value: Any, dtype: torch.dtype) -> Any:
         converted = None
     if converted is None or converted.dim():
         raise messages.fill_value_lost(caller, value, dtype)
-    return float(converted)
+    return converted.item()
 
 
 def promoted(data: torch.Tensor, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

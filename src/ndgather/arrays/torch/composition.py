@@ -72,9 +72,15 @@ class TorchLibrary(Steps, lowering.Library):
         return values.clamp(lowest, highest)
 
     def where(self, condition: torch.Tensor, true: Any, false: torch.Tensor) -> torch.Tensor:
-        return torch.where(condition, true, false)
+        if false.dtype in checks.NUMPY or false.dtype == torch.bfloat16:
+            return torch.where(condition, true, false)
+        true, bits = checks.bits_of(true), checks.bits_of(false)
+        return torch.where(condition, true, bits).view(false.dtype)
 
     def full(self, shape: Any, element: Any) -> torch.Tensor:
+        if not element:  # of every dtype, also of one without arithmetic
+            zeros = checks.bits_of(self.data).new_zeros(tuple(shape))
+            return zeros if zeros.dtype == self.data.dtype else zeros.view(self.data.dtype)
         return self.data.new_full(tuple(shape), element)
 
     def take(self, data: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ndgather import slow_path
-from ndgather.arguments import fill_element
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of, operate
@@ -54,9 +53,8 @@ def register() -> None:
 
 def _kernel(run: Callable[[Call], torch.Tensor], kind: str, *arguments: Any) -> torch.Tensor:
     call = checks.checked(call_of(kind, arguments))
-    known = checks.NUMPY.get(call.data.dtype)
-    if call.fill_value is not None and known is not None:
-        fill_element(call.caller, call.fill_value, known)  # raises for a value it loses
+    if call.fill_value is not None:  # raises for a value that data cannot hold
+        checks.fill_number(call.caller, call.fill_value, call.data.dtype)
     return run(call)
 
 
