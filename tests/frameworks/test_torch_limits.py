@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import ndgather
+import ndgather.arrays.torch
 from ndgather import vjp
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
 

@@ -17,9 +17,17 @@ import numpy as np
 
 from ndgather import messages, slow_path, windows
 from ndgather.arrays.jax import derivatives
-from ndgather.arrays.jax.operation import array, checked, get_route, is_narrow, set_route
+from ndgather.arrays.jax.operation import (
+    array,
+    checked,
+    get_route,
+    is_narrow,
+    set_route,
+    under_own_settings,
+)
 from ndgather.arrays.jax.primitives import TARGET, elements_of_windows, gather, scatter
-from ndgather.errors import AttributeValueError
+from ndgather.errors import AttributeValueError, ShapeError
+from ndgather.messages import reason, shown
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -28,9 +36,20 @@ if TYPE_CHECKING:
 __all__ = ["export_checks", "get_route", "run", "set_route", "vjp"]
 
 
+@under_own_settings
 def run(call: Call) -> jax.Array:
     """Return the array that a call computes."""
-    call, op = checked(call)
+    try:
+        return _run(*checked(call))
+    except jax.core.InconclusiveDimensionOperation as error:
+        raise ShapeError(
+            f"{call.caller}: data.shape = {shown(call.data.shape)} has symbols, of which too "
+            f"little is known: {reason(error)} (allowed: numbers, or constraints of "
+            f"jax.export.symbolic_shape)"
+        ) from error
+
+
+def _run(call: Call, op: Operation) -> jax.Array:
     dtype = call.data.dtype
     if is_narrow(dtype):
         return _widened(call, op).astype(dtype)
@@ -39,6 +58,7 @@ def run(call: Call) -> jax.Array:
     return _gather(call, op)
 
 
+@under_own_settings
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Return the cotangents of a call, in which `data` is the cotangent of its result."""
     indices, caller = call.indices, call.caller

@@ -16,6 +16,7 @@ import numpy as np
 from jax.interpreters import ad
 
 from ndgather.arrays import lowering
+from ndgather.arrays.jax.operation import under_own_settings
 from ndgather.arrays.jax.primitives import elements_of_windows, gather, gather_p, scatter, scatter_p
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
@@ -64,6 +65,7 @@ def _others(data: jax.Array, indices: jax.Array, updates: jax.Array, back: Opera
 _LINEAR = ("none", "add", "sub")
 
 
+@under_own_settings
 def _tangent_of_gather(primals: Sequence[Any], tangents: Sequence[Any], *, op: Operation) -> Any:
     result = gather(primals[0], primals[1], op)
     tangent = tangents[0]
@@ -72,6 +74,7 @@ def _tangent_of_gather(primals: Sequence[Any], tangents: Sequence[Any], *, op: O
     return result, gather(tangent, primals[1], replace(op, fill=b""))
 
 
+@under_own_settings
 def _tangent_of_scatter(primals: Sequence[Any], tangents: Sequence[Any], *, op: Operation) -> Any:
     data, indices, updates = primals[:3]
     result = scatter(data, indices, updates, op)
@@ -85,6 +88,7 @@ def _tangent_of_scatter(primals: Sequence[Any], tangents: Sequence[Any], *, op: 
     return result, scatter(of_data, indices, of_updates, op)
 
 
+@under_own_settings
 def _transpose_gather(
     cotangent: Any, data: Any, indices: jax.Array, *, op: Operation
 ) -> tuple[Any, None]:
@@ -122,6 +126,7 @@ def _unrepeated(array: jax.Array, shape: tuple[int, ...], op: Operation) -> jax.
     return array.sum(repeated, keepdims=True) if repeated else array
 
 
+@under_own_settings
 def _transpose_scatter(
     cotangent: Any, data: Any, indices: jax.Array, updates: Any, *byte_results: Any, op: Operation
 ) -> tuple[Any, ...]:

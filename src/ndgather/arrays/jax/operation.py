@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ndgather import arguments, messages, slow_path, windows
 from ndgather.array_call import Call, _core
@@ -18,7 +20,7 @@ from ndgather.arrays import lowering
 from ndgather.errors import AttributeValueError, DTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -68,6 +70,7 @@ class Operation(Call):
 
 def checked(call: Call) -> tuple[Call, Operation]:
     """Return a call with arrays of JAX and checked options, and its operation."""
+    _check_no_keys(call)
     if call.out is not None:
         raise AttributeValueError(
             f"{call.caller}: out is given, but arrays of JAX cannot be written (allowed: None)"
@@ -104,6 +107,46 @@ def checked(call: Call) -> tuple[Call, Operation]:
     return call, op
 
 
+def under_own_settings(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that promotes as it is written here, whatever the caller's settings are."""
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            return function(*arguments, **options)
+
+    return call
+
+
+def alike(*arrays: Any) -> list[Any]:
+    """Return arrays of one type under `jax.shard_map` and on a mesh whose axes are explicit.
+
+    There an array that is the same for all devices is marked as one that differs, so that its
+    gradient is summed over them; and an array in parts is brought together.
+    """
+    types = [jax.typeof(each) for each in arrays]
+    varying = frozenset[str]().union(*(each.mat.varying for each in types))
+    meshes = [
+        (each if isinstance(array, jax.core.Tracer) else array).sharding.mesh
+        for array, each in zip(arrays, types, strict=True)
+        if each.sharding.mesh.explicit_axes
+    ]
+    result = []
+    for each, of_type in zip(arrays, types, strict=True):
+        if missing := tuple(varying - of_type.mat.varying):
+            each = jax.lax.pcast(each, missing, to="varying")  # noqa: PLW2901
+        if meshes and (of_type.sharding.mesh.empty or any(of_type.sharding.spec)):
+            move = jax.sharding.reshard if isinstance(each, jax.core.Tracer) else jax.device_put
+            each = move(each, whole_on(meshes[0], each.ndim))  # noqa: PLW2901
+        result.append(each)
+    return result
+
+
+def whole_on(mesh: Any, rank: int) -> NamedSharding:
+    """Return the sharding of an array that every device of a mesh has whole."""
+    return NamedSharding(mesh, PartitionSpec(*[None] * rank))
+
+
 def array(caller: str, argument: str, value: Any) -> jax.Array:
     """Return an array of JAX that holds `value`."""
     if isinstance(value, jax.Array):
@@ -119,6 +162,8 @@ def array(caller: str, argument: str, value: Any) -> jax.Array:
             f"{caller}: {argument}.dtype = {plain.dtype} would become {kept} in JAX (allowed: a "
             f"dtype that JAX has; jax.config.update('jax_enable_x64', True) enables 64 bits)"
         )
+    if plain.dtype.kind in "iufc" and kept != plain.dtype:  # of a list
+        plain = arguments.plain_updates(caller, plain.tolist(), np.dtype(kept), argument)
     try:
         return jnp.asarray(plain)
     except TypeError as error:  # strings, objects, dates, records
@@ -126,10 +171,19 @@ def array(caller: str, argument: str, value: Any) -> jax.Array:
 
 
 def _unknown_dtype(caller: str, argument: str, dtype: object) -> DTypeError:
+    is_key = jnp.issubdtype(dtype, jax.dtypes.extended)
+    hint = f"; write jax.random.key_data({argument})" if is_key else ""
     return DTypeError(
         f"{caller}: {argument}.dtype = {dtype} is not of numbers or booleans (allowed: integers, "
-        f"floats, complex numbers, booleans)"
+        f"floats, complex numbers, booleans){hint}"
     )
+
+
+def _check_no_keys(call: Call) -> None:
+    """Raise DTypeError for keys of random numbers, which are arrays of no numbers."""
+    for name, value in (*call.named(), ("fill_value", call.fill_value)):
+        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended):
+            raise _unknown_dtype(call.caller, name, value.dtype)
 
 
 def _check_rank(caller: str, argument: str, rank: int) -> None:
@@ -145,7 +199,7 @@ def _indices(call: Call) -> Any:
     _check_rank(call.caller, name, indices.ndim)
     if 0 in indices.shape and jnp.issubdtype(indices.dtype, jnp.floating):
         return jnp.zeros(indices.shape, jnp.int32)
-    if getattr(indices.dtype, "kind", "") not in ("i", "u"):  # a key of random numbers has none
+    if indices.dtype.kind not in "iu":
         raise arguments.index_dtype(replace(call, indices=indices))
     return indices
 
@@ -191,8 +245,7 @@ def _updates(call: Call) -> jax.Array:
         return jnp.asarray(arguments.plain_updates(caller, updates, dtype, name))
     if updates.dtype == dtype:
         return updates
-    is_weak = getattr(updates, "weak_type", False)  # keys of random numbers have no such attribute
-    if not (is_weak and jnp.result_type(updates, dtype) == dtype):
+    if not (updates.weak_type and jnp.result_type(updates, dtype) == dtype):
         raise messages.updates_dtype(caller, updates.dtype, dtype, name)
     return updates.astype(dtype)
 

@@ -16,12 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
+from jax.sharding import NamedSharding
 
 from ndgather import slow_path, windows
 from ndgather.array_call import _core
 from ndgather.arrays import lowering
 from ndgather.arrays.jax import operation
-from ndgather.arrays.jax.operation import HANDLER
+from ndgather.arrays.jax.operation import HANDLER, alike, under_own_settings, whole_on
 from ndgather.arrays.lowering import coordinates_of, layout_of
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ if HANDLER is not None:
 
 
 def _shape_of_gather(data: Any, indices: Any, *, op: Operation) -> Any:
-    return data.update(shape=op.slices_shape(data.shape, indices.shape), weak_type=False)
+    shape = op.slices_shape(data.shape, indices.shape)
+    sharding = whole_on(data.sharding.mesh, len(shape))
+    return data.update(shape=shape, weak_type=False, sharding=sharding)
 
 
 def _shape_of_scatter(data: Any, *_: Any, op: Operation) -> Any:
@@ -141,6 +144,7 @@ def _indexed(op: Operation, data: jax.Array, indices: jax.Array) -> tuple[jax.Ar
     return data, tuple(key)
 
 
+@under_own_settings
 def _native_gather(data: jax.Array, indices: jax.Array, *, op: Operation) -> jax.Array:
     filled = np.frombuffer(op.fill, data.dtype)[0] if op.fill else np.zeros((), data.dtype)
     if data.size == 0:
@@ -149,6 +153,7 @@ def _native_gather(data: jax.Array, indices: jax.Array, *, op: Operation) -> jax
     return data.at[key].get(mode="fill", fill_value=None if op.mode == "raise" else filled)
 
 
+@under_own_settings
 def _native_scatter(
     data: jax.Array, indices: jax.Array, updates: jax.Array, *_: jax.Array, op: Operation
 ) -> jax.Array:
@@ -179,17 +184,31 @@ def _compiled(op: Operation) -> Any:
 def _run(*arrays: Any, op: Operation) -> jax.Array:
     """Carry out an operation outside of jit; a bad index raises our exception at once."""
     result, failed = None, None
+    on_cpu = all(device.platform == "cpu" for each in arrays for device in each.devices())
+    if op.route == "callback" and on_cpu:
+        made = operation.run(op, *map(np.asarray, arrays[:3]))
+        return _beside(made, *arrays)
     try:
         result = _compiled(op)(*arrays)
         if op.mode != "fill":
             result.block_until_ready()
-    except (ValueError, RuntimeError) as error:  # as JAX raises what a handler or callback refuses
+    except (ValueError, RuntimeError, FloatingPointError) as error:
+        # As JAX raises what a handler refuses, and under debug_nans what XLA fills with.
         failed = error
     if failed is not None or (_was_unchecked(op, result) and _has_outside(*arrays[:2], op)):
         operation.run(op, *map(np.asarray, arrays[:3]))
     if failed is not None:
         raise failed
     return result
+
+
+def _beside(made: Any, *arrays: jax.Array) -> jax.Array:
+    """Return an array of NumPy as one of JAX, on the devices of other arrays."""
+    placed = [each.sharding for each in arrays if each.committed]
+    meshes = [each.mesh for each in placed if isinstance(each, NamedSharding)]
+    if meshes:
+        return jax.device_put(made, whole_on(meshes[0], made.ndim))
+    return jax.device_put(made, placed[0]) if placed else jnp.asarray(made)
 
 
 def _was_unchecked(op: Operation, result: jax.Array) -> bool:
@@ -219,7 +238,7 @@ for _primitive, _shape, _native in (
 
 
 def gather(data: Any, indices: Any, op: Operation) -> jax.Array:
-    result: jax.Array = gather_p.bind(data, indices, op=op)
+    result: jax.Array = gather_p.bind(*alike(data, indices), op=op)
     return result
 
 
@@ -228,7 +247,7 @@ def scatter(data: Any, indices: Any, updates: Any, op: Operation) -> jax.Array:
     dtype = np.dtype(data.dtype)
     arithmetic = slow_path.core_arithmetic(dtype, op.reduction)
     more = () if arithmetic is None or isinstance(arithmetic, str) else (jnp.asarray(arithmetic),)
-    result: jax.Array = scatter_p.bind(data, indices, updates, *more, op=op)
+    result: jax.Array = scatter_p.bind(*alike(data, indices, updates, *more), op=op)
     return result
 
 
@@ -240,6 +259,7 @@ def _in_front(array: Any, dim: int | None) -> jax.Array:
     return array[None] if dim is None else jnp.moveaxis(array, dim, 0)
 
 
+@under_own_settings
 def _batch_gather(
     arrays: Sequence[Any], dims: Sequence[int | None], *, op: Operation
 ) -> tuple[jax.Array, int]:
@@ -254,6 +274,7 @@ def _batch_gather(
     return gather(data, indices, op.batched()), 0
 
 
+@under_own_settings
 def _batch_scatter(
     arrays: Sequence[Any], dims: Sequence[int | None], *, op: Operation
 ) -> tuple[jax.Array, int]:

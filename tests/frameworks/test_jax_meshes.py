@@ -1,0 +1,124 @@
+"""Calls on several devices: `jax.shard_map`, arrays in parts, axes of either type."""
+
+from contextlib import nullcontext
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from tests.frameworks.jax_calls import ROUTES, carried_out_by
+
+import ndgather
+
+DEVICES = 8
+PARTS, WHOLE = PartitionSpec("s"), PartitionSpec()
+DATA, UPDATES = jnp.arange(1.0, 9), jnp.arange(2.0, 10)
+PLACES = jnp.array([3, 2, 1, 0, 7, 3, 5, 4])
+
+pytestmark = pytest.mark.skipif(
+    len(jax.devices()) < DEVICES, reason="XLA_FLAGS of the environment have fewer devices"
+)
+
+
+@pytest.fixture(params=ROUTES, autouse=True)
+def route(request):
+    with carried_out_by(request.param):
+        yield request.param
+
+
+def mesh_of(kind):
+    return jax.make_mesh((DEVICES,), ("s",), axis_types=(kind,))
+
+
+def by_hand(function, specs, *arrays):
+    """Call a function for every device, with its parts of the arrays, one after another."""
+    results = []
+    for device in range(DEVICES):
+        pairs = zip(arrays, specs, strict=True)
+        given = [a[device : device + 1] if spec == PARTS else a for a, spec in pairs]
+        results.append(function(*given))
+    return jnp.concatenate(results)
+
+
+def scattered(reduction):
+    def function(data, places, updates):
+        count = min(len(places), len(updates))
+        given = data, places[:count, None], updates[:count]
+        return ndgather.scatter_nd(*given, mode="wrap", reduction=reduction)
+
+    return function
+
+
+CALLS = {
+    "gather": lambda d, i, u: ndgather.gather(d, i, mode="wrap") * u[0],
+    "windows": lambda d, i, u: ndgather.gather_windows(d, i[:, None], (2,), mode="wrap") * u[0],
+    "elements": lambda d, i, u: ndgather.gather_elements(d, i, mode="wrap") * u[0],
+    "vmap": lambda d, i, u: jax.vmap(ndgather.gather, (None, 0))(d, i % len(d)) * u[0],
+    **{
+        each: scattered(each)
+        for each in ("none", "add", "sub", "mul", "min", "max", "mean")
+    },
+}  # fmt: skip
+SPECS = [
+    (WHOLE, PARTS, WHOLE), (PARTS, WHOLE, WHOLE), (WHOLE, WHOLE, PARTS),
+    (WHOLE, PARTS, PARTS), (PARTS, PARTS, PARTS),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("specs", SPECS, ids=["indices", "data", "updates", "all but data", "all"])
+@pytest.mark.parametrize("name", CALLS)
+def test_parts_of_some_arguments_have_the_gradients_of_the_whole(name, specs, route):
+    if route != ROUTES[0] and not (name in ("gather", "add") and specs == SPECS[0]):
+        pytest.skip("the rules of derivatives are the same on all routes")
+    function = CALLS[name]
+    mapped = jax.shard_map(function, mesh=mesh_of(AxisType.Auto), in_specs=specs, out_specs=PARTS)
+
+    def loss(call):
+        return lambda data, updates: (call(data, PLACES, updates) ** 2).sum()
+
+    def alone(*arrays):
+        return by_hand(function, specs, *arrays)
+
+    np.testing.assert_allclose(mapped(DATA, PLACES, UPDATES), alone(DATA, PLACES, UPDATES))
+    ours = jax.grad(loss(mapped), (0, 1))(DATA, UPDATES)
+    wanted = jax.grad(loss(alone), (0, 1))(DATA, UPDATES)
+    for actual, expected in zip(ours, wanted, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
+FUNCTIONS = {
+    "gather a list": lambda x, i: ndgather.gather(x, [7, 0]),
+    "gather": ndgather.gather,
+    "elements": ndgather.gather_elements,
+    "windows": lambda x, i: ndgather.gather_windows(x, jnp.array([[7]]), (2,), mode="wrap"),
+    "vmap": lambda x, i: jax.vmap(lambda place: ndgather.gather(x, place))(i),
+    "scatter a list": lambda x, i: ndgather.scatter_nd(x, [[3]], [7.0]),
+    "scatter": lambda x, i: ndgather.scatter_nd(x, i[:, None], x, reduction="add"),
+    "gradient": lambda x, i: jax.grad(lambda x: (ndgather.gather(x, i) ** 2).sum())(x),
+    "gradient of a scatter": lambda x, i: jax.grad(
+        lambda x: ndgather.scatter_nd(x, i[:, None], x, reduction="mul").sum()
+    )(x),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize("spec", [PARTS, WHOLE], ids=["parts", "whole"])
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arrays_on_a_mesh_have_results_that_can_be_used(name, kind, spec, compiled, route):
+    function, mesh = FUNCTIONS[name], mesh_of(kind)
+    wanted = function(DATA, PLACES) + 1
+    if compiled and route == "callback":
+        pytest.skip("XLA gives what Python returns to one device")
+    with jax.set_mesh(mesh) if kind == AxisType.Explicit else nullcontext():
+        x, i = (jax.device_put(each, NamedSharding(mesh, spec)) for each in (DATA, PLACES))
+        result = (jax.jit(function) if compiled else function)(x, i)
+        np.testing.assert_allclose(result + 1, wanted)
+        assert len(result.devices()) == DEVICES
+
+
+def test_an_index_outside_is_named_where_arrays_are_in_parts():
+    x = jax.device_put(DATA, NamedSharding(mesh_of(AxisType.Auto), PARTS))
+    with pytest.raises(ndgather.errors.IndexOutOfBoundsError, match=r"indices\[1\] = 8"):
+        ndgather.gather(x, [0, 8])
