@@ -28,6 +28,8 @@ def one_line(text: str) -> str:
 class NdgatherError(Exception):
     """The base class of the exceptions of this package."""
 
+    __init__ = Exception.__init__  # so that `tf.function`, which adds a text, keeps the class
+
 
 class ShapeError(NdgatherError, ValueError):
     """The shapes of two arguments do not fit each other."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 import ndgather
-from ndgather import arguments, vjp
+from ndgather import arguments, errors, vjp
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
 from ndgather.testing import reference
 
@@ -259,3 +259,73 @@ def test_a_reduction_without_a_rule_raises(monkeypatch):
     monkeypatch.setattr(arguments, "supported_reductions", lambda dtype: names)
     with pytest.raises(KeyError):
         ndgather.scatter_nd(tf.ones(2), [[0]], tf.ones(1), reduction="power")
+
+
+TABLE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
+OUTSIDE = {  # each with the result for places 2 and 9, of which the last is outside of the table
+    "gather": (lambda t, i: ndgather.gather(t, i), [[5, 6], [0, 0]]),
+    "gather_nd": (lambda t, i: ndgather.gather_nd(t, i[:, None]), [[5, 6], [0, 0]]),
+    "elements": (lambda t, i: ndgather.gather_elements(t, i[:, None]), [[5], [0]]),
+    "columns": (lambda t, i: ndgather.gather(t, i - 1, axis=1)[0], [2, 0]),
+    "windows": (lambda t, i: ndgather.gather_windows(t, i[:, None], (1,)), [[[5, 6]], [[0, 0]]]),
+    "scatter": (lambda t, i: ndgather.scatter_nd(t, i[:, None], -t[:2])[::2], [[1, 2], [-1, -2]]),
+    "add": (
+        lambda t, i: ndgather.scatter_nd(t, i[:, None], t[:2], reduction="add")[::2],
+        [[1, 2], [6, 8]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_where_nothing_can_be_raised_nothing_else_is_read_or_written(name):
+    function, wanted = OUTSIDE[name]
+    table, places = tf.constant(TABLE), tf.constant([2, 9])
+    compiled = tf.function(function, jit_compile=True)
+    assert compiled(table, places).numpy().tolist() == wanted
+    with tf.GradientTape() as tape:
+        tape.watch(table)
+        total = tf.reduce_sum(compiled(table, places))
+    gradient = tape.gradient(total, table).numpy()
+    assert gradient[1].tolist() == [0, 0] or name == "columns"
+    with pytest.raises(tf.errors.InvalidArgumentError, match="out of bounds"):
+        tf.function(function)(table, places)
+
+
+def test_vectorized_map_reads_no_other_row():
+    table, places = tf.constant(TABLE), tf.constant([2, 9, -1])
+    rows = tf.vectorized_map(lambda place: ndgather.gather(table, place), places)
+    assert rows.numpy().tolist() == [[5, 6], [0, 0], [5, 6]]
+    tables = tf.vectorized_map(
+        lambda place: ndgather.scatter_nd(table, place[None, None], -table[:1]), places
+    )
+    assert tables.numpy()[1].tolist() == TABLE.tolist()
+    assert tables.numpy()[2].tolist() == [[1, 2], [3, 4], [-1, -2]]
+
+
+REFUSED = {
+    "option": (lambda t, i: ndgather.gather(t, i, dim=1), errors.CallError),
+    "mode": (lambda t, i: ndgather.gather(t, i, mode="warp"), errors.AttributeValueError),
+    "axis": (lambda t, i: ndgather.gather(t, i, axis=5), errors.AttributeValueError),
+    "shape": (lambda t, i: ndgather.scatter_nd(t, i[:, None], -t[:1]), errors.ShapeError),
+    "updates": (
+        lambda t, i: ndgather.scatter_nd(tf.cast(t, tf.uint8), i[:, None], [[300, 1], [1, 1]]),
+        errors.DTypeError,
+    ),
+    "fill": (
+        lambda t, i: ndgather.gather(tf.cast(t, tf.uint8), i, mode="fill", fill_value=300),
+        errors.DTypeError,
+    ),
+    "fill of a graph": (
+        lambda t, i: ndgather.gather(t, i, mode="fill", fill_value=t[0, 0]),
+        errors.DTypeError,
+    ),
+    "out": (lambda t, i: ndgather.gather(t, i, out=3), errors.DTypeError),
+    "objects": (lambda t, i: ndgather.gather([None, object()], i), errors.DTypeError),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_our_errors_stay_ours_in_a_graph(name):
+    function, error = REFUSED[name]
+    with pytest.raises(error, match=r"(?m)(gather|scatter_nd): "):
+        tf.function(function)(tf.constant(TABLE), tf.constant([2, 1]))

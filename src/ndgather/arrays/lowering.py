@@ -41,6 +41,7 @@ class Library:
         self.xp, self.data, self.options = xp, data, options
         self.numbers: Any = None  # for `scatter`: the row of every update
         self.drops = False  # whether updates with the number of rows itself are dropped
+        self.fills = False  # whether what raises later is zero, or dropped, until then
 
     def arange(self, size: Any) -> Any:
         return self.xp.arange(size, dtype=self.xp.int64, **self.options)
@@ -352,9 +353,9 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[
     outside = coordinates.outside
     if outside is not None:
         outside = library.broadcast(outside, positions)
-        nothing = 0 if coordinates.known else library.beyond(layout.count)
-        numbers = library.where(outside, nothing, numbers)
-        outside = library.reshape(outside, (prod(positions),)) if coordinates.known else None
+        flags = coordinates.known or library.fills
+        numbers = library.where(outside, 0 if flags else library.beyond(layout.count), numbers)
+        outside = library.reshape(outside, (prod(positions),)) if flags else None
     return layout, library.reshape(numbers, (prod(positions),)), outside
 
 

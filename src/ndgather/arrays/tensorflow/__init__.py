@@ -2,7 +2,8 @@
 
 Calls run on the device where TensorFlow places them, and `GradientTape` sees them. An eager call
 with ``mode="raise"`` waits once for the device; in a graph (`tf.function`) an index out of bounds
-is an `InvalidArgumentError` when the graph runs, but not under XLA, which drops assertions.
+is an `InvalidArgumentError` when the graph runs. XLA and `tf.vectorized_map` drop assertions: there
+such an index gives zeros, and such an update is dropped.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tensorflow as tf
 from ndgather import arguments, exchange, messages, slow_path
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
+from ndgather.messages import reason
 from ndgather.vjp import cotangents
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class TensorFlowLibrary(lowering.Library):
     def __init__(self, call: Call) -> None:
         super().__init__(tf, call.data)
         self.call = call
+        self.fills = True
 
     def arange(self, size: Any) -> Any:
         return tf.range(tf.cast(size, tf.int64))
@@ -68,9 +71,6 @@ class TensorFlowLibrary(lowering.Library):
 
     def count(self, flags: Any) -> Any:
         return tf.math.count_nonzero(flags)
-
-    def beyond(self, size: Any) -> Any:
-        return 0  # the assertion fails, and nothing before
 
     def clip(self, values: Any, lowest: Any, highest: Any) -> Any:
         lowest, highest = tf.cast(lowest, tf.int64), tf.cast(highest, tf.int64)
@@ -184,7 +184,7 @@ def run(call: Call) -> Any:
     data = call.data
     if not isinstance(data, _DENSE):
         data = arguments.plain_array(caller, "data", data)
-    call = replace(call, data=tf.convert_to_tensor(data), indices=_indices(call))
+    call = replace(call, data=_tensor(caller, "data", data), indices=_indices(call))
     result = _scatter(call) if call.scatters else _gather(call)
     return result if call.out is None else _assign(call, result)
 
@@ -230,6 +230,15 @@ def _numpy(value: Any) -> Any:
     return value.numpy() if isinstance(value, _DENSE) else value
 
 
+def _tensor(caller: str, name: str, value: Any) -> Any:
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:  # objects that are no strings, and the like
+        raise messages.not_an_array(
+            caller, name, value, f"is no tensor: {reason(error)}"
+        ) from error
+
+
 def _indices(call: Call) -> Any:
     """Return indices as a tensor of integers, of which the number in a tuple is known."""
     name, value = call.indices_name, call.indices
@@ -253,6 +262,11 @@ def _indices(call: Call) -> Any:
 def _gather(call: Call) -> Any:
     data, dtype = call.data, call.data.dtype
     fill: Any = b""
+    if not _is_eager(call.fill_value):
+        raise DTypeError(
+            f"{call.caller}: fill_value = {type(call.fill_value).__name__} object is not known "
+            f"while a graph is made (allowed: a number)"
+        )
     if dtype == tf.string:
         call = arguments.checked(call, None)
         if call.fill_value is not None:
@@ -281,10 +295,7 @@ def _scatter(call: Call) -> Any:
     call = arguments.checked(call, dtype)
     if not isinstance(updates, _DENSE):
         updates = arguments.plain_updates(caller, updates, dtype, name)
-    try:
-        updates = tf.convert_to_tensor(updates)
-    except (TypeError, ValueError) as error:  # objects that are no strings
-        raise messages.updates_lost(caller, updates, dtype, name) from error
+    updates = _tensor(caller, name, updates)
     if updates.dtype != data.dtype:
         raise messages.updates_dtype(caller, updates.dtype.name, data.dtype.name, name)
     sizes = sizes_of(data), sizes_of(call.indices)
