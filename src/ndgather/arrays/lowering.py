@@ -397,6 +397,11 @@ def _is(size: Any, number: int) -> bool:
     return isinstance(size, int) and size == number
 
 
+def equal(values: Any, others: Any) -> Any:
+    """Return where both are equal, or both NaN: in min and max a NaN is the result."""
+    return (values == others) | ((values != values) & (others != others))  # noqa: PLR0124
+
+
 def products_of_others(xp: Any, factors: Any, rows: Any) -> Any:
     """Return, for every factor along axis 0, the product of the others with the same row number.
 

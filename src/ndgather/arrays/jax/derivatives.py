@@ -38,8 +38,8 @@ def weights(
     if op.reduction not in ("min", "max"):
         raise AssertionError(f"reduction {op.reduction!r} has no derivative")
     # Those that are equal to the result share its change.
-    hits = (updates == gather(result, indices, back)).astype(data.dtype)
-    kept = (data == result).astype(data.dtype)
+    hits = lowering.equal(updates, gather(result, indices, back)).astype(data.dtype)
+    kept = lowering.equal(data, result).astype(data.dtype)
     share = 1 / jnp.maximum(scatter(kept, indices, hits, replace(op, reduction="add")), 1)
     return kept * share, hits * gather(share, indices, back)
 

@@ -152,7 +152,8 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
         of_data = (1 / counts.clamp(min=1)).to(data.dtype)
         of_updates = _gather_like(call, of_data) if wanted[1] else None
     elif reduction == "mul":
-        of_data = operate(replace(call, data=torch.ones_like(data))) if wanted[0] else None
+        if wanted[0] and call.use_init_val:
+            of_data = operate(replace(call, data=torch.ones_like(data)))
         if wanted[1]:
             valid = replace(call, mode="wrap") if call.mode == "raise" else call
             _, rows = composition.row_numbers(valid)
@@ -162,8 +163,8 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
                 of_updates = of_updates * _gather_like(call, data)
     elif reduction in ("min", "max") and result is not None:
         # Elements that equal the result share its change.
-        hits = (updates == _gather_like(call, result)).to(data.dtype)
-        kept = data == result
+        hits = lowering.equal(updates, _gather_like(call, result)).to(data.dtype)
+        kept = lowering.equal(data, result)
         kept = (kept if untouched is None else kept & untouched).to(data.dtype)
         share = 1 / _scattered(call, kept, hits, "add").clamp(min=1)
         of_data, of_updates = kept * share, hits * _gather_like(call, share)
