@@ -41,7 +41,7 @@ def run(call: Call) -> jax.Array:
     """Return the array that a call computes."""
     try:
         return _run(*checked(call))
-    except jax.core.InconclusiveDimensionOperation as error:
+    except jax.errors.InconclusiveDimensionOperation as error:
         raise ShapeError(
             f"{call.caller}: data.shape = {shown(call.data.shape)} has symbols, of which too "
             f"little is known: {reason(error)} (allowed: numbers, or constraints of "
