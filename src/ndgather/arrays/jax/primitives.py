@@ -189,7 +189,8 @@ def _run(*arrays: Any, op: Operation) -> jax.Array:
         made = operation.run(op, *map(np.asarray, arrays[:3]))
         return _beside(made, *arrays)
     try:
-        result = _compiled(op)(*arrays)
+        with jax.disable_jit(False):  # otherwise it would call this function
+            result = _compiled(op)(*arrays)
         if op.mode != "fill":
             result.block_until_ready()
     except (ValueError, RuntimeError, FloatingPointError) as error:
