@@ -5,6 +5,8 @@ A text reads ``<function>: <argument>[<where>] = <value> <what is wrong> (<what 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 __all__ = [
     "AttributeValueError",
     "CallError",
@@ -28,7 +30,8 @@ def one_line(text: str) -> str:
 class NdgatherError(Exception):
     """The base class of the exceptions of this package."""
 
-    __init__ = Exception.__init__  # so that `tf.function`, which adds a text, keeps the class
+    if not TYPE_CHECKING:  # mypy would forget the classes
+        __init__ = Exception.__init__  # so that `tf.function`, which adds a text, keeps the class
 
 
 class ShapeError(NdgatherError, ValueError):
