@@ -268,7 +268,7 @@ TAKEN = [
     lambda data: ndgather.gather(data, data.shape[:1], axis=1),
     lambda data: ndgather.scatter_nd(data, [[0, 1]], [np.float32(7)]),
     lambda data: ndgather.scatter_nd(data, ([0], [1]), ((1, 2, 3), [4, 5, 6]), reduction="add"),
-    lambda data: ndgather.scatter_nd(data, [[0]], [[True, 2, 3.0]], use_init_val=1),
+    lambda data: ndgather.scatter_nd(data, [[0]], [[1, 2, 3.0]], use_init_val=1),
     lambda data: ndgather.gather(data.numpy(), [0, 1]),
     lambda data: ndgather.gather([0.1, 0.2], data.long() % 2),
     lambda data: ndgather.gather(indices=[0], data=data, memory="1 MiB", progress=print),

@@ -184,10 +184,11 @@ def _compiled(op: Operation) -> Any:
 def _run(*arrays: Any, op: Operation) -> jax.Array:
     """Carry out an operation outside of jit; a bad index raises our exception at once."""
     result, failed = None, None
-    on_cpu = all(device.platform == "cpu" for each in arrays for device in each.devices())
+    placed = [each for each in arrays if hasattr(each, "devices")]  # not those of literals
+    on_cpu = all(device.platform == "cpu" for each in placed for device in each.devices())
     if op.route == "callback" and on_cpu:
         made = operation.run(op, *map(np.asarray, arrays[:3]))
-        return _beside(made, *arrays)
+        return _beside(made, *placed)
     try:
         with jax.disable_jit(False):  # otherwise it would call this function
             result = _compiled(op)(*arrays)
