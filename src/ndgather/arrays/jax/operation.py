@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ndgather import arguments, messages, slow_path, windows
 from ndgather.array_call import Call, _core
@@ -136,7 +136,8 @@ def alike(*arrays: Any) -> list[Any]:
         if missing := tuple(varying - of_type.mat.varying):
             each = jax.lax.pcast(each, missing, to="varying")  # noqa: PLW2901
         if meshes and (of_type.sharding.mesh.empty or any(of_type.sharding.spec)):
-            move = jax.sharding.reshard if isinstance(each, jax.core.Tracer) else jax.device_put
+            by_trace = isinstance(each, jax.core.Tracer) or not isinstance(meshes[0], Mesh)
+            move = jax.sharding.reshard if by_trace else jax.device_put
             each = move(each, whole_on(meshes[0], each.ndim))  # noqa: PLW2901
         result.append(each)
     return result
