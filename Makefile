@@ -6,6 +6,8 @@
 #   make check   what must pass before a change lands: lint, types, contracts, core, tests, docs, main job; it
 #     leaves out the frameworks, ThreadSanitizer, and the tests in a browser
 #   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
+#   make check-borders TIME=60   the same, and property tests, of a core whose limits are so small that every call
+#     crosses some, for so many seconds; at least once for each instruction set: a minute
 #   make test-frameworks   the tests with torch, JAX, TensorFlow, polars and other libraries: they install gigabytes
 #   make test-large   the tests of arrays with more than 2**31 elements, and at the borders of 2**31 to 2**35
 #     bytes: 8 GiB of memory
@@ -19,7 +21,8 @@
 #     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.0.*'
 #   make faults   the core is built with one fault at a time, and a test has to fail: 10 minutes
 #   make mutants MUTANTS='ndgather.published.inference*'   changes of Python code that no test notices: hours for all
-#   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and for Windows
+#   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and for Windows; every conversion and
+#     overflow checked, by clang++
 #   make bench   measure against numpy, torch, onnxruntime, openvino, numba, polars ...
 #   make bench-quick  every case of the benchmark at reduced size: answers, no times
 #   make models  check, infer, run, compare and convert 40 models that packages ship, and then those of
@@ -55,7 +58,7 @@ FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d '
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
 .PHONY: run run-storage test test-frameworks test-xarray test-targets test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page exports-targets conformance docs test-docs clean \
-  wheel test-wheel check-core check-long check-asan check-tsan check-portable
+  wheel test-wheel check-core check-borders check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
 	$(BIN)/python examples/elevation.py
@@ -107,6 +110,7 @@ lint: $(VENV)/installed-$(LINT)
 check:
 	$(MAKE) --jobs 2 --output-sync=target lint check-core LINT=lint-docs-samples
 	touch $(addprefix $(VENV)/installed-,test docs viz-onnx stores-viz-samples)
+	$(MAKE) check-borders TIME=0
 	HYPOTHESIS_PROFILE=short $(MAKE) test
 	$(MAKE) --jobs 2 --output-sync=target docs test-large run-storage bench-quick models-quick run
 
