@@ -15,7 +15,8 @@
 #   make check-asan   check-core, then the tests of `make test` with AddressSanitizer and UBSan, those of the
 #     core for every instruction set: 20 minutes
 #   make check-tsan   the tests of threads with ThreadSanitizer: 10 minutes
-#   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang
+#   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang; with TINY=ON a core
+#     with tiny limits
 #   make wheel   build dist/*.whl
 #   make test-wheel   the test suite against that wheel in a fresh environment, also of another
 #     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.0.*'
@@ -188,8 +189,10 @@ check-tsan: build/thread/built build/thread/installed
 
 TIME ?= 60
 CLANGXX ?= clang++
+TINY ?= OFF
+FUZZER := build/fuzzer-$(TINY)
 
-fuzz: build/fuzzer/core_fuzz
+fuzz: $(FUZZER)/core_fuzz
 	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
 
 bench: $(VENV)/installed-bench
@@ -320,10 +323,10 @@ build/%/installed: build/%/built
 	build/$*/venv/bin/python -m pip install --quiet 'ndgather[test]'
 	touch $@
 
-build/fuzzer/core_fuzz: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-fuzz
+$(FUZZER)/core_fuzz: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-fuzz
 	@command -v $(CLANGXX) >/dev/null || \
 	  { echo "make fuzz needs clang and its libFuzzer (apt-get install clang, or CLANGXX=...)"; exit 1; }
-	$(BIN)/cmake -S . -B $(@D) -G Ninja -DNDGATHER_SANITIZE=fuzzer -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	$(BIN)/cmake -S . -B $(@D) -G Ninja -DNDGATHER_SANITIZE=fuzzer -DNDGATHER_TINY=$(TINY) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DCMAKE_CXX_COMPILER=$(CLANGXX) -DPython_EXECUTABLE=$(abspath $(BIN)/python)
 	$(BIN)/cmake --build $(@D) --target core_fuzz
 

@@ -130,10 +130,10 @@ def hold_one(
 ) -> Array | None:
     """Return one value of any type as an array without axes; None if the dtype does not hold it."""
     try:
-        if isinstance(value, np.ndarray) and value.ndim == 0:
-            value = value[()]
-        if isinstance(value, np.void) and value.dtype == dtype:
-            return np.asarray(value)
+        if isinstance(value, np.ndarray | np.void) and value.ndim == 0:
+            if value.dtype == dtype and value.dtype.kind not in "OT":
+                return np.asarray(value)  # all its bits, also those of padding
+            value = np.asarray(value)[()]
         if isinstance(dtype, np.dtype) and dtype.kind in "OSTUV" and not number_kind(dtype):
             return _object_of(value, dtype)
         array = np.asarray(value)

@@ -379,3 +379,16 @@ def test_dtypes_that_numpy_does_not_have():
     assert hold(np.array([-2, 1]), two_bits)[1] is None
     assert hold(np.array([0, 0.5]), two_bits)[1] == 1
     assert hold(np.array([0, 2]), two_bits)[1] == 1
+
+
+@pytest.mark.parametrize(
+    "dtype", ["g", "G", "d", {"names": ["a"], "formats": ["i2"], "itemsize": 8}]
+)
+@pytest.mark.parametrize("indices", [[[1]], np.array([[1]])], ids=["list", "array"])
+def test_a_fill_value_of_the_dtype_keeps_all_its_bits(dtype, indices):
+    """Those of padding and of NaNs too, whichever road the call takes."""
+    dtype = np.dtype(dtype)
+    fill = np.frombuffer(b"\x01\x00\x02\x00\x03\x00\x04\xc0\xff\x7f" + bytes(range(11, 33)), "V1")
+    fill = fill[: dtype.itemsize].copy().view(dtype).reshape(())
+    result = ndgather.gather_nd(np.zeros(1, dtype), indices, mode="fill", fill_value=fill)
+    assert result.tobytes() == fill.tobytes()
