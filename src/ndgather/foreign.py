@@ -52,12 +52,12 @@ def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
     elif is_table(value):
         if depth or argument not in _TAKEN_AS:
             raise messages.table(caller, argument, value)
+    elif is_of_netcdf4(value):  # np.asarray drops its mask
+        raise messages.of_netcdf4(caller, argument, value)
     elif any(hasattr(kind, name) for name in _CONVERTED) and (has_mask(value) or has_rules(value)):
         if has_mask(value):
             raise messages.masked_array(caller, argument)
         raise messages.rules_lost(caller, argument, value)
-    elif is_of_netcdf4(value):  # np.asarray drops its mask
-        raise messages.of_netcdf4(caller, argument, value)
     elif (costly := _costly_conversion(value)) is not None:
         raise messages.costly_conversion(caller, argument, value, *costly)
 

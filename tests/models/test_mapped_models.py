@@ -205,7 +205,11 @@ def test_damage_is_read_as_onnx_reads_it(tmp_path_factory, data):
     except NdgatherError:
         return
     expected = onnx.ModelProto.FromString(bytes(content))
-    large = [each for each in external_tensors(found) if each.external_data[0].value == "m.onnx"]
+    large = [
+        each
+        for each in external_tensors(found)
+        if each.external_data and each.external_data[0].value == "m.onnx"
+    ]
     for each in large:
         where = {entry.key: entry.value for entry in each.external_data}
         start = int(where["offset"])

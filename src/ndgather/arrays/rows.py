@@ -44,10 +44,11 @@ class _NumPy(lowering.Library):
 def run(call: Call) -> Array:
     """Return the result of a call with plain arrays, in `out` if there is one."""
     call = replace(call, indices=call.indices.copy())  # `out` may overlap, and threads write to it
-    shape = _checked_shape(call)
+    if call.scatters:
+        arguments.check_updates(call, call.updates.shape, slow_path.result_shape(call))
+    _check_indices(call)
     if not call.scatters:
         return slow_path.deliver(call, _gathered(call))
-    arguments.check_updates(call, call.updates.shape, shape)
     out, data = call.out, call.data
     if out is not None:
         arguments.check_plain_out(call, data.shape)
@@ -62,12 +63,12 @@ def run(call: Call) -> Array:
     return slow_path.deliver(call, result)
 
 
-def _checked_shape(call: Call) -> tuple[int, ...]:
-    """Check all of a call but updates and `out` by the core; return the shape of its slices."""
+def _check_indices(call: Call) -> None:
+    """Check all of a call but updates and `out` by the core."""
     kind, mode = call.kind.replace("scatter", "gather"), call.mode.replace("drop", "fill")
     nothing = np.broadcast_to(np.False_, call.data.shape)
     bare = replace(call, kind=kind, mode=mode, data=nothing, fill_value=None, out=None)
-    return slow_path.run_plain(bare).shape
+    slow_path.run_plain(bare)
 
 
 def _place(array: Array) -> tuple[Any, ...]:
