@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SETS = ("baseline", "avx2", "avx512")
-CALLS = "400"  # of each of two threads
+CALLS = "2000"  # of each of two threads
 FILES = (
     *(f"tests/core/test_{name}.py" for name in ("definitions", "scatter_definitions", "windows")),
     *(f"tests/core/test_{name}.py" for name in ("ranges", "points")),
