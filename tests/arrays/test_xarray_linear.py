@@ -151,6 +151,34 @@ def test_across_the_seam():
     np.testing.assert_array_equal(ours.lon, lon)
 
 
+RINGS = {
+    "a wide step inside": ([0, 90, 270], [45, 180, 315, -45], [45, 180, 135, 135]),
+    "a region with a wide step": (
+        [10, 20, 60],
+        [15, 40, 60, 61, 0, 200],
+        [15, 40, 60, *[None] * 3],
+    ),
+    "that falls": ([270, 90, 0], [45, 180, 315], [45, 180, 135]),
+    "a region across the seam": (
+        [350, 355, 0, 5],
+        [352, 358, 4, 6, 180],
+        [352, 142, 4, *[None] * 2],
+    ),
+    "a wide step, sorted": ([0, 5, 350, 355], [2, 100, 357.5], [2, 100, 177.5]),
+    "two": ([0, 90], [45, 91, -1], [45, None, None]),
+    "one": ([10], [10, 370, 20], [10, 10, None]),
+    "both ends": ([0, 180, 360], [90, 270, 361, -90], [90, 270, 1, 270]),
+}
+
+
+@pytest.mark.parametrize(("axis", "labels", "expected"), RINGS.values(), ids=RINGS)
+def test_only_the_seam_of_a_region_is_a_gap(axis, labels, expected):
+    """Inside of its range an axis is interpolated as by xarray, and across the seam of a ring."""
+    row = xr.DataArray(np.array(axis, float), {"lon": np.array(axis, float)})
+    found = row.ndgather.sel(lon=labels, method="linear", period={"lon": 360})
+    np.testing.assert_allclose(found, np.array(expected, float))
+
+
 def test_of_stored_arrays(tmp_path):
     data = DATA[["t2m", "level", "single"]]
     data.to_zarr(tmp_path / "z", encoding={"t2m": {"chunks": (1, 2, 2)}}, consolidated=False)

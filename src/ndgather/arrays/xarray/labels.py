@@ -377,9 +377,11 @@ def _sorted(
         closed = last - first == period  # then the neighbours of the ends are one label further
         before, after = (-2, 1) if closed and values.size > 1 else (-1, 0)
         steps = np.diff(values, append=first + period)
-        widest = int(steps.argmax())
-        if steps[widest] > WIDEST * np.delete(steps, widest).max(initial=0):
-            gap = np.array([widest + 1, (widest + 1) % values.size])
+        # The step from the last label of the axis to its first; other steps are inside its range.
+        ends = np.flatnonzero(abs(order - np.roll(order, -1)) == order.size - 1)
+        seam = values.size - 1 if in_order or not ends.size else ends[0]
+        if steps[seam] > WIDEST * np.delete(steps, seam).max(initial=0):
+            gap = np.array([seam + 1, (seam + 1) % values.size])
         values = np.concatenate(([values[before] - period], values, [values[after] + period]))
         order = np.concatenate(([order[before]], order, [order[after]]))
     return SortedLabels(values, order, descending, unit, period, in_order, gap)
