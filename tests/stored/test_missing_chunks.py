@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 import ndgather
-from ndgather.errors import AttributeValueError, StoredArrayError
+from ndgather.errors import AttributeValueError, DTypeError, StoredArrayError
 from ndgather.stored import missing_chunks
 from ndgather.stored.chunks import Buffers
 from ndgather.stored.zarr import ZarrReader
@@ -94,76 +94,23 @@ def test_zarr_2_without_a_fill_value(dtype):
     np.testing.assert_array_equal(stored[2:], expected)
 
 
-def virtual(folder, sources, shape=(8, 12)):
-    """Return a virtual dataset, of which each file of `sources` fills a part if it is written."""
-    layout = h5py.VirtualLayout(shape, "f4")
-    for name, (part, size, write) in sources.items():
-        layout[part] = h5py.VirtualSource(f"{name}.h5", "a", size)
-        if write is not None:
-            with h5py.File(folder / f"{name}.h5", "w") as file:
-                write(file, size)
-    with h5py.File(folder / "virtual.h5", "w") as file:
-        file.create_virtual_dataset("v", layout, fillvalue=7)
-    return h5py.File(folder / "virtual.h5", "r")["v"]
-
-
-def ones(file, size):
-    file["a"] = np.ones(size, "f4")
-
-
-def never_written(file, size):
-    file.create_dataset("a", size, "f4", fillvalue=7)
-
-
-def half_written(file, size):
-    file.create_dataset("a", size, "f4", chunks=(1, 3), fillvalue=7)[:1] = 1
-
-
-def without_it(file, size):
-    file["b"] = np.ones(size, "f4")
-
-
-@pytest.mark.parametrize("write", [None, never_written, half_written, without_it])
-def test_a_part_of_a_virtual_dataset_whose_source_is_gone(tmp_path, write, monkeypatch):
-    monkeypatch.chdir("/")  # sources lie beside the file
-    there, gone = (slice(0, 4), slice(0, 6)), (slice(4, 7), slice(6, 12))
-    stored = virtual(tmp_path, {"there": (there, (4, 6), ones), "gone": (gone, (3, 6), write)})
-    for data in (stored, ndgather.cached(stored)):
-        with missing_chunks("raise"):
-            assert ndgather.gather_nd(stored, [[0, 0], [3, 5]]).tolist() == [1, 1]
-            for place in ([5, 7], [0, 7], [7, 11]):  # the last two have no source
-                with pytest.raises(StoredArrayError, match="does not exist"):
-                    ndgather.gather_nd(stored, [place])
-        assert ndgather.gather_nd(data, [[6, 7], [0, 7]]).tolist() == [7, 7]
-    if write is None:
-        with h5py.File(tmp_path / "gone.h5", "w") as file:
-            ones(file, (3, 6))
-        stored.file.close()
-        stored = h5py.File(tmp_path / "virtual.h5", "r")["v"]
-        with missing_chunks("raise"):
-            assert ndgather.gather_nd(stored, [[6, 7], [3, 5]]).tolist() == [1, 1]
-
-
-def test_sources_are_looked_up_where_hdf5_does(tmp_path):
-    """In the same file, and in a folder that the program names."""
-    (tmp_path / "sources").mkdir()
+def test_virtual_datasets_are_refused_where_chunks_must_exist(tmp_path):
+    """HDF5 fills what sources do not have, and does not say so."""
     layout = h5py.VirtualLayout((8,), "f4")
-    layout[:4] = h5py.VirtualSource(".", "a", (4,))
-    layout[4:] = h5py.VirtualSource("other.h5", "a", (4,))
+    layout[:4] = h5py.VirtualSource("there.h5", "a", (4,))
+    layout[4:] = h5py.VirtualSource("gone.h5", "a", (4,))
+    with h5py.File(tmp_path / "there.h5", "w") as file:
+        file["a"] = np.ones(4, "f4")
     with h5py.File(tmp_path / "v.h5", "w") as file:
-        file["a"] = np.ones(4, "f4")
-        file.create_virtual_dataset("v", layout)
-    with h5py.File(tmp_path / "sources" / "other.h5", "w") as file:
-        file["a"] = np.ones(4, "f4")
-    with h5py.File(tmp_path / "v.h5", "r") as file, missing_chunks("raise"):
-        assert ndgather.gather_nd(file["v"], [[0], [3]]).tolist() == [1, 1]
-        with pytest.raises(StoredArrayError, match="does not exist"):
-            ndgather.gather_nd(file["v"], [[4]])
-    with h5py.File(tmp_path / "v.h5", "r") as file, missing_chunks("raise"):
-        access = h5py.h5p.create(h5py.h5p.DATASET_ACCESS)
-        access.set_virtual_prefix(b"${ORIGIN}/sources")
-        stored = h5py.Dataset(h5py.h5d.open(file.id, b"v", access))
-        assert ndgather.gather_nd(stored, [[0], [7]]).tolist() == [1, 1]
+        file.create_virtual_dataset("v", layout, fillvalue=7)
+    with h5py.File(tmp_path / "v.h5", "r") as file:
+        assert ndgather.gather_nd(file["v"], [[0], [7]]).tolist() == [1, 7]
+        for call in (
+            ndgather.gather_nd,
+            lambda *a: ndgather.gather_nd(ndgather.cached(a[0]), a[1]),
+        ):
+            with missing_chunks("raise"), pytest.raises(DTypeError, match="v is a virtual dataset"):
+                call(file["v"], [[0]])
 
 
 def test_another_word_is_refused():

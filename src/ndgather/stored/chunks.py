@@ -44,8 +44,8 @@ def missing_chunks(what: Literal["fill", "raise"]) -> Iterator[None]:
         "raise" is for arrays of zarr and h5py that must be complete. tensorstore has its own
         option, ``fill_missing_data_reads=False``. A chunk that zarr left out because it holds the
         fill value alone (``write_empty_chunks=False``, its default) does not exist either. The
-        readers of a call are opened when it begins: `dask` arrays read later. Of a virtual dataset
-        of HDF5 every source is a chunk, which does not exist unless all of it was written.
+        readers of a call are opened when it begins: `dask` arrays read later. Virtual datasets of
+        HDF5 are refused: HDF5 does not say which of their sources are there.
 
     Raises
     ------

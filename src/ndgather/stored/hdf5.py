@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import zlib
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from itertools import accumulate
 from math import prod
 from operator import mul
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -82,14 +81,10 @@ class DatasetReader:
         self.name = f"{array.file.filename}:{array.name}"
         self.dtype, inside = array.dtype.subdtype or (np.dtype(array.dtype), ())
         shape = array.shape
-        self._sources = _Sources(array) if all_chunks_exist and array.is_virtual else None
-        if self._sources is not None:
-            self.grid = self._sources.grid(inside)
-        else:
-            # A dataset of many sources takes long to read, however small the box.
-            most = _BOX_BYTES if not array.is_virtual else _VIRTUAL_BOX_BYTES
-            boxes = box_shape(shape, array.dtype.itemsize, most)
-            self.grid = Grid.regular(shape + inside, (array.chunks or boxes) + inside)
+        # A dataset of many sources takes long to read, however small the box.
+        most = _BOX_BYTES if not array.is_virtual else _VIRTUAL_BOX_BYTES
+        boxes = box_shape(shape, array.dtype.itemsize, most)
+        self.grid = Grid.regular(shape + inside, (array.chunks or boxes) + inside)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
         self._filters = _known_filters(array)
@@ -126,8 +121,6 @@ class DatasetReader:
         return self.array.id.get_chunk_info_by_coord(start)
 
     def exists(self, chunk: Chunk) -> bool:
-        if self._sources is not None:
-            return self._sources.exist(self._box(chunk))
         if self.array.chunks is not None:
             return self._stored(chunk).byte_offset is not None
         layout = self.array.id.get_create_plist().get_layout()
@@ -201,6 +194,11 @@ class DatasetReader:
 
 
 def reader(array: h5py.Dataset) -> DatasetReader:
+    if missing_raises() and array.is_virtual:
+        raise DTypeError(
+            f"missing_chunks: {array.name} is a virtual dataset, and HDF5 does not say which of "
+            f"its sources are there (allowed: 'fill', or the datasets that virtual_sources() names)"
+        )
     return DatasetReader(array, missing_raises())
 
 
@@ -235,62 +233,6 @@ def _known_filters(array: h5py.Dataset) -> tuple[int, ...] | None:
     properties = array.id.get_create_plist()
     filters = tuple(properties.get_filter(i)[0] for i in range(properties.get_nfilters()))
     return filters if filters in _KNOWN_FILTERS else None
-
-
-class _Sources:
-    """Which parts of a virtual dataset are there: those of datasets that were written whole."""
-
-    def __init__(self, array: h5py.Dataset) -> None:
-        self._array = array
-        self._is_whole: dict[tuple[str, str], bool] = {}
-        self._parts: list[tuple[list[tuple[int, int]], tuple[str, str]]] = []
-        for source in array.virtual_sources():
-            try:
-                low, high = source.vspace.get_select_bounds()
-                part = [(start, last + 1) for start, last in zip(low, high, strict=True)]
-            except ValueError:  # it grows without end
-                part = [(0, size) for size in array.shape]
-            self._parts.append((part, (source.file_name, source.dset_name)))
-
-    def grid(self, inside: tuple[int, ...]) -> Grid:
-        """Return a grid that is cut where a source begins or ends."""
-        sizes = []
-        boxes = box_shape(self._array.shape, self._array.dtype.itemsize, _VIRTUAL_BOX_BYTES)
-        for axis, (size, box) in enumerate(zip(self._array.shape, boxes, strict=True)):
-            cuts = {0, size, *range(0, size, box)}
-            cuts.update(end for part, _ in self._parts for end in part[axis] if end < size)
-            sizes.append(np.diff(sorted(cuts)).tolist())
-        return Grid.of_sizes([*sizes, *([length] for length in inside)])
-
-    def exist(self, box: Box) -> bool:
-        """Whether some source fills a box, and all that do are there."""
-        met = [
-            name
-            for part, name in self._parts
-            if all(
-                low < at.stop and at.start < high for (low, high), at in zip(part, box, strict=True)
-            )
-        ]
-        return bool(met) and all(map(self._is_there, met))
-
-    def _is_there(self, name: tuple[str, str]) -> bool:
-        if name not in self._is_whole:
-            is_whole = False
-            file = self._array.file if name[0] == "." else self._file(name[0])
-            with suppress(KeyError, OSError):
-                opened = file if isinstance(file, h5py.File) else h5py.File(file, "r")
-                source = DatasetReader(opened[name[1]], True)
-                chunks = np.ndindex(*source.grid.counts)
-                is_whole = all(map(source.exists, chunks))
-            self._is_whole[name] = is_whole
-        return self._is_whole[name]
-
-    def _file(self, name: str) -> Path:
-        """Return where HDF5 finds a file of sources."""
-        prefix = self._array.id.get_access_plist().get_virtual_prefix().decode()
-        folders = (*([prefix] if prefix else []), Path(self._array.file.filename).parent, "")
-        places = [Path(folder, name) for folder in folders]
-        return next(filter(Path.is_file, places), places[-1])
 
 
 def _reopened(filename: str, name: str, all_exist: bool) -> DatasetReader:
