@@ -189,7 +189,7 @@ KEPT = [
     "price,code,lat,flag\n1.10,1E3,1,True\n2.50,2E3,2,false\n",
     ",lat\n7,1\n",
     "note,note,lat\na,b,1\n",
-    'lat,"a, b"\n1,"two\nlines"\n2,"say ""hi"""\n3,"needless"\n',
+    'lat,"a, b"\n1,"two\nlines"\n2,"say ""hi"""\n',
     "lat,date,when\n1,01/02/03,2020-01-01 00:00:00\n",
     " lat2 ,lat\n x , 1 \n",
     "lat,id\r\n1,2\r\n2,3\r\n",
@@ -509,6 +509,20 @@ def test_the_labels_that_were_taken(ndgather, data, times):
     out = pd.read_csv("out.csv")
     assert out["time_label"].tolist() == ["2020-01-02"]
     assert pd.to_timedelta(out["time_distance"]).tolist() == [pd.Timedelta("6h")]
+
+
+@pytest.mark.parametrize("method", ["nearest", "linear"])
+def test_a_label_that_is_missing_has_no_distance(ndgather, folder, method):
+    for axis in ("noleap", "lat", "time"):
+        xr.Dataset({"v": (axis, np.arange(float(len(AXES[axis]))))}, {axis: AXES[axis]}).to_netcdf(
+            "m.nc", engine="h5netcdf"
+        )
+        for texts in ([""], [str(AXES[axis][1]), ""]):
+            written(text_of([[axis], *([text] for text in texts)]))
+            line = f"sel m.nc p.csv -o out.csv --add-labels --missing nan --method {method}"
+            assert ndgather(line).err == ""
+            out = pd.read_csv("out.csv", skip_blank_lines=False)
+            assert out[f"{axis}_distance"].isna().tolist() == [text == "" for text in texts]
 
 
 def test_a_column_may_be_left_alone(ndgather, data):

@@ -213,7 +213,7 @@ class Result:
 
     def write(self, part: Path, output: Path) -> None:
         typed = {name: labels for name, labels in self.labels.items() if labels.dtype.kind != "O"}
-        tables.write(part, output, self.table, self.rows, self.values.copy(), typed)
+        self.table.write(part, output, self.rows, self.values, typed)
 
     @property
     def names(self) -> list[str]:
@@ -253,8 +253,11 @@ class _Labels:
             if name in result.coords and result[name].dims == (self.dim,):
                 found = result[name].to_index().to_numpy()
                 added[f"{name}_label"] = found
-                if kind_of(found) not in ("texts", "bytes", None):
-                    distance = abs(found - self.asked[name])
+                if kind_of(self.data[name].to_index()) not in ("texts", "bytes", None):
+                    both = [pd.Series(each) for each in (found, self.asked[name])]
+                    absent = both[0].isna() | both[1].isna()
+                    both = [each.mask(absent) for each in both] if absent.any() else both
+                    distance = abs(both[0] - both[1]).to_numpy()
                     period = (self.options["period"] or {}).get(name)
                     if period is not None and distance.dtype.kind in "iuf":
                         distance = np.minimum(distance % period, -distance % period)
