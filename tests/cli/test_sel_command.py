@@ -180,8 +180,8 @@ REFUSED = {
     ),
     "dates that may be two": (
         "sel sst.nc dates.csv -o out.csv",
-        r"dates.csv: time\[1\] = '02/07/2010' is an ambiguous date \(allowed: --date-format "
-        r"%d/%m/%Y, --date-format %m/%d/%Y, or times, such as 2010-07-14T06:30\)",
+        r"dates.csv: time\[0\] = '07/07/2010' is not a time \(allowed: times such as "
+        r"2010-07-14T06:30; others by --date-format, such as %d/%m/%Y\); so are 2 of 2 rows",
     ),
     "dates of another format": (
         "sel sst.nc dates.csv -o out.csv --date-format %Y-%m-%d",
@@ -190,7 +190,7 @@ REFUSED = {
     ),
     "times with and without a zone": (
         "sel sst.nc zones.csv -o out.csv",
-        r"zones.csv: time\[1\] = '2010-07-01T12:00' has no time zone, and the first has one "
+        r"zones.csv: time\[1\] = '2010-07-01T12:00' and the first are not both in a time zone "
         r"\(allowed: all times with a zone, or all without, such as .*\)",
     ),
     "no such variable": (
@@ -203,7 +203,7 @@ REFUSED = {
     ),
     "times that are none": (
         "sel sst.nc notimes.csv -o out.csv",
-        r"notimes.csv: time\[0\] = 'yesterday' is not a time \(allowed: times, such as .*\)",
+        r"notimes.csv: time\[0\] = 'yesterday' is not a time \(allowed: times such as .*\)",
     ),
 }
 
@@ -251,7 +251,7 @@ def test_columns_of_other_names_are_renamed(ndgather, data, folder):
         (["07/01/2010", "07/03/2010"], " --date-format %m/%d/%Y"),
         (["2010-07-01", "2010-07-03 00:00"], ""),
         (["20100701", "20100703T00"], ""),
-        (["July 1 2010", "July 3 2010"], ""),
+        (["July-1-2010", "July-3-2010"], " --date-format %B-%d-%Y"),
         (["2010-07-01T02:00+02:00", "2010-07-02T23:00-01:00"], ""),
     ],
 )

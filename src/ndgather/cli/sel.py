@@ -74,8 +74,8 @@ def add_to(commands: Any) -> None:
         --keep COLUMN    leave a column alone that has the name of a coordinate; may be repeated
         --outer          a row for every label of the dimensions without a column, such as a time
                          series for every station
-        --date-format FORMAT  how times are written, such as %%d/%%m/%%Y %%H:%%M (default:
-                              2010-07-14T06:30, or another way that leaves no doubt)
+        --date-format FORMAT  how times are written, such as %%d/%%m/%%Y %%H:%%M (default: as
+                              2010-07-14T06:30)
         --separator TEXT   between the columns of text (default: a comma, or a tab in .tsv)
         --decimal TEXT     of numbers in text, such as a comma (default: a point)
         --encoding NAME    of text (default: utf-8)

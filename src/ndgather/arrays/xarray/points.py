@@ -33,17 +33,12 @@ _EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "deg
 _CIRCLE, _WEST, _FAR_EAST = 360.0, -180.0, 360.0
 _MOST_DAYS = 100_000  # of a duration of pandas
 _MISSING = frozenset(("", "NA", "NaN", "nan"))
-_DIGITS = str.maketrans("123456789", "000000000")  # forms do not care which
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _INTEGER = re.compile(r"[+-]?\d{1,30}")
 _POSITION = re.compile(r"\d{1,18}")
-_ZONE = r"(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)"
+_ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
 _CLOCK = r"\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?"
 _ISO = re.compile(rf"\d{{4}}-?\d\d-?\d\d(?:[T ]{_CLOCK} ?{_ZONE}?)?|\d{{4}}-\d\d")
-_YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d\d?)[-/.](\d\d?)(?!\d)")
-# Other times have a year of four digits, and a month by its name or two numbers for month and day;
-# numbers behind a year are month and day, in this order, or nothing.
-_DATE = re.compile(r"(?!\d{4}\W?\d)(?=.*\b\d{4}\b)(?:.*[A-Za-z]{3}|(?:.*?\b\d{1,2}\b){2}).*")
 _ZONED = re.compile(rf".*[T ]\d\d.*{_ZONE}")
 _EXAMPLE = "such as 2010-07-14T06:30"
 _KEEP = "--keep COLUMN leaves a column alone"
@@ -300,11 +295,7 @@ class _Labels:
             texts.check(outside, "is no longitude", allowed)
         if not nearest or name in tolerance or not len(index):
             return labels
-        try:
-            period = (self.options["period"] or {}).get(name)
-            pair = sorted_axis("sel", name, index, labels, period)
-        except NdgatherError:  # the lookup raises it again
-            return labels
+        pair = self._sorted(name, index, labels, (self.options["period"] or {}).get(name))
         if pair is None or (pair[0].period is None and not pair[0].in_order):
             return labels
         return self._refused(name, labels, pair[0].outside(pair[1]), texts)
@@ -315,11 +306,14 @@ class _Labels:
         numbers = labels.dtype.kind in "iuf" and index.dtype.kind in "iuf" and len(index) > 1
         if given or not numbers or self.data[name].attrs.get("units") not in _EAST:
             return False
-        try:
-            pair = sorted_axis("sel", name, index, labels, _CIRCLE)
-        except NdgatherError:
-            return False
+        pair = self._sorted(name, index, labels, _CIRCLE)
         return pair is not None and not len(pair[0].gap)
+
+    def _sorted(self, name: str, index: pd.Index[Any], labels: Any, period: Any) -> Any:
+        try:
+            return sorted_axis("sel", name, index, labels, period)
+        except NdgatherError:  # the lookup raises it again
+            return None
 
     def _refused(self, name: str, labels: Any, outside: Any, texts: _Texts) -> Any:
         """Raise for labels outside of the axis, or return them as missing ones."""
@@ -330,17 +324,16 @@ class _Labels:
         if self.options["missing"] == "nan":
             none: Any = {"M": np.datetime64("NaT"), "O": None}.get(labels.dtype.kind, np.nan)
             return np.where(outside, none, labels)
-        axis = self.data[name].values
-        low, high = axis.min(), axis.max()
-        asked = asked[outside].astype(axis.dtype if axis.dtype.kind == "f" else asked.dtype)
-        if axis.dtype.kind == "M":
-            ends = [int(each.astype("M8[D]").astype(int)) for each in (low, high)]
-            days = asked.astype("M8[D]").astype(int)
-            far: Any = 1 + max(ends[0] - days.min(), days.max() - ends[1])
-        else:
-            far = np.maximum(low - asked, asked - high).max()
-            far = far.days + 1 if axis.dtype.kind == "O" else far
-        unit = "D" if axis.dtype.kind in "MO" else ""
+        axis, asked, unit = self.data[name].values, asked[outside], ""
+        ends: Any = axis.min(), axis.max()
+        low, high = ends
+        if axis.dtype.kind == "f":
+            asked = asked.astype(axis.dtype)  # as it is looked up
+        elif axis.dtype.kind == "M":
+            ends, asked = ([*each.astype("M8[D]").astype(int)] for each in (np.array(ends), asked))
+        far = max(ends[0] - min(asked), max(asked) - ends[1])
+        if axis.dtype.kind in "MO":
+            far, unit = getattr(far, "days", far) + 1, "D"
         way = f"--tolerance {name}={far}{unit} for the nearest label"
         way = "--missing nan for NaN" if unit and far > _MOST_DAYS else way
         east = self.data[name].attrs.get("units") in _EAST or name.casefold().startswith("lon")
@@ -357,7 +350,6 @@ class _Texts:
         self.name, self.lookup, self.column = str(column.name), lookup, column
         self.cells = ["" if value is None else str(value) for value in column]
         self.texts = [cell.strip() for cell in self.cells]
-        self.forms = [text.translate(_DIGITS) for text in self.texts]
         self.present = np.array([text not in _MISSING for text in self.texts], bool)
 
     def error(self, bad: Any, what: str, allowed: str, more: str = "") -> FileError:
@@ -377,7 +369,7 @@ class _Texts:
             return self.column.to_numpy()
         if index is None:
             allowed = "0 and above: the axis has no labels"
-            self.check(~_are(_POSITION, self.forms), "is not a position", allowed)
+            self.check(~_are(_POSITION, self.texts), "is not a position", allowed)
             return np.array([int(text) for text in self.texts], np.int64)
         if isinstance(index, xarray.CFTimeIndex):
             return self._of_calendar(index)
@@ -401,17 +393,14 @@ class _Texts:
             raise self.error(bad, what, allowed, more)
 
     def _numbers(self) -> Any:
-        texts, forms, decimal = self.texts, self.forms, self.lookup.dialect.decimal
+        texts, decimal = self.texts, self.lookup.dialect.decimal
         if decimal != ".":
-            texts, forms = (
-                [text.replace(".", "?").replace(decimal, ".") for text in each]
-                for each in (texts, forms)
-            )
-        bad = self.present & ~_are(_NUMBER, forms)
+            texts = [text.replace(".", "?").replace(decimal, ".") for text in texts]
+        bad = self.present & ~_are(_NUMBER, texts)
         comma = bad.any() and decimal == "." and "," in texts[bad.argmax()]
         hint = "; write --decimal ',' for a decimal comma" if comma else ""
         self.check(bad, "is not a number", f"numbers such as 1{decimal}5", hint)
-        if texts and _are(_INTEGER, forms).all():
+        if texts and _are(_INTEGER, texts).all():
             numbers = np.array([int(text) for text in texts])
             if numbers.dtype.kind in "iu":
                 return numbers
@@ -421,7 +410,7 @@ class _Texts:
     def _durations(self) -> Any:
         with warnings.catch_warnings(action="ignore"):
             found = pd.to_timedelta(pd.Series(self._given(self.texts)), errors="coerce")
-        bad = self.present & (_are(_NUMBER, self.forms) | found.isna().to_numpy())
+        bad = self.present & (_are(_NUMBER, self.texts) | found.isna().to_numpy())
         self.check(bad, "is not a duration with a unit", "durations such as 6h")
         return found.to_numpy("m8[ns]" if not len(found) else None)
 
@@ -440,48 +429,28 @@ class _Texts:
         return labels
 
     def _times(self) -> Any:
-        """Return times; those that may be several are refused."""
+        """Return times in the format that is given, or as ISO 8601 writes them."""
         form, present = self.lookup.date_format, self.present
-        texts, forms = self.texts, self.forms
-        others = {each for each in {*forms} if _as_iso(each) != each} if form is None else ()
-        if others:
-            texts, forms = ([*map(_as_iso, each)] for each in (texts, forms))
-        given = pd.Series(self._given(texts), dtype=object)
-
-        def parsed(**options: Any) -> pd.Series[Any]:
-            with warnings.catch_warnings(action="ignore"):  # of pandas, that it guesses
-                return pd.to_datetime(given, utc=True, errors="coerce", **options)
-
-        zoned = _are(_ZONED, forms)
+        zoned = _are(_ZONED, self.texts)
         mixed = present & (zoned != (present & zoned).any())
         if mixed.any():
             mixed = present & (zoned != zoned[present.argmax()])
-            first, other = ("no", "one") if zoned[mixed.argmax()] is np.False_ else ("a", "none")
             allowed = f"all times with a zone, or all without, {_EXAMPLE}"
-            raise self.error(mixed, f"has {first} time zone, and the first has {other}", allowed)
-        times = parsed(format=form or "ISO8601")
+            raise self.error(mixed, "and the first are not both in a time zone", allowed)
+        given = pd.Series(self._given(self.texts), dtype=object)
+        times = pd.to_datetime(given, utc=True, errors="coerce", format=form or "ISO8601")
         failed = present & times.isna().to_numpy()
+        allowed = f"times as {form}, or without it times {_EXAMPLE}"
         if form is None:
-            iso = _are(_ISO, forms)
-            failed = present & ~(iso | _are(_DATE, forms))
-            if not failed.any() and (present & ~iso).any():
-                months, days = parsed(), parsed(dayfirst=True)
-                both = [(each.isna() & present).any() for each in (months, days)]
-                differ = present & (months != days).to_numpy()
-                if not any(both):
-                    formats = "--date-format %d/%m/%Y, --date-format %m/%d/%Y"
-                    self.check(differ, "is an ambiguous date", f"{formats}, or times, {_EXAMPLE}")
-                times = days if both[0] else months
-            failed |= present & times.isna().to_numpy()
-        allowed = f"times as {form}, or without it times" if form else "times"
-        self.check(failed, "is not a time", f"{allowed}, {_EXAMPLE}")
+            failed |= present & ~_are(_ISO, self.texts)
+            allowed = f"times {_EXAMPLE}; others by --date-format, such as %d/%m/%Y"
+        self.check(failed, "is not a time", allowed)
         return times.dt.tz_localize(None).to_numpy()
 
 
 def _are(form: re.Pattern[str], texts: Sequence[str]) -> Any:
-    """Return which texts have a form; many have the same digits aside."""
-    found = {text: form.fullmatch(text) is not None for text in {*texts}}
-    return np.array([found[text] for text in texts], bool)
+    """Return which texts have a form."""
+    return np.array([form.fullmatch(text) is not None for text in texts], bool)
 
 
 def _objects(values: Iterable[Any]) -> Any:
@@ -489,12 +458,6 @@ def _objects(values: Iterable[Any]) -> Any:
     array = np.empty(len(listed_values), object)
     array[:] = listed_values
     return array
-
-
-def _as_iso(text: str) -> str:
-    """Return a time that begins with its year as ISO 8601 writes it."""
-    text = _YEAR_FIRST.sub(lambda found: f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}", text, count=1)
-    return re.sub(r" ?(?:UTC|GMT)$", "Z", text)
 
 
 def _values(result: xarray.Dataset, dim: str) -> pd.DataFrame:
