@@ -600,3 +600,26 @@ def test_text_is_read_as_labels_of_the_axis(ndgather, folder, name):
         for text in others:
             written(text_of([["x"], [text]]))
             assert "x[0] = " in ndgather(f"sel d.nc p.csv -o out.csv {missing}").err
+
+
+def test_a_coordinate_of_all_data_in_single_precision(ndgather, folder):
+    data = xr.Dataset({"v": ("lat", np.arange(3.0))}, {"lat": [0.0, 1, 2]})
+    data.assign_coords(sigma=np.float32(0.995)).to_netcdf("s.nc", engine="h5netcdf")
+    written("lat,sigma\n1,0.995\n")
+    assert ndgather("sel s.nc p.csv -o out.csv").err == ""
+    written("lat,sigma\n1,0.9951\n")
+    assert "sigma[0] = '0.9951' is not the sigma" in ndgather("sel s.nc p.csv -o out.csv").err
+
+
+def test_times_of_another_calendar_that_are_missing_or_added(ndgather, folder):
+    axis = AXES["noleap"]
+    data = xr.Dataset({"v": ("noleap", np.arange(3.0)), "start": ("noleap", np.array(axis))})
+    data.assign_coords(noleap=axis).to_netcdf("c.nc", engine="h5netcdf")
+    written(f"noleap\n9999-01-01\n{axis[1]}\n2020-01-05\n")
+    line = "sel c.nc p.csv --method nearest --missing nan --add-labels -o"
+    for suffix in ("csv", "parquet"):
+        assert ndgather(f"{line} out.{suffix}").err == ""
+    for out in (pd.read_csv("out.csv"), pd.read_parquet("out.parquet")):
+        for name in ("start", "noleap_label"):
+            assert out[name].isna().tolist() == [True, False, True]
+            assert out[name][1] == str(axis[1])

@@ -74,6 +74,9 @@ class Lookup:
             values = values.reset_index(drop=True)
             for name, each in labels.chosen(result).items() if self.add_labels else ():
                 values[name] = each[rows]
+            for name, each in values.items():  # Parquet has no type for times of other calendars
+                if each.dtype.kind == "O" and hasattr(next(iter(each.dropna()), None), "calendar"):
+                    values[name] = each.map(str, na_action="ignore")
             for name in map(str, values.columns):
                 if name in table.names:
                     what = "a variable that is selected" if name in chosen else "what is added"
@@ -270,6 +273,8 @@ class _Labels:
         labels = texts.labels(index)
         self.of_table[texts.name] = self.asked[name] = labels
         if not _dims(self.data, name):
+            if index.dtype.kind == "f" and labels.dtype.kind in "iuf":
+                labels = labels.astype(index.dtype)
             differ: Any = np.array([label != index[0] for label in labels], np.bool)
             allowed = f"{index[0]}; --keep {texts.name} leaves the column alone"
             texts.check(differ, f"is not the {name} of the data", allowed)
@@ -464,11 +469,7 @@ def _values(result: xarray.Dataset, dim: str) -> pd.DataFrame:
     """Return the values by the number of their point, a row for every label of other dimensions."""
     plain = result.reset_coords(drop=True).drop_vars(dim, errors="ignore")
     others = [name for name in plain.sizes if name != dim]
-    frame = plain.to_dataframe(dim_order=[dim, *others]).reset_index(others)
-    for name, values in frame.items():
-        if values.dtype.kind == "O" and hasattr(next(iter(values), None), "calendar"):
-            frame[name] = values.map(str)  # which Parquet has no type for
-    return frame
+    return plain.to_dataframe(dim_order=[dim, *others]).reset_index(others)
 
 
 def _check_known(option: str, kind: str, name: str, known: Iterable[Hashable]) -> None:
