@@ -77,17 +77,9 @@ def checked(
 ) -> Call:
     """Return `call` with its mode, fill value, reduction and `use_init_val` checked.
 
-    Parameters
-    ----------
-    call : Call
-        Its arrays may be of any library; only the dtype of data is used, in error texts.
-    dtype : numpy.dtype or None
-        The dtype of data as NumPy's. A fill value becomes an array of rank 0 of that dtype; with
-        None it stays as it is.
-    supported : tuple of str, optional
-        The reductions that data can have; by default those of `dtype`, or all.
-    any_start : bool, optional
-        Whether a sum without initial values may start from its first update, if the dtype has no 0.
+    Its arrays may be of any library. A fill value becomes an array of rank 0 of `dtype`, that of
+    data as NumPy's; with None it stays as it is. `supported` are the reductions of data, by default
+    those of `dtype`. With `any_start`, a sum may start from its first update if there is no 0.
     """
     caller = call.caller
     mode = (

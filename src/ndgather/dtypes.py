@@ -89,21 +89,8 @@ def hold(
 ) -> tuple[Array | None, int | None]:
     """Return values in a dtype, or the flat position of the first that it does not hold.
 
-    Parameters
-    ----------
-    values : numpy.ndarray
-        Of any dtype and shape. Objects are held one by one, each by its own type.
-    dtype : numpy.dtype or Numbers
-        Of NumPy, or what a dtype is that NumPy does not have.
-    same_kind : bool, optional
-        Whether booleans are no numbers, and floats no integers, whatever their value.
-
-    Returns
-    -------
-    values : numpy.ndarray or None
-        In `dtype`, in float64 for `Numbers`; None if a value is lost.
-    position : int or None
-        In C order; None if no value is lost.
+    Objects are held one by one, each by its own type; `Numbers` are held in float64. With
+    `same_kind`, booleans are no numbers, and floats no integers, whatever their value.
     """
     if isinstance(dtype, np.dtype) and (
         dtype.kind == "O" or np.can_cast(values.dtype, dtype, "equiv")

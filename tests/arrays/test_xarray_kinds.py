@@ -335,9 +335,8 @@ def test_series_would_select_every_combination():
 @given(
     st.lists(st.tuples(st.integers(-3, 6), st.integers(-3, 6)), min_size=1, max_size=5),
     st.sampled_from([0.0, 1.0, 5.0**0.5, 2.0]),
-    st.booleans(),
 )
-def test_a_tolerance_with_an_index_of_points(points, limit, by_name):
+def test_a_tolerance_with_an_index_of_points(points, limit):
     places = [(0, 0), (0, 2), (3, 0), (3, 3)]
     coords = {name: (("r", "c"), np.reshape(each, (2, 2)) * 1.0) for name, each in zip(
         ("lat", "lon"), zip(*places, strict=True), strict=True
@@ -345,15 +344,15 @@ def test_a_tolerance_with_an_index_of_points(points, limit, by_name):
     data = xr.DataArray(np.arange(4.0).reshape(2, 2), coords, ("r", "c"))
     data = data.set_xindex(["lat", "lon"], xr.indexes.NDPointIndex)
     lat, lon = (xr.DataArray(np.array(each, float), dims="p") for each in zip(*points, strict=True))
-    tolerance = {"lat": limit} if by_name else limit
     expected = []
     for row, column in points:
         far = [((row - y) ** 2 + (column - x) ** 2) ** 0.5 for y, x in places]
         found = int(data.ndgather.sel(lat=float(row), lon=float(column), method="nearest"))
         assert far[found] == min(far)  # of several that are as near, any
-        distance = abs(row - places[found][0]) if by_name else min(far)
-        expected.append(float(found) if distance <= limit else np.nan)
-    options = {"lat": lat, "lon": lon, "method": "nearest", "tolerance": tolerance}
+        expected.append(float(found) if min(far) <= limit else np.nan)
+    options = {"lat": lat, "lon": lon, "method": "nearest", "tolerance": limit}
+    with pytest.raises(AttributeValueError, match=r"tolerance is a dict, .*allowed: one distance"):
+        data.ndgather.sel(**options | {"tolerance": {"lat": limit}})
     np.testing.assert_array_equal(data.ndgather.sel(**options, missing="nan"), expected)
     if np.isnan(expected).any():
         with pytest.raises(LabelError, match=r"the nearest point to \(lat, lon\)\[\d\] is .* from"):

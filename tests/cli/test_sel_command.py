@@ -199,7 +199,7 @@ REFUSED = {
     ),
     "a column called as the variable": (
         "sel sst.nc twice.csv -o out.csv",
-        r"twice.csv: has a column sst, which is the name of a variable that is selected .*",
+        r"twice.csv: has a column sst, or the data have, which is the name of what is added .*",
     ),
     "times that are none": (
         "sel sst.nc notimes.csv -o out.csv",

@@ -98,7 +98,7 @@ def add_to(commands: Any) -> None:
         keep={"action": "append", "default": []},
         separator={"type": _character},
         decimal={"type": _character, "default": "."},
-        encoding={"type": _encoding, "default": "utf-8"},
+        encoding={"default": "utf-8"},
         missing_chunks=MISSING_CHUNKS,
     )
     add_reading(parser)
@@ -154,14 +154,6 @@ def _character(text: str) -> str:
     if len(character) != 1 or character.isalnum() or character in '\r\n"+-':
         raise argparse.ArgumentTypeError(f"{text!r} is not one character such as ; or \\t")
     return character
-
-
-def _encoding(text: str) -> str:
-    try:
-        "x".encode(text)
-    except (LookupError, ValueError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an encoding such as utf-8") from None
-    return text
 
 
 def _number(text: str) -> object:

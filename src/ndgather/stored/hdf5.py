@@ -113,7 +113,6 @@ class DatasetReader:
         return int(self._stored(chunk).size)
 
     def _box(self, chunk: Chunk) -> Box:
-        """Return the slices of the dataset, whose elements are taken whole."""
         return self.grid.box(chunk)[: self.array.ndim]
 
     def _stored(self, chunk: Chunk) -> Any:

@@ -377,11 +377,13 @@ def _sorted(
         closed = last - first == period  # then the neighbours of the ends are one label further
         before, after = (-2, 1) if closed and values.size > 1 else (-1, 0)
         steps = np.diff(values, append=first + period)
-        # The step from the last label of the axis to its first; other steps are inside its range.
-        ends = np.flatnonzero(abs(order - np.roll(order, -1)) == order.size - 1)
-        seam = values.size - 1 if in_order or not ends.size else ends[0]
-        if steps[seam] > WIDEST * np.delete(steps, seam).max(initial=0):
-            gap = np.array([seam + 1, (seam + 1) % values.size])
+        widest = int(steps.argmax())
+        above = (widest + 1) % values.size
+        # A region ends where its axis does, or where its labels are nearer the other way around.
+        ends = above == 0 or abs(order[widest] - order[above]) == values.size - 1
+        others = np.delete(steps, widest).max(initial=0)
+        if steps[widest] > WIDEST * others and (ends or 2 * steps[widest] > period):
+            gap = np.array([widest + 1, above])
         values = np.concatenate(([values[before] - period], values, [values[after] + period]))
         order = np.concatenate(([order[before]], order, [order[after]]))
     return SortedLabels(values, order, descending, unit, period, in_order, gap)

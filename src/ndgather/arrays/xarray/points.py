@@ -67,23 +67,25 @@ class Lookup:
     def values(self) -> Result:
         """Return the table of points with a column for every variable."""
         with self._opened() as (table, chosen, labels):
-            dim = labels.dim
             result = Accessor(chosen).sel(labels.labels, **labels.options)
-            values = _values(result, dim)
+            plain = result.reset_coords(drop=True).drop_vars(labels.dim, errors="ignore")
+            others = [name for name in plain.sizes if name != labels.dim]
+            values = plain.to_dataframe(dim_order=[labels.dim, *others]).reset_index(others)
             rows = values.index.to_numpy(np.intp)
             values = values.reset_index(drop=True)
-            for name, each in labels.chosen(result).items() if self.add_labels else ():
+            added = labels.chosen(result) if self.add_labels else {}
+            taken = [name for name in added if name in values]
+            taken += [name for name in map(str, (*values, *added)) if name in table.names]
+            if taken:
+                raise self._error(
+                    f"has a column {taken[0]}, or the data have, which is the name of what is "
+                    f"added (allowed: other names)"
+                )
+            for name, each in added.items():
                 values[name] = each[rows]
             for name, each in values.items():  # Parquet has no type for times of other calendars
                 if each.dtype.kind == "O" and hasattr(next(iter(each.dropna()), None), "calendar"):
                     values[name] = each.map(str, na_action="ignore")
-            for name in map(str, values.columns):
-                if name in table.names:
-                    what = "a variable that is selected" if name in chosen else "what is added"
-                    raise self._error(
-                        f"has a column {name}, which is the name of {what} (allowed: columns of "
-                        f"other names)"
-                    )
             return Result(table, rows, values, labels.of_table)
 
     def estimates(self) -> dict[str, Estimate]:
@@ -463,13 +465,6 @@ def _objects(values: Iterable[Any]) -> Any:
     array = np.empty(len(listed_values), object)
     array[:] = listed_values
     return array
-
-
-def _values(result: xarray.Dataset, dim: str) -> pd.DataFrame:
-    """Return the values by the number of their point, a row for every label of other dimensions."""
-    plain = result.reset_coords(drop=True).drop_vars(dim, errors="ignore")
-    others = [name for name in plain.sizes if name != dim]
-    return plain.to_dataframe(dim_order=[dim, *others]).reset_index(others)
 
 
 def _check_known(option: str, kind: str, name: str, known: Iterable[Hashable]) -> None:

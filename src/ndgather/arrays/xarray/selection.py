@@ -160,24 +160,20 @@ def _near(
     labels: Mapping[Hashable, Any],
     request: Request,
 ) -> dict[Hashable, Any]:
-    """Return the positions of the nearest points, -1 for one that the tolerance excludes.
-
-    A tolerance is a distance of points, or of their coordinates by name.
-    """
+    """Return the positions of the nearest points, -1 for one that the tolerance excludes."""
     if request.tolerance is None:
         return dict(found)
+    if isinstance(request.tolerance, dict):
+        raise AttributeValueError(
+            f"{request.caller}: tolerance is a dict, and the nearest points are looked up by "
+            f"{listed(map(str, labels))} together (allowed: one distance, for all points)"
+        )
     squares: Any = 0.0
-    outside: Any = False
     for name, label in labels.items():
         at = xarray.as_variable(label) if isinstance(label, _NAMED) else np.asarray(label)
-        difference = abs(data[name].variable.isel(found) - at)
-        squares = squares + difference**2
-        if isinstance(request.tolerance, dict):
-            limit = request.tolerance.get(name, np.inf)
-            outside = outside | ~(difference <= limit)
+        squares = squares + (data[name].variable.isel(found) - at) ** 2
     distance = squares**0.5
-    if not isinstance(request.tolerance, dict):
-        outside = ~(distance <= request.tolerance)
+    outside = ~(distance <= request.tolerance)
     if request.missing == "raise" and bool(outside.any()):
         first = tuple(int(i) for i in np.argwhere(outside.values)[0])
         raise LabelError(
