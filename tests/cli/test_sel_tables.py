@@ -479,6 +479,17 @@ def test_longitudes_of_a_part_of_the_circle_do_not_go_around(ndgather, folder, u
         assert pd.read_csv("out.csv")["v"].isna().all()
 
 
+def test_the_gap_of_a_region_across_zero(ndgather, folder):
+    lon = [0.0, 1.0, 2.0, 358.0, 359.0]
+    xr.Dataset({"v": ("lon", lon)}, {"lon": lon}).to_netcdf("z.nc", engine="h5netcdf")
+    written("lon\n-1.2\n180\n")
+    line = "sel z.nc p.csv -o out.csv --method nearest --period lon=360"
+    error = ndgather(line).err
+    assert "lon[1] = '180' lies outside of lon" in error
+    assert ndgather(f"{line} {re.search('write (--.*) for', error)[1]}").err == ""
+    assert pd.read_csv("out.csv")["v"][0] == 359.0
+
+
 def test_dates_of_another_year(ndgather, times):
     for text, day in (("2021-01-01", "time=364D"), ("1900-01-01", "time=")):
         written(f"time\n2020-01-02\n{text}\n")

@@ -342,7 +342,8 @@ class _Labels:
         if axis.dtype.kind in "MO":
             far, unit = getattr(far, "days", far) + 1, "D"
         way = f"--tolerance {name}={far}{unit} for the nearest label"
-        way = "--missing nan for NaN" if unit and far > _MOST_DAYS else way
+        if far <= 0 or (unit and far > _MOST_DAYS):  # in the gap of a ring, or too long for pandas
+            way = "--missing nan for NaN"
         east = self.data[name].attrs.get("units") in _EAST or name.casefold().startswith("lon")
         if east and name not in (self.options["period"] or {}):
             way = f"--period {name}=360 if they go around, or {way}"
