@@ -634,3 +634,13 @@ def test_times_of_another_calendar_that_are_missing_or_added(ndgather, folder):
         for name in ("start", "noleap_label"):
             assert out[name].isna().tolist() == [True, False, True]
             assert out[name][1] == str(axis[1])
+
+
+def test_a_variable_that_is_called_point(ndgather, folder):
+    data = xr.Dataset(
+        {"point": ("lat", [1.0, 2.0]), "point_": ("lat", [3.0, 4.0])}, {"lat": [0, 1]}
+    )
+    data.to_netcdf("p.nc", engine="h5netcdf")
+    written("lat\n1\n0\n")
+    assert ndgather("sel p.nc p.csv -o out.csv").err == ""
+    assert Path("out.csv").read_text() == "lat,point,point_\n1,2.0,4.0\n0,1.0,3.0\n"

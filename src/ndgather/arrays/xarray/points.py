@@ -107,7 +107,7 @@ class Lookup:
             chosen.encoding = data.encoding
             self._check_complete(table, chosen, columns)
             dim = "point"
-            while dim in chosen.sizes or dim in chosen.coords:
+            while dim in chosen.sizes or dim in chosen.variables:
                 dim += "_"
             labels = _Labels(chosen, dict(self.options), dim)
             for name, column in columns.items():
