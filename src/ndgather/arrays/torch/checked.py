@@ -16,7 +16,7 @@ import sys
 import threading
 from collections import defaultdict
 from contextlib import ContextDecorator, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -47,7 +47,9 @@ _MOST_FLAGS = 4096  # that wait for a look
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _MASKS = (torch.bool, torch.uint8)  # if they are subscripts
 _INFRASTRUCTURE = tuple(torch._C._TorchDispatchModeKey.__members__.values())
-_DECORATION = re.compile(r"^_(?:unsafe_)?|_forward_only|_forward|_impl|_with_dims_and_tensors")
+_DECORATION = re.compile(
+    r"^_(?:unsafe_)?|_forward_only|_forward|_impl|_with_dims_and_tensors|_unsafe$"
+)
 _RECORDED = re.compile(r'  File "(.*)", line (\d+), in .*\n(?: *(.*)\n)?')
 
 
@@ -63,7 +65,6 @@ class _Entries(NamedTuple):
     end: int = 0  # the highest is size - 1 + end
     passed: int | torch.Tensor | None = None  # a value, or where values are, that are never read
     before: tuple[int, ...] = ()  # leads to `values` in the argument
-    waits: bool = False  # they cannot be replaced
 
     @property
     def highest(self) -> int:
@@ -71,20 +72,17 @@ class _Entries(NamedTuple):
 
     def outside(self) -> torch.Tensor:
         values = self.values.long()  # a bound may be too large for the type of the values
-        bad = (values < self.lowest) | (values > self.highest)
-        if self.passed is None:
+        bad, passed = (values < self.lowest) | (values > self.highest), self.passed
+        if passed is None:
             return bad
-        return bad & ~(
-            self.passed if isinstance(self.passed, torch.Tensor) else values == self.passed
-        )
+        return bad & ~(passed if isinstance(passed, torch.Tensor) else values == passed)
 
     def fit(self) -> bool:
         """Whether all are in bounds: one wait for the device."""
-        if self.passed is None or self.values.device.type == "cpu":
-            low, high = torch.stack(torch.aminmax(self.values)).tolist()
-            if self.passed is None or (self.lowest <= low and high <= self.highest):
-                return bool(self.lowest <= low and high <= self.highest)
-        return not self.outside().any().item()
+        if self.passed is not None:
+            return not self.outside().any().item()
+        low, high = torch.stack(torch.aminmax(self.values)).tolist()
+        return bool(self.lowest <= low and high <= self.highest)
 
     def first(self) -> torch.Tensor:
         """Return how many are outside, the flat number of the first, and its value."""
@@ -106,18 +104,16 @@ class _Row(NamedTuple):
 
     def __call__(self, get: Get) -> Iterator[_Entries]:
         name, of = (each.replace("self", "input") for each in (self.argument, self.of))
-        values, axis, passed = get(self.argument), 0, get(self.passed)
+        values, size, passed = get(self.argument), get(self.size), get(self.passed)
         if not isinstance(values, torch.Tensor):
             return
+        axis = get(self.axis) if self.axis[-1].isalpha() else int(self.axis.replace("*", "0"))
         if self.size:
-            size = get(self.size)
             size = math.prod(size) if isinstance(size, (list, tuple)) else size
-            axis = int(self.axis)
         elif self.axis == "*":
             size, of = get(self.of).numel(), f"{of}.flatten()"
         else:
             shape = get(self.of).shape or (1,)
-            axis = get(self.axis) if self.axis[-1].isalpha() else int(self.axis)
             axis = range(len(shape))[axis]
             size = shape[axis]
         lowest = -size if self.lowest == "-size" else int(self.lowest)
@@ -161,94 +157,91 @@ def _labels(get: Get) -> Iterator[_Entries]:
 def _coordinates(get: Get) -> Iterator[_Entries]:
     """Find the indices of a COO tensor, a row for every sparse axis."""
     for axis, (row, size) in enumerate(zip(get("indices"), get("size"), strict=False)):
-        yield _Entries("indices", row, axis, "the result", size, before=(axis,), waits=True)
+        yield _Entries("indices", row, axis, "the result", size, before=(axis,))
 
 
 def _compressed(get: Get) -> Iterator[_Entries]:
     """Find the indices of a CSR or CSC tensor; those of blocks are passed on."""
-    if sides := _COMPRESSED.get(get("layout")):
-        starts, others, columns = get("compressed_indices"), get("plain_indices"), sides[2]
-        axis = others.dim() - 1
-        yield _Entries(sides[0], starts, axis, sides[1], others.shape[-1], end=1, waits=True)
-        size = get("size")[axis + columns]
-        yield _Entries(sides[1], others, axis + columns, "result", size, waits=True)
+    by_rows = get("layout") == torch.sparse_csr
+    if by_rows or get("layout") == torch.sparse_csc:
+        first, second = ("crow", "col") if by_rows else ("ccol", "row")
+        starts, others = get("compressed_indices"), get("plain_indices")
+        axis, of = others.dim() - 1, f"{second}_indices"
+        yield _Entries(f"{first}_indices", starts, axis, of, others.shape[-1], end=1)
+        yield _Entries(of, others, axis + by_rows, "result", get("size")[axis + by_rows])
 
 
-_COMPRESSED = {
-    torch.sparse_csr: ("crow_indices", "col_indices", 1),
-    torch.sparse_csc: ("ccol_indices", "row_indices", 0),
-}
-# Operators of torch.ops.aten, all overloads of each, with the fields of a `_Row`, or with the
-# function that finds what one row cannot say.
+# Operators of torch.ops.aten, all overloads of each, without what `_DECORATION` drops, and the fields
+# of a `_Row`, or the function that finds what one row cannot say.
 _TABLE = """
-gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_: index dim self
-index_select index_add index_add_ index_copy index_copy_: index dim self
-index_reduce index_reduce_: index dim self
-index_fill index_fill_: index dim self lowest=-size
-take put put_: index * self lowest=-size
-index index_put index_put_ _index_put_impl _index_put_impl_: _subscripts
-_unsafe_index _unsafe_index_put: _subscripts
-embedding _embedding_bag _embedding_bag_forward_only: indices 0 weight
-_embedding_bag _embedding_bag_forward_only: offsets 0 indices end=1
-_embedding_bag_per_sample_weights_backward: indices 0 weight
-_embedding_bag_backward _embedding_bag_dense_backward: indices 0 weight size=num_weights
+gather index_add index_copy index_reduce index_select: index dim self
+scatter scatter_add scatter_reduce: index dim self
+index_fill: index dim self lowest=-size
+take put: index * self lowest=-size
+index index_put: _subscripts
+embedding embedding_bag embedding_bag_per_sample_weights_backward: indices 0 weight
+embedding_bag: offsets 0 indices end=1
+embedding_bag_backward embedding_bag_dense_backward: indices 0 weight size=num_weights
 embedding_dense_backward: indices 0 weight size=num_weights
-embedding_renorm embedding_renorm_: indices 0 self
-nll_loss_forward nll_loss_backward: target -1 self passed=ignore_index
-nll_loss2d_forward nll_loss2d_backward: target 1 self passed=ignore_index
+embedding_renorm: indices 0 self
+nll_loss nll_loss_backward: target -1 self passed=ignore_index
+nll_loss2d nll_loss2d_backward: target 1 self passed=ignore_index
 multi_margin_loss multi_margin_loss_backward: target -1 self
-multilabel_margin_loss_forward multilabel_margin_loss_backward: target -1 self lowest=-1
-_ctc_loss _ctc_loss_backward _cudnn_ctc_loss miopen_ctc_loss: input_lengths 0 log_probs end=1
-_ctc_loss _ctc_loss_backward _cudnn_ctc_loss miopen_ctc_loss: target_lengths -1 targets end=1
-_ctc_loss _ctc_loss_backward _cudnn_ctc_loss miopen_ctc_loss: _labels
+multilabel_margin_loss multilabel_margin_loss_backward: target -1 self lowest=-1
+ctc_loss ctc_loss_backward cudnn_ctc_loss miopen_ctc_loss: input_lengths 0 log_probs end=1
+ctc_loss ctc_loss_backward cudnn_ctc_loss miopen_ctc_loss: target_lengths -1 targets end=1
+ctc_loss ctc_loss_backward cudnn_ctc_loss miopen_ctc_loss: _labels
 max_unpool2d: indices -1 result.flatten(-2) size=output_size
 max_unpool3d: indices -1 result.flatten(-3) size=output_size
 bincount: self 0 result size=none
 repeat_interleave: repeats 0 result size=none
-segment_reduce _segment_reduce_backward: lengths axis data end=1
-segment_reduce _segment_reduce_backward: offsets axis data end=1
+segment_reduce segment_reduce_backward: lengths axis data end=1
+segment_reduce segment_reduce_backward: offsets axis data end=1
 searchsorted: sorter -1 sorted_sequence
 lu_unpack: LU_pivots -2 LU_data lowest=1 end=1
 linalg_lu_solve: pivots -2 LU lowest=1 end=1
-_pack_padded_sequence: lengths batch_first input lowest=1 end=1
-_pad_packed_sequence: batch_sizes 0 data end=1
-_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2: _groups
-_sparse_coo_tensor_with_dims_and_tensors _sparse_coo_tensor_unsafe: _coordinates
-sparse_compressed_tensor _sparse_compressed_tensor_unsafe: _compressed
+pack_padded_sequence: lengths batch_first input lowest=1 end=1
+pad_packed_sequence: batch_sizes 0 data end=1
+grouped_mm scaled_grouped_mm scaled_grouped_mm_v2: _groups
+sparse_coo_tensor: _coordinates
+sparse_compressed_tensor: _compressed
 """
-# Functions that hide their positions from operators, with their parameters.
-_ALONG = (_along,), {"input": None, "indices": None, "dim": None}
-_ONE_HOT = (_Row("input", "-1", "result", size="num_classes"),), {"input": None, "num_classes": -1}
-_FUNCTIONS: dict[Any, Any] = {
-    torch.take_along_dim: _ALONG,
-    torch.Tensor.take_along_dim: _ALONG,
-    torch.nn.functional.one_hot: _ONE_HOT,
-}
 _BY_NAME: dict[str, list[Any]] = defaultdict(list)
 for _line in _TABLE.strip().splitlines():
     _names, _, _fields = _line.partition(": ")
     _words = [each.partition("=") for each in _fields.split()]
-    _find = globals().get(_fields) or _Row(
-        *(word for word, equals, _ in _words if not equals),
-        **{word: value for word, equals, value in _words if equals},
-    )
+    _given = [word for word, equals, _ in _words if not equals]
+    _options = {word: value for word, equals, value in _words if equals}
     for _name in _names.split():
-        _BY_NAME[_name].append(_find)
+        _BY_NAME[_name].append(globals().get(_fields) or _Row(*_given, **_options))
+# Functions that hide their positions from operators, with their parameters.
+_ALONG = [_along], {"input": None, "indices": None, "dim": None}
+_ONE_HOT = [_Row("input", "-1", "result", size="num_classes")], {"input": None, "num_classes": -1}
+_FUNCTIONS: dict[Any, Any] = dict.fromkeys(
+    (torch.take_along_dim, torch.Tensor.take_along_dim), _ALONG
+)
+_FUNCTIONS[torch.nn.functional.one_hot] = _ONE_HOT
 
-# By the identity of an operator, which is kept: what finds positions in its calls, its parameters
-# with their defaults, its name, and itself.
-_FOUND: dict[int, tuple[Any, dict[str, Any], str, Any]] = {}
+
+@cache
+def _found(func: Any) -> tuple[Any, dict[str, Any], str]:
+    """Return what finds positions in the calls of an operator, its parameters, and its name.
+
+    None finds nothing, and an empty list is for an operator that is made of others.
+    """
+    if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten":
+        return None, {}, ""
+    name = func._schema.name.removeprefix("aten::")
+    finds = _finds(name)
+    if func._can_decompose() and not (finds and name.startswith("_")):
+        views = (each.alias_info and not each.alias_info.is_write for each in func._schema.returns)
+        finds = None if any(views) else []
+    parameters = {each.name: each.default_value for each in func._schema.arguments}
+    return finds, parameters, _DECORATION.sub("", name)
 
 
-def _found(func: Any) -> tuple[Any, dict[str, Any], str, Any]:
-    finds, parameters, name = None, {}, ""
-    if isinstance(func, torch._ops.OpOverload) and func.namespace == "aten":
-        name = func._schema.name.removeprefix("aten::")
-        views = [r for r in func._schema.returns if r.alias_info and not r.alias_info.is_write]
-        finds = _BY_NAME.get(name, [] if func._can_decompose() and not views else None)
-        parameters = {each.name: each.default_value for each in func._schema.arguments}
-    _FOUND[id(func)] = found = (finds, parameters, _DECORATION.sub("", name), func)
-    return found
+def _finds(operator: str) -> list[Any] | None:
+    return _BY_NAME.get(_DECORATION.sub("", operator).rstrip("_"))
 
 
 def _traced() -> bool:
@@ -480,7 +473,7 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._hidden:
             self._show(sys._getframe(1))
-        finds, parameters, name, _ = _FOUND.get(id(func)) or _found(func)
+        finds, parameters, name = _found(func)
         if finds is not None and not _traced():
             if not finds:
                 return self._apart(func, args, kwargs or {})
@@ -538,8 +531,10 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
         if not _readable(entries.values):
             return None
         # Nobody looks at the flags of a process that was forked.
-        waits = self._wait or entries.waits or os.getpid() != self._process
-        waits = waits or entries.lowest > entries.highest
+        waits = self._wait or os.getpid() != self._process or entries.lowest > entries.highest
+        name, _, item = entries.argument.rstrip("]").partition("[")
+        name = name if name in given else "self"
+        waits = waits or name not in given or bool(entries.before)  # they cannot be replaced
         if waits and entries.fit():
             return None
         passed = entries.passed if isinstance(entries.passed, int) else None
@@ -549,8 +544,6 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
         if waits:
             return flag[1](*flag[0].tolist())
         self._flags.append(flag)
-        name, _, item = entries.argument.rstrip("]").partition("[")
-        name = name if name in given else "self"
         safe: Any = torch.where(entries.outside(), entries.lowest, entries.values)
         if item:
             safe = [safe if int(item) == at else each for at, each in enumerate(given[name])]
