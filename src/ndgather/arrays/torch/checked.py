@@ -14,11 +14,13 @@ import os
 import re
 import sys
 import threading
+import traceback
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, nullcontext, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -29,13 +31,9 @@ from torch.utils._pytree import tree_leaves
 from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
 from ndgather.messages import subscript
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Get = Callable[[str], Any]  # returns an argument of a call by its name
-
 __all__ = ["checked_indices"]
 
+Get: TypeAlias = Callable[[str], Any]  # returns an argument of a call by its name
 _NOTHING = torch.empty(0)
 _FRAMES = torch._C._dynamo.eval_frame
 _OPEN: list[Any] = []  # an item for every block; the first is what torch.compile did before
@@ -91,37 +89,44 @@ class _Entries(NamedTuple):
         return torch.cat([bad.sum().reshape(1), first, self.values.long().take(first)])
 
 
+Found: TypeAlias = Iterator[_Entries]
+
+
 class _Row(NamedTuple):
     """Which argument holds positions, and on which axis of which tensor."""
 
     argument: str
-    axis: str  # a number, or the parameter that has it; "*": of the flattened tensor
+    axis: str  # a number, or the parameter that has it; None or "*": of the flattened tensor
     of: str
     lowest: str = "0"  # "-size": positions from the end
     end: str = "0"  # added to the highest
     size: str = ""  # the parameter that has it; -1, or no such parameter: no position is too high
     passed: str = ""  # the parameter that has a value that is never read
 
-    def __call__(self, get: Get) -> Iterator[_Entries]:
+    def __call__(self, get: Get) -> Found:
         name, of = (each.replace("self", "input") for each in (self.argument, self.of))
         values, size, passed = get(self.argument), get(self.size), get(self.passed)
         if not isinstance(values, torch.Tensor):
             return
-        axis = get(self.axis) if self.axis[-1].isalpha() else int(self.axis.replace("*", "0"))
+        axis, flat = get(self.axis), False
+        if self.axis.lstrip("-").isdigit():
+            axis = int(self.axis)
         if self.size:
             size = math.prod(size) if isinstance(size, (list, tuple)) else size
-        elif self.axis == "*":
-            size, of = get(self.of).numel(), f"{of}.flatten()"
+        elif axis is None:
+            axis, size, of = 0, get(self.of).numel(), f"{of}.flatten()"
+            flat = self.axis != "*"  # take_along_dim counts from 0 there
         else:
             shape = get(self.of).shape or (1,)
             axis = range(len(shape))[axis]
             size = shape[axis]
-        lowest = -size if self.lowest == "-size" else int(self.lowest)
+        from_end = self.lowest == "-size"
+        lowest = (0 if flat else -size) if from_end else int(self.lowest)
         size = None if size == -1 else size
         yield _Entries(name, values, axis, of, size, lowest, int(self.end), passed)
 
 
-def _subscripts(get: Get) -> Iterator[_Entries]:
+def _subscripts(get: Get) -> Found:
     """Find the positions of ``self[indices]``; a mask takes as many axes as it has."""
     shape, axis = get("self").shape, 0
     for number, values in enumerate(get("indices")):
@@ -131,20 +136,14 @@ def _subscripts(get: Get) -> Iterator[_Entries]:
         axis += values.dim() if values is not None and values.dtype in _MASKS else 1
 
 
-def _along(get: Get) -> Iterator[_Entries]:
-    """Find the indices of `take_along_dim`, which torch takes modulo the size of dim."""
-    flat = get("dim") is None
-    return _Row("indices", "*" if flat else "dim", "input", "0" if flat else "-size")(get)
-
-
-def _groups(get: Get) -> Iterator[_Entries]:
+def _groups(get: Get) -> Found:
     """Find the ends of the groups of a grouped product, on the axis that is in groups."""
     left, right = get("self").dim(), get("mat2").dim()
     axis, of = ("-1", "mat2") if left == 3 else ("-2" if right == 3 else "-1", "self")
     return _Row("offs", axis, of, end="1")(get)
 
 
-def _labels(get: Get) -> Iterator[_Entries]:
+def _labels(get: Get) -> Found:
     """Find the labels of `ctc_loss`; those behind the length of their target are padding."""
     targets, lengths = get("targets"), get("target_lengths")
     lengths = torch.as_tensor(lengths, device=targets.device)
@@ -154,13 +153,13 @@ def _labels(get: Get) -> Iterator[_Entries]:
     yield _Entries("targets", targets, 2, "log_probs", get("log_probs").shape[2], passed=padding)
 
 
-def _coordinates(get: Get) -> Iterator[_Entries]:
+def _coordinates(get: Get) -> Found:
     """Find the indices of a COO tensor, a row for every sparse axis."""
     for axis, (row, size) in enumerate(zip(get("indices"), get("size"), strict=False)):
         yield _Entries("indices", row, axis, "the result", size, before=(axis,))
 
 
-def _compressed(get: Get) -> Iterator[_Entries]:
+def _compressed(get: Get) -> Found:
     """Find the indices of a CSR or CSC tensor; those of blocks are passed on."""
     by_rows = get("layout") == torch.sparse_csr
     if by_rows or get("layout") == torch.sparse_csc:
@@ -171,8 +170,8 @@ def _compressed(get: Get) -> Iterator[_Entries]:
         yield _Entries(of, others, axis + by_rows, "result", get("size")[axis + by_rows])
 
 
-# Operators of torch.ops.aten, all overloads of each, without what `_DECORATION` drops, and the fields
-# of a `_Row`, or the function that finds what one row cannot say.
+# Operators of torch.ops.aten, all overloads of each, without what `_DECORATION` drops, with the
+# fields of a `_Row`, or with the function that finds what one row cannot say.
 _TABLE = """
 gather index_add index_copy index_reduce index_select: index dim self
 scatter scatter_add scatter_reduce: index dim self
@@ -214,13 +213,16 @@ for _line in _TABLE.strip().splitlines():
     _options = {word: value for word, equals, value in _words if equals}
     for _name in _names.split():
         _BY_NAME[_name].append(globals().get(_fields) or _Row(*_given, **_options))
-# Functions that hide their positions from operators, with their parameters.
-_ALONG = [_along], {"input": None, "indices": None, "dim": None}
-_ONE_HOT = [_Row("input", "-1", "result", size="num_classes")], {"input": None, "num_classes": -1}
-_FUNCTIONS: dict[Any, Any] = dict.fromkeys(
-    (torch.take_along_dim, torch.Tensor.take_along_dim), _ALONG
-)
-_FUNCTIONS[torch.nn.functional.one_hot] = _ONE_HOT
+# Functions that hide their positions from operators, as `_found` returns operators. torch takes the
+# indices of take_along_dim modulo the size.
+_ALONG = _Row("indices", "dim", "input", lowest="-size")
+_ONE_HOT = _Row("input", "-1", "result", size="num_classes")
+_HIDING: dict[Any, Any] = {
+    torch.nn.functional.one_hot: ([_ONE_HOT], {"input": None, "num_classes": -1}, "one_hot")
+}
+for _function in torch.take_along_dim, torch.Tensor.take_along_dim:
+    _parameters = dict.fromkeys(("input", "indices", "dim"))
+    _HIDING[_function] = [_ALONG], _parameters, "take_along_dim"
 
 
 @cache
@@ -275,22 +277,18 @@ def _place() -> tuple[str, int, str, list[torch.nn.Module]]:
     node = torch._C._current_autograd_node()
     kept = _RECORDED.findall("".join(node.metadata.get("traceback_", ()))) if node else []
     kept = [found for found in kept if not found[0].startswith(str(Path(torch.__file__).parent))]
-    frame: Any = sys._getframe(1)
     file, line, source = "", 0, ""
     modules: list[torch.nn.Module] = []
-    while frame is not None:
+    for frame, number in traceback.walk_stack(sys._getframe(1)):
         code, package = frame.f_code, frame.f_globals.get("__name__", "").partition(".")[0]
         if not line and package not in ("torch", "ndgather", "contextlib", ""):
-            file, line = code.co_filename, frame.f_lineno
+            file, line = code.co_filename, number
             source = linecache.getline(file, line, frame.f_globals)
-        if code.co_name == "_engine_run_backward":
-            if line or kept:
-                break  # who calls backward() does not call the operator
-        elif code.co_varnames[:1] == ("self",):
-            owner = frame.f_locals.get("self")
-            if isinstance(owner, torch.nn.Module):
-                modules.append(owner)
-        frame = frame.f_back
+        if code.co_name == "_engine_run_backward" and (line or kept):
+            break  # who calls backward() does not call the operator
+        owner = frame.f_locals.get("self") if code.co_varnames[:1] == ("self",) else None
+        if isinstance(owner, torch.nn.Module):
+            modules.append(owner)
     if not line and kept:
         file, line, source = kept[-1]
     return file, int(line), source.strip(), modules
@@ -307,10 +305,8 @@ def _path(modules: list[torch.nn.Module]) -> str:
 
 def _as_called(call: Any, entries: _Entries) -> tuple[str, int, tuple[int, ...]]:
     """Return the argument, the axis, and the shape of the values as the user's call has them."""
-    values, argument, axis = entries.values, entries.argument, entries.axis
-    shape = tuple(values.shape)
-    user: Any = call or (None, (), {})
-    func, args, kwargs = user
+    argument, values, axis, *_ = entries
+    shape, (func, args, kwargs) = tuple(values.shape), call or (None, (), {})
     with suppress(Exception):  # else the operator's are as right
         if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and entries.of == "self":
             argument, axis = _subscript_on(axis, args[0].dim(), args[1])
@@ -376,13 +372,9 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
         so that the device does not fail, and the first is raised at the end of the block, or by
         `check`. Values that are computed after a bad index have no meaning then.
 
-    Raises
-    ------
-    IndexOutOfBoundsError
-        With the attributes `operator`, `argument`, `module`, `file` and `line`.
-
     Notes
     -----
+    IndexOutOfBoundsError has the attributes `operator`, `argument`, `module`, `file` and `line`.
     Results have the same bits as without the block. While it is open, what `torch.compile` has
     made runs eagerly.
 
@@ -404,7 +396,7 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
         self._hidden: Any = None
         self._compilers: list[Any] = []
         self._flags: list[tuple[torch.Tensor, Callable[..., IndexOutOfBoundsError]]] = []
-        self._call: tuple[Any, Any, Any] | None = None  # of a function, while it runs
+        self._call: Any = None  # of a function, while it runs
 
     def __call__(self, function: Any) -> Any:
         kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isclass)
@@ -437,27 +429,18 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
                 self.check()
 
     def check(self) -> None:
-        """Wait for the device, and raise the first index out of bounds since the last look.
-
-        Raises
-        ------
-        IndexOutOfBoundsError
-            In a block with ``wait=False``.
-        """
+        """Wait for the device, and raise for the first index out of bounds since the last look."""
         flags, self._flags = self._flags, []
         with torch._C.DisableTorchFunction(), _other_modes_off():
-            for device in dict.fromkeys(first.device for first, _ in flags):
-                mine = [flag for flag in flags if flag[0].device == device]
-                found = torch.stack([first for first, _ in mine]).tolist()
-                for (_, error), (count, *first) in zip(mine, found, strict=True):
-                    if count:
-                        raise error(count, *first)
+            for first, error in flags:
+                count, *found = first.tolist()
+                if count:
+                    raise error(count, *found)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in _FUNCTIONS and not (torch.jit.is_tracing() or _traced()):
-            finds, parameters = _FUNCTIONS[func]
-            given = self._replaced(func.__name__, finds, parameters, args, kwargs)
+        if func in _HIDING and not (torch.jit.is_tracing() or _traced()):
+            given = self._replaced(_HIDING[func], args, kwargs)
             args, kwargs = (tuple(given.values()), {}) if given else (args, kwargs)
         if func is torch.Tensor.dim:
             frame = sys._getframe(1)
@@ -473,11 +456,11 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._hidden:
             self._show(sys._getframe(1))
-        finds, parameters, name = _found(func)
-        if finds is not None and not _traced():
-            if not finds:
+        found = _found(func)
+        if found[0] is not None and not _traced():
+            if not found[0]:
                 return self._apart(func, args, kwargs or {})
-            given = self._replaced(name, finds, parameters, args, kwargs or {})
+            given = self._replaced(found, args, kwargs or {})
             args, kwargs = ((), given) if given else (args, kwargs)
         return func(*args, **kwargs) if kwargs else func(*args)
 
@@ -506,10 +489,9 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
         finally:
             TorchDispatchMode.__exit__(self, None, None, None)
 
-    def _replaced(
-        self, operator: str, finds: Any, parameters: dict[str, Any], args: Any, kwargs: Any
-    ) -> dict[str, Any] | None:
+    def _replaced(self, found: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
         """Return the arguments of a call if some are replaced; raise if it reads out of bounds."""
+        finds, parameters, operator = found
         given = {**parameters, **dict(zip(parameters, args, strict=False)), **kwargs}
         kept, error = len(self._flags), None
         try:
@@ -524,9 +506,7 @@ class checked_indices(ContextDecorator, TorchFunctionMode, TorchDispatchMode):  
             raise error
         return given if len(self._flags) > kept else None
 
-    def _error(
-        self, operator: str, entries: _Entries, given: dict[str, Any]
-    ) -> IndexOutOfBoundsError | None:
+    def _error(self, operator: str, entries: _Entries, given: dict[str, Any]) -> Exception | None:
         """Return what is wrong; without waiting, replace what may be wrong and keep a flag."""
         if not _readable(entries.values):
             return None
