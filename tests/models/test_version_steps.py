@@ -43,11 +43,6 @@ CASES = {
         FLOATS, 21, 10,
     ),
     "dropout": ("y = Dropout(x)", FLOATS, 13, 7),
-    "einsum of matrices": ('y = Einsum<equation="bij,bkj->bik">(x, x)', FLOATS, 12, 11),
-    "einsum of elements": ('y = Einsum<equation="i,j->ji">(x, x)', "float[4] x", 12, 11),
-    "einsum of a vector": (
-        'y = Einsum<equation="ij,j->i">(x, z)', "float[3,4] x, float[4] z", 12, 11,
-    ),
     "flatten": ("y = Flatten<axis=-1>(x)", FLOATS, 13, 9),
     "gelu": ("y = Gelu(x)", FLOATS, 20, 11),
     "gemm": ("y = Gemm(x, x)", "float[3,3] x", 11, 9),
@@ -339,25 +334,10 @@ def test_remainders_of_floats_with_the_sign_of_the_divisor_came_late(dtype, refu
     assert onnx_models.convert(model, opset=27).graph.node[0].attribute[0].i == 1
 
 
-@pytest.mark.parametrize("target", [13, 11])
-@pytest.mark.parametrize(
-    ("size", "sizes"),
-    [(4, (2, 2)), (4, (-1, 1)), (0, (3, 0)), (0, (0, 2)), (4, (0, 2)), (1, (0, 2))],
-)
-def test_sizes_of_0_that_only_a_run_knows_are_kept(size, sizes, target):
-    before = model_of("y = Reshape<allowzero=1>(x, s)", "float[N] x, int64[2] s", 14)
-
-    after = onnx_models.convert(before, opset=target)
-
-    onnx.checker.check_model(after, full_check=True)
-    feeds = {"x": np.arange(size, dtype=np.float32), "s": np.array(sizes)}
-    if 0 in sizes and size:
-        for model in before, after:
-            with pytest.raises(Exception, match=r"(?i)reshape|out of .*bounds|is outside"):
-                outputs_of(model, feeds)
-    else:
-        (first,), (second,) = (outputs_of(model, feeds) for model in (before, after))
-        np.testing.assert_array_equal(first, second, strict=True)
+def test_sizes_of_0_that_only_a_run_knows_are_refused():
+    model = model_of("y = Reshape<allowzero=1>(x, s)", "float[N] x, int64[2] s", 14)
+    with pytest.raises(ModelError, match="it has no allowzero, which is 1"):
+        onnx_models.convert(model, opset=13)
 
 
 def test_models_of_the_first_opsets_are_brought_on_by_onnx():

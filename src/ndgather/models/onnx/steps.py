@@ -238,13 +238,6 @@ def _softmax_up(node: Rewrite, target: OpSchema) -> None:
     node.add_after("Reshape", sizes)
 
 
-def _matrix_up(node: Rewrite, target: OpSchema) -> None:
-    """Raise for a matrix of one column, after all axes, which only the older version makes."""
-    rank = node.rank(0)
-    if rank is None or node.get("axis") >= rank:
-        raise node.cannot_become(target, "axis may be the rank of its input")
-
-
 def _split_up(node: Rewrite, target: OpSchema) -> None:
     if not node.input(1):
         node.set("num_outputs", len(node.node.output))
@@ -275,7 +268,7 @@ def _constant_down(node: Rewrite, target: OpSchema) -> None:
 
 def _dropout_down(node: Rewrite, target: OpSchema) -> None:
     """Keep inference, which returns the input for every ratio."""
-    _one_output(node, target)
+    _ONE_OUTPUT(node, target)
     training = node.input_constant(2) if node.input(2) else np.array(False)
     if training is None or training.any():
         raise node.cannot_become(target, "training_mode may be true")
@@ -304,11 +297,6 @@ def _pow_down(node: Rewrite, target: OpSchema) -> None:
         node.set_input(1, cast)
     else:
         raise node.cannot_become(target, f"an exponent of {exponent} may not be one of {base}")
-
-
-def _mod_down(node: Rewrite, target: OpSchema) -> None:
-    if not node.get("fmod") and "int" not in (node.dtype(0) or ""):
-        raise node.cannot_become(target, "it takes floats with fmod = 1 only")
 
 
 def _gemm_down(node: Rewrite, target: OpSchema) -> None:
@@ -410,74 +398,44 @@ def _counted(node: Rewrite, target: OpSchema, name: str, number: int) -> Array |
     return np.where(axes < 0, axes + (rank or 0), axes)
 
 
-def _clip_either(node: Rewrite, target: OpSchema) -> None:
-    """Raise if min may be above max, which only the newer version defines."""
+def _crossed(node: Rewrite) -> bool:
+    """Whether min may be above max, which only the newer version defines."""
     most = np.array(np.finfo(np.float32).max)  # without one, max is the largest number
     low, high = (
         node.input_constant(number) if node.input(number) else left_out
         for number, left_out in ((1, -most), (2, most))
     )
-    one = not (node.input(1) and node.input(2))
-    known = low is not None and high is not None
-    if not (known and (low <= high).all()) and (known or not one):  # type: ignore[operator]
-        raise node.cannot_become(target, "min may be greater than max")
+    if low is None or high is None:
+        return bool(node.input(1) and node.input(2))
+    return not (low <= high).all()
 
 
-def _if_down(node: Rewrite, target: OpSchema) -> None:
+def _different_shapes(node: Rewrite) -> bool:
+    """Whether the branches of an If may return different shapes."""
     shapes = [
         [tensor_type(output.type).shape for output in graph.output]
         for graph in subgraphs(node.node)
     ]
     known = all(isinstance(shape, tuple) and None not in shape for one in shapes for shape in one)
-    if not known or shapes[1:] != shapes[:-1]:
-        raise node.cannot_become(target, "its branches may return different shapes")
+    return not known or shapes[1:] != shapes[:-1]
 
 
-def _scan_down(node: Rewrite, target: OpSchema) -> None:
-    if any(x < 0 for key in ("input", "output") for x in node.get(f"scan_{key}_axes") or ()):
-        raise node.cannot_become(target, "an axis counts from the end")
+def _negative_scan(node: Rewrite) -> bool:
+    axes = (node.get(f"scan_{key}_axes") for key in ("input", "output"))
+    return any(axis < 0 for each in axes for axis in each or ())
 
 
-def _one_hot_down(node: Rewrite, target: OpSchema) -> None:
-    if may_be_negative(node.scope, node.input(0)):
-        raise node.cannot_become(target, "an index may be negative, and there it is outside")
+def _shifts_all_bits(node: Rewrite) -> bool:
+    bits = np.iinfo(node.dtype(0) or "int8").bits
+    return not domain_of(node.scope, node.input(1)).within(Domain(0, bits - 1))
 
 
-def _gather_down(node: Rewrite, target: OpSchema) -> None:
-    if may_be_negative(node.scope, node.input(1)):
-        raise node.cannot_become(target, "an index may be negative")
-
-
-def _automatic_padding(node: Rewrite, target: OpSchema) -> None:
-    """Raise for padding that the two versions put on different sides."""
-    if node.get("output_shape") or node.get("auto_pad") not in {"NOTSET", "VALID"}:
-        raise node.cannot_become(target, "the two pad other sides (allowed: pads)")
-
-
-def _windows_outside(node: Rewrite, target: OpSchema) -> None:
-    """Raise for windows that may start after the input, which only the newer version ignores."""
+def _windows_outside(node: Rewrite) -> bool:
+    """Whether windows may start after the input, which only the newer version ignores."""
     sizes = node.get("kernel_shape")
     steps = node.get("strides") or [1] * len(sizes)
     wide = all(step <= size for step, size in zip(steps, sizes, strict=True))
-    if node.get("ceil_mode") and (any(node.get("pads") or ()) or not wide):
-        raise node.cannot_become(target, "with ceil_mode, the two differ in the last window")
-
-
-def _shift_down(node: Rewrite, target: OpSchema) -> None:
-    bits = np.iinfo(node.dtype(0) or "int8").bits
-    if not domain_of(node.scope, node.input(1)).within(Domain(0, bits - 1)):
-        raise node.cannot_become(target, "it may shift by all bits or more")
-
-
-def _grid_down(node: Rewrite, target: OpSchema) -> None:
-    if node.rank(0) != 4:
-        raise node.cannot_become(target, "it takes four axes only")
-
-
-def _one_output(node: Rewrite, target: OpSchema) -> None:
-    """Raise if the node has the outputs of training."""
-    if len([name for name in node.node.output if name]) > 1:
-        raise node.cannot_become(target, "its outputs after the first are not the same there")
+    return bool(node.get("ceil_mode") and (any(node.get("pads") or ()) or not wide))
 
 
 def _reshape_down(node: Rewrite, target: OpSchema) -> None:
@@ -498,68 +456,99 @@ def _reshape_down(node: Rewrite, target: OpSchema) -> None:
         node.remove("allowzero")
 
 
-DOWN: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
-    ("AveragePool", 22): _windows_outside,
-    ("BatchNormalization", 14): _one_output,
-    ("BitShift", 28): _shift_down,
-    ("Clip", 11): _clip_either,
-    ("Clip", 13): _clip_either,
-    ("Constant", 12): _constant_down,
-    ("ConvTranspose", 11): _automatic_padding,
-    ("DFT", 20): _dft_down,
-    ("DequantizeLinear", 13): _one_scale,
-    ("Dropout", 10): _one_output,
-    ("Dropout", 12): _dropout_down,
-    ("Gather", 11): _gather_down,
-    ("Gemm", 11): _gemm_down,
-    ("GridSample", 20): _grid_down,
-    ("Hardmax", 13): _softmax_down,
-    ("If", 11): _if_down,
-    ("LogSoftmax", 13): _softmax_down,
-    ("LpPool", 22): _windows_outside,
-    ("MaxPool", 22): _windows_outside,
-    ("Mod", 28): _mod_down,
-    ("OneHot", 11): _one_hot_down,
-    ("Pad", 18): _pad_down,
-    ("Pow", 12): _pow_down,
-    ("QuantizeLinear", 13): _one_scale,
-    ("Reshape", 14): _reshape_down,
-    ("Resize", 11): _resize_to_10,
-    ("Resize", 13): _resize_to_11,
-    ("Scan", 11): _scan_down,
-    ("Shape", 15): _shape_down,
-    ("Slice", 10): _slice_down,
-    ("Slice", 11): _slice_axes_down,
-    ("Softmax", 13): _softmax_down,
-    ("Split", 18): _split_down,
-    **{
-        step: _reduction_down
-        for step, changes in CHANGES.items()
-        if step[0].startswith("Reduce") and changes.moved
-    },
-}
-"""Functions on the way to the older version, before the tables; without one in `UP`, the way to the
-newer version changes nothing else."""
+Change: TypeAlias = "Callable[[Rewrite, OpSchema], None]"
 
-UP: dict[Step, Callable[[Rewrite, OpSchema], None]] = {
-    ("AveragePool", 22): _windows_outside,
-    ("BatchNormalization", 14): _one_output,
-    ("Clip", 13): _clip_either,
-    ("ConvTranspose", 11): _automatic_padding,
-    ("Dropout", 10): _one_output,
-    ("Dropout", 12): _one_output,
-    ("Hardmax", 11): _matrix_up,
-    ("Hardmax", 13): _softmax_up,
-    ("LogSoftmax", 11): _matrix_up,
-    ("LogSoftmax", 13): _softmax_up,
-    ("LpPool", 22): _windows_outside,
-    ("MaxPool", 22): _windows_outside,
-    ("Resize", 11): _resize_from_10,
-    ("Softmax", 11): _matrix_up,
-    ("Softmax", 13): _softmax_up,
-    ("Split", 18): _split_up,
+
+def _refuse(why: str, holds: Callable[[Rewrite], bool]) -> Change:
+    """Return a step that changes nothing, and raises for the nodes for which `holds` is true."""
+
+    def change(node: Rewrite, target: OpSchema) -> None:
+        if holds(node):
+            raise node.cannot_become(target, why)
+
+    return change
+
+
+def _steps(changes: Mapping[str, Change]) -> dict[Step, Change]:
+    """Return what happens in every step; a key names steps, as in ``"Clip-11 Clip-13"``."""
+    named = (
+        (step.split("-"), change) for steps, change in changes.items() for step in steps.split()
+    )
+    return {(name, int(version)): change for (name, version), change in named}
+
+
+_ONE_OUTPUT = _refuse(
+    "its outputs after the first are not the same there",  # those of training
+    lambda node: sum(map(bool, node.node.output)) > 1,
+)
+_IN_ORDER = _refuse("min may be greater than max", _crossed)
+_BOTH = {
+    "AveragePool-22 LpPool-22 MaxPool-22": _refuse(
+        "with ceil_mode, the two differ in the last window", _windows_outside
+    ),
+    "BatchNormalization-14 Dropout-10": _ONE_OUTPUT,
+    "Clip-13": _IN_ORDER,
+    "ConvTranspose-11": _refuse(
+        "the two pad other sides (allowed: pads)",
+        lambda node: node.get("output_shape") or node.get("auto_pad") not in {"NOTSET", "VALID"},
+    ),
 }
-"""Functions on the way to the newer version, after the tables."""
+_REDUCTIONS = (f"{x}-{n}" for (x, n), row in CHANGES.items() if x[:6] == "Reduce" and row.moved)
+
+DOWN = _steps(
+    _BOTH
+    | {
+        "BitShift-28": _refuse("it may shift by all bits or more", _shifts_all_bits),
+        "Clip-11": _IN_ORDER,
+        "Constant-12": _constant_down,
+        "DFT-20": _dft_down,
+        "DequantizeLinear-13 QuantizeLinear-13": _one_scale,
+        "Dropout-12": _dropout_down,
+        "Gather-11": _refuse(
+            "an index may be negative", lambda node: may_be_negative(node.scope, node.input(1))
+        ),
+        "Gemm-11": _gemm_down,
+        "GridSample-20": _refuse("it takes four axes only", lambda node: node.rank(0) != 4),
+        "Hardmax-13 LogSoftmax-13 Softmax-13": _softmax_down,
+        "If-11": _refuse("its branches may return different shapes", _different_shapes),
+        "Mod-28": _refuse(
+            "it takes floats with fmod = 1 only",
+            lambda node: not node.get("fmod") and "int" not in (node.dtype(0) or ""),
+        ),
+        "OneHot-11": _refuse(
+            "an index may be negative, and there it is outside",
+            lambda node: may_be_negative(node.scope, node.input(0)),
+        ),
+        "Pad-18": _pad_down,
+        "Pow-12": _pow_down,
+        "Reshape-14": _reshape_down,
+        "Resize-11": _resize_to_10,
+        "Resize-13": _resize_to_11,
+        "Scan-11": _refuse("an axis counts from the end", _negative_scan),
+        "Shape-15": _shape_down,
+        "Slice-10": _slice_down,
+        "Slice-11": _slice_axes_down,
+        "Split-18": _split_down,
+        " ".join(_REDUCTIONS): _reduction_down,
+    }
+)
+"""What happens on the way to the older version, before the tables; without a step in `UP`, the way
+to the newer version changes nothing else."""
+
+UP = _steps(
+    _BOTH
+    | {
+        "Dropout-12": _ONE_OUTPUT,
+        "Hardmax-11 LogSoftmax-11 Softmax-11": _refuse(
+            "axis may be the rank of its input",  # of a matrix of one column
+            lambda node: node.get("axis") >= (node.rank(0) or 0),
+        ),
+        "Hardmax-13 LogSoftmax-13 Softmax-13": _softmax_up,
+        "Resize-11": _resize_from_10,
+        "Split-18": _split_up,
+    }
+)
+"""What happens on the way to the newer version, after the tables."""
 
 
 def _function(name: str, node: Rewrite, **values: object) -> str | None:
@@ -575,15 +564,6 @@ def _function(name: str, node: Rewrite, **values: object) -> str | None:
 def _trilu(node: Rewrite) -> str | None:
     limit, outside = "k" if node.input(1) else "zero", "Less" if node.get("upper") else "Greater"
     return _function("Trilu", node, limit=limit, outside=outside)
-
-
-def _reshape(node: Rewrite) -> str | None:
-    if not node.get("allowzero"):
-        return None
-    sizes, empty = node.input_constant(1), _function("Empty", node)
-    if empty is None or (sizes is not None and not sizes.all()):
-        return empty if sizes is None or (sizes >= 0).all() else None
-    return _function("Reshape", node, empty=empty.partition("=> (nothing) ")[2])
 
 
 def _extreme(comparison: str) -> Callable[[Rewrite], str | None]:
@@ -604,61 +584,9 @@ def _extreme(comparison: str) -> Callable[[Rewrite], str | None]:
     return text
 
 
-def _einsum(node: Rewrite) -> str | None:
-    """Multiply elements, or matrices where one index of both operands is summed."""
-    equation = node.get("equation").replace(" ", "")
-    terms, arrow, result = equation.partition("->")
-    first, comma, second = terms.partition(",")
-    summed = [index for index in first if index in second and index not in result]
-    batch = [index for index in result if index in first and index in second]
-    rows = [index for index in first if index in result and index not in second]
-    columns = [index for index in second if index in result and index not in first]
-    distinct = all(len(set(term)) == len(term) for term in (first, second, result))
-    sizes = [set[object](), set[object]()]  # of the index that is summed: 1 may stand beside n
-    for number, term in enumerate((first, second) if summed else ()):
-        shape = node.type(number).shape
-        if isinstance(shape, tuple) and len(shape) == len(term):
-            sizes[number] = {shape[term.index(index)] for index in summed} - {None}
-    if (
-        not (arrow and comma and distinct)
-        or {*first, *second, *result} - {*summed, *batch, *rows, *columns}
-        or (summed and (len(summed) > 1 or len(rows) > 1 or len(columns) > 1))
-    ):
-        return None
-    if summed and (not sizes[0] or sizes[0] != sizes[1]):
-        why = f"the sizes of {summed[0]!r} may be 1 and another number (allowed: declared sizes)"
-        raise node.cannot_become("MatMul", why)
-    lines: list[str] = []
-
-    def apply(op_type: str, name: str, attribute: str, axes: list[int]) -> str:
-        if not axes or (attribute == "perm" and axes == sorted(axes)):
-            return name  # it would change nothing
-        lines.append(f"{name}x = {op_type} <{attribute} = {axes}> ({name})")
-        return f"{name}x"
-
-    order = [*batch, *(rows or "<"), *(columns or ">")] if summed else list(result)
-    orders = (order, order)
-    if summed:
-        orders = ([*batch, *(rows or "<"), *summed], [*batch, *summed, *(columns or ">")])
-    operands = []
-    for name, term, wanted in zip("ab", (first, second), orders, strict=True):
-        perm = [term.index(index) for index in wanted if index in term]
-        missing = [axis for axis, index in enumerate(wanted) if index not in term]
-        moved = apply("Transpose", name, "perm", perm)
-        operands.append(apply("Unsqueeze", moved, "axes", missing))
-    lines.append(f"y = {'MatMul' if summed else 'Mul'} ({', '.join(operands)})")
-    dummies = [axis for axis, index in enumerate(order) if index in "<>"]
-    squeezed = apply("Squeeze", "y", "axes", dummies)
-    order = [index for index in order if index not in "<>"]
-    output = apply("Transpose", squeezed, "perm", [order.index(index) for index in result])
-    return f"(a, b) => ({output}) {{ {' '.join(lines)} }}"
-
-
 FUNCTIONS: dict[str, Callable[[Rewrite], str | None]] = {
-    "Einsum": _einsum,
     "Max": _extreme("Greater"),
     "Min": _extreme("Less"),
-    "Reshape": _reshape,
     "Trilu": _trilu,
 }
 """Operators that opset 11 can express: inputs, outputs and nodes in the text form of ONNX."""
