@@ -305,8 +305,9 @@ def _path(modules: list[torch.nn.Module]) -> str:
 
 def _as_called(call: Any, entries: _Entries) -> tuple[str, int, tuple[int, ...]]:
     """Return the argument, the axis, and the shape of the values as the user's call has them."""
-    argument, values, axis, *_ = entries
-    shape, (func, args, kwargs) = tuple(values.shape), call or (None, (), {})
+    argument, values, axis = entries[:3]
+    user: Any = call or (None, (), {})
+    shape, (func, args, kwargs) = tuple(values.shape), user
     with suppress(Exception):  # else the operator's are as right
         if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and entries.of == "self":
             argument, axis = _subscript_on(axis, args[0].dim(), args[1])

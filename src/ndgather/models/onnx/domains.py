@@ -138,16 +138,6 @@ def _attribute(node: NodeProto, name: str) -> int:
     return next((attribute_value(item) for item in node.attribute if item.name == name), 0)
 
 
-def _add(node: NodeProto, inputs: list[Domain]) -> Domain:
-    first, second = inputs
-    return Domain(first.lowest + second.lowest, first.highest + second.highest)
-
-
-def _sub(node: NodeProto, inputs: list[Domain]) -> Domain:
-    first, second = inputs
-    return Domain(first.lowest - second.highest, first.highest - second.lowest)
-
-
 def _mul(node: NodeProto, inputs: list[Domain]) -> Domain:
     ends = [x * y for x in inputs[0] for y in inputs[1]]
     return Domain(min(ends), max(ends))
@@ -177,10 +167,6 @@ def _abs(node: NodeProto, inputs: list[Domain]) -> Domain:
     return Domain(least, max(abs(lowest), abs(highest)))
 
 
-def _neg(node: NodeProto, inputs: list[Domain]) -> Domain:
-    return Domain(-inputs[0].highest, -inputs[0].lowest)
-
-
 def _max(node: NodeProto, inputs: list[Domain]) -> Domain:
     return Domain(*map(max, zip(*inputs, strict=True)))
 
@@ -197,14 +183,6 @@ def _clip(node: NodeProto, inputs: list[Domain]) -> Domain:
     return result if not node.attribute else _UNKNOWN  # bounds of opset 6, which are floats
 
 
-def _concat(node: NodeProto, inputs: list[Domain]) -> Domain:
-    return inputs[0].union(*inputs[1:])
-
-
-def _cast(node: NodeProto, inputs: list[Domain]) -> Domain:
-    return inputs[0]  # what is outside of the new type becomes any of its values
-
-
 def _range(node: NodeProto, inputs: list[Domain]) -> Domain:
     start, limit, _ = inputs  # the limit stands after the last element
     return start.union(Domain(min(start.lowest, limit.lowest + 1), max(*start, limit.highest - 1)))
@@ -214,16 +192,16 @@ _ELEMENTWISE = frozenset({"Abs", "Add", "Cast", "Max", "Min", "Mul", "Neg", "Sub
 """Operators whose result reads each input at the same position."""
 _RULES: dict[str, Callable[[NodeProto, list[Domain]], Domain]] = {
     "Abs": _abs,
-    "Add": _add,
-    "Cast": _cast,
+    "Add": lambda _, of: Domain(of[0].lowest + of[1].lowest, of[0].highest + of[1].highest),
+    "Cast": lambda _, of: of[0],  # what is outside of the new type becomes any of its values
     "Clip": _clip,
-    "Concat": _concat,
+    "Concat": lambda _, of: of[0].union(*of[1:]),
     "Div": _div,
     "Max": _max,
     "Min": _min,
     "Mod": _mod,
     "Mul": _mul,
-    "Neg": _neg,
+    "Neg": lambda _, of: Domain(-of[0].highest, -of[0].lowest),
     "Range": _range,
-    "Sub": _sub,
+    "Sub": lambda _, of: Domain(of[0].lowest - of[1].highest, of[0].highest - of[1].lowest),
 }

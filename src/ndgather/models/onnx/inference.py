@@ -279,16 +279,6 @@ def _infer_node(op_node: OpNode) -> InferredNode:
         return InferredNode(op_node, refusal=refusal)
 
 
-def _refuses(op_node: OpNode) -> bool:
-    try:
-        op_node.operator()
-        if not op_node.is_open:
-            op_node.infer()
-    except NdgatherError:
-        return True
-    return False
-
-
 _HIDDEN = "ndgather.hidden"  # the domain of nodes that onnx must not look at
 
 
@@ -300,7 +290,7 @@ def _inferred_by_onnx(
     onnx does not check what it reads: a negative `batch_dims` makes it read outside of its memory.
     So nodes for which inference raises are hidden. Only with `strict` it is asked for errors.
     """
-    hidden = [item.node for item in op_nodes if _refuses(item)]
+    hidden = [item.node for item in op_nodes if _infer_node(item).refusal]
     if strict and not hidden:
         with suppress(Exception):  # of several kinds; then it infers what it can
             return shape_inference.infer_shapes(model, True, True, True), True
@@ -320,22 +310,26 @@ def _inferred_by_onnx(
     return inferred, False
 
 
-def _adds(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
-    """Return whether inferred types of a node say more than those that onnx inferred."""
+def _computed(op_node: OpNode, inference: Inference) -> Iterator[tuple[Scope, str, TensorType]]:
+    """Yield the scope, the name and the inferred type of every value that nodes compute."""
     outputs = zip(op_node.read.outputs, inference.outputs, strict=False)
     inputs = zip(op_node.read.inputs, inference.inputs, strict=False)
-    for name, inferred in (*outputs, *inputs):
+    for name, known in (*outputs, *inputs):
         scope = op_node.scope.computing(name)
         if scope is not None and isinstance(scope.body, GraphProto):
-            before = scope.type_of(name)
-            if inferred is before:
-                continue
-            known = with_names(inferred, names)
-            try:
-                if known != before and _merged(name, before, known) != before:
-                    return True
-            except NdgatherError:
+            yield scope, name, known
+
+
+def _adds(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
+    """Return whether inferred types of a node say more than those that onnx inferred."""
+    for scope, name, inferred in _computed(op_node, inference):
+        before = scope.type_of(name)
+        known = before if inferred is before else with_names(inferred, names)
+        try:
+            if known != before and _merged(name, before, known) != before:
                 return True
+        except NdgatherError:
+            return True
     return False
 
 
@@ -346,16 +340,12 @@ def _declare(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
     in `names` are unknown: onnx invented those names.
     """
     changed = False
-    outputs = zip(op_node.read.outputs, inference.outputs, strict=False)
-    inputs = zip(op_node.read.inputs, inference.inputs, strict=False)
-    for name, known in (*outputs, *inputs):
-        scope = op_node.scope.computing(name)
-        if scope is not None and isinstance(scope.body, GraphProto):
-            before = scope.declared(name)
-            after = _merged(name, before, with_names(known, names))
-            if after != before:
-                scope.declare(name, after)
-                changed = True
+    for scope, name, known in _computed(op_node, inference):
+        before = scope.declared(name)
+        after = _merged(name, before, with_names(known, names))
+        if after != before:
+            scope.declare(name, after)
+            changed = True
     return changed
 
 
