@@ -51,13 +51,17 @@ _WITHOUT_SPATIAL = 9  # from this opset on there is no `spatial`
 _EPSILON = 1e-5
 
 
-class BatchNormalization(BatchNormalization_14):
+class _OfOnnx(OpRun):
+    """An operator of ONNX itself."""
+
+    op_domain = ""
+
+
+class BatchNormalization(_OfOnnx, BatchNormalization_14):
     """``scale * (x - mean) / sqrt(var + epsilon) + bias`` for every channel.
 
     Up to opset 13 it raises in training mode, where mean and variance are those of `x`.
     """
-
-    op_domain = ""
 
     def _run(  # type: ignore[override]  # onnx leaves it untyped
         self, x: Array, scale: Array, bias: Array, mean: Array, var: Array, **attributes: Any
@@ -86,10 +90,8 @@ class BatchNormalization(BatchNormalization_14):
         return (y.astype(x.dtype),)
 
 
-class GlobalMaxPool(OpRun):
+class GlobalMaxPool(_OfOnnx):
     """The largest element of every channel, over all axes after the first two."""
-
-    op_domain = ""
 
     def _run(self, x: Array, **_defaults: object) -> tuple[Array]:
         return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
@@ -113,7 +115,7 @@ def _by_rows(name: str, of_rows: Callable[[Array], Array]) -> type[OpRun]:
         before = int(np.prod(x.shape[: axis + x.ndim if axis < 0 else axis]))
         return (of_rows(x.reshape(before, -1)).reshape(x.shape),)
 
-    return type(name, (OpRun,), {"op_domain": "", "_run": _run})
+    return type(name, (_OfOnnx,), {"_run": _run})
 
 
 def _softmax(x: Array) -> Array:
@@ -135,10 +137,8 @@ def _hardmax(x: Array) -> Array:
 _PRODUCTS = 3  # the output of Attention that `qk_matmul_output_mode` selects
 
 
-class Attention(OpRun):
+class Attention(_OfOnnx):
     """``softmax(softcap(q k) + mask) v``, and, as the fourth output in mode 0, ``q k``."""
-
-    op_domain = ""
 
     def _run(self, *inputs: Array, **_attributes: object) -> tuple[Array, ...]:
         node = self.onnx_node
@@ -159,10 +159,8 @@ class Attention(OpRun):
         return outputs
 
 
-class NonMaxSuppression(_BoxesOfOnnx):
+class NonMaxSuppression(_OfOnnx, _BoxesOfOnnx):
     """``[batch, class, box]`` of every box kept; limits are scalars, or have one element."""
-
-    op_domain = ""
 
     def _run(
         self, boxes: Array, scores: Array, *limits: Array | None, **attributes: Any
@@ -174,10 +172,9 @@ class NonMaxSuppression(_BoxesOfOnnx):
         return (kept.reshape(-1, 3),)
 
 
-class Loop(_LoopOfOnnx):
+class Loop(_OfOnnx, _LoopOfOnnx):
     """What the iterations return is stacked along a new axis; an omitted condition is true."""
 
-    op_domain = ""
     body: Any
     _run_body: Any
 
@@ -210,10 +207,8 @@ def _no_row(declared: onnx.TypeProto.Tensor) -> Array:
     return np.empty((0, *dims), helper.tensor_dtype_to_np_dtype(declared.elem_type))
 
 
-class Scan(_ScanOfOnnx):
+class Scan(_OfOnnx, _ScanOfOnnx):
     """Only forwards along the first axes; others are refused by name."""
-
-    op_domain = ""
 
     def __init__(self, node: NodeProto, params: dict[str, Any]) -> None:
         of_scan = (item for item in node.attribute if item.name.endswith(("_axes", "_directions")))
@@ -224,10 +219,8 @@ class Scan(_ScanOfOnnx):
         super().__init__(node, params)  # type: ignore[no-untyped-call]
 
 
-class LRN(OpRun):
+class LRN(_OfOnnx):
     """``x / (bias + alpha / size * s) ** beta``; s sums the squares of the nearest channels."""
-
-    op_domain = ""
 
     def _run(
         self, x: Array, alpha: float, beta: float, bias: float, size: int, **_: object
@@ -241,10 +234,8 @@ class LRN(OpRun):
         return ((x / (bias + alpha / size * squares) ** beta).astype(x.dtype),)
 
 
-class OneHot(_OneHotOfOnnx):
+class OneHot(_OfOnnx, _OneHotOfOnnx):
     """The depth is a scalar, or has one element."""
-
-    op_domain = ""
 
     def _run(self, indices: Array, depth: Array, values: Array, axis: int = -1) -> tuple[Array]:
         whole = np.asarray(indices).astype(np.int64), np.asarray(depth).reshape(()).astype(np.int64)
@@ -253,10 +244,8 @@ class OneHot(_OneHotOfOnnx):
         return (np.where(hot, on, off).astype(values.dtype),)
 
 
-class Scatter(OpRun):
+class Scatter(_OfOnnx):
     """ScatterElements of opsets 9 and 10."""
-
-    op_domain = ""
 
     def _run(
         self, data: Array, indices: Array, updates: Array, axis: int | None = None, **_: object
