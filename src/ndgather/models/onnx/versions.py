@@ -93,8 +93,6 @@ def convert_node(
     """
     if row_domain(node.domain) != DEFAULT_DOMAIN or (source == target and not check):
         return [node]
-    if not check and _takes_the_same(node.op_type, source, target):
-        return [node]
     tensor = constant_tensor(node) if target < INTEGERS_FROM else None
     if tensor is not None:
         return [helper.make_node("Constant", [], node.output, node.name, value=tensor)]
@@ -138,29 +136,6 @@ def _schema(op_type: str, opset: int) -> OpSchema | None:
     except (SchemaError, TypeError):  # the second: a version of more than 32 bits
         return None
     return None if schema.deprecated else schema
-
-
-@cache
-def _takes_the_same(op_type: str, source: int, target: int) -> bool:
-    """Return whether every node of an operator in opset `source` is the same node in `target`."""
-    before, after = _schema(op_type, source), _schema(op_type, target)
-    if before is None or after is None or source > target:
-        return before is after and before is not None
-    newer = [x for x in _versions(op_type) if before.since_version < x <= after.since_version]
-    if any((op_type, version) not in TYPES for version in newer):
-        return False
-    formals = [
-        [(item.name, item.option, item.is_homogeneous, item.min_arity) for item in items]
-        for schema in (before, after)
-        for items in (schema.inputs, schema.outputs)
-    ]
-    pairs = [(before.inputs, after.inputs), (before.outputs, after.outputs)]
-    return (
-        formals[:2] == formals[2:]
-        and before.attributes.keys() == after.attributes.keys()
-        and all(default(before, name) == default(after, name) for name in after.attributes)
-        and all(x.types <= y.types for old, new in pairs for x, y in zip(old, new, strict=True))
-    )
 
 
 @cache
