@@ -48,8 +48,6 @@ _FILE = tomllib.loads(files("ndgather.models.onnx").joinpath("steps.toml").read_
 class Changes:
     """What a version of some operators changed; ``steps.toml`` explains the fields."""
 
-    operators: Sequence[str] = ()
-    version: int = 0
     added: Mapping[str, object] = field(default_factory=dict)
     removed: Mapping[str, object] = field(default_factory=dict)
     moved: Mapping[str, int] = field(default_factory=dict)
@@ -60,9 +58,10 @@ class Changes:
 
 
 CHANGES: dict[Step, Changes] = {
-    (name, changes.version): changes
-    for changes in (Changes(**row) for row in _FILE["step"])
-    for name in changes.operators
+    (name, int(version)): Changes(**row)
+    for version, rows in _FILE["step"].items()
+    for names, row in rows.items()
+    for name in names.split()
 }
 NOTHING = Changes()
 TYPES = frozenset(
