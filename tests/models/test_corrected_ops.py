@@ -248,29 +248,28 @@ def test_scatter_of_the_first_opsets_runs(axis, opset):
     np.testing.assert_array_equal(reference(model, x=x, at=at, w=updates)["y"], expected)
 
 
-SCAN = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[2] s, float[3, 2] x) => (float[2] t, float[a, b] y, float[c, d] z)
-    { t, y, z = Scan<num_scan_inputs = 1, ATTRIBUTES, body = b
-        (float[2] a, float[2] c) => (float[2] d, float[2] e, float[2] f)
-        { d = Add(a, c)  e = Mul(d, c)  f = Identity(c) }>(s, x) }"""
-
-
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        "scan_input_axes = [1]",
-        "scan_output_axes = [0, 1]",
-        "scan_output_axes = [0, -1]",
-        "scan_input_directions = [1]",
-        "scan_output_directions = [0, 1]",
-    ],
-)
-def test_a_scan_along_another_axis_or_backwards_is_refused(attributes):
-    s, x = np.ones(2, np.float32), np.arange(6, dtype=np.float32).reshape(3, 2)
-    found = reference(SCAN.replace("ATTRIBUTES", "scan_input_axes = [0]"), s=s, x=x)
-    np.testing.assert_array_equal(found["z"], x)
-    with pytest.raises(ModelError, match="node Scan of 't': "):
-        reference(SCAN.replace("ATTRIBUTES", attributes), s=s, x=x)
+@pytest.mark.parametrize("steps", [0, 3])
+@pytest.mark.parametrize(("axis", "back"), [(0, 0), (1, 0), (-1, 1)])
+def test_scan_stacks_its_results_along_any_axis(steps, axis, back):
+    x = np.arange(2 * steps, dtype=np.float32).reshape(2, steps)
+    found = reference(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] s, float[2, N] x) => (float[2] t, float[a, b] y)
+        {{ t, y = Scan<num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [{back}],
+            scan_output_axes = [{axis}], scan_output_directions = [{back}], body = b
+            (float[2] a, float[2] c) => (float[2] d, float[2] e)
+            {{ d = Add(a, c)  e = Mul(d, c) }}>(s, x) }}""",
+        s=np.ones(2, np.float32),
+        x=x,
+    )
+    state, rows = np.ones(2, np.float32), []
+    for step in reversed(range(steps)) if back else range(steps):
+        state = state + x[:, step]
+        rows.append(state * x[:, step])
+    rows = rows[::-1] if back else rows
+    stacked = np.array(rows, np.float32).reshape(steps, 2)
+    np.testing.assert_array_equal(found["t"], state)
+    np.testing.assert_array_equal(found["y"], stacked if axis == 0 else stacked.T, strict=True)
 
 
 @pytest.mark.parametrize(("given", "slope"), [("", 0.5), ("<alpha = 0.25>", 0.25)])

@@ -515,12 +515,36 @@ SPARSE = pytest.mark.parametrize("place", ["initializer", "constant", "branch"])
 
 
 @SPARSE
+def test_a_sparse_tensor_is_read(place):
+    x = np.array([10, 11, 12, 13], np.float32)
+    for positions in [1, 2], [[1], [2]]:
+        model = with_sparse(place, [3, 2], positions, [3])
+        before = model.SerializeToString()
+        assert onnx_models.check(model) == ()
+        assert b"sparse_value" not in onnx_models.infer(model).SerializeToString()
+        assert onnx_models.infer(model).graph.sparse_initializer == []
+        result = onnx_models.run(model, {"x": x}, runtime="reference")
+        np.testing.assert_array_equal(result["y"], [10, 13, 12])
+        assert model.SerializeToString() == before
+    (finding,) = onnx_models.check(with_sparse(place, [3, 9], [1, 2], [3]))
+    assert finding.severity is Severity.ERROR
+    assert "indices[2] = 9 is outside axis 0 of data" in finding.what
+
+
+@SPARSE
 @pytest.mark.parametrize(
-    "call", [onnx_models.check, onnx_models.convert, onnx_models.infer, onnx_models.Model]
+    ("positions", "dims"), [([1, 7], [3]), ([-1, 1], [3]), ([[0], [1]], [3, 3]), ([1, 2], [-3])]
 )
-def test_a_sparse_tensor_is_refused(place, call):
-    with pytest.raises(ModelError, match=r"^model: has a sparse tensor \(allowed: the same values"):
-        call(with_sparse(place, [3, 2], [1, 2], [3]))
+def test_a_sparse_tensor_that_is_none_is_an_error(place, positions, dims):
+    with pytest.raises(FileError, match=r"^constant 'at': is not a sparse tensor of shape "):
+        onnx_models.check(with_sparse(place, [3, 2], positions, dims))
+
+
+@SPARSE
+def test_a_large_sparse_tensor_is_named(place):
+    finding = onnx_models.check(with_sparse(place, [3, 2], [1, 2], [10**12]))[0]
+    assert finding.severity is Severity.PORTABLE
+    assert finding.what.startswith("'at' is a sparse tensor of more than 1048576 elements, whose")
 
 
 @pytest.mark.parametrize("call", [onnx_models.check, onnx_models.convert])

@@ -34,6 +34,7 @@ from ndgather.models.onnx.files import (
     external_files,
     load_model,
     open_model,
+    sparse_tensors,
 )
 from ndgather.models.onnx.nodes import (
     DOMAINS,
@@ -130,6 +131,8 @@ def graph_of(model: ModelProto) -> Graph:
     """Return the graph of a model of gathers, scatters, constants, identities and casts."""
     check_self_contained(model)
     check_valid(model)
+    if any(sparse_tensors(model)):
+        raise _not_in_graph("initializer", "a sparse tensor", "dense tensors")
     constants = {
         tensor.name: tensor_array(tensor, tensor.name) for tensor in model.graph.initializer
     }

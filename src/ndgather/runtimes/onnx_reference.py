@@ -12,7 +12,7 @@ These operators replace its own:
   a loop that does not run, and does not run one without a condition.
 - LRN: onnx normalises as many channels as the batch has elements, and takes four axes only.
 - OneHot: onnx raises for a depth of shape (1,).
-- Scan: onnx takes some axes that count from the end for the first.
+- Scan: onnx raises for axes other than 0, for the other direction, and for no steps.
 - Scatter of opsets 9 and 10, which onnx does not have.
 - Functions with attributes, which onnx does not give to all operators, nor their defaults.
 """
@@ -34,7 +34,6 @@ from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression as _Boxe
 from onnx.reference.ops.op_one_hot import OneHot as _OneHotOfOnnx
 from onnx.reference.ops.op_scan import Scan as _ScanOfOnnx
 
-from ndgather import messages
 from ndgather.errors import ModelError
 from ndgather.runtimes.runtime import model_with_data
 
@@ -202,21 +201,55 @@ class Loop(_OfOnnx, _LoopOfOnnx):
         return (*state, *(_no_row(declared.tensor_type) for declared in types))
 
 
-def _no_row(declared: onnx.TypeProto.Tensor) -> Array:
+def _no_row(declared: onnx.TypeProto.Tensor, axis: int = 0) -> Array:
     dims = (dim.dim_value for dim in declared.shape.dim)
-    return np.empty((0, *dims), helper.tensor_dtype_to_np_dtype(declared.elem_type))
+    row = np.empty((0, *dims), helper.tensor_dtype_to_np_dtype(declared.elem_type))
+    return np.moveaxis(row, 0, axis)
 
 
 class Scan(_OfOnnx, _ScanOfOnnx):
-    """Only forwards along the first axes; others are refused by name."""
+    """The body runs for every element of an axis, and its results are stacked along an axis."""
+
+    body: Any
+    num_scan_inputs: int
+    _run_body: Any
 
     def __init__(self, node: NodeProto, params: dict[str, Any]) -> None:
-        of_scan = (item for item in node.attribute if item.name.endswith(("_axes", "_directions")))
-        if any(any(item.ints) for item in of_scan):
-            what = "it scans along another axis than the first, or backwards"
-            refusal = ModelError(f"{what} (allowed: another runtime=, such as 'onnxruntime')")
-            raise messages.in_node(refusal, node.name, "Scan", next(iter(node.output), ""))
-        super().__init__(node, params)  # type: ignore[no-untyped-call]
+        OpRun.__init__(self, node, params)  # that of onnx raises for other axes
+        self.input_names = self.body.input_names
+
+    def _listed(self, name: str, count: int) -> list[int]:
+        return list(getattr(self, name, None) or [0] * count)
+
+    def _run(
+        self, *inputs: Array, context: Mapping[str, Array] | None = None, **options: Any
+    ) -> tuple[Array, ...]:
+        count = self.num_scan_inputs
+        state, scanned = inputs[:-count], inputs[-count:]
+        axes = self._listed("scan_input_axes", count)
+        backwards = self._listed("scan_input_directions", count)
+        columns = [
+            np.moveaxis(array, axis, 0)[:: -1 if back else 1]
+            for array, axis, back in zip(scanned, axes, backwards, strict=True)
+        ]
+        rows, bindings = [], options.get("bindings")
+        for step in range(min(map(len, columns))):
+            values = (*state, *(np.asarray(column[step]) for column in columns))
+            inner = {**(context or {}), **dict(zip(self.input_names, values, strict=True))}
+            results = self._run_body(inner, bindings=bindings)
+            state, row = tuple(results[: len(state)]), results[len(state) :]
+            rows.append(row)
+        types = self.body.output_types[len(state) :]
+        axes = self._listed("scan_output_axes", len(types))
+        backwards = self._listed("scan_output_directions", len(types))
+        if not rows:
+            ends = (_no_row(kind.tensor_type, n) for kind, n in zip(types, axes, strict=True))
+            return (*state, *ends)
+        results = [
+            np.stack(column[:: -1 if back else 1], axis)
+            for column, axis, back in zip(zip(*rows, strict=True), axes, backwards, strict=True)
+        ]
+        return (*state, *results)
 
 
 class LRN(_OfOnnx):

@@ -32,10 +32,12 @@ from ndgather.models.graph.diagnostics import (
     values_matter,
 )
 from ndgather.models.onnx.files import (
+    LARGEST_SPARSE,
     Source,
     check_tensor,
     load_model,
     opened,
+    sparse_tensors,
 )
 from ndgather.models.onnx.inference import InferredNode, all_origins, infer_types
 from ndgather.models.onnx.nodes import (
@@ -52,7 +54,7 @@ from ndgather.published.schema import Role, TensorType
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from onnx import NodeProto
+    from onnx import ModelProto, NodeProto
 
     from ndgather.models.onnx.nodes import OpNode, ReadNode, Scope
     from ndgather.published import Operator
@@ -98,8 +100,10 @@ def check(model: Source) -> tuple[Finding, ...]:
             check_tensor(tensor, folder or "")
         named, missing = with_one_name(proto), not_imported(proto)
         inferred, checker = infer_types(named, folder, strict=True), _Checker()
+        sparse = list(_check_sparse(proto))
         findings = Findings(
             [
+                *sparse,
                 *itertools.starmap(_no_import, missing.items()),
                 *(finding for node in inferred.nodes for finding in checker.check(node)),
                 *_check_other_nodes(inferred.scopes),
@@ -117,7 +121,7 @@ def check(model: Source) -> tuple[Finding, ...]:
         path = load_model(model, "check")
     try:
         onnx.checker.check_model(path)
-        if not inferred.is_strict:
+        if not inferred.is_strict and not sparse:  # whose types it does not know
             onnx.shape_inference.infer_shapes(inferred.model, check_type=True, strict_mode=True)
     except MemoryError:
         raise
@@ -141,6 +145,15 @@ def _place(nodes: Iterable[NodeProto], text: str) -> str:
     alike = [node for node in nodes if node.op_type == operator and node.name == name]
     titles = {title_of(node) for node in alike}
     return titles.pop() if len(titles) == 1 else "model"
+
+
+def _check_sparse(model: ModelProto) -> Iterator[Finding]:
+    for name, _, _ in sparse_tensors(model):
+        what = (
+            f"{name!r} is a sparse tensor of more than {LARGEST_SPARSE} elements, "
+            "whose values are not read"
+        )
+        yield Finding("model", "", "constants", what, PORTABLE)
 
 
 # Gather and scatter nodes

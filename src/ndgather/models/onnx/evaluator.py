@@ -24,10 +24,10 @@ from ndgather.models.graph import HasPorts, Run, fit_inputs
 from ndgather.models.graph.evaluation import TimedNode, finished
 from ndgather.models.onnx.files import (
     IN_MEMORY,
-    check_dense,
     check_self_contained,
     check_valid,
     load_model,
+    with_dense_tensors,
 )
 from ndgather.models.onnx.inference import check_functions
 from ndgather.models.onnx.nodes import (
@@ -87,7 +87,8 @@ class Model(HasPorts):
 
     def __init__(self, proto: onnx.ModelProto, path: str = IN_MEMORY) -> None:
         instance("Model", "proto", proto, onnx.ModelProto, "a model")
-        check_self_contained(check_dense(proto))
+        proto = with_dense_tensors(proto, None, copies=True)
+        check_self_contained(proto)
         check_functions(proto)
         self.not_loaded = ""
         self._path = path

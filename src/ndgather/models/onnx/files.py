@@ -20,7 +20,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
-from onnx import ModelProto, TensorProto, external_data_helper, helper
+from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper
 
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
@@ -64,9 +64,9 @@ def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
 def opened(model: Source, caller: str) -> tuple[ModelProto, str | None, list[TensorProto]]:
     """Return the same as `open_model`, and the external tensors of a file."""
     if isinstance(model, ModelProto):
-        return check_dense(model), None, []
+        return with_dense_tensors(model, None, copies=True), None, []
     if isinstance(model, Content):
-        return _parsed(bytes(model), IN_MEMORY), None, []
+        return with_dense_tensors(_parsed(bytes(model), IN_MEMORY), None), None, []
     if not isinstance(model, str | os.PathLike):
         allowed = "ModelProto, its bytes, or the path of its file"
         raise messages.argument_kind(caller, "model", model, "a model", allowed)
@@ -76,7 +76,7 @@ def opened(model: Source, caller: str) -> tuple[ModelProto, str | None, list[Ten
     try:  # without that key no tensor names a file, and reading it raises
         external = list(external_tensors(proto)) if b"location" in serialized else []
         folder = str(_folder_of(path, external))
-        return proto, folder, external
+        return with_dense_tensors(proto, folder), folder, external
     except FileError as error:
         raise FileError(f"{path}: {error}") from error
 
@@ -100,11 +100,74 @@ def _folder_of(path: Path, tensors: list[TensorProto]) -> Path:
     return home
 
 
-def check_dense(model: ModelProto, path: object = IN_MEMORY) -> ModelProto:
-    """Return a model without sparse tensors, for which onnx infers wrong types."""
-    for _ in messages_in(model, onnx.SparseTensorProto):
-        raise ModelError(f"{path}: has a sparse tensor (allowed: the same values as a TensorProto)")
+LARGEST_SPARSE = 2**20
+"""The largest number of elements of a sparse tensor that is read."""
+
+
+def with_dense_tensors(
+    model: ModelProto, folder: str | None, *, copies: bool = False
+) -> ModelProto:
+    """Return a model whose sparse tensors are dense, unless they are large.
+
+    onnx infers wrong types for sparse ones.
+    """
+    found = list(sparse_tensors(model))
+    if copies and found:
+        return with_dense_tensors(deepcopy(model), folder)
+    for name, sparse, owner in reversed(found):
+        dense = _dense_tensor(sparse, name, folder)
+        if dense is None:
+            continue
+        if isinstance(owner, onnx.AttributeProto):
+            owner.CopyFrom(helper.make_attribute("value", dense))
+        else:
+            owner.initializer.append(dense)
+            position = next(n for n, item in enumerate(owner.sparse_initializer) if item is sparse)
+            del owner.sparse_initializer[position]
     return model
+
+
+def sparse_tensors(model: ModelProto) -> Iterator[tuple[str, onnx.SparseTensorProto, Any]]:
+    """Yield the name of every sparse tensor, the tensor, and the graph or attribute that has it."""
+    bodies: list[Any] = [model.graph, *model.functions]
+    while bodies:
+        body = bodies.pop()
+        if isinstance(body, onnx.GraphProto):
+            yield from ((item.values.name, item, body) for item in body.sparse_initializer)
+        for node in body.node:
+            for attribute in node.attribute:
+                if attribute.name == "sparse_value" and node.op_type == "Constant":
+                    yield next(iter(node.output), ""), attribute.sparse_tensor, attribute
+                if attribute.HasField("g"):
+                    bodies.append(attribute.g)
+                bodies.extend(attribute.graphs)
+
+
+def _dense_tensor(
+    sparse: onnx.SparseTensorProto, name: str, folder: str | None
+) -> TensorProto | None:
+    dims, arrays = tuple(sparse.dims), []
+    for tensor in sparse.values, sparse.indices:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            if folder is None:
+                raise messages.tensor_elsewhere(name)
+            check_tensor(tensor, folder)
+        with foreign_errors(FileError, f"constant {name!r}: cannot be read"):
+            arrays.append(numpy_helper.to_array(tensor, folder or ""))
+    if min(dims, default=0) >= 0 and math.prod(dims) > LARGEST_SPARSE:
+        return None
+    values, at = arrays
+    try:
+        flat = at if at.ndim == 1 else np.ravel_multi_index(tuple(at.T), dims)
+        if flat.size and flat.min() < 0:
+            raise ValueError("an index is negative")
+        dense = np.zeros(math.prod(dims), values.dtype)
+        dense[flat] = values
+        return numpy_helper.from_array(dense.reshape(dims), name)
+    except (IndexError, TypeError, ValueError) as error:
+        raise FileError(
+            f"constant {name!r}: is not a sparse tensor of shape {shown(dims)}: {reason(error)}"
+        ) from error
 
 
 def _parsed(serialized: bytes, path: object) -> ModelProto:
@@ -123,7 +186,7 @@ def _parsed(serialized: bytes, path: object) -> ModelProto:
     if not proto.HasField("graph"):
         raise ModelError(f"{path}: has no graph, or ends before it (allowed: the whole file)")
     _check_names(proto, serialized, path)
-    return check_dense(proto, path)
+    return proto
 
 
 _BINARY = "a binary file, which onnx.save(onnx.load(path, format={}), new_path) writes"
@@ -150,13 +213,36 @@ _NO_MODELS = {
 
 def _missing_bytes(serialized: bytes) -> int:
     """Return how many bytes the last field of a message needs that are not there."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = 0
+        for shift in range(0, 70, 7):  # ten bytes of seven bits
+            byte, at = serialized[at], at + 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+        return value
+
     try:
-        ends = [end for *_, end in _fields(serialized, 0, len(serialized))]
+        while at < len(serialized):
+            kind = varint() & 7
+            if kind == 0:
+                varint()
+            elif kind in _FIXED:
+                at += _FIXED[kind]
+            elif kind == 2:
+                length = varint()
+                at += length
+            else:
+                return 0  # no protobuf message
     except IndexError:
         return 1
-    except (KeyError, ValueError):  # no protobuf message
-        return 0
-    return ends[-1] - len(serialized)
+    return at - len(serialized)
+
+
+_FIXED = {1: 8, 5: 4}  # the lengths of values of the kinds of the format that have one
 
 
 def _check_names(model: ModelProto, serialized: bytes, path: object) -> None:
@@ -471,7 +557,7 @@ def map_model(path: Path, caller: str) -> tuple[ModelProto, str | None]:
         except Exception:  # read whole, where the error says what is wrong
             return open_model(path, caller)
     _check_names(proto, proto.SerializeToString(), path)
-    return check_dense(proto, path), str(path.parent)
+    return with_dense_tensors(proto, str(path.parent)), str(path.parent)
 
 
 def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str) -> None:
@@ -481,8 +567,6 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
     """
     parsed, raw_data, seen = start, None, set()
     for number, field_start, value, field_end in _fields(mapped, start, end):
-        if field_end > end:
-            raise ValueError("a field reaches beyond its message")
         field = message.DESCRIPTOR.fields_by_number.get(number)
         name = "" if field is None else field.name
         if name in seen:
@@ -506,11 +590,8 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
             make_external(message, file_name, raw_data[0], raw_data[1] - raw_data[0])
 
 
-def _fields(mapped: mmap.mmap | bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the number of every field, and the offsets of it, of its value and of its end.
-
-    The last field may end behind the message.
-    """
+def _fields(mapped: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the number of every field, and the offsets of it, of its value and of its end."""
     while start < end:
         tag, value = _varint(mapped, start)
         wire_type, after = tag & 7, value
@@ -521,11 +602,13 @@ def _fields(mapped: mmap.mmap | bytes, start: int, end: int) -> Iterator[tuple[i
             after = value + length
         else:
             after += {1: 8, 5: 4}[wire_type]
+        if after > end:
+            raise ValueError("a field reaches beyond its message")
         yield tag >> 3, start, value, after
         start = after
 
 
-def _varint(mapped: mmap.mmap | bytes, start: int) -> tuple[int, int]:
+def _varint(mapped: mmap.mmap, start: int) -> tuple[int, int]:
     """Return a number of variable length, and where the next value starts."""
     number = 0
     for count in range(10):
