@@ -100,6 +100,8 @@ Sizes some_shape(Size rank, Choices& choices, Scale scale, Size most) {
 Sizes data_shape(const Call& call, Choices& choices, Scale scale) {
   constexpr Size kRanks[] = {2, 1, 3, 2, 4, 1, 3, 2, 5, 0, 2, 3, 6, 7, 33, 64};
   // Many rows, one page after the other.
+  // As far as narrow offsets reach, or a step more or less.
+  if (kTiny && call.writes() && choices.one_in(6)) return {Size{kNarrowOutside} / call.type.element + choices.below(3)};
   if (scale == Scale::columns && kTiny) return {4 + choices.below(29), 4 + choices.below(60)};
   if (scale == Scale::columns) return {256 + 4 * choices.below(200), 4096 / call.type.element};
   Sizes shape = some_shape(choices.one_of(kRanks), choices, scale, most_elements(scale));
