@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
+from tests.definitions import reference
+from tests.definitions.calls import assert_same_elements, bad_entries, expected, moves_as_bytes
+from tests.definitions.scatter_strategies import (
+    assert_same_numbers,
+    expected_scatter,
+    scatter_calls,
+)
+from tests.definitions.strategies import DATA_DTYPES, calls
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
-from ndgather.testing import assert_same_elements, bad_entries, expected, moves_as_bytes, reference
-from ndgather.testing.scatter_strategies import assert_same_numbers, expected_scatter, scatter_calls
-from ndgather.testing.strategies import DATA_DTYPES, calls
 
 GATHERS = ["gather_nd", "gather_elements", "gather"]
 SCATTERS = ["scatter_nd", "scatter_elements"]

@@ -12,8 +12,7 @@ from bench.case import LINE_BYTES, Case
 from bench.cases import CASES, select
 from bench.measure import check
 from bench.peers import ORACLE, OWN, PEERS
-
-from ndgather.testing import reference
+from tests.definitions import reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,8 +2,9 @@
 
 from contextlib import contextmanager
 
+from tests.definitions.calls import element_bytes, moves_as_bytes
+
 import ndgather
-from ndgather.testing import element_bytes, moves_as_bytes
 
 WRITEABLE_LAYOUTS = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
 

@@ -8,17 +8,8 @@ import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 from tests.core.comparing import WRITEABLE_LAYOUTS, contents, threads
-
-import ndgather
-from ndgather.errors import IndexOutOfBoundsError
-from ndgather.testing import (
-    Call,
-    assert_same_elements,
-    bad_entries,
-    element_bytes,
-    expected,
-)
-from ndgather.testing.strategies import (
+from tests.definitions.calls import Call, assert_same_elements, bad_entries, element_bytes, expected
+from tests.definitions.strategies import (
     DATA_DTYPES,
     INDEX_DTYPES,
     arranged,
@@ -26,6 +17,9 @@ from ndgather.testing.strategies import (
     calls,
     distinct,
 )
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
 
 FUNCTIONS = ("gather_nd", "gather_elements", "gather")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from tests.definitions.calls import element_bytes
 
 import ndgather
 import ndgather.vjp
@@ -17,7 +18,6 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from ndgather.testing import element_bytes
 
 DATA = np.arange(6).reshape(2, 3)
 DATA.flags.writeable = False

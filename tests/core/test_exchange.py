@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from tests.definitions.calls import assert_same_elements, bad_entries, expected
+from tests.definitions.scatter_strategies import (
+    assert_same_numbers,
+    expected_scatter,
+    scatter_calls,
+)
+from tests.definitions.strategies import calls
 
 import ndgather
 from ndgather import exchange
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
-from ndgather.testing import assert_same_elements, bad_entries, expected
-from ndgather.testing.scatter_strategies import assert_same_numbers, expected_scatter, scatter_calls
-from ndgather.testing.strategies import calls
 
 sys.path.insert(0, str(Path(__file__).parent))
 from exchanged import KEPT, LEVELS, Declined, Subclass, Tensor, dense

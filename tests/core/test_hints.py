@@ -5,12 +5,12 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from tests.definitions import reference
 
 import ndgather
 from ndgather import _core, api, gather, gather_elements, gather_nd, operator, scatter_nd
 from ndgather.arguments import raise_error
 from ndgather.errors import AttributeValueError, CallError, DTypeError, NdgatherError, ShapeError
-from ndgather.testing import reference
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 

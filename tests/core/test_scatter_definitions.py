@@ -8,18 +8,18 @@ import pytest
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 from tests.core.comparing import WRITEABLE_LAYOUTS, contents, threads
-
-import ndgather
-from ndgather.errors import IndexOutOfBoundsError
-from ndgather.testing import assert_same_elements, bad_entries, element_bytes
-from ndgather.testing.scatter_strategies import (
+from tests.definitions.calls import assert_same_elements, bad_entries, element_bytes
+from tests.definitions.scatter_strategies import (
     NUMBER_DTYPES,
     ScatterCall,
     assert_same_numbers,
     expected_scatter,
     scatter_calls,
 )
-from ndgather.testing.strategies import DATA_DTYPES, arranged, arranged_in, distinct
+from tests.definitions.strategies import DATA_DTYPES, arranged, arranged_in, distinct
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
 
 FUNCTIONS = ("scatter_nd", "scatter_elements")
 

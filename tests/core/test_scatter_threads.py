@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 from tests.core.comparing import threads
+from tests.definitions.calls import element_bytes
 
 import ndgather
 from ndgather import scatter_elements, scatter_nd
-from ndgather.testing import element_bytes
 
 UFUNCS = {
     "add": np.add,

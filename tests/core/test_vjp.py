@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.definitions.strategies import INDEX_DTYPES, calls
 
 import ndgather
 from ndgather import vjp
@@ -14,7 +15,6 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from ndgather.testing.strategies import INDEX_DTYPES, calls
 
 
 def numerical(function, point, cotangent):

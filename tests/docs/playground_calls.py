@@ -1,6 +1,6 @@
 """Random calls as somebody types them into the playground, and what Python answers.
 
-The results are those of `ndgather.testing.reference`; the errors are those of `ndgather`.
+The results are those of `tests.definitions.reference`; the errors are those of `ndgather`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import random
 import re
 
 import numpy as np
+from tests.definitions import reference
 
 import ndgather
 from ndgather import show
 from ndgather.errors import NdgatherError
-from ndgather.testing import reference
 
 COUNT = 2000
 GATHERS = ("gather_nd", "gather_elements", "gather", "gather_windows")

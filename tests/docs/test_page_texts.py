@@ -7,6 +7,7 @@ import re
 import numpy as np
 import onnx
 import pytest
+from tests.definitions import reference
 from tests.operators import source_examples as source
 
 from ndgather import pages
@@ -15,7 +16,6 @@ from ndgather.models import openvino
 from ndgather.pages import rule_texts
 from ndgather.published import operator, operators
 from ndgather.published.schema import Kind
-from ndgather.testing import reference
 
 VERSION = {source.MICROSOFT: 1, source.OPENVINO: 8}
 DOMAIN = {source.MICROSOFT: "com.microsoft", source.OPENVINO: "openvino"}

@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from tests.definitions import reference
+from tests.definitions.calls import assert_same_elements, bad_entries, expected
+from tests.definitions.scatter_strategies import (
+    assert_same_numbers,
+    expected_scatter,
+    scatter_calls,
+)
+from tests.definitions.strategies import calls
 from tests.frameworks.jax_calls import INTEGERS, LONG, ROUTES, SHORT, as_numpy, carried_out_by
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
-from ndgather.testing import assert_same_elements, bad_entries, expected, reference
-from ndgather.testing.scatter_strategies import assert_same_numbers, expected_scatter, scatter_calls
-from ndgather.testing.strategies import calls
 
 GATHERS = ("gather_nd", "gather_elements", "gather")
 SCATTERS = ("scatter_nd", "scatter_elements")

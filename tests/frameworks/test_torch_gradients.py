@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from tests.definitions import reference
 from tests.frameworks.torch_calls import (
     GATHERS,
     REDUCTIONS,
@@ -21,7 +22,6 @@ import ndgather.arrays.torch
 from ndgather.array_call import Call
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.errors import NdgatherError
-from ndgather.testing import reference
 
 # torch's own tangents of other functions are written with it.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")

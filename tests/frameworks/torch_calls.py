@@ -1,10 +1,10 @@
-"""Calls on tensors for the tests, and their results by `ndgather.testing.reference`."""
+"""Calls on tensors for the tests, and their results by `tests.definitions.reference`."""
 
 import numpy as np
 import torch
+from tests.definitions import reference
 
 import ndgather
-from ndgather.testing import reference
 
 GATHERS = (
     ("gather_nd", (4, 3), (5, 2), {}),

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from tests.definitions import reference
 
 from ndgather import operator
 from ndgather.errors import DTypeError, FileError, NdgatherError
@@ -17,7 +18,6 @@ from ndgather.models import openvino
 from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.onnx import Backend
 from ndgather.published.schema import TensorType
-from ndgather.testing import reference
 
 GATHER_ND = helper.make_node("GatherND", ["data", "indices"], ["output"])
 MODEL = helper.make_model(

@@ -13,6 +13,8 @@ pytest.importorskip("defusedxml")
 pytest.importorskip("onnx")
 
 import onnx
+from tests.definitions.calls import assert_same_elements, bad_entries, expected
+from tests.definitions.strategies import calls
 
 from ndgather.errors import FileError, IndexOutOfBoundsError, ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
@@ -31,8 +33,6 @@ from ndgather.models.interchange import graph_of, model_of
 from ndgather.models.openvino import Model
 from ndgather.published import operator
 from ndgather.published.schema import TensorType
-from ndgather.testing import assert_same_elements, bad_entries, expected
-from ndgather.testing.strategies import calls
 
 DTYPES = tuple(map(np.dtype, "?bhiqBHIQefd"))
 INDEX_DTYPES = tuple(map(np.dtype, "iq"))

@@ -15,6 +15,8 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from tests.definitions import reference
+from tests.definitions.calls import Call, bad_entries, expected
 from tests.operators.loops import LOOPS
 from tools.conformance.__main__ import main
 from tools.conformance.libraries import (
@@ -29,7 +31,6 @@ from tools.conformance.report import as_markdown
 from tools.conformance.runner import LibraryFailedError, run_apart, run_here
 
 from ndgather.published.schema import Kind
-from ndgather.testing import Call, bad_entries, expected, reference
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
 from ndgather.testing.conformance.cases import Outcome, refused, result
 

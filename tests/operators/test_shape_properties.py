@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
+from tests.definitions import reference
 
 import ndgather
 from ndgather import errors
@@ -30,7 +31,6 @@ from ndgather.published.schema import (
     Role,
     TensorType,
 )
-from ndgather.testing import reference
 
 OF_THE_CORE = tuple(op for op in operators() if op.row.definition is None)
 EVERY = pytest.mark.parametrize("op", OF_THE_CORE, ids=lambda op: str(op.row))

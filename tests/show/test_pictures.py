@@ -14,6 +14,7 @@ import xarray
 import zarr
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from tests.definitions.strategies import DATA_DTYPES, distinct
 
 import ndgather
 from ndgather import show
@@ -25,7 +26,6 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
 )
-from ndgather.testing.strategies import DATA_DTYPES, distinct
 
 ROOT = Path(__file__).parents[2]
 GRID = np.array([[10, 11, 12], [20, 21, 22]])

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.definitions import strategies
+from tests.definitions.calls import assert_same_elements, bad_entries, expected
 from tests.stored.cut_array import CutArray
 
 import ndgather
@@ -14,7 +16,6 @@ from ndgather.errors import IndexOutOfBoundsError
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import Points, make_plan, runs_of_blocks
-from ndgather.testing import assert_same_elements, bad_entries, expected, strategies
 
 
 @st.composite

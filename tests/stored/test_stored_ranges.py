@@ -9,6 +9,7 @@ import tensorstore
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.definitions import reference
 from tests.stored.cut_array import CutArray
 
 from ndgather import gather_ranges
@@ -18,7 +19,6 @@ from ndgather.ranges import read
 from ndgather.stored import estimate
 from ndgather.stored.chunks import Grid
 from ndgather.stored.ranges import gather
-from ndgather.testing import reference
 
 DTYPES = ("?", "i1", ">i4", "f4", "c16", "M8[s]")
 

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.runtimes.runtime import STRING, dtype_named
-from ndgather.testing import LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,10 +63,10 @@ class Tensor:
             array = array.reshape(tuple(self.record["shape"]))
         for position, value in self.record.get("except", ()):
             array.reshape(-1)[position] = value
-        layout = self.record.get("layout", "C")
+        layout = self.record.get("layout")
         if layout == "big-endian":
             return array.astype(array.dtype.newbyteorder(">"))
-        return LAYOUTS[_LAYOUTS.get(layout, layout)](array)
+        return array if layout is None else _arranged(array, layout)
 
     def _values(self, dtype: np.dtype[Any]) -> Array:
         record = self.record
@@ -89,7 +88,20 @@ class Tensor:
         return np.array(record["values"], dtype)
 
 
-_LAYOUTS = {"reversed": "negative strides", "repeated": "stride 0, last axis"}
+def _arranged(array: Array, layout: str) -> Array:
+    """Return a copy whose memory has the layout of this name."""
+    if layout == "repeated":
+        return np.broadcast_to(array[..., :1], array.shape)
+    step = {"F": 1, "unaligned": 1, "read-only": 1, "reversed": -1, "every second": 2}[layout]
+    room = [abs(step) * size for size in array.shape]
+    offset = 1 if layout == "unaligned" else 0
+    memory = bytearray(offset + array.itemsize * math.prod(room))
+    order: Literal["F", "C"] = "F" if layout == "F" else "C"
+    whole: Array = np.ndarray(room, array.dtype, memory, offset, order=order)
+    arranged: Array = whole[(slice(None, None, step),) * array.ndim]
+    arranged[...] = array
+    arranged.flags.writeable = layout != "read-only"
+    return arranged
 
 
 RefusalKind: TypeAlias = Literal["index", "shape", "type", "attribute"]

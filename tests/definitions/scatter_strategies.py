@@ -1,7 +1,7 @@
 """Hypothesis strategies that draw calls of the scatter functions.
 
 `expected_scatter` computes the expected result of a call by the loops of
-`ndgather.testing.reference`.
+`tests.definitions.reference`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
-from ndgather.dtypes import every_element, number_kind
-from ndgather.testing import Call, assert_same_elements, assert_same_form, elements_at, reference
-from ndgather.testing.strategies import (
+from tests.definitions import reference
+from tests.definitions.calls import Call, assert_same_elements, assert_same_form, elements_at
+from tests.definitions.strategies import (
     FLAVOURS,
     INDEX_DTYPES,
     arranged,
@@ -23,6 +22,8 @@ from ndgather.testing.strategies import (
     draw_case,
     with_indices,
 )
+
+from ndgather.dtypes import every_element, number_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,7 @@ class ScatterCall(Call):
     Examples
     --------
     >>> import numpy as np
-    >>> from ndgather.testing.scatter_strategies import ScatterCall, expected_scatter
+    >>> from tests.definitions.scatter_strategies import ScatterCall, expected_scatter
     >>> call = ScatterCall(
     ...     function="scatter_nd",
     ...     data=np.zeros(3, int),
@@ -142,7 +143,7 @@ def scatter_calls(
     function : {"scatter_nd", "scatter_elements"}
         The name of the function.
     dtypes, index_dtypes, modes, flavours
-        What to draw from; see `ndgather.testing.strategies.calls`.
+        What to draw from; see `tests.definitions.strategies.calls`.
     reductions : sequence of str
         The reductions to draw from; those that a type does not have are left out.
 

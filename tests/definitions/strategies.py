@@ -1,7 +1,7 @@
 """Hypothesis strategies that draw calls of the gather functions.
 
 Most calls drawn really copy something; some are empty, some hold an index out of bounds. Draw
-with ``@given(gather_nd_calls())`` and compare with `ndgather.testing.expected`.
+with ``@given(gather_nd_calls())`` and compare with `tests.definitions.calls.expected`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
-from ndgather import testing
-from ndgather.testing import Call, moves_as_bytes, strided
+from tests.definitions.calls import LAYOUTS, Call, moves_as_bytes, strided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DATA_DTYPES",
     "INDEX_DTYPES",
-    "LAYOUTS",
     "MODES",
     "arranged",
     "arranged_in",
@@ -36,9 +33,6 @@ __all__ = [
 
 Array = NDArray[Any]
 AnyCall = TypeVar("AnyCall", bound=Call)
-
-#: Functions that copy an array to another layout in memory, by the name of the layout.
-LAYOUTS = testing.LAYOUTS
 
 #: The names of the modes of gathers.
 MODES = ("raise", "wrap", "clip", "fill")  # written out: a mode that is dropped is missed
@@ -85,7 +79,7 @@ def distinct(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from ndgather.testing.strategies import distinct
+    >>> from tests.definitions.strategies import distinct
     >>> np.unique(distinct((4, 5), np.dtype("f4")).view("u4")).size
     20
     """
@@ -315,8 +309,8 @@ def calls(
     Examples
     --------
     >>> from hypothesis import find
-    >>> from ndgather.testing import expected
-    >>> from ndgather.testing.strategies import calls
+    >>> from tests.definitions.calls import expected
+    >>> from tests.definitions.strategies import calls
     >>> call = find(calls("gather", flavours=["value"]), lambda call: call.data.ndim == 2)
     >>> expected(call).size > 0
     True

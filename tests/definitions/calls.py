@@ -1,0 +1,315 @@
+"""Calls with known answers, for testing this package or what is built on it.
+
+A `Call` holds the arguments of one call of `gather_nd`, `gather_elements` or `gather`. `expected`
+computes its result by the plain loops of `tests.definitions.reference`, to the last bit: the loops
+run on the numbers of the elements, and the result consists of the bytes of these elements.
+`tests.definitions.strategies` draws calls (it needs Hypothesis).
+
+Examples
+--------
+A property of a function that gathers, here of `ndgather.gather_nd` itself::
+
+    @given(gather_nd_calls())
+    def test_gather_nd_is_its_definition(call):
+        if bad_entries(call):
+            with pytest.raises(IndexError):
+                gather_nd(call.data, call.indices, **call.options)
+        else:
+            assert_same_elements(gather_nd(call.data, call.indices, **call.options), expected(call))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tests.definitions import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["BadEntry", "Call", "assert_same_elements", "bad_entries", "element_bytes", "expected"]
+
+Array = NDArray[Any]
+
+FILLED = -1  # the number that the loops give to an element that is not taken from data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call: the name of a function of `ndgather`, and its arguments.
+
+    Parameters
+    ----------
+    function : {"gather_nd", "gather_elements", "gather"}
+        The name of the function.
+    data, indices : array
+        The arguments of that name.
+    options : dict, optional
+        The other arguments by their names: `axis`, `batch_dims`, `mode`, `fill_value`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tests.definitions.calls import Call, bad_entries, expected
+    >>> data, indices = np.array([10, 20, 30]), np.array([[2], [0]])
+    >>> expected(Call(function="gather_nd", data=data, indices=indices))
+    array([30, 10])
+    >>> bad_entries(Call(function="gather_nd", data=data, indices=indices + 1))
+    [BadEntry(position=(0, 0), value=3, axis=0, size=3)]
+    """
+
+    function: str
+    data: Array
+    indices: Array
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> reference.Mode:
+        mode: reference.Mode = self.options.get("mode", "raise")
+        return mode
+
+    def axis_of(self, position: tuple[int, ...]) -> int:
+        """Return the axis of data that the entry of `indices` at `position` addresses."""
+        if self.function.endswith("_nd"):
+            return int(self.options.get("batch_dims", 0)) + position[-1]
+        return int(self.options.get("axis", 0)) % self.data.ndim
+
+    def __str__(self) -> str:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        arguments = [f"<{a.dtype} {a.shape} strides {a.strides}>" for a in arrays.values()]
+        arguments += [f"{name}={value!r}" for name, value in self.options.items()]
+        lines = [f"{name} = {array!r}" for name, array in arrays.items()]
+        return "\n".join([f"{self.function}({', '.join(arguments)})", *lines])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadEntry:
+    """An entry of `indices` that is out of bounds, as `IndexOutOfBoundsError` reports it.
+
+    Attributes
+    ----------
+    position : tuple of int
+        The position of the entry in `indices`.
+    value : int
+        The entry.
+    axis, size : int
+        The axis of data that it addresses, and the size of that axis.
+    """
+
+    position: tuple[int, ...]
+    value: int
+    axis: int
+    size: int
+
+
+def bad_entries(call: Call) -> list[BadEntry]:
+    """Return every entry of `indices` that is an error, in C order.
+
+    Parameters
+    ----------
+    call : Call
+        The call; with a mode other than ``"raise"`` an entry is an error only where the axis that
+        it addresses is empty.
+
+    Returns
+    -------
+    list of BadEntry
+        The first is the one that `IndexOutOfBoundsError` reports; the length is its `count`.
+    """
+    bad = []
+    for position in np.ndindex(call.indices.shape):
+        axis, value = call.axis_of(position), int(call.indices[position])
+        size = call.data.shape[axis]
+        try:
+            reference.resolve(value, size, call.mode)
+        except IndexError:
+            bad.append(BadEntry(position=position, value=value, axis=axis, size=size))
+    return bad
+
+
+def expected(call: Call) -> Array:
+    """Return the result by the definition, bit for bit, as a new array in C order.
+
+    Parameters
+    ----------
+    call : Call
+        A call whose shapes fit.
+
+    Returns
+    -------
+    array, dtype of ``call.data``
+        Its elements are the bytes of the elements of data that `tests.definitions.reference` names,
+        including padding and the payloads of NaN.
+
+    Raises
+    ------
+    IndexError
+        An entry of `indices` is out of bounds where the result needs it.
+    """
+    options = {name: value for name, value in call.options.items() if name != "fill_value"}
+    numbers = np.arange(call.data.size).reshape(call.data.shape)
+    loops = getattr(reference, call.function)
+    positions = loops(numbers, call.indices, **options, fill_value=FILLED)
+    dtype, filled = call.data.dtype, call.options.get("fill_value")
+    fill = np.zeros(1, dtype)
+    if filled is not None and moves_as_bytes(dtype):
+        fill = np.asarray(filled, dtype).reshape(1)
+    elif filled is not None:
+        fill[0] = filled
+    return elements_at(positions, call.data, fill)
+
+
+def elements_at(numbers: Array, *sources: Array) -> Array:
+    """Return the elements with these numbers, counted through all sources in turn, bit for bit."""
+    dtype = sources[0].dtype
+    if moves_as_bytes(dtype):
+        elements = [element for source in sources for element in _split(source)]
+        stored = b"".join(elements[number] for number in numbers.flat)
+        return np.ndarray(numbers.shape, dtype, bytearray(stored))
+    values = [value for source in sources for value in source.flat]
+    result = np.empty(numbers.shape, dtype)
+    for position, number in np.ndenumerate(numbers):
+        result[position] = values[number]
+    return result
+
+
+def moves_as_bytes(dtype: np.dtype[Any]) -> bool:
+    """Return whether an element consists of its bytes, and is not a reference to an object."""
+    return not (dtype.hasobject or dtype.char == "T")
+
+
+def element_bytes(array: Array) -> bytes:
+    """Return the bytes of all elements in C order, with padding and NaN payloads.
+
+    Parameters
+    ----------
+    array : array
+        An array with any strides, without references to objects.
+
+    Returns
+    -------
+    bytes
+        Of length ``array.nbytes``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tests.definitions.calls import element_bytes
+    >>> element_bytes(np.array([[1, 2], [3, 4]], np.uint8).T).hex()
+    '01030204'
+    """
+    if not array.dtype.itemsize:
+        return b""
+    return np.ascontiguousarray(array.view(f"V{array.dtype.itemsize}")).tobytes()
+
+
+def _split(array: Array) -> list[bytes]:
+    width, stored = array.dtype.itemsize, element_bytes(array)
+    return [stored[width * k : width * (k + 1)] for k in range(array.size)]
+
+
+def assert_same_elements(actual: object, desired: Array) -> None:
+    """Raise AssertionError unless both have the same shape, dtype and bits.
+
+    Parameters
+    ----------
+    actual : object
+        The result of a function: a plain `numpy.ndarray` with any strides.
+    desired : array
+        The expected result. References to objects are compared by identity, then by value.
+
+    Raises
+    ------
+    AssertionError
+        They differ; the text names the first difference.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tests.definitions.calls import assert_same_elements
+    >>> assert_same_elements(np.array([1.0, np.nan]), np.array([1.0, np.nan]))
+    >>> assert_same_elements(np.array([0.0]), np.array([-0.0]))
+    Traceback (most recent call last):
+    ...
+    AssertionError: 1 elements differ, the first at (0,): 0000000000000000, not 0000000000000080
+    """
+    actual = assert_same_form(actual, desired)
+    if not moves_as_bytes(desired.dtype):
+        for position, wanted in np.ndenumerate(desired):
+            value = actual[position]
+            assert value is wanted or (value == wanted) is True, (
+                f"{position}: {value!r}, not {wanted!r}"
+            )
+        return
+    stored = element_bytes(actual), element_bytes(desired)
+    if stored[0] == stored[1]:
+        return
+    rows = [np.frombuffer(memory, np.uint8).reshape(desired.size, -1) for memory in stored]
+    wrong = np.flatnonzero((rows[0] != rows[1]).any(axis=1))
+    first = tuple(int(i) for i in np.unravel_index(wrong[0], desired.shape))
+    got, want = (row[wrong[0]].tobytes().hex() for row in rows)
+    raise AssertionError(f"{wrong.size} elements differ, the first at {first}: {got}, not {want}")
+
+
+def assert_same_form(actual: object, desired: Array) -> Array:
+    """Return `actual` if it is a plain array of the shape and dtype of `desired`."""
+    assert type(actual) is np.ndarray, f"a {type(actual).__name__} is no plain array"
+    assert actual.shape == desired.shape, f"shape {actual.shape} is not {desired.shape}"
+    assert actual.dtype == desired.dtype, f"dtype {actual.dtype} is not {desired.dtype}"
+    return actual
+
+
+def strided(values: Array, axes: Sequence[int], steps: Sequence[int], offset: int = 0) -> Array:
+    """Return a copy whose memory has `axes` in this order, and a stride of `steps` elements.
+
+    `offset` is the number of bytes before the first element, for arrays that are not aligned.
+    """
+    room = [abs(step) * size for step, size in zip(steps, values.shape, strict=True)]
+    room = [room[axis] for axis in axes]
+    if moves_as_bytes(values.dtype):
+        width = values.dtype.itemsize
+        memory = np.full(offset + width * int(np.prod(room, dtype=int)) + 1, 0xA5, np.uint8)
+        whole: Array = np.ndarray(room, values.dtype, memory.data, offset)
+    else:
+        whole = np.empty(room, values.dtype)
+    skips: tuple[Any, ...] = (*(slice(None, None, step) for step in steps), ...)
+    view: Array = whole.transpose(np.argsort(axes))[skips]
+    if moves_as_bytes(values.dtype):
+        as_bytes = f"V{values.dtype.itemsize}"
+        view.view(as_bytes)[...] = values.view(as_bytes)
+    else:
+        view[...] = values
+    return view
+
+
+def _with_step(values: Array, step: int = 1, offset: int = 0) -> Array:
+    return strided(values, range(values.ndim), [step] * values.ndim, offset)
+
+
+def _read_only(values: Array) -> Array:
+    array = _with_step(values)
+    array.flags.writeable = False
+    return array
+
+
+def _repeated(values: Array, first: Array) -> Array:
+    return np.broadcast_to(_with_step(first), values.shape)
+
+
+#: Functions that copy an array to another layout in memory, by the name of the layout.
+LAYOUTS: dict[str, Callable[[Array], Array]] = {
+    "C": _with_step,
+    "F": lambda values: strided(values, range(values.ndim)[::-1], [1] * values.ndim),
+    "negative strides": lambda values: _with_step(values, -1),
+    "every second": lambda values: _with_step(values, 2),
+    "unaligned": lambda values: _with_step(values, offset=1),
+    "read-only": _read_only,
+    "stride 0, first axis": lambda values: _repeated(values, values[:1] if values.ndim else values),
+    "stride 0, last axis": lambda values: _repeated(
+        values, values[..., :1] if values.ndim else values
+    ),
+}
