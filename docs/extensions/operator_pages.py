@@ -26,7 +26,7 @@ from ndgather.pages.document import (
 )
 from ndgather.pages.operator_page import changes, comparison, operator_document, rules
 from ndgather.published import Operator, operators
-from ndgather.published.schema import Kind, Role
+from ndgather.published.schema import OPERATOR_KINDS, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +57,9 @@ def _write(app: Sphinx) -> None:
 
 
 def _pages() -> Iterator[tuple[str, str]]:
-    families = [_ordered(op for op in operators() if op.row.kind is kind) for kind in Kind]
+    families = [
+        _ordered(op for op in operators() if op.row.kind is kind) for kind in OPERATOR_KINDS
+    ]
     for family in families:
         yield family[0].name, "\n".join(_page(family))
     yield "index", _index(families)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ndgather import ranges, slow_path
 from ndgather.arguments import sizes, window_mode
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Call, Kind, _core
 from ndgather.errors import CallError
 from ndgather.messages import did_you_mean, shown_value
 from ndgather.slow_path import result_shape, run
@@ -62,25 +62,26 @@ _ELSEWHERE = {
 }
 
 
-def call_of(kind: str, /, *arguments: Any, **options: Any) -> Call:
-    """Return the call that the public function `kind` makes for these arguments.
+def call_of(caller: str, /, *arguments: Any, **options: Any) -> Call:
+    """Return the call that the public function `caller` makes for these arguments.
 
     That of ranges has no indices.
     """
-    signature = SIGNATURES[kind]
+    signature = SIGNATURES[caller]
     try:
         given = signature.bind(*arguments, **options).arguments
     except TypeError:
-        raise misused(kind, signature, tuple(options), (*arguments, *options.values())) from None
-    if kind == "gather_ranges":
+        raise misused(caller, signature, tuple(options), (*arguments, *options.values())) from None
+    if caller == "gather_ranges":
         for name in ("starts", "stops", "lengths"):
             given.pop(name, None)
-        return Call(kind, "gather", indices=None, **given)
-    if kind == "gather_windows":
+        return Call(caller, Kind.GATHER, indices=None, **given)
+    kind = Kind(caller)
+    if kind.windows:
         given["indices"] = given.pop("starts")
-        window = given["window_shape"] = sizes(kind, "window_shape", given["window_shape"])
-        given["mode"] = window_mode(kind, given.get("mode", "raise"), len(window))
-    return Call(kind, kind, **given)
+        window = given["window_shape"] = sizes(caller, "window_shape", given["window_shape"])
+        given["mode"] = window_mode(caller, given.get("mode", "raise"), len(window))
+    return Call(caller, kind, **given)
 
 
 def misused(
@@ -161,7 +162,7 @@ def _handle_refusal(kind: str, refusal: _core.Refusal, *arguments: Any) -> Any:
 def fast_call(function: F) -> F:
     """Return a function of the core with the name, signature and docstring of `function`.
 
-    The body of `function` is never used. Its name is one of ``_core.KINDS``, and its parameters,
+    The body of `function` is never used. Its name is that of a `Kind`, and its parameters,
     of which those without a default come first, are in ``_core.ARGUMENTS``.
     """
     kind = function.__name__
@@ -629,7 +630,7 @@ which has size 6 (allowed: 4..6)
     """
     options = {"mode": mode, "fill_value": fill_value, "out": out, "memory": memory}
     options |= {"axis": axis, "progress": progress, "executor": executor}
-    call = Call("gather_ranges", "gather", data, None, **options)
+    call = Call("gather_ranges", Kind.GATHER, data, None, **options)
     return ranges.run(call, starts, stops, lengths)
 
 

@@ -84,7 +84,7 @@ def checked(
     caller = call.caller
     mode = (
         window_mode(caller, call.mode, len(call.window_shape))
-        if call.kind == "gather_windows"
+        if call.kind.windows
         else choice(caller, "mode", call.mode, allowed_modes(call))
     )
     if call.scatters:
@@ -147,7 +147,7 @@ def byte_count(caller: str, memory: object) -> int:
 
 def allowed_modes(call: Call) -> tuple[str, ...]:
     """Return the modes that a call can have."""
-    if call.kind == "gather_windows":
+    if call.kind.windows:
         return WINDOW_MODES
     return _core.SCATTER_MODES if call.scatters else _core.GATHER_MODES
 
@@ -368,7 +368,7 @@ def _of_python(value: object) -> str:
 
 def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
     """Return the error of the first bad entry of indices; `facts` are those of the core."""
-    window = call.window_shape if call.kind == "gather_windows" else None
+    window = call.window_shape if call.kind.windows else None
     return messages.index_out_of_bounds(call.caller, *facts, window=window)
 
 
@@ -413,7 +413,7 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
             raise messages.windows_do_not_fit(caller, data, indices, call.window_shape)
         case "window_size":
             raise messages.window_too_large(caller, first, data, call.window_shape)
-        case "result_rank" | "result_size" if call.kind == "gather_windows":
+        case "result_rank" | "result_size" if call.kind.windows:
             raise ShapeError(
                 f"{caller}: window_shape = {shown(call.window_shape)} makes more windows of data "
                 f"{shown(data)} than can be counted (allowed: less than 2**63 bytes and at most 64 "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -22,12 +23,54 @@ __all__ = ["Call", "_core"]
 _arguments = attrgetter(*_core.ARGUMENTS)
 
 
+class Kind(StrEnum):
+    """The kinds of calls, in the order of the core; an operator is of one, or close to one."""
+
+    GATHER_ND = "gather_nd"
+    GATHER_ELEMENTS = "gather_elements"
+    GATHER = "gather"
+    SCATTER_ND = "scatter_nd"
+    SCATTER_ELEMENTS = "scatter_elements"
+    GATHER_WINDOWS = "gather_windows"
+
+    @property
+    def scatters(self) -> bool:
+        return self in (Kind.SCATTER_ND, Kind.SCATTER_ELEMENTS)
+
+    @property
+    def tuples(self) -> bool:
+        """Whether the last axis of indices holds index tuples."""
+        return self in (Kind.GATHER_ND, Kind.SCATTER_ND, Kind.GATHER_WINDOWS)
+
+    @property
+    def elements(self) -> bool:
+        """Whether an index is of one element, and not of a slice."""
+        return self in (Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS)
+
+    @property
+    def windows(self) -> bool:
+        return self is Kind.GATHER_WINDOWS
+
+    @property
+    def gather(self) -> Kind:
+        """The gather that reads what a scatter of this kind writes."""
+        return _GATHERS.get(self, self)
+
+    @property
+    def scatter(self) -> Kind:
+        """The scatter that writes what a gather by tuples or by elements reads."""
+        return Kind.SCATTER_ELEMENTS if self.elements else Kind.SCATTER_ND
+
+
+_GATHERS = {Kind.SCATTER_ND: Kind.GATHER_ND, Kind.SCATTER_ELEMENTS: Kind.GATHER_ELEMENTS}
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """The arguments of one gather or scatter; a kind ignores those that it does not have."""
 
     caller: str  # the name that error texts begin with
-    kind: str  # one of _core.KINDS
+    kind: Kind
     data: Any
     indices: Any
     updates: Any = None
@@ -48,11 +91,11 @@ class Call:
 
     @property
     def scatters(self) -> bool:
-        return self.kind.startswith("scatter")
+        return self.kind.scatters
 
     @property
     def indices_name(self) -> str:
-        return "starts" if self.kind == "gather_windows" else "indices"
+        return "starts" if self.kind.windows else "indices"
 
     def named(self) -> tuple[tuple[str, Any], ...]:
         """Return the arrays of this call, each after the name that error texts have for it."""

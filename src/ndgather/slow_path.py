@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ndgather import arguments, dtypes, exchange, windows
-from ndgather.array_call import Call, _core, with_padding
+from ndgather.array_call import Call, Kind, _core, with_padding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:
         result = fast_path(kind, *values)
         if result is not NotImplemented:
             return result  # type: ignore[no-any-return]  # an array of its library
-    call = Call(kind, kind, *values)
+    call = Call(kind, Kind(kind), *values)
     if refusal.rule not in ("fallback", "out_overlaps_input", "out_type"):
         arguments.raise_error(call, refusal)
     return run(call)
@@ -60,7 +60,7 @@ def run(call: Call) -> Array:
 
 def run_plain(call: Call) -> Array:
     """Make a call whose arguments the core takes."""
-    result = windows.run(call) if call.kind == "gather_windows" else call.run()
+    result = windows.run(call) if call.kind.windows else call.run()
     if isinstance(result, _core.Refusal):
         if result.rule != "out_overlaps_input":
             arguments.raise_error(call, result)
@@ -110,7 +110,7 @@ def scatter_in_steps(call: Call) -> Array:
 
 def result_shape(call: Call) -> tuple[int, ...]:
     """Return the shape of the slices or windows that `call` names; only shapes are used."""
-    if call.kind == "gather_windows":
+    if call.kind.windows:
         windows.check_shapes(call)
         window = call.window_shape
         return (*call.indices.shape[:-1], *window, *call.data.shape[len(window) :])

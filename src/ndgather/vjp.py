@@ -18,6 +18,7 @@ import numpy as np
 from ndgather import arguments, dtypes, exchange, messages, ranges, slow_path, windows
 from ndgather.api import Call, own_errors, run
 from ndgather.arguments import choice
+from ndgather.array_call import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +95,7 @@ def gather_nd(
     >>> vjp.gather_nd([1.0, 10.0, 100.0], (4,), [[2], [0], [2]])
     array([ 10.,   0., 101.,   0.])
     """
-    call = Call("vjp.gather_nd", "gather_nd", cotangent, indices, batch_dims=batch_dims)
+    call = Call("vjp.gather_nd", Kind.GATHER_ND, cotangent, indices, batch_dims=batch_dims)
     return _of_gather(call, data_shape)
 
 
@@ -144,7 +145,7 @@ def gather_elements(
     array([[   0.,   10.],
            [ 101., 1000.]])
     """
-    call = Call("vjp.gather_elements", "gather_elements", cotangent, indices, axis=axis)
+    call = Call("vjp.gather_elements", Kind.GATHER_ELEMENTS, cotangent, indices, axis=axis)
     return _of_gather(call, data_shape)
 
 
@@ -211,7 +212,7 @@ def gather_windows(
     caller = "vjp.gather_windows"
     window = arguments.sizes(caller, "window_shape", window_shape)
     word = arguments.window_mode(caller, mode, len(window))
-    call = Call(caller, "gather_windows", cotangent, starts, mode=word, window_shape=window)
+    call = Call(caller, Kind.GATHER_WINDOWS, cotangent, starts, mode=word, window_shape=window)
     return _of_gather(call, data_shape)
 
 
@@ -268,7 +269,7 @@ def gather_ranges(
     """
     caller = "vjp.gather_ranges"
     shape = arguments.sizes(caller, "data_shape", data_shape)
-    call = ranges.with_axis(Call(caller, "gather_nd", cotangent, None, axis=axis), shape)
+    call = ranges.with_axis(Call(caller, Kind.GATHER_ND, cotangent, None, axis=axis), shape)
     named = ranges.read(caller, starts, stops, lengths, shape[call.axis])
     ranges.check(call, named, by_lengths=lengths is not None)
     positions = named.positions()
@@ -279,7 +280,8 @@ def gather_ranges(
         return _of_gather(replace(call, indices=positions[:, np.newaxis]), shape)
     along = positions.reshape(-1, *[1] * (len(shape) - call.axis - 1))
     return _of_gather(
-        replace(call, kind="gather_elements", indices=np.broadcast_to(along, values_shape)), shape
+        replace(call, kind=Kind.GATHER_ELEMENTS, indices=np.broadcast_to(along, values_shape)),
+        shape,
     )
 
 
@@ -333,7 +335,7 @@ def scatter_nd(
     >>> of_updates
     array([  0.,   1., 100.])
     """
-    return _of_scatter(Call("vjp.scatter_nd", "scatter_nd", cotangent, indices), reduction)
+    return _of_scatter(Call("vjp.scatter_nd", Kind.SCATTER_ND, cotangent, indices), reduction)
 
 
 @own_errors("vjp.scatter_elements")
@@ -389,7 +391,7 @@ def scatter_elements(
     >>> of_updates
     array([[  0., 100.]])
     """
-    call = Call("vjp.scatter_elements", "scatter_elements", cotangent, indices, axis=axis)
+    call = Call("vjp.scatter_elements", Kind.SCATTER_ELEMENTS, cotangent, indices, axis=axis)
     return _of_scatter(call, reduction)
 
 
@@ -424,10 +426,10 @@ def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[A
     except ValueError:  # more axes or more bytes than an array can have
         raise messages.result_too_large(call.caller, data_shape) from None
     call = replace(call, data=zeros, updates=cotangent, reduction="add")
-    if call.kind == "gather_windows":
+    if call.kind.windows:
         _add_windows(call)
         return (zeros,)
-    return (run(replace(call, kind=call.kind.replace("gather", "scatter"))),)
+    return (run(replace(call, kind=call.kind.scatter)),)
 
 
 def _add_windows(call: Call) -> None:
@@ -445,7 +447,7 @@ def _add_windows(call: Call) -> None:
     within = np.indices(window)
     step = _INDICES // (within.size + 1) + 1
     modes, sizes = windows.modes_of(call), call.data.shape
-    scatter = replace(call, kind="scatter_nd", window_shape=(), mode="drop", negative=False)
+    scatter = replace(call, kind=Kind.SCATTER_ND, window_shape=(), mode="drop", negative=False)
     for first in range(0, count, step):
         block = slice(first, first + step)
         elements = np.empty((len(starts[block]), *window, depth), np.int64)
@@ -457,13 +459,13 @@ def _add_windows(call: Call) -> None:
 
 
 def _data_and_updates(call: Call) -> tuple[Array, Array]:
-    gather = replace(call, kind=call.kind.replace("scatter", "gather"))
+    gather = replace(call, kind=call.kind.gather)
     of_updates = run(gather)
     if call.reduction == "add":
         return call.data.copy(), of_updates
     # Updates are numbered, by tuple or by element; every element keeps the number of its last.
     shape, count = call.data.shape, call.indices.shape
-    if call.kind == "scatter_nd":
+    if call.kind.tuples:
         shape, count = shape[: count[-1]], count[:-1]
     numbers = np.arange(np.prod(count, dtype=int)).reshape(count)
     last = run(replace(call, data=np.zeros(shape, int), updates=numbers))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.arrays.xarray_strategies import SIZES, dataset, isel_indexers
 
 import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.arrays.xarray.engine import Engine
 from ndgather.errors import NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
@@ -218,7 +218,7 @@ def test_variables_that_are_cut_alike_share_what_is_known_of_the_points(tmp_path
 
     plans, grid = [], Grid.regular((40, 50), (8, 10))
     indices = np.array([[39, 1], [0, 49]])
-    call = Call("sel", "gather_nd", stand_in((40, 50), np.dtype("f8")), indices)
+    call = Call("sel", Kind.GATHER_ND, stand_in((40, 50), np.dtype("f8")), indices)
     made = shared_plan(call, grid, plans)
     same = replace(call, data=stand_in((40, 50), np.dtype("i2")), indices=indices.copy())
     assert shared_plan(same, Grid.regular((40, 50), (8, 10)), plans) is made

@@ -24,6 +24,7 @@ from tests.definitions.calls import element_bytes
 
 import ndgather
 from ndgather import _core, api
+from ndgather.array_call import Kind
 from ndgather.errors import DTypeError, IndexOutOfBoundsError
 
 # One failure alone, as when a block is too large; and one after the other, as when nothing is left.
@@ -93,7 +94,7 @@ class Call:
             return self()
         options = dict(zip(PUBLIC[self.function], self.arguments, strict=False)) | self.options
         kind = self.function.__name__
-        return api.run(api.Call(kind, kind, **options, out=self.out))
+        return api.run(api.Call(kind, Kind(kind), **options, out=self.out))
 
     def arrays(self):
         arrays = [each for each in self.arguments if isinstance(each, np.ndarray)]

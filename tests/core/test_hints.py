@@ -10,6 +10,7 @@ from tests.definitions import reference
 import ndgather
 from ndgather import _core, api, gather, gather_elements, gather_nd, operator, scatter_nd
 from ndgather.arguments import raise_error
+from ndgather.array_call import Kind
 from ndgather.errors import AttributeValueError, CallError, DTypeError, NdgatherError, ShapeError
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -149,7 +150,7 @@ def test_calls_that_do_not_fit_the_signature(call, text):
 
 def test_every_refusal_has_a_text():
     arrays = DATA, np.zeros((1, 1), int)
-    call = api.Call("gather_nd", "gather_nd", *arrays, out=DATA, window_shape=(2,))
+    call = api.Call("gather_nd", Kind.GATHER_ND, *arrays, out=DATA, window_shape=(2,))
     internal = {"none", "raised", "fallback", "signature", "out_overlaps_input"}
     bad_index = ((0, 0), 9, 0, 4, -4, 1, 1)
     for rule in set(_core.RULES) - internal:
@@ -159,6 +160,17 @@ def test_every_refusal_has_a_text():
             raise_error(call, refusal)
 
 
+def test_kinds_have_their_properties():
+    assert [kind for kind in Kind if kind.scatters] == ["scatter_nd", "scatter_elements"]
+    assert [kind for kind in Kind if kind.tuples] == ["gather_nd", "scatter_nd", "gather_windows"]
+    assert [kind for kind in Kind if kind.elements] == ["gather_elements", "scatter_elements"]
+    assert [kind for kind in Kind if kind.windows] == ["gather_windows"]
+    gathers = "gather_nd gather_elements gather gather_nd gather_elements gather_windows"
+    assert " ".join(kind.gather for kind in Kind) == gathers
+    assert Kind.GATHER_ND.scatter is Kind.SCATTER_ND
+    assert Kind.GATHER_ELEMENTS.scatter is Kind.SCATTER_ELEMENTS
+
+
 def test_the_lists_of_the_core_are_those_of_the_annotations():
     assert (*_core.REDUCTIONS, "mean") == ("none", "add", "sub", "mul", "min", "max", "mean")
     assert get_args(reference.Reduction) == (*_core.REDUCTIONS, "mean")
@@ -166,7 +178,7 @@ def test_the_lists_of_the_core_are_those_of_the_annotations():
     assert _core.SCATTER_MODES == ("raise", "wrap", "clip", "drop")
     assert set(get_args(reference.Mode)) == {*_core.GATHER_MODES, *_core.SCATTER_MODES}
     kinds = "gather_nd gather_elements gather scatter_nd scatter_elements gather_windows"
-    assert " ".join(_core.KINDS) == kinds
+    assert " ".join(_core.KINDS) == " ".join(Kind) == kinds
     for kind in _core.KINDS:
         parameters = set(inspect.signature(getattr(ndgather, kind)).parameters)
         assert parameters <= {*_core.ARGUMENTS, "starts"}  # what gather_windows has as indices

@@ -17,8 +17,9 @@ import pytest
 
 import ndgather
 from ndgather import errors, vjp
+from ndgather.array_call import Kind
 from ndgather.published import operators
-from ndgather.published.schema import Kind, Role
+from ndgather.published.schema import Role
 
 
 def objects(*shape):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Call, Kind, _core
 
 DATA = np.broadcast_to(np.uint8(0), (10, 8))
 INDICES = np.array([[0, 0], [9, 7], [-1, 3]])
@@ -12,7 +12,7 @@ INDICES = np.array([[0, 0], [9, 7], [-1, 3]])
 def sort(steps=(4, 4), begin=0, places=None, positions=None, indices=INDICES):
     places = np.empty(3, np.uint32) if places is None else places
     positions = np.empty(3, np.uint32) if positions is None else positions
-    kind, *rest = Call("gather_nd", "gather_nd", DATA, indices).arguments()
+    kind, *rest = Call("gather_nd", Kind.GATHER_ND, DATA, indices).arguments()
     return (*_core.sort_points(kind, steps, begin, places, positions, *rest), places, positions)
 
 

@@ -12,6 +12,7 @@ import ndgather
 from ndgather import published
 from ndgather.api import Call
 from ndgather.arguments import raise_error
+from ndgather.array_call import Kind
 from ndgather.errors import NdgatherError, ShapeError
 from ndgather.published.callables import KnownCalls
 
@@ -168,7 +169,7 @@ def test_an_operator_remembers_no_other_axis(monkeypatch):
 
 def told_after(change, **arguments):
     """Return the error of a call whose arrays change between the refusal and the text."""
-    call = Call("gather_nd", "gather_nd", **arguments)
+    call = Call("gather_nd", Kind.GATHER_ND, **arguments)
     refusal = call.run()
     change()
     with pytest.raises(NdgatherError) as caught:

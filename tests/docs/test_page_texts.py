@@ -11,11 +11,11 @@ from tests.definitions import reference
 from tests.operators import source_examples as source
 
 from ndgather import pages
+from ndgather.array_call import Kind
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.pages import rule_texts
 from ndgather.published import operator, operators
-from ndgather.published.schema import Kind
 
 VERSION = {source.MICROSOFT: 1, source.OPENVINO: 8}
 DOMAIN = {source.MICROSOFT: "com.microsoft", source.OPENVINO: "openvino"}

@@ -5,10 +5,10 @@ import pytest
 from ndgather.pages import rule_texts
 from ndgather.pages.examples import CALLS
 from ndgather.published.schema import (
+    OPERATOR_KINDS,
     AttributeRange,
     BatchRule,
     Duplicates,
-    Kind,
     OffAxisRule,
     Outside,
     Reduction,
@@ -22,9 +22,9 @@ from ndgather.published.schema import (
         (Outside, rule_texts.OUTSIDE),
         (Outside, rule_texts.OUTSIDE_IN_SHORT),
         (Reduction, rule_texts.REDUCTIONS),
-        (Kind, rule_texts.OUTPUTS),
-        (Kind, rule_texts.SYMBOLS),
-        (Kind, CALLS),
+        (OPERATOR_KINDS, rule_texts.OUTPUTS),
+        (OPERATOR_KINDS, rule_texts.SYMBOLS),
+        (OPERATOR_KINDS, CALLS),
     ],
 )
 def test_every_value_has_a_text(values, texts):
@@ -36,7 +36,7 @@ def test_the_values_of_rules_are_texts_of_their_own(rules):
     assert len({rule_texts.described(rule) for rule in rules}) == len(rules)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", OPERATOR_KINDS)
 def test_every_tensor_has_a_text(kind):
     roles = {Role.DATA, Role.INDICES} | ({Role.UPDATES} if kind.scatters else set())
     assert {role for each, role in rule_texts.INPUTS if each is kind} == roles

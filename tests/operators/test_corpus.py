@@ -30,7 +30,8 @@ from tools.conformance.libraries import (
 from tools.conformance.report import as_markdown
 from tools.conformance.runner import LibraryFailedError, run_apart, run_here
 
-from ndgather.published.schema import Kind
+from ndgather.array_call import Kind
+from ndgather.published.schema import OPERATOR_KINDS
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
 from ndgather.testing.conformance.cases import Outcome, refused, result
 
@@ -64,7 +65,7 @@ def test_cases_of_every_expectation_and_of_every_kind_of_refusal():
 
 def test_every_kind_of_operator_has_cases():
     kinds = {Kind(case.operator.name) if is_native(case) else row_of(case).kind for case in CASES}
-    assert kinds == set(Kind)
+    assert kinds == set(OPERATOR_KINDS)
 
 
 def test_every_rule_says_something_and_where_it_is_written():

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndgather import errors
+from ndgather.array_call import Kind
 from ndgather.published import operator, operators
-from ndgather.published.schema import Kind, Reduction, Role
+from ndgather.published.schema import Reduction, Role
 
 SCATTERS = tuple(op for op in operators() if op.row.kind.scatters and op.row.definition is None)
 EVERY = pytest.mark.parametrize("op", SCATTERS, ids=lambda op: str(op.row))

@@ -13,6 +13,7 @@ from tests.definitions import reference
 
 import ndgather
 from ndgather import errors
+from ndgather.array_call import Kind
 from ndgather.published import operators
 from ndgather.published.inference import infer
 from ndgather.published.schema import (
@@ -22,7 +23,6 @@ from ndgather.published.schema import (
     BatchRule,
     IndexRule,
     Input,
-    Kind,
     OffAxisRule,
     OperatorVersion,
     Output,

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
+from ndgather.array_call import Kind
 from ndgather.published.rows import ROWS
 from ndgather.published.schema import (
     AttributeRange,
     AttributeType,
     BatchRule,
     Duplicates,
-    Kind,
     OffAxisRule,
     Reduction,
     Role,

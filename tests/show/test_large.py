@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.show.evaluate import chosen, evaluate, some_coordinates
 from ndgather.show.scene import make_scene, with_gaps
 
@@ -48,8 +48,8 @@ def test_coordinates_along_all_axes_have_few_places(shape, most):
 def test_entries_without_end_are_not_looked_at():
     indices = np.broadcast_to(np.int64(7), (10**6, 10**6))
     data = np.broadcast_to(np.float32(1), (10, 10**6))
-    scene = make_scene(evaluate(Call("gather_elements", "gather_elements", data, indices)))
+    scene = make_scene(evaluate(Call("gather_elements", Kind.GATHER_ELEMENTS, data, indices)))
     assert scene.notes[-1].startswith("there are too many entries to check")
     starts = np.zeros((10**5, 2), int)
-    call = Call("gather_windows", "gather_windows", data, starts, window_shape=(10, 10**6))
+    call = Call("gather_windows", Kind.GATHER_WINDOWS, data, starts, window_shape=(10, 10**6))
     assert make_scene(evaluate(call)).error is None

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.show.evaluate import State, evaluate
 from ndgather.show.layout import Group, Label, Rect, panel_drawing
 from ndgather.show.scene import make_scene
@@ -19,7 +19,7 @@ def drawn(call, number, widest_row=340.0):
 def test_planes_stand_side_by_side_as_many_as_fit():
     """A row is never wider than it may be, unless one plane alone is; none begins with a gap."""
     cube = np.arange(60).reshape(5, 3, 4)
-    call = Call("gather_nd", "gather_nd", cube, [[0, 0, 0]])
+    call = Call("gather_nd", Kind.GATHER_ND, cube, [[0, 0, 0]])
     scene, wide = drawn(call, 0, 10_000.0)
     headings = [plane.heading for plane in scene.panels[0].planes]
     assert len(headings) > 2
@@ -54,7 +54,7 @@ def boxes(drawing):
 def test_a_box_is_inside_of_all_that_share_a_cell_with_it():
     """The second window shares one cell with the first, and the third one with the second."""
     starts = [[0], [1], [3], [0]]
-    call = Call("gather_windows", "gather_windows", np.arange(6), starts, window_shape=(2,))
+    call = Call("gather_windows", Kind.GATHER_WINDOWS, np.arange(6), starts, window_shape=(2,))
     _, drawing = drawn(call, 0)
     found = boxes(drawing)
     tops = [found[entry].y for entry in range(4)]
@@ -65,7 +65,7 @@ def test_a_box_is_inside_of_all_that_share_a_cell_with_it():
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 7])
 def test_four_entries_of_one_cell_have_letters_and_the_others_a_number(count):
-    call = Call("gather_nd", "gather_nd", [10, 11, 12], [[1]] * count)
+    call = Call("gather_nd", Kind.GATHER_ND, [10, 11, 12], [[1]] * count)
     _, drawing = drawn(call, 0)
     assert len(boxes(drawing)) == min(count, 4)
     labels = [each.text for each in drawing.items if isinstance(each, Label)]
@@ -84,12 +84,14 @@ def test_four_entries_of_one_cell_have_letters_and_the_others_a_number(count):
     ],
 )
 def test_a_window_outside_is_filled_only_where_no_axis_raises(mode, start, state):
-    call = Call("gather_windows", "gather_windows", np.zeros((3, 3)), [start], window_shape=(1, 1))
+    call = Call(
+        "gather_windows", Kind.GATHER_WINDOWS, np.zeros((3, 3)), [start], window_shape=(1, 1)
+    )
     scene = make_scene(evaluate(replace(call, mode=mode)))
     assert scene.entries[0].state is state
 
 
 def test_an_update_outside_is_dropped_or_an_error():
-    call = Call("scatter_nd", "scatter_nd", [1, 2], [[5]], [9])
+    call = Call("scatter_nd", Kind.SCATTER_ND, [1, 2], [[5]], [9])
     for mode, state in (("drop", State.DROPPED), ("raise", State.ERROR)):
         assert make_scene(evaluate(replace(call, mode=mode))).entries[0].state is state

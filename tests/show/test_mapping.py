@@ -11,7 +11,7 @@ from tests.definitions import reference
 from tests.definitions.scatter_strategies import scatter_calls
 from tests.definitions.strategies import calls
 
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.show.evaluate import State, evaluate, resolve_entries
 from ndgather.show.scene import make_scene, written
 
@@ -54,7 +54,7 @@ def assert_sources(call, numbers):
 def test_entries_of_a_gather_name_what_the_loops_say(function, data):
     drawn = data.draw(calls(function))
     note(str(drawn))
-    call = Call(function, function, drawn.data, drawn.indices, **drawn.options)
+    call = Call(function, Kind(function), drawn.data, drawn.indices, **drawn.options)
     numbers = numbers_by_loops(function, drawn.data.shape, drawn.indices, drawn.options)
     found = assert_sources(call, numbers)
     event(f"{len(found.entries)} entries" if len(found.entries) < 3 else "more entries")
@@ -65,7 +65,7 @@ def test_entries_of_a_gather_name_what_the_loops_say(function, data):
 def test_entries_of_a_scatter_name_what_the_loops_say(function, data):
     drawn = data.draw(scatter_calls(function))
     note(str(drawn))
-    call = Call(function, function, drawn.data, drawn.indices, drawn.updates, **drawn.options)
+    call = Call(function, Kind(function), drawn.data, drawn.indices, drawn.updates, **drawn.options)
     numbers = numbers_by_loops(function, drawn.data.shape, drawn.indices, drawn.options)
     assert_sources(call, numbers)
 
@@ -90,7 +90,7 @@ def test_windows_are_what_the_loops_say(data):
     numbers = np.arange(np.prod(shape)).reshape(shape)
     numbers = reference.gather_windows(numbers, starts, window, modes, NOTHING)
     kind = "gather_windows"
-    call = Call(kind, kind, np.zeros(shape), starts, mode=mode, window_shape=window)
+    call = Call(kind, Kind(kind), np.zeros(shape), starts, mode=mode, window_shape=window)
     assert_sources(call, numbers)
 
 
@@ -110,7 +110,7 @@ def cells_of(panel):
 def test_cells_hold_the_elements(function, data):
     drawn = data.draw(calls(function))
     note(str(drawn))
-    call = Call(function, function, drawn.data, drawn.indices, **drawn.options)
+    call = Call(function, Kind(function), drawn.data, drawn.indices, **drawn.options)
     evaluation = evaluate(call)
     scene = make_scene(evaluation)
     for place, cell in cells_of(scene.panels[0]):
@@ -128,7 +128,7 @@ def test_cells_hold_the_elements(function, data):
 def test_cells_hold_the_elements_of_a_scatter(function, data):
     drawn = data.draw(scatter_calls(function))
     note(str(drawn))
-    call = Call(function, function, drawn.data, drawn.indices, drawn.updates, **drawn.options)
+    call = Call(function, Kind(function), drawn.data, drawn.indices, drawn.updates, **drawn.options)
     evaluation = evaluate(call)
     *_, updates, result = make_scene(evaluation).panels
     for place, cell in cells_of(updates):
@@ -156,7 +156,7 @@ def boxed(panel, number):
 
 def test_boxes_are_around_what_entries_name():
     cube = np.arange(24).reshape(2, 3, 4)
-    call = Call("gather_nd", "gather_nd", cube, [[1, 0], [0, -1]])
+    call = Call("gather_nd", Kind.GATHER_ND, cube, [[1, 0], [0, -1]])
     data, indices, result = make_scene(evaluate(call)).panels
     assert boxed(data, 0) == {(1, 0, s) for s in range(4)}
     assert boxed(data, 1) == {(0, 2, s) for s in range(4)}
@@ -176,7 +176,7 @@ def test_boxes_are_around_what_entries_name():
     ],
 )
 def test_values_are_shown_as_what_they_become(mode, value, text, state):
-    call = Call("gather_nd", "gather_nd", [[10, 11, 12], [20, 21, 22]], [[value, 0]], mode=mode)
+    call = Call("gather_nd", Kind.GATHER_ND, [[10, 11, 12], [20, 21, 22]], [[value, 0]], mode=mode)
     scene = make_scene(evaluate(call))
     first = scene.panels[1].planes[0].cells[0][0]
     assert (first.text, first.state, scene.entries[0].state) == (text, state, state)
@@ -184,13 +184,13 @@ def test_values_are_shown_as_what_they_become(mode, value, text, state):
 
 def test_batch_dims_may_count_from_the_rank_of_indices():
     data, indices = np.arange(12).reshape(2, 6), np.array([[5, 0], [1, -1]])
-    call = Call("gather", "gather", data, indices, axis=1, batch_dims=-1)
+    call = Call("gather", Kind.GATHER, data, indices, axis=1, batch_dims=-1)
     numbers = reference.gather(data, indices, 1, -1)
     assert_sources(call, numbers)
 
 
 def test_a_rule_without_negative_values_refuses_them():
-    call = Call("ours", "gather_nd", [10, 11], [[-1], [0]], negative=False)
+    call = Call("ours", Kind.GATHER_ND, [10, 11], [[-1], [0]], negative=False)
     scene = make_scene(evaluate(call))
     assert [entry.state for entry in scene.entries] == [State.ERROR, State.PLAIN]
     assert "indices[0, 0] = -1" in scene.error
@@ -199,13 +199,13 @@ def test_a_rule_without_negative_values_refuses_them():
 def test_the_first_bad_entry_is_drawn_whatever_is_left_out():
     indices = np.zeros((1000, 1), int)
     indices[777] = 5
-    scene = make_scene(evaluate(Call("gather_nd", "gather_nd", [1, 2, 3], indices)))
+    scene = make_scene(evaluate(Call("gather_nd", Kind.GATHER_ND, [1, 2, 3], indices)))
     refused = [entry for entry in scene.entries if entry.state is State.ERROR]
     assert [entry.sentence for entry in refused] == ["indices[777] = (5,) is out of bounds"]
 
 
 def test_a_scatter_says_in_which_order_updates_land():
-    arguments = ("scatter_nd", "scatter_nd", [1, 2, 3], [[1], [0], [1]], [10, 20, 30])
+    arguments = ("scatter_nd", Kind.SCATTER_ND, [1, 2, 3], [[1], [0], [1]], [10, 20, 30])
     for options, said in (
         ({}, "result[1]: a, then c; the last one stays"),
         ({"reduction": "add"}, "result[1]: data[1] + a + c"),
@@ -216,7 +216,7 @@ def test_a_scatter_says_in_which_order_updates_land():
         scene = make_scene(evaluate(Call(*arguments, **options)))
         assert said in scene.notes
     many = [[1]] * 500
-    scene = make_scene(evaluate(Call("scatter_nd", "scatter_nd", [1, 2, 3], many, [7] * 500)))
+    scene = make_scene(evaluate(Call("scatter_nd", Kind.SCATTER_ND, [1, 2, 3], many, [7] * 500)))
     assert scene.notes == ("updates that are not drawn may have the same targets",)
     *_, updates, result = make_scene(evaluate(Call(*arguments))).panels
     assert [box.replaced for box in updates.planes[0].boxes] == [True, False, False]
@@ -224,13 +224,13 @@ def test_a_scatter_says_in_which_order_updates_land():
 
 
 def test_an_update_that_is_dropped_is_not_replaced_by_another():
-    arguments = ("scatter_nd", "scatter_nd", [1, 2], [[5], [6], [0]], [10, 20, 30])
+    arguments = ("scatter_nd", Kind.SCATTER_ND, [1, 2], [[5], [6], [0]], [10, 20, 30])
     *_, updates, _ = make_scene(evaluate(Call(*arguments, mode="drop"))).panels
     assert [box.replaced for box in updates.planes[0].boxes] == [False, False, False]
 
 
 def test_a_window_that_is_moved_is_said_to_be_clipped():
-    window = Call("gather_windows", "gather_windows", [1, 2, 3], [[5]], window_shape=(2,))
+    window = Call("gather_windows", Kind.GATHER_WINDOWS, [1, 2, 3], [[5]], window_shape=(2,))
     scene = make_scene(evaluate(replace(window, mode="clip")))
     assert scene.notes == ("5 is clipped: it is 1",)
     square = replace(window, data=[[1, 2], [3, 4]], indices=[[5, 1]], window_shape=(1, 1))

@@ -11,7 +11,7 @@ from tests.definitions.calls import assert_same_elements, bad_entries, expected
 from tests.stored.cut_array import CutArray
 
 import ndgather
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Call, Kind, _core
 from ndgather.errors import IndexOutOfBoundsError
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, stand_in
@@ -35,7 +35,7 @@ def grids(draw, shape):
 def stored(call, grid, **options):
     reader = CutArray(call.data, grid)
     arguments = {"indices": call.indices, **call.options, **options}
-    result = calls.gather(Call(call.function, call.function, None, **arguments), reader)
+    result = calls.gather(Call(call.function, Kind(call.function), None, **arguments), reader)
     assert len(set(reader.reads)) == len(reader.reads), "a chunk was read twice"
     return result
 
@@ -93,7 +93,7 @@ def test_positions_beyond_four_bytes():
         pytest.skip("the system does not give so much memory, even unused")
     data = np.random.default_rng(0).integers(0, 200, 5000, np.uint8)
     indices[first:, 0] = np.random.default_rng(1).integers(-5000, 5000, count)
-    call = Call("gather_nd", "gather_nd", stand_in(data.shape, data.dtype), indices)
+    call = Call("gather_nd", Kind.GATHER_ND, stand_in(data.shape, data.dtype), indices)
     part = slice(first, length)
     sorted_part = _core.sort_points(
         "gather_nd", (1024,), first, local[part], positions[part], *call.arguments()[1:]
@@ -116,7 +116,7 @@ def test_grids_are_never_held():
         call = strategies.Call(function="gather_nd", data=data, indices=indices, options={})
         grid = Grid.regular(shape, chunk)
         reader = _Ones(shape, grid)
-        made = calls.gather(Call("gather_nd", "gather_nd", None, call.indices), reader)
+        made = calls.gather(Call("gather_nd", Kind.GATHER_ND, None, call.indices), reader)
         np.testing.assert_array_equal(made, [1, 1, 1])
 
 
@@ -136,7 +136,7 @@ class _Ones:
 @pytest.mark.parametrize("shape", [(2**20,) * 4, (2**15 + 1,) * 4])
 def test_places_beyond_63_bits_are_refused_in_words(shape):
     grid = Grid.regular(shape, (2**10,) * 4)
-    call = Call("gather_nd", "gather_nd", None, np.zeros((1, 4), int))
+    call = Call("gather_nd", Kind.GATHER_ND, None, np.zeros((1, 4), int))
     with pytest.raises(ndgather.errors.ShapeError, match=r"gather_nd: data of shape .*2\*\*63"):
         calls.gather(call, _Ones(shape, grid))
 
@@ -146,7 +146,7 @@ def test_points_of_a_group_stand_in_order():
     rng = np.random.default_rng(0)
     indices = rng.integers(0, 50, (600_000, 2), np.uint8)
     grid = Grid.of_sizes([[20, 1, 29], [25, 25]])
-    call = Call("gather_nd", "gather_nd", stand_in((50, 50), np.dtype("i4")), indices)
+    call = Call("gather_nd", Kind.GATHER_ND, stand_in((50, 50), np.dtype("i4")), indices)
     made = make_plan(call, grid).points
     assert made.local.nbytes + made.positions.nbytes == 8 * len(indices)
     seen = 0

@@ -6,7 +6,7 @@ import zarr
 from tests.stored.cut_array import CutArray
 
 import ndgather
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid
 
@@ -86,6 +86,6 @@ def test_chunks_of_more_elements_than_four_bytes_count(axis):
     reader = Virtual(values, Grid.regular((side, side), (side, side - 1)))
     points = np.random.default_rng(1).integers(0, side, (5000, 2))
     points[:3] = [[side - 1, side - 1], [side - 1, side - 2], [0, side - 1]]
-    found = calls.gather(Call("gather_nd", "gather_nd", None, points), reader)
+    found = calls.gather(Call("gather_nd", Kind.GATHER_ND, None, points), reader)
     np.testing.assert_array_equal(found, line[points[:, axis]])
     assert sorted(reader.grid.counts) == [1, 2]

@@ -13,7 +13,7 @@ from tests.definitions import reference
 from tests.stored.cut_array import CutArray
 
 from ndgather import gather_ranges
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
 from ndgather.ranges import read
 from ndgather.stored import estimate
@@ -68,7 +68,7 @@ def test_each_touched_chunk_is_read_once(call, draws):
         cuts.append(np.diff([0, *sorted(each for each in some if each < size), size]))
     cut = CutArray(data, Grid.of_sizes(cuts))
     named = read("gather_ranges", starts, stops, None, data.shape[axis])
-    found = gather(Call("gather_ranges", "gather", cut, None, axis=axis), cut, named)
+    found = gather(Call("gather_ranges", Kind.GATHER, cut, None, axis=axis), cut, named)
     wanted, _ = reference.gather_ranges(data, starts, stops, axis)
     np.testing.assert_array_equal(found, wanted, strict=True)
     touched = {

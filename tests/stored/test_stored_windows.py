@@ -11,7 +11,7 @@ from tests.definitions import reference
 from tests.stored.cut_array import CutArray
 
 from ndgather import gather_windows
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
 from ndgather.stored.calls import gather
 from ndgather.stored.chunks import Grid
@@ -85,7 +85,7 @@ def test_any_grid_and_each_touched_chunk_is_read_once(call, draws):
     desired = wanted(*call)
     out = np.empty(desired.shape[::-1], data.dtype).T if draws.draw(st.booleans()) else None
     made = Call(
-        "gather_windows", "gather_windows", data, starts, mode=mode, window_shape=window, out=out
+        "gather_windows", Kind.GATHER_WINDOWS, data, starts, mode=mode, window_shape=window, out=out
     )
     np.testing.assert_array_equal(gather(made, reader), desired, strict=True)
     assert sorted(reader.reads) == touched(data, starts, window, mode, reader.grid)
@@ -106,7 +106,7 @@ def test_what_is_refused_is_refused_before_anything_is_read():
     reader = CutArray(data, Grid.regular((4, 5), (2, 2)))
 
     def call(starts, window=(2, 2), **options):
-        made = Call("gather_windows", "gather_windows", data, starts, window_shape=window)
+        made = Call("gather_windows", Kind.GATHER_WINDOWS, data, starts, window_shape=window)
         for name, value in options.items():
             object.__setattr__(made, name, value)
         return gather(made, reader)

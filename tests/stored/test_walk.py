@@ -14,7 +14,7 @@ import zarr
 from tests.stored.cut_array import CutArray
 
 import ndgather
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -37,7 +37,7 @@ def no_thread_is_left():
 
 
 def gather(reader, indices=EVERY, **options):
-    return calls.gather(Call("gather_nd", "gather_nd", None, indices, **options), reader)
+    return calls.gather(Call("gather_nd", Kind.GATHER_ND, None, indices, **options), reader)
 
 
 @pytest.mark.parametrize("in_flight", [1, 16])
@@ -157,7 +157,7 @@ def test_chunks_of_any_lengths_hold_their_part_of_the_axis(lengths):
         assert grid.extent((number,)) == (length,)
     values = np.arange(size) + 7
     reader = CutArray(values, grid)
-    call = Call("gather_nd", "gather_nd", reader, np.arange(size)[:, np.newaxis])
+    call = Call("gather_nd", Kind.GATHER_ND, reader, np.arange(size)[:, np.newaxis])
     np.testing.assert_array_equal(calls.gather(call, reader), values)
     assert sorted(reader.reads) == [(number,) for number in range(len(lengths))]
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgather.array_call import Kind
 from ndgather.published.rows import ROWS, microsoft, onnx, openvino
-from ndgather.published.schema import Kind, OperatorVersion
 from ndgather.runtimes.runtime import is_module
 
 if TYPE_CHECKING:
+    from ndgather.published.schema import OperatorVersion
     from ndgather.testing.conformance import Case
 
 Array = NDArray[Any]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndgather.published.schema import Kind
+from ndgather.array_call import Kind
 
 from .libraries import CannotExpressError, call_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ndgather.published.schema import Kind
+from ndgather.array_call import Kind
 
 from .libraries import CannotExpressError, call_of
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ndgather import arguments, slow_path, windows
-from ndgather.array_call import _core
+from ndgather.array_call import Kind, _core
 from ndgather.errors import AttributeValueError
 
 if TYPE_CHECKING:
@@ -151,10 +151,10 @@ def layout_of(call: Any, data: Shape, indices: Shape) -> Layout:
     """Return the layout for shapes that fit; `call` is a `Call`, or has its options."""
     batch, shape = int(call.batch_dims), tuple(indices)
     first, positions, along = 0, shape, tuple(data)
-    if call.kind.endswith("_elements"):
+    if call.kind.elements:
         axes, end = range(int(call.axis) % len(data), int(call.axis) % len(data) + 1), len(data)
         along = shape
-    elif call.kind == "gather":
+    elif call.kind is Kind.GATHER:
         axis = int(call.axis) % len(data)
         batch += len(shape) * (batch < 0)
         axes, end = range(axis, axis + 1), axis + 1
@@ -184,7 +184,7 @@ def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
         shapes = [SimpleNamespace(shape=tuple(sizes)) for sizes in (data, indices)]
         slow_path.result_shape(replace(call, data=shapes[0], indices=shapes[1]))
         return
-    last = indices[-1:] if call.kind.endswith(("_nd", "_windows")) else ()
+    last = indices[-1:] if call.kind.tuples else ()
     likely = (1,) * len(data), (*(1,) * (len(indices) - len(last)), *last)
     axis, batch_dims = (arguments.integer(call, option) for option in ("axis", "batch_dims"))
     refusal = _core.slices_shape(call.kind, *likely, axis, batch_dims, call.window_shape)
@@ -215,7 +215,7 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
         begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=False)]
         coordinates = _resolved(call, library, layout, begins if window else sizes)
     columns, outside = coordinates.columns, coordinates.outside
-    if window or call.kind == "gather":
+    if window or call.kind is Kind.GATHER:
         columns = [library.reshape(column, layout.shape) for column in columns]
         outside = None if outside is None else library.reshape(outside, layout.shape)
     for entry, wide in enumerate(window):
@@ -291,7 +291,7 @@ def _resolved(
 
     Entries of index tuples whose flag in `raising` is false may have any value.
     """
-    mode, indices, tuples = call.mode, call.indices, call.kind.endswith(("_nd", "_windows"))
+    mode, indices, tuples = call.mode, call.indices, call.kind.tuples
     given = [indices[..., entry] for entry in range(len(sizes))] if tuples else [indices]
     pairs = list(zip(given, sizes, strict=True))
     columns: list[Any] = []

@@ -77,7 +77,7 @@ def _scattered_around_hidden(call: Call, plain: Call) -> Any:
 
 def _at_indices(call: Call, array: Any) -> Any:
     """Return the elements of an array that a scatter updates."""
-    kind, mode = call.kind.replace("scatter", "gather"), call.mode.replace("drop", "fill")
+    kind, mode = call.kind.gather, call.mode.replace("drop", "fill")
     return slow_path.run(replace(call, kind=kind, mode=mode, data=array, updates=None, out=None))
 
 

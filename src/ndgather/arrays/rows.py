@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import arguments, dtypes, slow_path
+from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def run(call: Call) -> Array:
 
 def _check_indices(call: Call) -> None:
     """Check all of a call but updates and `out` by the core."""
-    kind, mode = call.kind.replace("scatter", "gather"), call.mode.replace("drop", "fill")
+    kind, mode = call.kind.gather, call.mode.replace("drop", "fill")
     nothing = np.broadcast_to(np.False_, call.data.shape)
     bare = replace(call, kind=kind, mode=mode, data=nothing, fill_value=None, out=None)
     slow_path.run_plain(bare)
@@ -142,7 +143,9 @@ def _reduce(call: Call, result: Array) -> None:
         others[first] = False
         part, position, updates = updates[first], position[others], updates[others]
         call = replace(call, use_init_val=True)
-    of_rows = replace(call, kind="scatter_nd", mode="raise", batch_dims=0, negative=True, out=None)
+    of_rows = replace(
+        call, kind=Kind.SCATTER_ND, mode="raise", batch_dims=0, negative=True, out=None
+    )
     view[key] = slow_path.scatter_in_steps(
-        replace(of_rows, data=part, indices=position, updates=updates)
+        replace(of_rows, data=part, indices=position, updates=updates, out=None)
     )

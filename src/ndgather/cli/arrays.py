@@ -12,7 +12,7 @@ import numpy as np
 
 from ndgather import api, slow_path
 from ndgather.arguments import REDUCTIONS
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Call, Kind, _core
 from ndgather.cli.options import (
     MISSING_CHUNKS,
     add_command,
@@ -27,7 +27,6 @@ from ndgather.cli.options import (
 )
 from ndgather.errors import FileError, NdgatherError, one_line
 from ndgather.models.tensors import tensor_files
-from ndgather.published.schema import Kind
 from ndgather.stored import estimate, journal, missing_chunks, open_path
 
 if TYPE_CHECKING:
@@ -194,8 +193,8 @@ class ArrayCommand:
                 if options.fill_value is not None:
                     arguments["fill_value"] = fill_value(options.fill_value, dtype)
                 with suppress(NdgatherError):  # the call raises it again
-                    kind = self.kind.value
-                    shape = slow_path.result_shape(Call(kind, kind, data, indices, **named))
+                    call = Call(self.kind.value, self.kind, data, indices, **named)
+                    shape = slow_path.result_shape(call)
             if shape is None or dtype.hasobject:  # strings of an ONNX tensor have no fixed width
                 result = run(data, *arrays)
                 shape = result.shape

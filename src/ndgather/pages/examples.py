@@ -15,7 +15,7 @@ import numpy as np
 
 from ndgather.errors import NdgatherError
 from ndgather.published.rows import DEFAULT_DOMAIN, openvino
-from ndgather.published.schema import Kind, Role
+from ndgather.published.schema import OPERATOR_KINDS, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ _CALLS = {
     name: tuple(ExampleCall(**{"data": _GRID, **call}) for call in calls)
     for name, calls in _FILE.items()
 }
-CALLS = {kind: _CALLS[kind.value] for kind in Kind}
+CALLS = {kind: _CALLS[kind.value] for kind in OPERATOR_KINDS}
 PUBLISHED_EXAMPLES = {name: _CALLS[key] for name, key in _PUBLISHED.items()}
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from ndgather.array_call import Kind
 from ndgather.pages import rule_texts
 from ndgather.pages.document import (
     Block,
@@ -34,7 +35,6 @@ from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN
 from ndgather.published.schema import (
     BatchRule,
     Duplicates,
-    Kind,
     OffAxisRule,
     OperatorVersion,
     Role,
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from ndgather.published.callables import Difference
     from ndgather.published.schema import Input, Output
 
-_BY_TUPLE = {Kind.GATHER_ND, Kind.SCATTER_ND}
-_BY_ELEMENT = {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}
 _CLAUSE_ENDS = re.compile(r"; |, (?=[a-z] = )")
 
 
@@ -178,14 +176,14 @@ def _rules_of_the_core(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
     yield "ranks", _ranks(row)
     if batched:
         yield "batch axes", row.batch_rule.value
-    if row.kind in _BY_TUPLE:
+    if row.kind.tuples:
         most = "r - b" if batched else "r"
         yield "tuples", f"`k` indices in every tuple: `{row.lowest_depth} <= k <= {most}`"
     if row.off_axis_rule is not OffAxisRule.FREE:
         yield "sizes of indices", row.off_axis_rule.value
     if row.kind.scatters:
         updates = "`indices.shape`"
-        if row.kind not in _BY_ELEMENT:
+        if not row.kind.elements:
             updates = "`indices.shape[:-1] + data.shape[k:]`"
         if row.one_element_updates:
             updates += f"; {rule_texts.ONE_ELEMENT_UPDATES[True]}"
@@ -196,7 +194,7 @@ def _rules_of_the_core(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
 def _ranks(row: OperatorVersion) -> str:
     lowest = {tensor.role: tensor.lowest_rank for tensor in row.inputs}
     data = f"`data` has rank `r >= {lowest[Role.DATA]}`"
-    if row.kind in _BY_ELEMENT:
+    if row.kind.elements:
         return f"{data}, `indices` have the same rank"
     text = f"{data}, `indices` have rank `q >= {lowest[Role.INDICES]}`"
     return text if row.batch_rule is BatchRule.NONE else f"{text}, `b` is `batch_dims`"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ndgather.array_call import Kind
 from ndgather.published.schema import (
     Attribute,
     AttributeRange,
     Choice,
     Input,
-    Kind,
     Outside,
     Reduction,
     Role,

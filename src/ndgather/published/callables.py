@@ -11,6 +11,7 @@ import numpy as np
 from ndgather import api, messages
 from ndgather.api import Call
 from ndgather.arguments import REDUCTIONS, supported_reductions
+from ndgather.array_call import Kind
 from ndgather.errors import AttributeValueError, NdgatherError
 from ndgather.published import binding
 from ndgather.published.inference import infer
@@ -20,7 +21,6 @@ from ndgather.published.schema import (
     IndexRule,
     Inference,
     Input,
-    Kind,
     OperatorVersion,
     Reduction,
     Role,
@@ -147,7 +147,7 @@ def planned(
         options = {"mode": "fill", "fill_value": "" if strings else None}
     call = Call(
         str(row),
-        row.kind.value,
+        row.kind,
         data,
         indices,
         axis=int(axis) % max(data_rank, 1),
@@ -384,7 +384,7 @@ class Operator:
             call, shape = planned(self.row, arrays, attributes)
         except NdgatherError as error:
             data, indices, updates = map(arrays.get, (Role.DATA, Role.INDICES, Role.UPDATES))
-            call = Call(str(self.row), self.row.kind.value, data, indices, updates)
+            call = Call(str(self.row), self.row.kind, data, indices, updates)
             return draw(call, error=error)
         return draw(call, shape)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import messages
+from ndgather.array_call import Kind
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -27,7 +28,6 @@ from ndgather.published.schema import (
     BatchRule,
     Equality,
     Inference,
-    Kind,
     OffAxisRule,
     OperatorVersion,
     RankAtLeast,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from ndgather.published.schema import Dim
     from ndgather.published.shapes import Size
 
-_BY_TUPLE = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
 
 # The fewest axes of data and of indices after the batch axes.
 _AFTER_BATCH = {
@@ -120,11 +119,11 @@ def _settled(
     """Return the inferred call, the shape of the result, and the depth and axis of `Inference`."""
     row = call.row
     axis = attributes.get("axis", values.get(Role.AXIS))
-    if axis is not None and row.kind not in _BY_TUPLE:
+    if axis is not None and not row.kind.tuples:
         _settle_axis(call, int(np.asarray(axis).item()))
     _settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
     call, shape, depth = _settle(call)
-    first = call.batch_dims if row.kind in _BY_TUPLE else call.axis
+    first = call.batch_dims if row.kind.tuples else call.axis
     first = None if first is None or first < 0 else first
     if Role.INDICES in values and row.index_rule.raises and first is not None:
         data = [call.sizes.dim(size) for size in call.data.sizes]
@@ -249,7 +248,7 @@ def _settle_ranks(call: CallShapes) -> None:
         return
     if row.kind is Kind.SCATTER_ND:
         call.equate_updates(call.indices.sizes[:-1])
-    if row.kind not in {Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS}:
+    if not row.kind.elements:
         return
     data, indices, updates = call.data, call.indices, axes.get(Role.UPDATES)
     if not data.is_as_long_as(indices):
@@ -317,7 +316,7 @@ def _check_axis_after_batch(call: CallShapes, axis: int) -> None:
 
 def _settle(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
     """Return the inferred call, the shape of the result, and the length of an index tuple."""
-    by_tuple = call.row.kind in _BY_TUPLE
+    by_tuple = call.row.kind.tuples
     if call.batch_dims < 0:  # counted from the rank of indices, which is not known
         return call, None, None
     choices: Iterable[int] | None = None  # None: there is no limit
@@ -531,7 +530,7 @@ def check_indices(
     `data` are the first sizes of data or all; unknown ones allow any index. `axis` is the axis
     that indices address, or the first axis of index tuples.
     """
-    by_tuple = row.kind in _BY_TUPLE
+    by_tuple = row.kind.tuples
     columns = indices if by_tuple else indices[..., None]
     sizes = [size for size in data[axis : axis + columns.shape[-1]] if isinstance(size, int)]
     least = min(sizes, default=0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ndgather import exchange
+from ndgather.array_call import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,18 +27,8 @@ FLOATS_8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"
 COMPLEX = ("complex64", "complex128")
 
 
-class Kind(StrEnum):
-    """The five kinds of calls; an operator with a definition is only close to one of them."""
-
-    GATHER_ND = "gather_nd"
-    GATHER_ELEMENTS = "gather_elements"
-    GATHER = "gather"
-    SCATTER_ND = "scatter_nd"
-    SCATTER_ELEMENTS = "scatter_elements"
-
-    @property
-    def scatters(self) -> bool:
-        return self in {Kind.SCATTER_ND, Kind.SCATTER_ELEMENTS}
+OPERATOR_KINDS = tuple(kind for kind in Kind if not kind.windows)
+"""The kinds of the operators; one with a definition is only close to its kind."""
 
 
 class Role(StrEnum):

@@ -209,7 +209,7 @@ class DrawnEntries:
 
 def takes_integers(call: Call) -> bool:
     """Whether an entry of indices is an integer, and not a tuple."""
-    return call.kind in ("gather", "gather_elements", "scatter_elements")
+    return not call.kind.tuples
 
 
 def entries_shape(call: Call) -> tuple[int, ...]:
@@ -256,7 +256,7 @@ def _entry(call: Call, axes: PointAxes, dense_shape: tuple[int, ...], position: 
     start = data = None
     if None not in coordinates:
         start = (*position[: batch_dims(call)], *(at or 0 for at in coordinates))
-        if call.kind.endswith("_elements"):
+        if call.kind.elements:
             start = (*position[:first], *start, *position[first + 1 :])
         region: list[Sequence[int]] = [range(size) for size in call.data.shape]
         sizes = call.window_shape or (1,) * len(start)
@@ -296,7 +296,7 @@ def _coordinate(call: Call, raw: int, axis: int) -> int | None:
     """Return the coordinate on an axis of data that a value of indices addresses."""
     size: int = call.data.shape[axis]
     negative = call.negative
-    if call.kind == "gather_windows":
+    if call.kind.windows:
         mode, wide = windows.modes_of(call)[axis], call.window_shape[axis]
         if mode in ("clip", "raise"):
             begin = int(windows.near("clip", np.array([raw]), size, wide)[0])

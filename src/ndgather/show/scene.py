@@ -414,7 +414,7 @@ def _title(call: Call) -> str:
         arguments[1:] = ["starts", "stops"]
     if call.scatters:
         arguments.append(call.updates_name)
-    if call.kind == "gather_windows":
+    if call.kind.windows:
         arguments.append(str(call.window_shape))
     for name in _OPTIONS:
         value = getattr(call, name)

@@ -81,14 +81,14 @@ def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array
     dense = plan.axes.dense_view(out)
     if "fill" in call.mode:
         value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
-        (_fill_windows if call.kind == "gather_windows" else _fill)(plan, value, dense)
+        (_fill_windows if call.kind.windows else _fill)(plan, value, dense)
 
     def job_of(step: int) -> _GatherJob:
         chunk = plan.chunk(step)
         return _GatherJob(chunk, plan.copies(step, chunk, dense), [])
 
     walk(call, reader, len(plan), job_of)
-    if call.kind == "gather_windows":
+    if call.kind.windows:
         windows.arrange(plan.call, grid.shape, dense)
     LOGGER.info("%s: %s of %s read", call.caller, plural(len(plan), "chunk"), reader.name)
     return out if call.out is None else call.out

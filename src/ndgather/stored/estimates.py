@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from ndgather import arguments, exchange, messages, ranges
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Call, Kind
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.plan import make_plan, with_data
 from ndgather.stored.ranges import RangePlan
@@ -99,18 +99,19 @@ def estimate(
     (3, 2, 800)
     """
     caller = "estimate"
-    arguments.choice(caller, "kind", kind, (*_core.KINDS, "gather_ranges"))
+    arguments.choice(caller, "kind", kind, (*Kind, "gather_ranges"))
     options: dict[str, Any] = {"axis": axis, "batch_dims": batch_dims, "mode": mode}
-    if kind == "gather_windows":
+    chosen = Kind.GATHER if kind == "gather_ranges" else Kind(kind)
+    if chosen.windows:
         options["window_shape"] = arguments.sizes(caller, "window_shape", window_shape)
     call = arguments.check_storage_options(
-        Call(caller, kind, data, indices, memory=memory, **options)
+        Call(caller, chosen, data, indices, memory=memory, **options)
     )
     reader = reader_of(call)
     if kind != "gather_ranges":
         return estimate_of(call, reader)
     shape = reader.grid.shape
-    call = ranges.with_axis(replace(call, kind="gather"), shape)
+    call = ranges.with_axis(call, shape)
     named = ranges.read(caller, indices, stops, lengths, shape[call.axis])
     if not ranges.check(call, named, lengths is not None):
         return estimate_of(ranges.by_positions(call, named), reader)
@@ -121,7 +122,7 @@ def estimate(
 def estimate_of(call: Call, reader: Reader) -> Estimate:
     """Return what a call on the array of `reader` would read and allocate."""
     plan = make_plan(with_data(call, reader.grid, reader.dtype), reader.grid)
-    tuples = call.kind.endswith(("_nd", "_windows"))
+    tuples = call.kind.tuples
     points = math.prod(plan.call.indices.shape[: -1 if tuples else None])
     return _estimate(call, reader, plan, points)
 

@@ -179,7 +179,14 @@ def _digest_of(plan: Plan, writer: Writer) -> str:
             f"{call.caller}: data.dtype = {call.data.dtype} cannot be used in a journal (allowed: "
             f"dtypes of a fixed size)"
         )
-    options = (call.kind, call.axis, call.batch_dims, call.mode, call.reduction, call.use_init_val)
+    options = (
+        call.kind.value,
+        call.axis,
+        call.batch_dims,
+        call.mode,
+        call.reduction,
+        call.use_init_val,
+    )
     steps = [step if isinstance(step, int) else step.tolist() for step in grid.steps]
     described: list[Any] = [writer.name, grid.shape, steps, writer.dtype.str, *options]
     for array in (call.indices, call.updates):

@@ -84,11 +84,7 @@ def _advised(data: Any, call: Call) -> Iterator[None]:
     """Let the kernel not read ahead meanwhile, if few pages of `data` are read."""
     mapped = _mapping(data)
     # Windows have many rows each.
-    if (
-        mapped is None
-        or call.kind == "gather_windows"
-        or (_pages(call) * _READ_AHEAD_BYTES >= data.nbytes)
-    ):
+    if mapped is None or call.kind.windows or (_pages(call) * _READ_AHEAD_BYTES >= data.nbytes):
         yield
         return
     mapped.madvise(mmap.MADV_RANDOM)
@@ -110,7 +106,7 @@ def _pages(call: Call) -> int:
     """Return about how many pages a call reads; its arguments are not checked yet."""
     data: Array = call.data
     indices = arguments.native_indices(call.caller, call.indices)
-    if call.kind.endswith("_nd"):
+    if call.kind.tuples:
         depth = indices.shape[-1] if indices.ndim else 0
         count = prod(indices.shape[:-1])
         run_bytes = prod(data.shape[depth:]) * data.itemsize

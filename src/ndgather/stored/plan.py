@@ -63,14 +63,14 @@ def axes_of(call: Call) -> PointAxes:
     """Return the roles of the axes of a call whose shapes are checked."""
     rank, indices = call.data.ndim, call.indices.ndim
     axes = tuple(range(rank))
-    if call.kind.endswith("_elements"):
+    if call.kind.elements:
         return PointAxes(axes, (), axes, ())
-    if call.kind == "gather_windows":
+    if call.kind.windows:
         depth, lead = len(call.window_shape), indices - 1
         return PointAxes(
             axes[:depth], axes[depth:], tuple(range(lead)), tuple(range(lead, lead + rank))
         )
-    if call.kind.endswith("_nd"):
+    if call.kind.tuples:
         depth, lead = int(call.batch_dims) + call.indices.shape[-1], indices - 1
         slices = tuple(range(lead, lead + rank - depth))
         return PointAxes(axes[:depth], axes[depth:], tuple(range(lead)), slices)
@@ -226,7 +226,7 @@ class Plan:
 def make_plan(call: Call, grid: Grid) -> Plan:
     """Check all of a call but its `out` and updates, and group its points by chunk."""
     indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
-    if call.kind == "gather_windows":
+    if call.kind.windows:
         if math.prod(indices.shape[:-1]) > _MOST_WINDOWS:
             raise ShapeError(
                 f"{call.caller}: starts.shape = {shown(indices.shape)} are more windows of a "
@@ -239,7 +239,7 @@ def make_plan(call: Call, grid: Grid) -> Plan:
         call = replace(call, indices=indices)
     dense_shape = slow_path.result_shape(call)
     axes = axes_of(call)
-    group = _window_points if call.kind == "gather_windows" else _points
+    group = _window_points if call.kind.windows else _points
     points = group(call, grid.along(axes.points))
     return Plan(call, axes, grid, points, dense_shape)
 
@@ -274,14 +274,14 @@ def _points(call: Call, grid: Grid) -> Points:
     if sum(max(0, size - 1).bit_length() for size in grid.shape) > _MOST_BITS:
         raise _too_many_places(call.caller, call.data.shape, axes_of(call).points)
     bits = grid.bits
-    shape = call.indices.shape[:-1] if call.kind.endswith("_nd") else call.indices.shape
+    shape = call.indices.shape[:-1] if call.kind.tuples else call.indices.shape
     count = math.prod(shape)
     block = min(max(_LEAST_BLOCK, -(-count // _BLOCKS)), _MOST_BLOCK)
     local = np.empty(count, np.uint32 if sum(bits) <= 32 else np.uint64)
     positions = np.empty(count, np.uint32)
     bare = Call(  # only indices matter for where points lie
         call.caller,
-        call.kind.replace("scatter", "gather"),
+        call.kind.gather,
         stand_in(call.data.shape, np.dtype(np.uint8)),
         call.indices,
         axis=call.axis,

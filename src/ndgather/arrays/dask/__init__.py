@@ -17,7 +17,7 @@ from dask.array.core import from_array
 
 from ndgather import arguments, exchange, messages, slow_path, windows
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
-from ndgather.arrays.dask.points import axes_of_tuples, layout_of
+from ndgather.arrays.dask.points import layout_of
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import reason, shown
 from ndgather.stored.chunks import stand_in
@@ -145,13 +145,13 @@ def _check_but_values(call: Call) -> tuple[int, ...]:
     """
     data, indices = call.data, call.indices
     small: dict[str, Any] = {"data": np.zeros((1,) * data.ndim, data.dtype)}
-    if call.kind == "gather_windows":
+    if call.kind.windows:
         windows.check_shapes(replace(call, data=stand_in(data.shape, data.dtype)))
         slices: tuple[int, ...] = ()
         small["window_shape"] = (1,) * indices.shape[-1]
     else:
         slices = slow_path.result_shape(call)
-    tuples = axes_of_tuples(call.kind)
+    tuples = int(call.kind.tuples)
     small["indices"] = np.zeros(
         (*[1] * (indices.ndim - tuples), *indices.shape[indices.ndim - tuples :]), indices.dtype
     )

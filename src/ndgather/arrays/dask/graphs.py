@@ -17,7 +17,6 @@ from dask.highlevelgraph import HighLevelGraph
 
 from ndgather import arguments, slow_path
 from ndgather.arrays.dask import points
-from ndgather.arrays.dask.points import axes_of_tuples
 from ndgather.errors import IndexOutOfBoundsError
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def gather_by_lazy_indices(
     `layout` has one chunk of data. Tasks that only check find the first index out of bounds.
     """
     cut = list(call.indices.chunks)
-    tuples = axes_of_tuples(call.kind)
+    tuples = int(call.kind.tuples)
     if tuples:
         cut[-1] = (sum(cut[-1]),)
     for axis in layout.aligned:
@@ -192,7 +191,7 @@ def _first_error(
         except IndexOutOfBoundsError as error:
             start = (*region.start, *[0] * (len(shape) - len(region.start)))
             position = tuple(map(operator.add, error.position, start))
-            negative = call.negative and call.kind != "gather_windows"
+            negative = call.negative and not call.kind.windows
             lowest = -error.size if negative else 0
             facts = (position, error.value, error.axis, error.size, lowest, 1, prod(index_shape))
             errors.append(arguments.out_of_bounds(call, facts))

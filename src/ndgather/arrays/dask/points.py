@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ndgather import slow_path, windows
+from ndgather.array_call import Kind
 from ndgather.errors import NdgatherError
 from ndgather.messages import shown
 from ndgather.stored.calls import coordinates, read_at, write_at
@@ -128,12 +129,12 @@ class BlockLayout:
 
 def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
     """Return the layout of a call with valid shapes; its positions are cut only where data is."""
-    kind = call.kind.replace("scatter", "gather")
-    tuples, shape = axes_of_tuples(kind), call.indices.shape
+    kind = call.kind.gather
+    tuples, shape = int(kind.tuples), call.indices.shape
     data = stand_in(tuple(map(sum, data_chunks)), np.dtype(np.uint8))
     axes = axes_of(replace(call, kind=kind, data=data))
     aligned = axes.points[: len(axes.points) - (shape[-1] if tuples else 1)]
-    if kind == "gather_elements":
+    if kind.elements:
         aligned = tuple(axis for axis in axes.points if axis != int(call.axis) % data.ndim)
     mode = "fill" if call.mode == "drop" else call.mode
     bare = replace(call, kind=kind, data=None, indices=None, updates=None, mode=mode)
@@ -145,11 +146,6 @@ def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
         position_chunks=(),
     )
     return layout.with_positions((size,) for size in shape[: len(shape) - tuples])
-
-
-def axes_of_tuples(kind: str) -> int:
-    """Return how many axes of `indices` hold index tuples."""
-    return int(kind.endswith(("_nd", "_windows")))
 
 
 def _cut_to(chunks: Sequence[int], size: int) -> tuple[int, ...]:
@@ -216,7 +212,7 @@ def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> 
     data = stand_in(tuple(map(sum, layout.read_chunks(shape))), np.dtype(np.uint8))
     call = replace(layout.call, data=data, indices=indices)
     if "raise" in call.mode:
-        (windows.check if call.kind == "gather_windows" else slow_path.run)(call)
+        (windows.check if call.kind.windows else slow_path.run)(call)
 
 
 def group(layout: BlockLayout, region: Region, indices: Array) -> Groups:
@@ -327,7 +323,7 @@ def apply(
     return slow_path.run(
         replace(
             call,
-            kind="scatter_nd",
+            kind=Kind.SCATTER_ND,
             axis=0,
             batch_dims=0,
             mode="raise",

@@ -97,17 +97,17 @@ def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -
     positions: Sequence[Hashable | None]
     dims, axes = data.dims, axes_of(replace(call, data=data, indices=indices))
     kept = [dims[axis] for axis in axes.slices]  # dimensions that the result keeps of data
-    if call.kind == "gather_elements":
+    if call.kind.elements:
         axis = int(call.axis) % data.ndim
         of_indices, positions = (), dims
         kept = [d for i, d in enumerate(dims) if i != axis and result.shape[i] == data.shape[i]]
     else:
-        tuples = call.kind != "gather"
+        tuples = call.kind.tuples
         batch = len(axes.points) - (np.shape(indices)[-1] if tuples else 1)
         of_indices = names[batch:-1] if tuples else names[batch:]
         positions = (*dims[:batch], *of_indices)
         kept += dims[:batch]
-    slices = range(data.ndim) if call.kind == "gather_windows" else axes.slices
+    slices = range(data.ndim) if call.kind.windows else axes.slices
     of_axis = dict(zip(axes.dense_positions, positions, strict=True))
     of_axis |= zip(axes.dense_slices, (dims[axis] for axis in slices), strict=True)
     of_result = [of_axis[axis] for axis in range(result.ndim)]

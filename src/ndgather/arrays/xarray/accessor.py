@@ -9,7 +9,7 @@ import numpy as np
 import xarray
 
 from ndgather import arguments, slow_path
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.arrays.xarray import arrays, interpolation, selection
 from ndgather.arrays.xarray.windows import windows
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
@@ -356,7 +356,7 @@ def _request(
 
 def _options(caller: str, memory: Any, progress: Any, executor: Any) -> arrays.Options:
     options = {"memory": memory, "progress": progress, "executor": executor}
-    call = Call(caller, "gather_nd", None, None, **options)
+    call = Call(caller, Kind.GATHER_ND, None, None, **options)
     return arrays.Options(arguments.check_storage_options(call))
 
 
@@ -392,7 +392,7 @@ def _add_at(
     moved = array.variable.transpose(*front, *behind)
     call = Call(
         "add_at",
-        "scatter_nd",
+        Kind.SCATTER_ND,
         moved.data,
         indices,
         updates.data,

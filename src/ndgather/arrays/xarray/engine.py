@@ -19,7 +19,7 @@ from xarray.backends import BackendEntrypoint, H5netcdfBackendEntrypoint, ZarrBa
 from xarray.core import indexing
 
 from ndgather.arguments import check_storage_options
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.selection import checked_positions
 from ndgather.stored.cache import ChunkCache
@@ -78,7 +78,7 @@ class Engine(BackendEntrypoint):
         chunk_cache: ChunkCache | int | str | None = "512 MiB",
         **options: Any,
     ) -> xarray.Dataset:
-        call = check_storage_options(Call("isel", "gather_nd", None, None, memory=memory))
+        call = check_storage_options(Call("isel", Kind.GATHER_ND, None, None, memory=memory))
         engine: Any = H5netcdfBackendEntrypoint()
         if _is_zarr(filename_or_obj):
             engine = ZarrBackendEntrypoint()

@@ -11,6 +11,7 @@ import pandas as pd
 import xarray
 
 from ndgather import arguments
+from ndgather.array_call import Kind
 from ndgather.arrays.xarray import arrays, selection
 from ndgather.arrays.xarray.labels import WIDEST
 from ndgather.errors import (
@@ -190,7 +191,7 @@ def _cut(
     at = [starts[dim].set_dims(lead).transpose(*lead) for dim in dims]  # type: ignore[no-untyped-call]
     call = replace(
         options.call,
-        kind="gather_windows",
+        kind=Kind.GATHER_WINDOWS,
         indices=np.stack([each.values for each in at], -1),
         mode=",".join("edge" if modes[dim] == "fill" else modes[dim] for dim in dims),
         window_shape=tuple(sizes[dim] for dim in dims),

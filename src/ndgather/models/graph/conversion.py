@@ -30,7 +30,6 @@ from ndgather.published.schema import (
     INTEGERS,
     BatchRule,
     Duplicates,
-    Kind,
     OffAxisRule,
     OperatorVersion,
     Outside,
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from ndgather.published.schema import Shape
 
 
-_TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
 _OUTCOMES = {
     Outside.RAISE: "is an error",
     Outside.ZEROS: "gives zeros",
@@ -245,7 +243,7 @@ def _differences(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> I
     data, indices = call.types[Role.DATA].shape, call.types[Role.INDICES].shape
     depth = indices[-1] if isinstance(indices, tuple) and indices else None
     shorter = source.lowest_depth < target.lowest_depth and source.kind is target.kind
-    if source.kind in _TUPLES and shorter and not isinstance(depth, int):
+    if source.kind.tuples and shorter and not isinstance(depth, int):
         empty = "a tuple of no index copies its batch"
         yield Deviation("depth", empty, "it is an error", loses=True)
     smaller = source.off_axis_rule in {OffAxisRule.AT_MOST, OffAxisRule.AT_MOST_EVERYWHERE}
@@ -263,7 +261,7 @@ def _known_inside(call: NodeCall, meaning: Meaning) -> bool:
     data, indices = call.types[Role.DATA].shape, call.constants.get(Role.INDICES)
     if indices is None or not isinstance(data, tuple) or not data:
         return False
-    if call.origin.kind in _TUPLES:
+    if call.origin.kind.tuples:
         axis, count = meaning.batch_dims, indices.shape[-1]
     elif meaning.axis is None:
         return False

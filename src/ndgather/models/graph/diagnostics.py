@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from ndgather.array_call import Kind
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -26,7 +27,7 @@ from ndgather.errors import (
 from ndgather.messages import did_you_mean, listed, shown
 from ndgather.models.graph import html_table
 from ndgather.published.rows import microsoft
-from ndgather.published.schema import COMPLEX, BatchRule, Duplicates, Kind, OperatorVersion, Role
+from ndgather.published.schema import COMPLEX, BatchRule, Duplicates, OperatorVersion, Role
 from ndgather.published.shapes import LARGEST_RANK
 
 if TYPE_CHECKING:
@@ -292,7 +293,7 @@ class KnownCall:
 
     def indexed_axes(self, depth: Dim) -> range | None:
         """Return the axes of data that indices, or index tuples of length `depth`, address."""
-        if self.row.kind in {Kind.GATHER_ND, Kind.SCATTER_ND}:
+        if self.row.kind.tuples:
             first = self.batch_dims
             return range(first, first + depth) if isinstance(depth, int) else None
         return None if self.axis is None else range(self.axis, self.axis + 1)

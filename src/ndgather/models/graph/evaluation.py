@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import messages
+from ndgather.array_call import Kind
 from ndgather.errors import DTypeError
 from ndgather.models.graph import CastNode, Graph, NodeTime, OutputArray, Run, title
 from ndgather.published import operator
-from ndgather.published.schema import Kind, OperatorVersion, Role, dtype_name
+from ndgather.published.schema import OperatorVersion, Role, dtype_name
 from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:

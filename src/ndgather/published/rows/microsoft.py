@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ndgather.array_call import Kind
 from ndgather.published import definitions
 from ndgather.published.rows import onnx
 from ndgather.published.schema import (
@@ -13,7 +14,6 @@ from ndgather.published.schema import (
     AttributeType,
     Erratum,
     IndexRule,
-    Kind,
     OperatorVersion,
     Output,
     Outside,

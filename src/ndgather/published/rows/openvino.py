@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ndgather.array_call import Kind
 from ndgather.published import definitions
 from ndgather.published.rows import onnx
 from ndgather.published.schema import (
@@ -21,7 +22,6 @@ from ndgather.published.schema import (
     Erratum,
     IndexRule,
     Input,
-    Kind,
     OffAxisRule,
     OperatorVersion,
     Output,

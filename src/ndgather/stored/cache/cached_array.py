@@ -18,7 +18,7 @@ import numpy as np
 
 from ndgather import arguments, exchange, foreign, messages
 from ndgather.api import own_errors
-from ndgather.array_call import Call, _core, with_padding
+from ndgather.array_call import Call, Kind, _core, with_padding
 from ndgather.errors import CallError, DTypeError
 from ndgather.messages import shown_value
 from ndgather.stored import calls
@@ -244,7 +244,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         kept = self._kept
         done, room = 0, self.cache.memory
         for indices in coming:
-            kind = "gather_nd" if window is None else "gather_windows"
+            kind = Kind.GATHER_ND if window is None else Kind.GATHER_WINDOWS
             call = Call("prefetch", kind, None, indices, mode="fill", window_shape=window or ())
             jobs = []
             for chunk in self._missing(call):
@@ -259,7 +259,11 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def _missing(self, call: Call) -> list[Chunk]:
         """Return the chunks of a call that are not there."""
         kept = self._kept
-        if kept.table is not None and call.kind == "gather_nd" and type(call.indices) is np.ndarray:
+        if (
+            kept.table is not None
+            and call.kind is Kind.GATHER_ND
+            and type(call.indices) is np.ndarray
+        ):
             kind, _, *rest = replace(call, data=kept.data).arguments()
             found = _core.look_up(kept.table, True, kind, kept.data, *rest)
             if isinstance(found, np.ndarray):
@@ -327,12 +331,12 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
             _BoxJob(chunk, here, result[there] if there else result)
             for chunk, here, there in _parts(ranges, self._kept.grid)
         ]
-        _read(Call("cached", "gather_nd", None, None), self._kept, jobs)
+        _read(Call("cached", Kind.GATHER_ND, None, None), self._kept, jobs)
         return result
 
     def _at(self, key: Any) -> Array:
         """Return what NumPy returns for a key with masks or index arrays."""
-        call = Call("cached", "gather", self, key)
+        call = Call("cached", Kind.GATHER, self, key)
         if not isinstance(key, tuple) and np.asarray(key).dtype.kind in "iu":
             positions = np.asarray(key)
             stand_in(self.shape[:1], self.dtype)[positions]  # raises as NumPy does
@@ -343,7 +347,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
             along = np.arange(size).reshape(-1, *[1] * (self.ndim - axis - 1))
             columns.append(np.broadcast_to(along, self.shape)[key])
         indices = np.stack(columns, axis=-1)
-        return run(replace(call, kind="gather_nd", indices=indices))  # type: ignore[no-any-return]
+        return run(replace(call, kind=Kind.GATHER_ND, indices=indices))  # type: ignore[no-any-return]
 
 
 def run(call: Call) -> Any:
@@ -384,7 +388,7 @@ def _look_up(kind: str, data: CachedArray, *rest: Any, caller: str = "") -> Any:
             return NotImplemented
         kept.cache.add_hits(kept, hits)
         jobs = [*map(_BoxJob, kept.chunks_at(numbers))]
-        read = Call(caller or kind, kind, None, None, memory=rest[-3])
+        read = Call(caller or kind, Kind(kind), None, None, memory=rest[-3])
         _read(read, kept, jobs)
         found = _core.look_up(kept.table, True, kind, kept.data, *rest)
     return found if isinstance(found, np.ndarray) else NotImplemented
@@ -412,7 +416,7 @@ def _opened(array: Any, what: str = "reader") -> Any:
             f"cached: array = {type(array).__name__} object is not stored (allowed: an array of "
             f"zarr, tensorstore or h5py, a memory map, or an object with shape, dtype and [...])"
         )
-    kind = "gather_nd" if what == "reader" else "scatter_nd"
+    kind = Kind.GATHER_ND if what == "reader" else Kind.SCATTER_ND
     return reader_of(Call("cached", kind, array, None), "array")
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndgather.array_call import Kind
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError
 from ndgather.messages import subscript
 from ndgather.models.graph.diagnostics import rule_of
 from ndgather.models.graph.evaluation import index_places
 from ndgather.models.onnx.nodes import repair
-from ndgather.published.schema import Kind
 
 if TYPE_CHECKING:
     from ndgather.models.onnx.tracing import CheckedNode

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgather.array_call import Kind
 from ndgather.models.graph.conversion import Meaning
 from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.nodes import element_type
 from ndgather.models.onnx.rewriting.sized_nodes import Size, product, strides
-from ndgather.published.schema import Kind, Reduction, Role, TensorType
+from ndgather.published.schema import Reduction, Role, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 MOST_UPDATES = 16
 """The largest number of updates that are applied one after the other, and of slices."""
 
-TUPLES = frozenset({Kind.GATHER_ND, Kind.SCATTER_ND})
 _GATHERS, _SCATTERS = (
     {Kind.GATHER: "Gather", Kind.GATHER_ND: "GatherND"},
     {Kind.SCATTER_ND: "ScatterND", Kind.SCATTER_ELEMENTS: "ScatterElements"},
@@ -90,7 +90,7 @@ class Rows:
     def fold(self) -> None:
         """Make the indices of the call count from the front, in a type that the target takes."""
         call, axis = self.call, self.axis
-        batch, tuples = self.meaning.batch_dims, call.row.kind in TUPLES
+        batch, tuples = self.meaning.batch_dims, call.row.kind.tuples
         sizes = self.data[batch : self._addressed()] if tuples else [self.data[axis]]
         self._choose_type()
         name = self._folded(call.inputs[Role.INDICES], sizes, sizes)
@@ -236,7 +236,7 @@ class Rows:
         dims = {Kind.GATHER: (dim,), Kind.SCATTER_ELEMENTS: (dim,) * rank}
         for kind in (kind for kind in kinds if _NAMES[kind] in self.target.limits):
             reduction = self.meaning.reduction if kind.scatters else Reduction.NONE
-            dtype = "int64" if kind in TUPLES else self.new.dtype
+            dtype = "int64" if kind.tuples else self.new.dtype
             refusal = self.target.limits[_NAMES[kind]].refusal(
                 kind,
                 replace(_OF_ROWS, reduction=reduction),

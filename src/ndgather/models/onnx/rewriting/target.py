@@ -18,7 +18,6 @@ from ndgather.errors import FileError, ModelError
 from ndgather.messages import did_you_mean, listed, reason
 from ndgather.models.graph.conversion import Meaning
 from ndgather.models.onnx.domains import may_be_negative
-from ndgather.models.onnx.rewriting.rows import TUPLES
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Reduction, Role
@@ -26,9 +25,10 @@ from ndgather.published.schema import Reduction, Role
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ndgather.array_call import Kind
     from ndgather.models.onnx.nodes import Scope
     from ndgather.models.onnx.rewriting.calls import GatherCall
-    from ndgather.published.schema import Kind, TensorType
+    from ndgather.published.schema import TensorType
 
 _FOLDER = files("ndgather.models.onnx").joinpath("targets")
 
@@ -73,14 +73,14 @@ class Limits:
                 return f"the rank of {name} is {rank} (allowed: {ranks[0]}..{ranks[1]})"
             if not self.open and not all(isinstance(size, int) for size in shape or (None,)):
                 return f"a size of {name} is not a number (allowed: numbers, which infer can set)"
-            if shape and name == "data" and kind not in TUPLES:
+            if shape and name == "data" and not kind.tuples:
                 axis = (meaning.axis or 0) % len(shape)
-            if shape and name == "indices" and kind in TUPLES:
+            if shape and name == "indices" and kind.tuples:
                 depth = shape[-1]
-        if self.axes is not None and kind not in TUPLES and (meaning.axis or 0) < 0:
+        if self.axes is not None and not kind.tuples and (meaning.axis or 0) < 0:
             return "axis counts from the end"
         tests = (
-            ("axis", axis, None if kind in TUPLES else self.axes),
+            ("axis", axis, None if kind.tuples else self.axes),
             ("the type of indices", indices.dtype, self.index_types),
             ("the type of data", data.dtype, self.data_types),
             ("the length of the index tuples", depth, self.depths),
