@@ -48,7 +48,8 @@ def _check_bounds(size: int, indices: Any) -> None:
 def _composed(kind: str, *tensors: Any, **options: Any) -> dict[str, Function]:
     """Return the same call by the functions of torch, as other devices get it."""
     composition = import_module("ndgather.arrays.torch.composition")
-    call = import_module("ndgather.array_call").Call(kind, kind, *tensors, **options)
+    array_call = import_module("ndgather.array_call")
+    call = array_call.Call(kind, array_call.Kind(kind), *tensors, **options)
     return {"ndgather, by torch": lambda: composition.run(call)}
 
 

@@ -14,7 +14,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 import ndgather.arrays.torch  # noqa: F401 - defines the operators
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.arrays.torch import checks, kernels
 
 TARGETS = {
@@ -95,7 +95,7 @@ class Compiled:
 def compiled(name, target):
     """Return what the kernels of a call compile to; none of them runs."""
     (kind, data, indices, updates), options = CALLS[name]
-    call = Call(kind, kind, data, indices, updates, **options)
+    call = Call(kind, Kind(kind), data, indices, updates, **options)
     call = checks.checked(checks.with_nonnegative_axes(call))
     found, launch = [], JITFunction.run
 

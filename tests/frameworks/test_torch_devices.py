@@ -15,7 +15,7 @@ from tests.frameworks.torch_calls import (
 from torch.utils._pytree import tree_map_only
 
 import ndgather
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import with_nonnegative_axes
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
@@ -28,7 +28,9 @@ def rng():
 
 def composed(kind, data, indices, updates=None, **options):
     call = checks.checked(
-        with_nonnegative_axes(Call(kind, kind, data, torch.as_tensor(indices), updates, **options))
+        with_nonnegative_axes(
+            Call(kind, Kind(kind), data, torch.as_tensor(indices), updates, **options)
+        )
     )
     checks.check_shapes(call)
     return composition.run(call)

@@ -19,7 +19,7 @@ from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp,
 
 import ndgather
 import ndgather.arrays.torch
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.errors import NdgatherError
 
@@ -304,7 +304,7 @@ def test_cotangents_that_do_not_fit():
 def test_a_reduction_without_a_rule_raises():
     """No rule takes an unknown name for one that it knows."""
     data, indices, updates = torch.ones(2), torch.tensor([[0]]), torch.ones(1)
-    call = Call("scatter_nd", "scatter_nd", data, indices, updates, reduction="power")
+    call = Call("scatter_nd", Kind.SCATTER_ND, data, indices, updates, reduction="power")
     for use in (
         lambda: autograd.weights(call, data, (True, True)),
         lambda: checks.identity(torch.float8_e5m2, "power"),

@@ -18,7 +18,7 @@ from tests.frameworks.torch_calls import GATHERS, SCATTERS, data_of, expected, i
 from triton.runtime import interpreter
 
 import ndgather
-from ndgather.array_call import Call
+from ndgather.array_call import Call, Kind
 from ndgather.arrays.torch import checks, kernels, operators
 from ndgather.errors import IndexOutOfBoundsError
 
@@ -51,7 +51,7 @@ def interpreted_as_compiled(monkeypatch):
 
 def by_core(kind, data, indices, updates=None, **options):
     """Make a call in the core."""
-    call = Call(kind, kind, data, torch.as_tensor(indices), updates, **options)
+    call = Call(kind, Kind(kind), data, torch.as_tensor(indices), updates, **options)
     return operators.run(checks.checked(checks.with_nonnegative_axes(call)))
 
 

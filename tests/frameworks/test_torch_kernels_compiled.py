@@ -7,6 +7,7 @@ import torch
 from tests.frameworks.compiled_kernels import CALLS, TARGETS, compiled
 
 import ndgather
+from ndgather.array_call import Kind
 from ndgather.arrays.torch import kernels
 from ndgather.errors import AttributeValueError
 
@@ -46,7 +47,7 @@ def test_indices_are_not_checked_while_a_graph_is_captured(monkeypatch):
     with torch._subclasses.FakeTensorMode():
         data = torch.empty(4, 3, device="cuda")
         indices = torch.empty(2, 1, dtype=torch.int64, device="cuda")
-        call = ndgather.array_call.Call("gather_nd", "gather_nd", data, indices)
+        call = ndgather.array_call.Call("gather_nd", Kind.GATHER_ND, data, indices)
         with pytest.raises(AttributeValueError) as error:
             kernels.run(call)
     assert str(error.value) == (

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ndgather import messages, slow_path, windows
+from ndgather.array_call import Kind
 from ndgather.arrays.jax import derivatives
 from ndgather.arrays.jax.operation import (
     array,
@@ -66,7 +67,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     if cotangent.dtype == bool:
         raise messages.cotangent_dtype(caller, cotangent.dtype)
     shape = cotangent.shape if data_shape is None else data_shape
-    kind, reduction = call.kind.replace("scatter", "gather"), call.reduction
+    kind, reduction = call.kind.gather, call.reduction
     bare = replace(call, kind=kind, data=jnp.zeros(shape, cotangent.dtype), updates=None)
     bare, op = checked(replace(bare, reduction="none"))
     indices = bare.indices
@@ -104,7 +105,7 @@ def _gather(call: Call, op: Operation) -> jax.Array:
     if not op.window_shape or op.mode in ("raise", "clip"):
         return gather(call.data, call.indices, op)
     modes, shape = windows.modes_of(op), call.data.shape
-    by_element = replace(op, kind="gather_nd", mode="raise", window_shape=())
+    by_element = replace(op, kind=Kind.GATHER_ND, mode="raise", window_shape=())
     raising = [mode == "raise" for mode in modes]
     if "fill" in modes:
         if any(raising):

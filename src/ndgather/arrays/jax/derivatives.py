@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad
 
+from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 from ndgather.arrays.jax.operation import under_own_settings
 from ndgather.arrays.jax.primitives import elements_of_windows, gather, gather_p, scatter, scatter_p
@@ -31,7 +32,7 @@ def weights(
     data: jax.Array, indices: jax.Array, updates: jax.Array, result: jax.Array, op: Operation
 ) -> tuple[jax.Array, jax.Array]:
     """Return ``of_data`` and ``of_updates``; of those that axes of vmap repeat, all of them."""
-    back = replace(op, kind=op.kind.replace("scatter", "gather"), reduction="none")
+    back = replace(op, kind=op.kind.gather, reduction="none")
     if op.reduction == "mul":
         of_data = scatter(jnp.ones_like(data), indices, updates, op)
         return of_data, _others(data, indices, updates, back) * gather(data, indices, back)
@@ -103,19 +104,19 @@ def scatter_slices(
     """Return zeros of `shape` to which every slice is added where a gather took it from."""
     lead = op.slices_shape(shape, indices.shape)[: op.lead]
     zeros = jnp.zeros((*lead, *shape[op.lead :]), cotangent.dtype)
-    add = replace(op, kind="scatter_nd", reduction="add", fill=b"", window_shape=())
+    add = replace(op, kind=Kind.SCATTER_ND, reduction="add", fill=b"", window_shape=())
     if op.window_shape:
         indices = elements_of_windows(indices, op, shape[op.lead :])
         add = replace(add, mode="fill" if "fill" in op.mode else "raise")
         result = scatter(zeros, indices, cotangent, add)
-    elif op.kind == "gather":
+    elif op.kind is Kind.GATHER:
         batch, axis = op.batch_dims, op.axis
         count = indices.ndim - batch
         slices = jnp.moveaxis(cotangent, range(axis, axis + count), range(batch, batch + count))
         moved = scatter(jnp.moveaxis(zeros, axis, batch), indices[..., None], slices, add)
         result = jnp.moveaxis(moved, batch, axis)
     else:
-        add = replace(add, kind=op.kind.replace("gather", "scatter"))
+        add = replace(add, kind=op.kind.scatter)
         result = scatter(zeros, indices, cotangent, add)
     return _unrepeated(result, shape, op)
 
@@ -154,14 +155,14 @@ def updates_of_scatter(
     cotangent: jax.Array, shape: tuple[int, ...], indices: jax.Array, op: Operation
 ) -> jax.Array:
     """Return the cotangent of updates; of several updates of one element the last has it all."""
-    back = replace(op, kind=op.kind.replace("scatter", "gather"), reduction="none")
+    back = replace(op, kind=op.kind.gather, reduction="none")
     result = gather(cotangent, indices, back)
     if op.reduction == "sub":
         result = -result
     if op.reduction == "none":
         # Updates are numbered, by tuple or by element; the last of an element leaves its number.
         sizes, count = cotangent.shape, indices.shape
-        if op.kind == "scatter_nd":
+        if op.kind.tuples:
             sizes, count = sizes[: op.batch_dims + count[-1]], count[:-1]
         numbers = np.arange(np.prod(count, dtype=int), dtype=np.int32).reshape(count)
         last = scatter(jnp.zeros(sizes, np.int32), indices, jnp.asarray(numbers), op)

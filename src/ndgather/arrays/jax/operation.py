@@ -232,7 +232,7 @@ def _narrowed(call: Call) -> jax.Array:
         sizes = np.maximum([shape[axis] for axis in axes], 1).astype(indices.dtype)
         return jnp.asarray(indices % sizes, kept)
     if call.mode == "raise":  # such a value is out of bounds: the error has to name it
-        kind = call.kind.replace("scatter", "gather")
+        kind = call.kind.gather
         bare = replace(call, kind=kind, data=np.broadcast_to(np.uint8(0), shape))
         slow_path.run(replace(bare, updates=None, reduction="none", fill_value=None))
     return jnp.asarray(np.clip(indices, bounds.min, bounds.max), kept)
@@ -259,7 +259,7 @@ def is_narrow(dtype: Any) -> bool:
 def _check_shapes(call: Call) -> None:
     """Raise ShapeError if shapes do not fit; those with symbols may fail when the call runs."""
     data, indices = call.data.shape, call.indices.shape
-    if call.kind.endswith(("_nd", "_windows")) and not isinstance((1, *indices)[-1], int):
+    if call.kind.tuples and not isinstance((1, *indices)[-1], int):
         raise messages.depth_unknown(call.caller, call.indices_name)
     lowering.check_shapes(call, data, indices)
     if call.scatters and all(isinstance(size, int) for size in (*data, *indices)):

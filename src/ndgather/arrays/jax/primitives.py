@@ -19,7 +19,7 @@ from jax.interpreters import batching, mlir
 from jax.sharding import NamedSharding
 
 from ndgather import slow_path, windows
-from ndgather.array_call import _core
+from ndgather.array_call import Kind, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.jax import operation
 from ndgather.arrays.jax.operation import HANDLER, alike, under_own_settings, whole_on
@@ -266,10 +266,10 @@ def _batch_gather(
     arrays: Sequence[Any], dims: Sequence[int | None], *, op: Operation
 ) -> tuple[jax.Array, int]:
     (data, indices), (of_data, of_indices) = arrays, dims
-    if op.batch_dims == 0 and of_data is None and not op.kind.endswith("_elements"):
-        at = op.axis if op.kind == "gather" else 0
+    if op.batch_dims == 0 and of_data is None and not op.kind.elements:
+        at = op.axis if op.kind is Kind.GATHER else 0
         return gather(data, _in_front(indices, of_indices), op), at
-    if op.batch_dims == 0 and of_indices is None and op.kind == "gather":
+    if op.batch_dims == 0 and of_indices is None and op.kind is Kind.GATHER:
         wider = replace(op, axis=op.axis + 1, skip=op.skip + 1)
         return gather(_in_front(data, of_data), indices, wider), 0
     data, indices = _in_front(data, of_data), _in_front(indices, of_indices)

@@ -63,7 +63,7 @@ class TensorFlowLibrary(lowering.Library):
             if tf.reduce_any(outside):
                 raise error(tf.argmax(flags))
             return True
-        entry = "index tuple" if call.kind.endswith(("_nd", "_windows")) else "entry"
+        entry = "index tuple" if call.kind.tuples else "entry"
         text = f"{call.caller}: {call.indices_name} are out of bounds; the first is {entry}"
         first = tf.argmax(tf.concat([flags, [1]], 0))
         tf.debugging.Assert(tf.reduce_sum(flags) == 0, [text, first])
@@ -253,7 +253,7 @@ def _indices(call: Call) -> Any:
             return tf.cast(indices, tf.int64)
         kind = "boolean" if indices.dtype == tf.bool else "no integer type"
         raise messages.index_dtype(call.caller, indices.dtype.name, kind, name)
-    tuples = call.kind.endswith(("_nd", "_windows"))
+    tuples = call.kind.tuples
     if tuples and indices.shape.rank and indices.shape[-1] is None:
         raise messages.depth_unknown(call.caller, name)
     return indices

@@ -21,7 +21,7 @@ from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enable
 from torch.autograd.function import _SingleLevelFunction
 
 from ndgather import arguments, exchange, messages, slow_path
-from ndgather.array_call import _core
+from ndgather.array_call import Kind, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
@@ -38,17 +38,17 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     # One row with stride 0 for all: the core writes them, on the threads that then add to them.
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
     back = replace(call, mode=mode, fill_value=None, reduction="add", data=zeros, updates=of_result)
-    if call.kind == "gather_nd":
-        return _added(replace(back, kind="scatter_nd"))
-    if call.kind == "gather_elements":
-        return _added(replace(back, kind="scatter_elements"))
-    if call.kind == "gather_windows":
+    if call.kind is Kind.GATHER_ND:
+        return _added(replace(back, kind=Kind.SCATTER_ND))
+    if call.kind.elements:
+        return _added(replace(back, kind=Kind.SCATTER_ELEMENTS))
+    if call.kind.windows:
         valid = replace(call, mode=call.mode.replace("raise", "clip"))
         count, numbers = composition.row_numbers(valid)
         rest = call.data.shape[len(call.window_shape) :]
         rows = replace(
             back,
-            kind="scatter_nd",
+            kind=Kind.SCATTER_ND,
             data=zeros.reshape(count, *rest),
             indices=numbers[:, None],
             updates=of_result.reshape(len(numbers), *rest),
@@ -59,7 +59,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     first, axis, ends = call.batch_dims, call.axis, call.indices.dim()
     moved = replace(
         back,
-        kind="scatter_nd",
+        kind=Kind.SCATTER_ND,
         data=zeros.movedim(axis, first),
         indices=call.indices.unsqueeze(-1),
         updates=of_result.movedim(
@@ -114,7 +114,7 @@ def scatter_ahead(
 
 def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
     """Return the elements of `data` at every update of a scatter; 0 for those that are dropped."""
-    kind, mode = call.kind.replace("scatter", "gather"), call.mode
+    kind, mode = call.kind.gather, call.mode
     mode = "fill" if mode == "drop" else mode
     return operate(replace(call, kind=kind, data=data, mode=mode, fill_value=None))
 
@@ -265,7 +265,7 @@ _OPTIONS = {
     kind: itemgetter(
         *(_core.ARGUMENTS.index(n) for n in checks.OPTIONS[kind] if n in _core.ARGUMENTS)
     )
-    for kind in _core.KINDS
+    for kind in checks.OPTIONS
 }
 _OUT = _core.ARGUMENTS.index("out")
 _FILL = _core.ARGUMENTS.index("fill_value")
@@ -340,7 +340,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     if math.prod(max(size, 1) for size in shape) * of_result.itemsize >= 2**63:
         raise messages.result_too_large(call.caller, tuple(shape))
     like = of_result.detach().new_empty(()).expand(shape)  # its shape is enough
-    gather = replace(call, kind=call.kind.replace("scatter", "gather"), data=like)
+    gather = replace(call, kind=call.kind.gather, data=like)
     gather = checks.with_tensors(replace(gather, updates_name="cotangent"))
     slices = slow_path.result_shape(gather)
     if data_shape is None:
@@ -350,6 +350,6 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
         return of_data.clone() if of_data is of_result else of_data, of_updates
     if tuple(of_result.shape) != slices:
         raise messages.updates_do_not_fit(call.caller, tuple(of_result.shape), slices, "cotangent")
-    if call.kind == "gather_windows":
+    if call.kind.windows:
         composition.row_numbers(gather)  # so that an error names an entry of starts
     return (gather_back(gather, of_result),)

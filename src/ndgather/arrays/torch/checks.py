@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
 from ndgather import arguments, exchange, messages, slow_path
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Call, Kind, _core
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason, shown_value
 
@@ -216,7 +216,7 @@ def schema(kind: str) -> str:
     """Return the schema of an operator, as `torch.library` takes it."""
     types = _TYPES | {"caller": f'str caller="{kind}"'}
     tensors = ["Tensor data", "Tensor indices"]
-    if kind.startswith("scatter"):
+    if Kind(kind).scatters:
         tensors.append("Tensor updates")
     return f"{kind}({', '.join([*tensors, *(types[name] for name in OPTIONS[kind])])}) -> Tensor"
 
@@ -229,17 +229,17 @@ def call_of(kind: str, arguments: tuple[Any, ...]) -> Call:
     tensors = ("data", "indices", "updates")[: count_of_tensors(kind)]
     given = dict(zip((*tensors, *OPTIONS[kind]), arguments, strict=False))
     given["window_shape"] = tuple(given.get("window_shape", ()))
-    return with_nonnegative_axes(Call(given.pop("caller", kind), kind, **given))
+    return with_nonnegative_axes(Call(given.pop("caller", kind), Kind(kind), **given))
 
 
 def count_of_tensors(kind: str) -> int:
-    return 3 if kind.startswith("scatter") else 2
+    return 3 if Kind(kind).scatters else 2
 
 
 def with_nonnegative_axes(call: Call) -> Call:
     """Return `call` with an axis and batch axes that count from 0, where they are in range."""
     rank = call.data.dim()
-    if call.kind == "gather" and call.batch_dims < 0:
+    if call.kind is Kind.GATHER and call.batch_dims < 0:
         call = replace(call, batch_dims=call.batch_dims + call.indices.dim())
     if call.axis < 0 <= call.axis + rank:
         call = replace(call, axis=call.axis + rank)

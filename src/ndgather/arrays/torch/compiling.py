@@ -101,7 +101,7 @@ def _refused(error: Exception) -> Exception:
 
 
 def _substitute() -> None:
-    for kind in _core.KINDS:
+    for kind in checks.OPTIONS:
         original = getattr(api, kind)
         torch.compiler.substitute_in_graph(original, skip_signature_check=True)(_traceable(kind))
 

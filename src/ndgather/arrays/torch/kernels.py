@@ -24,6 +24,7 @@ import triton
 import triton.language as tl
 
 from ndgather import arguments, slow_path
+from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.errors import AttributeValueError
@@ -252,8 +253,8 @@ def scatter_kernel(result, updates, keys, last, order, walk, config: tl.constexp
 
 def _index_axes(call: Call, layout: lowering.Layout) -> list[int]:
     """Return where the axes of index tuples are among those of the slices."""
-    rank = call.indices.dim() - call.kind.endswith(("_nd", "_windows"))
-    batch = call.batch_dims if call.kind == "gather" else rank
+    rank = call.indices.dim() - call.kind.tuples
+    batch = call.batch_dims if call.kind is Kind.GATHER else rank
     return [*range(batch), *range(layout.end - 1, layout.end - 1 + rank - batch)]
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ndgather import slow_path
+from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of, operate
@@ -104,20 +105,20 @@ def _mapped(
         for tensor, axis in zip(tensors, mapped, strict=True)
     ]
     call = call_of(kind, (*bare, *arguments[count:]))
-    if not call.scatters and mapped[1] is None and kind != "gather_elements":
+    if not call.scatters and mapped[1] is None and not call.kind.elements:
         # The same indices for every entry: the axis becomes the last of the slices.
         result = operate(replace(call, data=tensors[0].movedim(mapped[0], -1)))
         return result, result.dim() - 1
-    if mapped[0] is None and kind in ("gather_nd", "gather", "gather_windows"):
-        first = 0 if kind == "gather_windows" else call.batch_dims
+    if mapped[0] is None and not (call.scatters or call.kind.elements):
+        first = 0 if call.kind.windows else call.batch_dims
         result = operate(replace(call, indices=tensors[1].movedim(mapped[1], first)))
-        return result, call.axis if kind == "gather" else first
+        return result, call.axis if call.kind is Kind.GATHER else first
 
     data, indices, *updates = (
         tensor.expand(info.batch_size, *tensor.shape) if axis is None else tensor.movedim(axis, 0)
         for tensor, axis in zip(tensors, mapped, strict=True)
     )
-    if kind == "gather_windows":
+    if call.kind.windows:
         return _mapped_windows(call, data, indices), 0
     wider = replace(call, axis=call.axis + 1, batch_dims=call.batch_dims + 1)
     wider = replace(wider, data=data, indices=indices, updates=updates[0] if updates else None)
