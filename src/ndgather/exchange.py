@@ -140,6 +140,12 @@ def adapter_name(value: object) -> str | None:
     return _adapter_name_of(cls)
 
 
+def store_of(value: object) -> Any:
+    """Return the module whose `reader` and `writer` open a stored array, or None for others."""
+    name = adapter_name(value) or ""
+    return import_module(name) if name.startswith("ndgather.stored.") else None
+
+
 @lru_cache(maxsize=256)
 def _adapter_name_of(cls: type) -> str | None:
     if cls is np.ndarray or issubclass(cls, np.generic):

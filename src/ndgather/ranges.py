@@ -194,7 +194,7 @@ def run(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any
         if type(data) is not np.ndarray:
             data = arguments.plain_array(call.caller, "data", data)
         shape = data.shape
-    elif (exchange.adapter_name(data) or "").startswith("ndgather.stored."):
+    elif exchange.store_of(data) is not None:
         reader = import_module("ndgather.stored.estimates").reader_of(call)
         shape = reader.grid.shape
     else:

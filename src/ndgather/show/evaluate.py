@@ -103,8 +103,7 @@ def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
 
 def _data(call: Call) -> tuple[Array, bool, Grid | None]:
     """Return data as an array, whether its values can be read, and its chunks if any."""
-    module = exchange.adapter_name(call.data) or ""
-    if module.startswith("ndgather.stored.") and not isinstance(call.data, np.memmap):
+    if exchange.store_of(call.data) is not None and not isinstance(call.data, np.memmap):
         reader = reader_of(call)
         if math.prod(reader.grid.shape) > _MOST_READ:
             return with_data(call, reader.grid, reader.dtype).data, False, reader.grid

@@ -18,9 +18,8 @@ import numpy as np
 from xarray.core import indexing
 from xarray.core.dtypes import maybe_promote
 
-from ndgather import api, slow_path
+from ndgather import api, exchange, slow_path
 from ndgather.errors import DTypeError
-from ndgather.exchange import adapter_name
 from ndgather.foreign import is_of_netcdf4
 from ndgather.stored import calls
 from ndgather.stored.cache import CachedArray, cached_array
@@ -101,13 +100,9 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
         if is_of_netcdf4(stored):
             stored = _filled(stored)
         stored = getattr(stored, "_h5ds", stored)
-        adapter = adapter_name(stored) or ""
-        if (
-            adapter.startswith("ndgather.stored.")
-            and stored.shape == array.shape
-            and stored.dtype == dtype
-        ):
-            reader: Reader = import_module(adapter).reader(stored)
+        store = exchange.store_of(stored)
+        if store is not None and stored.shape == array.shape and stored.dtype == dtype:
+            reader: Reader = store.reader(stored)
             return reader
     if chunks is None or len(chunks) != len(array.shape):
         chunks = box_shape(array.shape, dtype.itemsize, _BOX_BYTES)

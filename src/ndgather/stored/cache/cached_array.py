@@ -411,7 +411,7 @@ def _opened(array: Any, what: str = "reader") -> Any:
     names = ("shape", "dtype", "__getitem__")
     if module is None and type(array) is not np.ndarray and all(hasattr(array, n) for n in names):
         return _indexed(array)
-    if module is None or not module.startswith("ndgather.stored.") or module == __name__:
+    if exchange.store_of(array) is None or module == __name__:
         raise DTypeError(
             f"cached: array = {type(array).__name__} object is not stored (allowed: an array of "
             f"zarr, tensorstore or h5py, a memory map, or an object with shape, dtype and [...])"
