@@ -111,8 +111,8 @@ def _facts(operator: Operator) -> FieldList:
         f"`{json.dumps(a)}`" for a, domain in ALIASES.items() if domain == row.domain
     )
     reverse = rule_texts.NONE
-    if row.kind in rule_texts.REVERSE and row.definition is None:
-        kind = rule_texts.REVERSE[row.kind]
+    if row.kind is not Kind.GATHER and row.definition is None:
+        kind = row.kind.gather if row.kind.scatters else row.kind.scatter
         plain = (op for op in operators() if op.row.definition is None)
         names = {op.domain: op.name for op in plain if op.row.kind is kind}
         domain = row.domain if row.domain in names else DEFAULT_DOMAIN

@@ -61,12 +61,6 @@ BY_AXIS = {
         "output[i, j, indices[i, j, k]] = updates[i, j, k]",
     ),
 }
-REVERSE = {
-    Kind.GATHER_ND: Kind.SCATTER_ND,
-    Kind.GATHER_ELEMENTS: Kind.SCATTER_ELEMENTS,
-    Kind.SCATTER_ND: Kind.GATHER_ND,
-    Kind.SCATTER_ELEMENTS: Kind.GATHER_ELEMENTS,
-}
 ALIKE = {
     Kind.GATHER_ND: "`tf.gather_nd`",
     Kind.GATHER_ELEMENTS: "`torch.gather`, `np.take_along_axis`",

@@ -206,14 +206,9 @@ class DrawnEntries:
         return tuple(source) if all(0 <= at < size for at, size in pairs) else None
 
 
-def takes_integers(call: Call) -> bool:
-    """Whether an entry of indices is an integer, and not a tuple."""
-    return not call.kind.tuples
-
-
 def entries_shape(call: Call) -> tuple[int, ...]:
     shape: tuple[int, ...] = call.indices.shape
-    return shape if takes_integers(call) else shape[:-1]
+    return shape[:-1] if call.kind.tuples else shape
 
 
 def batch_dims(call: Call) -> int:
@@ -227,10 +222,9 @@ def resolve_entries(
 ) -> DrawnEntries:
     """Resolve the entries that a picture shows, the one at position `wanted` among them."""
     shape = entries_shape(call)
-    if takes_integers(call):
-        most, fewer = _INTEGERS
-    else:
-        most, fewer = _WINDOWS if call.window_shape else _TUPLES
+    most, fewer = _TUPLES if call.kind.tuples else _INTEGERS
+    if call.window_shape:
+        most, fewer = _WINDOWS
     limit = most if math.prod(shape) <= most else fewer
     coordinates = some_coordinates(shape, limit, [(at,) for at in wanted[: len(shape)]])
     axes = axes_of(call)
@@ -249,8 +243,8 @@ def resolve_entries(
 
 def _entry(call: Call, axes: PointAxes, dense_shape: tuple[int, ...], position: Position) -> Entry:
     entry: Any = call.indices[position]
-    values = (int(entry),) if takes_integers(call) else tuple(entry.tolist())
-    first = int(call.axis) % call.data.ndim if takes_integers(call) else batch_dims(call)
+    values = tuple(entry.tolist()) if call.kind.tuples else (int(entry),)
+    first = batch_dims(call) if call.kind.tuples else int(call.axis) % call.data.ndim
     coordinates = tuple(_coordinate(call, raw, first + n) for n, raw in enumerate(values))
     start = data = None
     if None not in coordinates:

@@ -25,7 +25,6 @@ from ndgather.show.evaluate import (
     outside_state,
     resolve_entries,
     some_coordinates,
-    takes_integers,
 )
 
 if TYPE_CHECKING:
@@ -220,7 +219,7 @@ class _Panels:
     def all(self) -> Iterator[Panel]:
         call, evaluation = self.call, self.evaluation
         yield self._data_panel("data", call.data if evaluation.readable else None)
-        yield self._integers_panel() if takes_integers(call) else self._tuples_panel()
+        yield self._tuples_panel() if call.kind.tuples else self._integers_panel()
         if call.scatters and call.updates.shape == self.drawn.dense_shape:
             yield self._dense_panel(call.updates_name, call.updates)
         elif call.scatters:
@@ -427,7 +426,7 @@ def _sentence(drawn: DrawnEntries, entry: Entry) -> str:
     """Say what an entry addresses, and what happens there."""
     call = drawn.call
     raw = list(map(str, entry.values))
-    value = raw[0] if takes_integers(call) else f"({', '.join(raw)}{',' if len(raw) == 1 else ''})"
+    value = f"({', '.join(raw)}{',' if len(raw) == 1 else ''})" if call.kind.tuples else raw[0]
     at = f"[{', '.join(map(str, entry.position))}]" if entry.position else ""
     subject = f"{call.indices_name}{at} = {value}"
     dense = _region("updates" if call.scatters else "result", entry.dense, drawn.dense_shape)
