@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("fail_each_allocation.py")
+ROOT = Path(__file__).parents[2]
 LIBRARY = Path(__file__).with_name("failing_allocations.c")
 
 pytestmark = pytest.mark.skipif(
@@ -47,7 +47,8 @@ def python_survives_itself():
 
 def run_script(way, **environment):
     child = subprocess.run(
-        [sys.executable, "-X", "faulthandler", str(SCRIPT), way],
+        [sys.executable, "-X", "faulthandler", "-m", "tests.core.fail_each_allocation", way],
+        cwd=ROOT,
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
