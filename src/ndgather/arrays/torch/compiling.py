@@ -16,7 +16,6 @@ import torch
 from torch._subclasses import FakeTensor
 
 from ndgather import api, arguments
-from ndgather.array_call import _core
 from ndgather.arrays.torch import checks
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.messages import shown_value
