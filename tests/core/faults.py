@@ -83,23 +83,19 @@ FAULTS = {
     "narrow-is-outside": Fault("schedule.cpp", "< Size{kNarrowOutside}", "<= Size{kNarrowOutside}"),
     # runs are joined that are longer than the room for them
     "run-of-one-more": Fault("plan.cpp", "inner.size > most ||", "inner.size > most + 1 ||"),
-    # a block of offsets has more than there is room for
-    "block-of-one-more": Fault(
-        "walk.h",
-        "kTuning.block_bytes / bytes, 1, most)",
-        "kTuning.block_bytes / bytes, 1, most + 1)",
-    ),
+    # an owner collects twice as many updates as there is room for
+    "owned-without-room": Fault("scatter.h", "block_size(plan, {}) / 2", "block_size(plan, {})"),
     # the copy of a panel has no room for its last row
     "panel-of-one-less": Fault(
         "schedule.cpp",
         "plan.column[0].extent * panels.pitch;",
         "(plan.column[0].extent - 1) * panels.pitch;",
     ),
-    # the last round of a shared scatter records more offsets than there is room for
-    "round-of-one-more": Fault(
-        "schedule.cpp",
-        "kTuning.scratch_bytes / schedule.records.bytes(),",
-        "kTuning.scratch_bytes / schedule.records.bytes() + 9,",
+    # the records of a shared scatter have no room for the last one
+    "records-of-one-less": Fault(
+        "run.cpp",
+        ": schedule.round * schedule.records.bytes());",
+        ": (schedule.round - 1) * schedule.records.bytes());",
     ),
     # the positions of a block of points are counted from the first one of all
     "base-of-block-left-out": Fault("group.cpp", "static_cast<std::uint64_t>(base)", "0"),
