@@ -94,7 +94,15 @@ check-frameworks: export HYPOTHESIS_PROFILE := short
 check-frameworks: $(RUNTIMES)/installed-runtimes
 	$(RUNTIMES)/bin/python -m pytest -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" tests/models tests/cli $(PYTEST_FLAGS)
 	$(MAKE) $(VENV)/built-for-jax
-	$(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile $(FRAMEWORKS) $(PYTEST_FLAGS)
+	$(MAKE) --jobs 2 --output-sync=target test-torch test-other-frameworks
+
+# In two processes: Triton does not load where JAX has compiled something.
+OF_TORCH := $(wildcard tests/frameworks/test_torch*.py) src/ndgather/arrays/torch
+.PHONY: test-torch test-other-frameworks
+test-torch:
+	$(BIN)/python -m pytest -q $(OF_TORCH) $(PYTEST_FLAGS)
+test-other-frameworks:
+	$(BIN)/python -m pytest -q $(filter-out %/torch,$(FRAMEWORKS)) $(addprefix --ignore=,$(OF_TORCH)) $(PYTEST_FLAGS)
 
 LARGE := tests/core/test_two_gib.py tests/core/test_real_borders.py
 
