@@ -100,10 +100,10 @@ Sizes some_shape(Size rank, Choices& choices, Scale scale, Size most) {
 Sizes data_shape(const Call& call, Choices& choices, Scale scale) {
   constexpr Size kRanks[] = {2, 1, 3, 2, 4, 1, 3, 2, 5, 0, 2, 3, 6, 7, 33, 64};
   // Many rows, one page after the other.
-  // As far as narrow offsets reach, or a step more or less.
-  if (kTiny && call.writes() && choices.one_in(6)) return {Size{kNarrowOutside} / call.type.element + choices.below(3)};
   if (scale == Scale::columns && kTiny) return {4 + choices.below(29), 4 + choices.below(60)};
   if (scale == Scale::columns) return {256 + 4 * choices.below(200), 4096 / call.type.element};
+  // As far as narrow offsets reach, or a step more or less.
+  if (kTiny && call.writes() && choices.one_in(6)) return {Size{kNarrowOutside} / call.type.element + choices.below(3)};
   Sizes shape = some_shape(choices.one_of(kRanks), choices, scale, most_elements(scale));
   if (!call.writes() && !shape.empty() && choices.one_in(16)) {
     constexpr Size kHuge[] = {Size{1} << 31, Size{1} << 32,           (Size{1} << 31) - 1, Size{1} << 53,
