@@ -51,7 +51,8 @@ def desired(data, starts, stops, options):
     )
     filled = np.zeros(1, data.dtype)
     if "fill_value" in options:
-        filled[0] = options["fill_value"]
+        fill = np.asarray(options["fill_value"])
+        filled = fill.reshape(1) if fill.dtype == data.dtype else fill.astype(data.dtype).reshape(1)
     values = np.empty(places.shape, data.dtype)
     elements = [filled[0], *data.flat]
     for position, number in np.ndenumerate(places):
