@@ -9,7 +9,6 @@
 #   make check-borders TIME=60   the same, and property tests, of a core whose limits are so small that every call
 #     crosses some, for so many seconds; at least once for each instruction set: a minute
 #   make test-frameworks   the tests with torch, JAX, TensorFlow, polars and other libraries: they install gigabytes
-#   make check-frameworks   those of models with runtimes, and those of frameworks, with few draws: for continuous integration
 #   make test-large   the tests of arrays with more than 2**31 elements, and at the borders of 2**31 to 2**35
 #     bytes: 8 GiB of memory
 #   make check-long   16 threads for a minute, and 100,000 calls of every kind: 20 minutes
@@ -60,7 +59,7 @@ FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d '
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
 .PHONY: run run-storage test test-frameworks test-xarray test-targets test-large check lint fuzz faults mutants bench bench-quick models models-quick exports exports-page exports-targets conformance docs test-docs clean \
-  wheel test-wheel check-core check-borders check-frameworks check-long check-asan check-tsan check-portable
+  wheel test-wheel check-core check-borders check-long check-asan check-tsan check-portable
 
 run: $(VENV)/installed-viz-onnx
 	$(BIN)/python examples/elevation.py
@@ -88,21 +87,6 @@ test-targets: $(VENV)/installed-test $(RUNTIMES)/installed-exports
 test-frameworks: $(VENV)/built-for-jax
 	$(BIN)/python -m pytest -q $(FRAMEWORKS) $(PYTEST_FLAGS)
 	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -q $(INTERPRETED) $(PYTEST_FLAGS)
-
-# The tests that need runtimes and frameworks, with few draws: beside `check` for continuous integration.
-check-frameworks: export HYPOTHESIS_PROFILE := short
-check-frameworks: $(RUNTIMES)/installed-runtimes
-	$(RUNTIMES)/bin/python -m pytest -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" tests/models tests/cli $(PYTEST_FLAGS)
-	$(MAKE) $(VENV)/built-for-jax
-	$(MAKE) --jobs 2 --output-sync=target test-torch test-other-frameworks
-
-# In two processes: Triton does not load where JAX has compiled something.
-OF_TORCH := $(wildcard tests/frameworks/test_torch*.py) src/ndgather/arrays/torch
-.PHONY: test-torch test-other-frameworks
-test-torch:
-	$(BIN)/python -m pytest -q $(OF_TORCH) $(PYTEST_FLAGS)
-test-other-frameworks:
-	$(BIN)/python -m pytest -q $(filter-out %/torch,$(FRAMEWORKS)) $(addprefix --ignore=,$(OF_TORCH)) $(PYTEST_FLAGS)
 
 LARGE := tests/core/test_two_gib.py tests/core/test_real_borders.py
 

@@ -71,7 +71,7 @@ inline constexpr Caches kCaches{.second_level = 256, .last_level = 1024};
 inline constexpr Limits kLimits{
     .block = 4, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .line_samples = 6,
     .same_sets = 64, .spread_positions = 2, .longest_task = 200, .point_tile = 4, .digit_bits = 2, .chunks = 6,
-    .listed_chunks = 4, .range_task_bytes = 16, .range_tasks = 5, .ranges_ahead = 2, .shares_of_tasks = 2,
+    .listed_chunks = 2, .range_task_bytes = 16, .range_tasks = 5, .ranges_ahead = 2, .shares_of_tasks = 2,
     .pooled_bytes = 4096, .huge_page = 4096};
 using Narrow = std::uint8_t;
 
