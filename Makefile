@@ -165,8 +165,9 @@ check-core: build/address-core/core_calls
 	  NDGATHER_INSTRUCTION_SET=$$set LEAKS=1 $(UNDER_ASAN)-core/core_calls 4 500 && \
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)-core/core_fuzz build/address-core/seeds/* || exit; done
 
+TIME ?= 60
+
 # The core with tiny limits, for so many seconds: every call crosses some border.
-check-borders: TIME := $(if $(filter file,$(origin TIME)),60,$(TIME))
 check-borders: build/borders/built
 	$(BIN)/python tests/core/borders.py build/borders $(TIME)
 
@@ -187,7 +188,6 @@ check-tsan: build/thread/built build/thread/installed
 	  $(OF_THREADS) tests/core/test_scatter_threads.py tests/core/test_reused_memory.py \
 	  tests/core/test_shared_memory.py
 
-TIME ?= 60
 CLANGXX ?= clang++
 TINY ?= OFF
 FUZZER := build/fuzzer-$(TINY)

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <utility>
-
 
 namespace ndgather {
 namespace {

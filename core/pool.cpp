@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #define NDGATHER_HAS_MMAP
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))

@@ -161,7 +161,8 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
   return share_all(schedule.threads, schedule.tasks, nullptr, [&](int worker, Size task) {
     Plan part = plan;
     if (schedule.split_dim >= 0) {
-      const Size size = plan.loop[schedule.split_dim].size;  // below 2**46 as its steps lie apart, and tasks below 2**17
+      // No product overflows: steps that write to memory of their own are fewer than 2**46, and tasks than 2**17.
+      const Size size = plan.loop[schedule.split_dim].size;
       keep_range(part, schedule.split_dim, size * task / schedule.tasks, size * (task + 1) / schedule.tasks);
     } else {
       const Size first = task * schedule.task_slice;

@@ -79,7 +79,7 @@ void set_common(Schedule& schedule, const Plan& plan, int threads, bool gathers)
   schedule.prefetch_rows = cached == Cached::parts && plan.slice_rank == 0 && plan.loop_rank > 1 &&
                            plan.inner().indexed == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach();
   const Size tuple = plan.column_count * index_bytes(plan.index_type);
-  schedule.prefetch_indices = plan.positions > caches().second_level / std::max<Size>(tuple, 1);
+  schedule.prefetch_indices = tuple > 0 && plan.positions > caches().second_level / tuple;
   schedule.nontemporal = writes_past_caches(plan, gathers);
   schedule.threads = worth_sharing(plan, threads);
   schedule.task_positions = plan.positions;

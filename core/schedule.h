@@ -7,7 +7,7 @@
 
 namespace ndgather {
 
-// Those of this machine.
+// The sizes of the caches of this machine.
 const Caches& caches() noexcept;
 
 // How a plan falls into panels of columns; see panels.h.

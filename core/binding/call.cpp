@@ -12,6 +12,22 @@ namespace ndgather {
 
 PyTypeObject* refusal_type;
 
+namespace {
+
+// Whether an array of another library is still what its view says.
+bool describes(const dlpack::Tensor& tensor, const View& view) {
+  View now;
+  return now.take(tensor) && now.has_memory_of(view) && now.has_type_of(view);
+}
+
+bool is_still(PyObject* array, const View& view) {
+  const Library* const library = library_of(array);
+  dlpack::Tensor tensor;
+  return library != nullptr && !library->describe(array, tensor) && describes(tensor, view);
+}
+
+}  // namespace
+
 bool make_refusal_type() {
   static PyStructSequence_Field fields[] = {
       {"rule", "One of RULES."},
@@ -131,7 +147,7 @@ Refusal Call::read_arguments() {
     if (element.array().rank != 0 || !element.has_type_of(data_)) return {Rule::fallback};
     plan_.fill = element.array().bytes;
     if (element.numpy() == nullptr) {  // a copy: nothing keeps that memory
-      if (plan_.element > Size{sizeof fill_}) return {Rule::fallback};
+      if (plan_.element > Size{sizeof fill_} || !is_still(fill, element)) return {Rule::fallback};
       std::copy_n(plan_.fill, plan_.element, fill_);
       plan_.fill = fill_;
     }
@@ -195,8 +211,8 @@ Refusal Call::view_out(const Shape& shape) {
   return {};
 }
 
-// What was asked of arrays of other libraries, and a finaliser while the result was made, may have run any code: views that
-// are not what they were are for Python. Where the call gives up the GIL, it keeps the memory of these arrays meanwhile.
+// Questions to other libraries, and finalisers, may have run any code. If an array is no longer what its view says, Python
+// carries out the call. If the GIL may be given up, the arrays are exported, so that their memory stays.
 Refusal Call::hold() {
   if (library_ == nullptr) return {};
   constexpr double kMany = 1'000;  // elements and index values
@@ -205,21 +221,22 @@ Refusal Call::hold() {
   };
   holds_ = count(slices_.size, slices_.rank) + count(indices_.array().shape, indices_.array().rank) +
                (scatters(kind_) ? count(data_.array().shape, data_.array().rank) : 0) > kMany;
-  const auto is_still = [](const dlpack::Tensor& tensor, const View& view) {
-    View now;
-    return now.take(tensor) && now.has_memory_of(view) && now.has_type_of(view);
-  };
+#ifdef Py_GIL_DISABLED
+  holds_ = true;
+#endif
   const std::pair<PyObject*, const View&> inputs[] = {
       {given_[kIndices], indices_}, {given_[kData], data_}, {given_[kUpdates], updates_}};
   for (int n = 0; n < (scatters(kind_) ? 3 : 2); ++n) {
     const auto& [of, view] = inputs[n];
+    if (view.numpy() != nullptr) continue;
     const Library* const library = library_of(of);
-    if (library == nullptr) continue;
-    dlpack::Tensor tensor;
-    if (auto refusal = holds_ ? library->export_managed(of, held_[n]) : library->describe(of, tensor)) return refusal;
-    if (!is_still(holds_ ? held_[n]->tensor : tensor, view)) return {Rule::fallback};
+    if (library == nullptr) return {Rule::fallback};
+    if (holds_) {
+      if (auto refusal = library->export_managed(of, held_[n])) return refusal;
+    }
+    if (holds_ ? !describes(held_[n]->tensor, view) : !is_still(of, view)) return {Rule::fallback};
   }
-  return {exported_ != nullptr && !is_still(exported_->tensor, out_) ? Rule::fallback : Rule::none};
+  return {exported_ != nullptr && !describes(exported_->tensor, out_) ? Rule::fallback : Rule::none};
 }
 
 Refusal Call::carry_out() {
@@ -290,7 +307,11 @@ Refusal Call::first_bad() {
 
 // Makes the result an object of its library, or tells the library that `out` has changed.
 Refusal Call::deliver() {
-  if (made_ != nullptr) return library_of(given_[kData])->import_managed(std::exchange(made_, nullptr), result_);
+  if (made_ != nullptr) {
+    const Library* const made_for = library_of(given_[kData]);
+    if (made_for == nullptr) return {Rule::fallback};
+    return made_for->import_managed(std::exchange(made_, nullptr), result_);
+  }
   const Library* const library = exported_ != nullptr ? library_of(result_) : nullptr;
   if (library == nullptr || library->written == Py_None) return {};
   PyObject* const answer = PyObject_CallFunctionObjArgs(library->written, result_, nullptr);

@@ -52,6 +52,7 @@ class Call {
   View data_, indices_, updates_, out_;
   bool callers_out_ = false;
   PyObject* result_ = nullptr;
+  const Library* library_ = nullptr;  // of the argument that was viewed last among those that are not of NumPy
 
  private:
   Refusal read_options();
@@ -72,7 +73,6 @@ class Call {
   bool in_place_ = false;  // a scatter into `data` itself
   bool holds_ = false;     // the memory of arrays of other libraries
   Outside bad_;
-  const Library* library_ = nullptr;  // of the argument that was viewed last among those that are not of NumPy
   // Of another library: the caller's `out`, or a result that is not an object yet.
   dlpack::Managed *exported_ = nullptr, *made_ = nullptr, *held_[3] = {};
   char fill_[2 * sizeof(double)];  // a copy of such a fill value

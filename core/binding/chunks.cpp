@@ -49,7 +49,7 @@ Refusal TableCall::plan_elements(const ChunkTable& table) {
     fits = data.shape[d] == table.axis[d].size;
     strides[d] = data.shape[d] > 1 ? Size{1} << table.axis[d].shift : 0;
   }
-  if (!fits) return {Rule::fallback};
+  if (!fits || library_ != nullptr) return {Rule::fallback};  // nothing would keep the memory of other libraries
   if (auto refusal = provide_out()) return refusal;
   if (!PyArray_CheckExact(result_) || !PyArray_ISCARRAY(array(result_))) return {Rule::fallback};
   static constexpr Size nowhere[kMaxRank] = {};

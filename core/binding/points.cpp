@@ -88,6 +88,7 @@ class PointCall : Call {
 
 PyObject* PointCall::sort(PyObject* steps, Size begin, PyArrayObject* places, PyArrayObject* positions) {
   Refusal refusal = read_arguments();
+  if (!refusal && library_ != nullptr) return do_not_fit("indices");  // nothing would keep their memory
   if (!refusal) refusal = read_shapes();
   PointGrid grid;
   if (!refusal) refusal = plan_points(steps, grid);

@@ -210,7 +210,11 @@ PyObject* copy_ranges(PyObject*, PyObject* args) {
   }
   const std::unique_ptr<Size[]> own(new (std::nothrow) Size[static_cast<std::size_t>(3 * count)]);
   if (own == nullptr) return PyErr_NoMemory();
-  for (int i = 0; i < 3; ++i) ranges[i] = std::copy_n(ranges[i], count, own.get() + i * count) - count;
+  for (int i = 0; i < 3; ++i) {
+    Size* const to = own.get() + i * count;
+    std::copy_n(ranges[i], count, to);
+    ranges[i] = to;
+  }
   if (out != Py_None && !PyArray_CheckExact(out)) return PyErr_Format(PyExc_TypeError, "out is not an array");
   return begun_anew_in_a_child([&] { return copy(array(data), axis, out, length, ranges, count); });
 }

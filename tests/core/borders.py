@@ -62,16 +62,18 @@ def main(folder, seconds):
     end = time.monotonic() + float(seconds)
     folder = Path(folder).resolve()
     first = int(time.time()) // 86_400  # the same draws all day
-    crossed, numbers = Counter(), itertools.count()
+    said, numbers = [], itertools.count()
 
     def work():
         while (number := next(numbers)) < len(SETS) or time.monotonic() < end:
-            for times, border in COUNTED.findall(turn(folder, number, first)):
-                crossed[border] += int(times)
+            said.append(turn(folder, number, first))
 
     with ThreadPoolExecutor() as threads:
         for done in [threads.submit(work) for _ in range(os.cpu_count() or 1)]:
             done.result()
+    crossed = Counter()
+    for times, border in COUNTED.findall("\n".join(said)):
+        crossed[border] += int(times)
     print(f"seed {first}: calls that went by each way of the core")
     for border, times in crossed.items():
         print(f"{times:8}  {border}")

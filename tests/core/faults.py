@@ -54,7 +54,7 @@ FAULTS = {
     # elements move along the axis with their position as well
     "axis-steps-too": Fault("plan.cpp", "d == axis ? 0 : indexed", "indexed"),
     # windows may begin where they stick out
-    "window-sticks-out": Fault("plan.cpp", "- options.window[c] + 1", ""),
+    "window-sticks-out": Fault("plan.cpp", "PTRDIFF_MAX - 1) + 1, 0)", "PTRDIFF_MAX - 1) + 2, 0)"),
     # dims are merged whatever their strides in the result
     "merge-any-stride": Fault(
         "plan.cpp", "          outer.dense == inner.size * inner.dense) {", "true) {"
@@ -74,7 +74,9 @@ FAULTS = {
     # an entry on the border of two chunks counts as one of the chunk before
     "cut-is-before": Fault("group.cpp", "last, Size(c))", "last, Size(c) - 1)"),
     # the points are not sorted by the highest digit of their chunk
-    "sort-skips-a-digit": Fault("group.cpp", "+ kDigit - 1) / kDigit", ") / kDigit"),
+    "sort-skips-a-digit": Fault(
+        "group.cpp", "(bits + kLimits.digit_bits - 1) / kLimits", "bits / kLimits"
+    ),
     # the border behind the last line of a destination is not narrow: the owner's part wraps around
     "border-wraps": Fault(
         "schedule.cpp", "std::min(border, partition.border[partition.owners])", "border"

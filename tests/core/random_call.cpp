@@ -66,7 +66,7 @@ void count_crossings(Plan plan, bool writes, bool assigns) {
   count(kSplit, schedule.split_dim >= 0);
   count(kParts, panels.count == 0 && schedule.task_slice < plan.slice_length());
   if (panels.count > 0) return;
-  join_runs(plan, kTuning.short_run);
+  if (writes || plan.width <= 16) join_runs(plan, kTuning.short_run);
   count(kBlocks, plan.positions > kLimits.block);
   count(kJoined, plan.joined.run > 0);
   count(kRepeated, plan.joined.index != 0);

@@ -36,7 +36,7 @@ def moved_points(given, _):
 def looked_up(_, answer):
     missing = isinstance(answer, tuple) and len(answer) == 2
     count("chunks that are not in the table", missing)
-    count("more of them than are listed", missing and len(answer[0]) == 2)
+    count("as many of them as are listed, or more", missing and len(answer[0]) == 2)
 
 
 def made_table(_, answer):
