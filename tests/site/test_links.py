@@ -49,18 +49,6 @@ def test_old_addresses_lead_to_what_they_had(pages):
     assert [place for place, target in moved.items() if not leads(pages, place, target)] == []
 
 
-def test_the_site_is_short(pages):
-    """Words have a letter; numbers of tables and the letters of pictures do not count."""
-    hidden = re.compile(r'<(script|style|svg)\b.*?</\1>|<p class="n-unseen">.*?</p>', re.DOTALL)
-    words = 0
-    for place in set(pages) - {SITE / "search.html"}:
-        text = place.read_text(encoding="utf-8")
-        article = re.search(r'<article class="bd-article">(.*?)</article>', text, re.DOTALL)
-        shown = re.sub(r"</(p|td|th|li|dt|dd|h\d|div)>", " ", hidden.sub(" ", article[1]))
-        words += sum(bool(re.search("[A-Za-z]", each)) for each in _TAG.sub("", shown).split())
-    assert words <= 60_000
-
-
 def test_every_image_has_a_text(pages):
     assert {
         str(place): page.without_text for place, page in pages.items() if page.without_text
