@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from . import against, cases, options, page, report
 from .frameworks.__main__ import main as frameworks
 from .limits import Machine
-from .measure import check, measure
+from .measure import BusyError, check, measure
 from .peers import NOT_INSTALLED, OWN, PEERS
 from .stored.__main__ import main as stored
 
@@ -94,6 +94,11 @@ def parser() -> argparse.ArgumentParser:
         help=f"turns of every library (default {_ROUNDS}) or of every build"
         f" (default {_ROUNDS_AGAINST}, and up to twice as many while they differ)",
     )
+    add(
+        "--noisy",
+        action="store_true",
+        help="let turns count in which other work disturbed; no page is written of them",
+    )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
         "--load", type=Path, metavar="FILE", help="report a saved run instead of measuring"
@@ -153,9 +158,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if args.quick:
         return _quick(chosen, _peers(args), args.threads)
-    run = run or _measured(chosen, _peers(args), args)
+    try:
+        run = run or _measured(chosen, _peers(args), args)
+    except BusyError as error:
+        print(f"{_PROG}: error: {error}", file=sys.stderr)
+        return 1
     print(f"\n{report.summary(run)}")
     if args.page:
+        if noise := report.noise(run):
+            print(f"{_PROG}: error: no page: {noise}", file=sys.stderr)
+            return 1
         page.write(run, args.page)
         print(f"\nwrote {args.page}")
     return 1 if any(result.failed for result in run.results) else 0
@@ -198,7 +210,7 @@ def _measured(
     chosen: Sequence[Case], peers: Sequence[Peer], args: argparse.Namespace
 ) -> report.Record:
     machine = Machine(threads=args.threads)
-    setting = report.setting(peers, args.threads)
+    setting = report.setting(peers, args.threads, quiet=not args.noisy)
     if find_spec("numba") is None:
         print(f"random reads are not measured: numba is {NOT_INSTALLED}")
     names = [peer.name for peer in peers]
@@ -206,7 +218,8 @@ def _measured(
 
     results: list[Result] = []
     for case in chosen:
-        results.append(measure(case, peers, args.threads, args.rounds or _ROUNDS, machine))
+        rounds = args.rounds or _ROUNDS
+        results.append(measure(case, peers, args.threads, rounds, machine, quiet=setting.quiet))
         print(report.line(names, results[-1]), flush=True)
     run = report.record(setting, results, machine)
     path = args.json

@@ -158,8 +158,8 @@ class Case:
         """Bytes that every implementation has to move in one run.
 
         Indices are read once, every touched cache line of data is read once, and the output is
-        written once. A scatter reads updates once, and either copies data or reads and writes its
-        touched lines.
+        written once. A scatter reads updates once, and either copies data or writes its touched
+        lines, which it also reads if it reduces or if a slice covers a part of a line.
         """
         return sum(_bytes_moved(variant) for variant in self.variants())
 
@@ -313,7 +313,9 @@ def _bytes_moved(case: Case) -> int:
     fixed = np.dtype(case.index_dtype).itemsize * prod(case.index_shape) + gathered
     if case.is_scatter and case.output != "data":
         return fixed + 2 * case.data_bytes
-    return fixed + LINE_BYTES * _lines_touched(case) * (2 if case.is_scatter else 1)
+    replaces_lines = case.reduction == "none" and case.slice_bytes % LINE_BYTES == 0
+    touches = 2 if case.is_scatter and not replaces_lines else 1
+    return fixed + LINE_BYTES * _lines_touched(case) * touches
 
 
 def _lines_touched(case: Case) -> int:

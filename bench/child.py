@@ -8,13 +8,11 @@ from __future__ import annotations
 import gc
 import random
 import sys
-from contextlib import suppress
 from hashlib import blake2b
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from math import inf
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,7 @@ import numpy as np
 from tools.child_process import serve
 
 from .case import copied
-from .measure import sample, together, trial
+from .measure import sample, seconds_waited, together, trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,11 +86,11 @@ class _Prepared:
         while True:
             if first < _TURN_SECONDS:  # a longer call was warmed up by the one before
                 sample(self.run, 1)
-            waited, begun = _seconds_waited(), perf_counter()
+            waited, begun = seconds_waited(), perf_counter()
             seconds = sample(self.run, number)
             ended = perf_counter()
             best = min(best, seconds)
-            if _seconds_waited() - waited < _MOST_WAITED * (ended - begun):
+            if seconds_waited() - waited < _MOST_WAITED * (ended - begun):
                 undisturbed = min(undisturbed, seconds)
             spent = ended - started
             if spent > _TURN_SECONDS and (undisturbed < inf or spent > _PATIENCE_SECONDS):
@@ -103,15 +101,6 @@ class _Prepared:
         self.space = np.empty(random.randrange(1 << 18), np.uint8)
         self.calls = [(variant, copied(variant, arrays)) for variant, arrays in self.calls]
         self.run = together([self.bind(variant, arrays).run for variant, arrays in self.calls])
-
-
-def _seconds_waited() -> float:
-    """Return how long the threads of this process have waited for a processor, if known."""
-    waited = 0
-    for path in Path("/proc/self/task").glob("*/schedstat"):
-        with suppress(OSError):  # the thread has ended
-            waited += int(path.read_text().split()[1])
-    return waited * 1e-9
 
 
 class _Server:

@@ -1,7 +1,9 @@
 """The speeds of this machine: copying, and reading at random positions, by numba and NumPy.
 
-A run of a case takes at least the longer of two times: that of moving its bytes, and that of
-reading at its random positions.
+A run of a case takes at least the longer of two times: that of moving its bytes at the speed of
+copies, and that of reading its random cache lines. A line takes the latency of memory over the
+number of misses that are under way at once, which is found by chains of dependent reads: more of
+them, until a read no longer gets cheaper.
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LARGEST_COPY_BYTES = 256 << 20
-_MOST_READ_BYTES = 64 << 20
+_KNOWN_READS = 1 << 20
 _SAMPLES = 5
 _COPY_ROUNDS = 2
 _SAMPLE_SECONDS = 2e-3
 _RANDOM_PATTERNS = ("random", "unique")
+_CHAINS = (1, 2, 4, 8, 12, 16, 24, 32, 48)
+_CHAIN_READS = 1 << 16
+_BLOCK_BYTES = 4096
 _USUAL_CACHE_BYTES = 32 << 20
 
 
@@ -48,23 +53,36 @@ class Limit:
         return "copy" if self.seconds == self.copy_seconds else "random reads"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Seconds from one random cache line to the next.
+
+    `latency` is the time of a read that waits for the one before, `in_flight` the number of misses
+    of one thread that are under way at once, `seconds` the time of a line with 1, 2, ... threads.
+    """
+
+    latency: float
+    in_flight: float
+    seconds: tuple[float, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class Machine:
     """The speeds measured so far, by size, each for 1, 2, ... `threads` threads."""
 
     threads: int
     copy_bytes_per_second: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    read_seconds: dict[tuple[int, int, int], tuple[float, ...]] = field(default_factory=dict)
+    line_seconds: dict[int, Lines] = field(default_factory=dict)
 
     def limit(self, case: Case) -> Limit:
         """Return the limit of one call of `case`, with the best number of threads for each time."""
         moved = case.bytes_moved // len(case.variants())
         copies = [moved / speed for speed in self.copy_speeds(moved)]
-        reads = []
-        if case.pattern in _RANDOM_PATTERNS and case.lookups and find_spec("numba"):
-            times = self.random_reads(case.reach_bytes, case.slice_bytes, case.lookups)
-            reads = [seconds * case.lookups for seconds in times]
-        return Limit(copy_seconds=min(copies), read_seconds=min(reads, default=None))
+        read = None
+        is_random = case.pattern in _RANDOM_PATTERNS and 0 < case.slice_bytes <= LINE_BYTES
+        if is_random and case.lookups and find_spec("numba"):
+            read = min(self.random_lines(case.reach_bytes).seconds) * case.lookups
+        return Limit(copy_seconds=min(copies), read_seconds=read)
 
     def copy_speeds(self, moved_bytes: int) -> tuple[float, ...]:
         """Return bytes read plus written per second, by number of threads."""
@@ -77,31 +95,35 @@ class Machine:
             )
         return self.copy_bytes_per_second[size]
 
-    def random_reads(self, reach_bytes: int, row_bytes: int, lookups: int) -> tuple[float, ...]:
-        """Return seconds per read of one row at a random position, by number of threads.
+    def random_lines(self, reach_bytes: int) -> Lines:
+        """Return the times of reading cache lines at random in so many bytes.
 
-        The reads are as many as those of the case, up to a million, and are repeated, so that the
-        cache holds as much as between two runs of the case. Of a row that fits in a cache line one
-        word is read.
+        Beside the chains stand reads at positions that are known long before and asked for ahead;
+        the faster of the two is what the machine allows.
         """
-        most = max(_MOST_READ_BYTES // max(row_bytes, LINE_BYTES), 1)
-        key = (_power_of_two(reach_bytes), row_bytes, min(_power_of_two(lookups), most))
-        if key not in self.read_seconds:
+        reach = max(_power_of_two(reach_bytes), 2 * LINE_BYTES)
+        if reach not in self.line_seconds:
             loops = import_module(f"{__package__}.loops")
-            word = next(size for size in (8, 4, 2, 1) if row_bytes % size == 0)
-            rows = max(key[0] // row_bytes, 1)
-            data: Array = np.ones((rows, row_bytes // word), f"u{word}")
-            entries: Array = np.random.default_rng(0).integers(rows, size=key[2], dtype=np.uint32)
-            if row_bytes <= LINE_BYTES:
-                entries *= np.uint32(data.shape[1])
-                data = data.reshape(-1)
-            read = loops.read_words if row_bytes <= LINE_BYTES else loops.read_rows
-            times = []
+            words = np.ones(reach // 8, np.uint64)
+            draw = np.random.default_rng(0).integers
+            known: Array = draw(words.size, size=_KNOWN_READS, dtype=np.uint32)
+            chained: list[tuple[float, ...]] = []
+            seconds = []
             for count in range(1, self.threads + 1):
                 loops.set_threads(count)
-                times.append(_best(partial(read, data, entries, count)) / entries.size)
-            self.read_seconds[key] = tuple(times)
-        return self.read_seconds[key]
+                times = []
+                for chains in _CHAINS:
+                    states = draw(1, 1 << 63, size=(count, chains), dtype=np.uint64)
+                    run = partial(loops.read_chains, words, line_shift(reach), states)
+                    times.append(_best(run, _CHAIN_READS // chains) / (count * chains))
+                ahead = _best(partial(loops.read_words, words, known, count)) / known.size
+                chained.append(tuple(times))
+                seconds.append(min(*times, ahead))
+            latency = chained[0][0]
+            self.line_seconds[reach] = Lines(
+                latency=latency, in_flight=latency / min(chained[0]), seconds=tuple(seconds)
+            )
+        return self.line_seconds[reach]
 
 
 def last_level_cache_bytes() -> int:
@@ -123,13 +145,22 @@ def _power_of_two(size: int) -> int:
     return 1 << max(size - 1, 1).bit_length()
 
 
+def line_shift(reach_bytes: int) -> int:
+    """Return how far 64 random bits are shifted to give the number of a line."""
+    return 64 - (reach_bytes // LINE_BYTES).bit_length() + 1
+
+
 def _copy_seconds(source: Array, target: Array, threads: int) -> float:
     """Return the shortest time of one copy: by NumPy in threads, or by a compiled loop."""
     times = []
     if find_spec("numba"):
         loops = import_module(f"{__package__}.loops")
         loops.set_threads(threads)
-        times.append(_best(lambda repeats: loops.copy(source, target, threads, repeats)))
+        times.append(_best(partial(loops.copy, source, target, threads)))
+        if source.size >= _BLOCK_BYTES * threads:
+            blocks = [array.reshape(-1, _BLOCK_BYTES) for array in (source, target)]
+            order = np.random.default_rng(0).permutation(len(blocks[0]))
+            times.append(_best(partial(loops.copy_blocks, *blocks, order, threads)))
     targets, sources = np.array_split(target, threads), np.array_split(source, threads)
 
     def copy(target: Array, source: Array, repeats: int) -> None:
@@ -141,10 +172,9 @@ def _copy_seconds(source: Array, target: Array, threads: int) -> float:
     return min(times)
 
 
-def _best(run: Callable[[int], Any]) -> float:
+def _best(run: Callable[[int], Any], repeats: int = 1) -> float:
     """Return the shortest time of one repeat of ``run(repeats)``."""
     run(1)
-    repeats = 1
     while (seconds := _timed(run, repeats)) < _SAMPLE_SECONDS:
         repeats *= 4
     return min(seconds, *(_timed(run, repeats) for _ in range(_SAMPLES))) / repeats

@@ -38,6 +38,22 @@ def copy(source: Array, target: Array, threads: int, repeats: int) -> None:
             target[first:last] = source[first:last]
 
 
+@parallel
+def copy_blocks(source: Array, target: Array, order: Array, threads: int, repeats: int) -> None:
+    """Copy the rows of `source` in an order that moves on from repeat to repeat.
+
+    A cache keeps a part of blocks that come in another order each time, and nothing of a stream
+    that is longer than the cache.
+    """
+    count = order.size
+    share = (count + threads - 1) // threads
+    for t in prange(threads):
+        for repeat in range(repeats):
+            for n in range(t * share, min((t + 1) * share, count)):
+                row = order[(n + repeat * 7919) % count]
+                target[row, :] = source[row, :]
+
+
 @_numba.extending.intrinsic  # type: ignore[untyped-decorator]  # numba has no types
 def _prefetch(_context: Any, words: Any, row: Any) -> Any:
     """Ask for the cache line of ``words[row]`` without waiting for it."""
@@ -77,16 +93,22 @@ def read_words(words: Array, positions: Array, threads: int, repeats: int) -> np
 
 
 @parallel
-def read_rows(rows: Array, positions: Array, threads: int, repeats: int) -> np.uint64:
-    """Read a whole row at every position (uint32), `repeats` times, divided among threads."""
-    share = (positions.size + threads - 1) // threads
+def read_chains(words: Array, shift: int, states: Array, steps: int) -> np.uint64:
+    """Read a word of a random cache line `steps` times in every chain; a thread has a row of them.
+
+    Which line a chain reads next depends on the word that it has read: with one chain a read takes
+    the latency of memory, with more of them as many are under way. Lines are drawn with repetition,
+    so that a cache holds as much as between random lookups.
+    """
     total = np.uint64(0)
-    for t in prange(threads):
-        seen = np.uint64(0)
-        for _ in range(repeats):
-            for n in range(t * share, min((t + 1) * share, positions.size)):
-                row = positions[n]
-                for s in range(rows.shape[1]):
-                    seen += np.uint64(rows[row, s])
-        total += seen
+    for t in prange(states.shape[0]):
+        own = states[t].copy()
+        for _ in range(steps):
+            for chain in range(own.size):
+                state = own[chain]
+                state ^= state << np.uint64(13)
+                state ^= state >> np.uint64(7)
+                state ^= state << np.uint64(17)
+                own[chain] = state + words[(state >> np.uint64(shift)) * np.uint64(8)]
+        total += own.sum()
     return total

@@ -69,18 +69,23 @@ Measured on {where.processor}, {where.processors} processors, {where.system}, wi
   counts.
 - OpenCV takes pairs of 16-bit integers as indices, a quarter of the bytes of int64, and checks none
   of them. polars takes unsigned integers of 32 bits, SciPy takes float64.
-- Every answer is compared with NumPy's before anything is timed. A library that has no such call,
-  or returns another answer, is listed below and not timed.
+- The answers of eight runs are compared with NumPy's before anything is timed: threads may lose an
+  update in one of them. onnxruntime's ScatterND with a reduction does, and is not compared. A
+  library that has no such call, or returns another answer, is listed below and not timed.
 - The libraries take turns in rounds, in an order that changes from round to round, with an untimed
   call before the timed ones. A turn begins when the process is idle: threads of onnxruntime spin
-  for 40 ms after a call, those of torch for 10 ms. Times are medians. *Spread* is the distance
-  between the quartiles of our times, as a share of the median: smaller differences between
-  libraries mean nothing.
+  for 40 ms after a call, those of torch for 10 ms. A turn in which the threads waited for a
+  processor, for more than 2 % of it, is repeated. A library with threads is timed with one thread
+  too, and the faster counts. Times are medians. *Spread* is the distance between the quartiles of
+  our times, as a share of the median: smaller differences between libraries mean nothing. No page
+  is written if more than 5 of 90 cases spread more than 10 %.
 - *Moved* is the memory traffic that cannot be avoided: indices are read once, each touched cache
   line of data once, and the output is written once. *Of limit* is the least possible time over
   ours. The least possible time is the larger of two: that of moving these bytes at the measured
-  copy speed, and that of the random reads at their measured speed, both for the size of the case.
-  An asterisk marks data and output that fit in the last-level cache, where memory is not the limit.
+  copy speed, and, for slices of at most one cache line at random places, that of as many random
+  cache lines. A line takes the latency of memory over the number of misses under way at once:
+  chains of reads that wait for each other, more of them until a read gets no cheaper. An asterisk
+  marks data and output that fit in the last-level cache, where memory is not the limit.
 
 ## How to repeat it
 

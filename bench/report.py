@@ -11,8 +11,8 @@ from math import exp, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from .limits import Machine, last_level_cache_bytes
-from .measure import Result  # noqa: TC001 - a saved Record is read by its annotations
+from .limits import Lines, Machine, last_level_cache_bytes
+from .measure import MOST_SPREAD, Result
 from .peers import OWN
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ENOUGH_OF_LIMIT = 0.70
+ENOUGH_OF_LIMIT = 0.85
+MOST_NOISY = 5 / 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Setting:
     threads: int
     processors: int
     last_level_cache_bytes: int
+    quiet: bool
     versions: dict[str, str]
 
 
@@ -46,11 +48,11 @@ class Record:
     setting: Setting
     results: tuple[Result, ...]
     copy_speeds: tuple[tuple[int, tuple[float, ...]], ...]
-    read_seconds: tuple[tuple[int, int, int, tuple[float, ...]], ...]
+    line_seconds: tuple[tuple[int, Lines], ...]
 
 
-def setting(peers: Sequence[Peer], threads: int) -> Setting:
-    """Describe this machine and the installed peers."""
+def setting(peers: Sequence[Peer], threads: int, *, quiet: bool = True) -> Setting:
+    """Describe this machine and the installed peers; `quiet`: disturbed turns do not count."""
     return Setting(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         processor=_processor(),
@@ -59,6 +61,7 @@ def setting(peers: Sequence[Peer], threads: int) -> Setting:
         threads=threads,
         processors=usable_processors(),
         last_level_cache_bytes=last_level_cache_bytes(),
+        quiet=quiet,
         versions={
             peer.name: f"{peer.version}, threads: {'one' if peer.threads == 'one' else threads}"
             for peer in peers
@@ -96,7 +99,7 @@ def record(setting: Setting, results: Iterable[Result], machine: Machine) -> Rec
         setting=setting,
         results=tuple(results),
         copy_speeds=tuple(sorted(machine.copy_bytes_per_second.items())),
-        read_seconds=tuple((*key, times) for key, times in sorted(machine.read_seconds.items())),
+        line_seconds=tuple(sorted(machine.line_seconds.items())),
     )
 
 
@@ -176,6 +179,23 @@ def ratios_by_peer(run: Record) -> dict[str, list[float]]:
 
 def geometric_mean(values: Sequence[float]) -> float:
     return exp(sum(map(log, values)) / len(values))
+
+
+def noise(run: Record) -> str | None:
+    """Return why no page is written about a run: more than a few of our times spread."""
+    if not run.setting.quiet:
+        return "turns count in which other work disturbed (--noisy)"
+    spread = [
+        f"{result.case.name} ({result.own.spread:.0%})"
+        for result in run.results
+        if result.own and result.own.spread > MOST_SPREAD
+    ]
+    if len(spread) <= MOST_NOISY * len(run.results):
+        return None
+    return (
+        f"{len(spread)} of {len(run.results)} cases spread more than {MOST_SPREAD:.0%}"
+        f" (allowed: {MOST_NOISY:.0%} of them): {', '.join(spread)}; measure when nothing else runs"
+    )
 
 
 def cells(result: Result, peers: Sequence[str]) -> dict[str, str]:
@@ -263,10 +283,12 @@ def limit_lines(run: Record) -> list[str]:
     for size, speeds in run.copy_speeds:
         texts = "  ".join(f"{bytes_text(speed)}/s" for speed in speeds)
         lines.append(f"  {bytes_text(size):>8}  {texts}")
-    if run.read_seconds:
-        lines.append("one random read with 1, 2, .. threads:")
-    for reach, width, count, times in run.read_seconds:
-        texts = "  ".join(map(seconds_text, times))
-        place = f"{bytes_text(width):>8} from {bytes_text(reach):>8}"
-        lines.append(f"  {place}, {count:>7} reads:  {texts}")
+    if run.line_seconds:
+        lines.append("one random cache line of so many bytes with 1, 2, .. threads:")
+    for reach, line in run.line_seconds:
+        texts = "  ".join(map(seconds_text, line.seconds))
+        lines.append(
+            f"  {bytes_text(reach):>8}  {texts}; latency {seconds_text(line.latency)},"
+            f" {line.in_flight:.0f} at once"
+        )
     return lines

@@ -67,6 +67,12 @@ class Peer:
         idioms: Idioms = adapter.prepare(case, threads)
         return idioms
 
+    def use_threads(self, threads: int) -> None:
+        """Set the number of threads again, if it is one for all calls of the library."""
+        adapter = import_module(f"{__name__}.with_{self.name}")
+        if hasattr(adapter, "set_threads"):
+            adapter.set_threads(threads)
+
 
 OWN = Peer(name="ndgather", module="ndgather", has_modes=True)
 ORACLE = Peer(name="numpy", module="numpy", threads="one", has_modes=True)

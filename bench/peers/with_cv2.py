@@ -18,6 +18,9 @@ _DTYPES = ("uint8", "int8", "uint16", "int16", "int32", "float32", "float64")
 _LONGEST_SIDE = 32766  # coordinates of pixels are 16 bits
 
 
+set_threads = _cv2.setNumThreads
+
+
 def prepare(case: Case, threads: int) -> Idioms:
     sides = case.data_shape[:2]
     channels = case.data_shape[2:]
@@ -26,7 +29,7 @@ def prepare(case: Case, threads: int) -> Idioms:
         raise Unsupported("remap reads pixels of one to four channels from a small image")
     if case.dtype not in _DTYPES or case.layout != "C":
         raise Unsupported(f"no image of {case.dtype} in this layout")
-    _cv2.setNumThreads(threads)
+    set_threads(threads)
     return {"remap by int16": _remap_int16, "remap by float32": _remap_float32}
 
 

@@ -29,6 +29,8 @@ _helper: Any = import_module("onnx.helper")
 
 def prepare(case: Case, threads: int) -> Idioms:
     operator = _OPERATORS[case.operator]
+    if operator == "ScatterND" and case.reduction != "none":
+        raise Unsupported("ScatterND with a reduction loses updates where indices repeat")
     if case.operator == "gather" and case.batch_dims:
         if case.axis != case.batch_dims:
             raise Unsupported("Gather has no batch_dims")

@@ -32,8 +32,11 @@ _torch: Any = import_module("torch")
 _torch.inference_mode().__enter__()  # no call pays for gradients
 
 
+set_threads = _torch.set_num_threads
+
+
 def prepare(case: Case, threads: int) -> Idioms:
-    _torch.set_num_threads(threads)
+    set_threads(threads)
     if case.operator == "gather_elements":
         return {"gather": _gather}
     if case.operator == "scatter_elements":

@@ -207,8 +207,13 @@ def case_of(**changes: Any) -> Case:
         ),
         pytest.param(
             {"operator": "scatter_nd", "output": "data"},
+            10 * 8 + 10 * 64 + 10 * LINE_BYTES,
+            id="scatter of whole lines in place",
+        ),
+        pytest.param(
+            {"operator": "scatter_nd", "output": "data", "reduction": "add"},
             10 * 8 + 10 * 64 + 2 * 10 * LINE_BYTES,
-            id="scatter in place",
+            id="scatter in place that reduces",
         ),
         pytest.param(
             {"operator": "scatter_nd"}, 10 * 8 + 10 * 64 + 2 * 6400, id="scatter of a copy"
