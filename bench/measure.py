@@ -18,7 +18,7 @@ from math import inf
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter, process_time, sleep
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -39,12 +39,13 @@ _PAUSE_SECONDS = 5e-3
 _MOST_PAUSES = 100
 _IDLE = 0.1  # of a processor
 _CHECKS = 8  # runs whose answers are compared: threads may lose an update in one of them
-_MOST_WAITED = 0.02  # of a turn
+MOST_WAITED = 0.02  # of a turn
 _MOST_TURNS = 25
 MOST_SPREAD = 0.10
 _MOST_MEASURES = 3
 
 Run = Callable[[], Any]
+T = TypeVar("T")
 
 
 class BusyError(Exception):
@@ -139,7 +140,7 @@ def measure(
     calls = len(case.variants())
     timings: tuple[Timing, ...] = ()
     for _ in range(_MOST_MEASURES):
-        again = _timings(ready, rounds, calls, _MOST_WAITED if quiet else inf)
+        again = _timings(ready, rounds, calls, MOST_WAITED if quiet else inf)
         if not timings or _own_spread(again) < _own_spread(timings):
             timings = again
         if _own_spread(timings) <= MOST_SPREAD:
@@ -317,25 +318,46 @@ def seconds_waited() -> float:
     return waited * 1e-9
 
 
-def _round(ready: _Ready, most_waited: float) -> list[float]:
-    """Return one peer's samples of one round, in which its threads did not wait."""
-    number = max(int(_SAMPLE_SECONDS / ready.seconds), 1)
-    count = int(_ROUND_SECONDS / (ready.seconds * number))
-    count = min(max(count, 1), _MOST_SAMPLES_PER_ROUND)
-    ready.peer.use_threads(ready.threads)
+def undisturbed(
+    turn: Callable[[], T],
+    who: str,
+    *,
+    ready: Run | None = None,
+    most_waited: float = MOST_WAITED,
+) -> T:
+    """Return what the first turn gives in which no thread waited for a processor.
+
+    Before a turn the process becomes idle, and `ready` is called. Raises BusyError after many.
+    """
     least = inf
     for _ in range(_MOST_TURNS):
         _settle()
-        if ready.seconds < _ROUND_SECONDS:  # a longer call warms itself up
-            ready.run()
+        if ready:
+            ready()
         waited, begun = seconds_waited(), perf_counter()
-        samples = [sample(ready.run, number) for _ in range(count)]
+        taken = turn()
         share = (seconds_waited() - waited) / (perf_counter() - begun)
         if share <= most_waited:
-            return samples
+            return taken
         least = min(least, share)
     raise BusyError(
-        f"the machine is busy: in each of {_MOST_TURNS} turns threads of {ready.peer.name}"
-        f" ({ready.threads}) waited for a processor, for {least:.0%} of the time or longer"
-        f" (allowed: {most_waited:.0%}); measure when nothing else runs"
+        f"the machine is busy: in each of {_MOST_TURNS} turns threads of {who} waited for a"
+        f" processor, for {least:.0%} of the time or longer (allowed: {most_waited:.0%}); measure"
+        " when nothing else runs"
+    )
+
+
+def _round(ready: _Ready, most_waited: float) -> list[float]:
+    """Return one peer's samples of one round."""
+    number = max(int(_SAMPLE_SECONDS / ready.seconds), 1)
+    count = int(_ROUND_SECONDS / (ready.seconds * number))
+    ready.peer.use_threads(ready.threads)
+    return undisturbed(
+        lambda: [
+            sample(ready.run, number) for _ in range(min(max(count, 1), _MOST_SAMPLES_PER_ROUND))
+        ],
+        f"{ready.peer.name} ({ready.threads})",
+        # A longer call warms itself up.
+        ready=ready.run if ready.seconds < _ROUND_SECONDS else None,
+        most_waited=most_waited,
     )

@@ -6,13 +6,14 @@ import re
 import sys
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench import options, report
-from bench.measure import sample
+from bench.measure import MOST_WAITED, BusyError, sample, undisturbed
 from bench.peers import Peer
 
 from .cases import CASES, to_numpy
@@ -77,7 +78,7 @@ class Result:
         return f"{self.case.name:24} {ours:12.2f} {native:12.2f} us {ours / native:8.3f}"
 
 
-def measure(case: Case, turns: int) -> Result:
+def measure(case: Case, turns: int, most_waited: float = MOST_WAITED) -> Result:
     """Return the times of the two functions; raises AssertionError if their results differ."""
     functions = case.functions()
     result, expected = (to_numpy(function()) for function in functions)
@@ -89,7 +90,9 @@ def measure(case: Case, turns: int) -> Result:
     seconds: tuple[list[float], list[float]] = ([], [])
     for turn in range(turns):
         for side in (0, 1) if turn % 2 == 0 else (1, 0):
-            seconds[side].append(sample(functions[side], calls[side]))
+            run = functions[side]
+            taken = partial(sample, run, calls[side])
+            seconds[side].append(undisturbed(taken, case.name, ready=run, most_waited=most_waited))
     return Result(case=case, ours=tuple(seconds[0]), native=tuple(seconds[1]))
 
 
@@ -140,7 +143,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{'':24} {'ndgather':>12} {args.library:>12}    {'ratio':>8}")
     results = []
     for case in cases:
-        result = measure(case, 0 if args.quick else args.turns)
+        try:
+            result = measure(case, 0 if args.quick else args.turns)
+        except BusyError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
         if not args.quick:
             print(result.text, flush=True)
             results.append(result)
