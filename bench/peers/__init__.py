@@ -80,6 +80,7 @@ PEERS = (
     OWN,
     ORACLE,
     Peer(name="torch", module="torch"),
+    Peer(name="fbgemm", module="fbgemm_gpu", distribution="fbgemm-gpu-cpu", needs=("torch",)),
     Peer(name="onnxruntime", module="onnxruntime", needs=("onnx",)),
     Peer(name="openvino", module="openvino"),
     Peer(name="numba", module="numba"),
