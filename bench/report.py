@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ENOUGH_OF_LIMIT = 0.85
+_RUNTIMES = ("numpy", "torch", "onnxruntime", "openvino")
 MOST_NOISY = 5 / 90
 
 
@@ -177,6 +178,16 @@ def ratios_by_peer(run: Record) -> dict[str, list[float]]:
     return ratios
 
 
+def _ratios_to(run: Record, names: Sequence[str]) -> list[float]:
+    """Return the times of the fastest of some libraries over ours, in the cases that one can do."""
+    ratios = []
+    for result in run.results:
+        seconds = [timing.seconds for timing in result.timings if timing.peer in names]
+        if result.own and seconds:
+            ratios.append(min(seconds) / result.own.seconds)
+    return ratios or [1.0]
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     return exp(sum(map(log, values)) / len(values))
 
@@ -248,6 +259,8 @@ def findings(run: Record) -> tuple[list[str], list[str]]:
         f"{len(compared)} cases; the fastest other library takes {geometric_mean(ratios):.2f}"
         f" times as long as {OWN.name} (geometric mean), from {min(ratios):.2f} to"
         f" {max(ratios):.1f} times.",
+        f"The fastest of {', '.join(_RUNTIMES[:-1])} and {_RUNTIMES[-1]} takes"
+        f" {geometric_mean(_ratios_to(run, _RUNTIMES)):.2f} times as long.",
         f"Another library is faster on {len(slower)} of them.",
         f"Of {len(bound)} cases beyond the last-level cache, {len(bound) - len(far)} reach"
         f" {ENOUGH_OF_LIMIT:.0%} of what the memory of this machine allows.",

@@ -225,6 +225,7 @@ def test_a_case_we_cannot_do_has_no_ratio() -> None:
 def test_summary_names_what_misses_its_target() -> None:
     text = report.summary(record(result(2.0, numpy=1.0), result(4.0, numpy=32.0)))
     assert "takes 2.00 times as long as ndgather (geometric mean), from 0.50 to 8.0 times." in text
+    assert "The fastest of numpy, torch, onnxruntime and openvino takes 2.00 times as long." in text
     assert "Another library is faster on 1 of them." in text
     assert "Another library is faster on case (0.50)." in text
     assert "case (75%, random reads), case (38%, random reads)." in text
