@@ -151,10 +151,15 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     return "" if meant is None else f"; did you mean {meant!r}?"
 
 
-def not_an_array(caller: str, argument: str, value: object, why: str) -> DTypeError:
+def not_an_array(
+    caller: str,
+    argument: str,
+    value: object,
+    why: str,
+    allowed: str = "an array, a number or nested lists of numbers",
+) -> DTypeError:
     return DTypeError(
-        f"{caller}: {argument} = {type(value).__name__} object {why} (allowed: an array, a number "
-        f"or nested lists of numbers)"
+        f"{caller}: {argument} = {type(value).__name__} object {why} (allowed: {allowed})"
     )
 
 
@@ -475,14 +480,6 @@ def window_too_large(caller: str, axis: int, data: Shape, window: Shape) -> Shap
     return ShapeError(
         f"{caller}: window_shape[{axis}] = {window[axis]} is more than data.shape[{axis}] = "
         f"{data[axis]}: every window sticks out (allowed: 0..{data[axis]}, or mode='fill')"
-    )
-
-
-def no_array(caller: str, argument: str, value: object, allowed: str) -> DTypeError:
-    package = type(value).__module__.partition(".")[0]
-    return DTypeError(
-        f"{caller}: {argument} = {type(value).__name__} object is of {package}, but not an array "
-        f"(allowed: {allowed})"
     )
 
 

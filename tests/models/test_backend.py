@@ -36,8 +36,8 @@ class Counting(Backend):
 
         def counted(inputs):
             result = run(inputs)
-            cls.own += result.own_nodes
-            cls.other += result.other_nodes
+            cls.own += result.gather_nodes
+            cls.other += result.remaining_nodes
             return result
 
         prepared.model.run = counted

@@ -99,9 +99,9 @@ def test_who_differs_where_and_by_which_rule(odd_runtimes):
     assert (right.status, right.obeys) == ("same", True)
     assert (clamps.status, clamps.obeys, clamps.inputs_differ) == ("differs", False, False)
     assert (clamps.place, clamps.theirs, clamps.ours) == ((1, 0), "20.0", "60.0")
-    assert clamps.ruling.rule == "negative index"
-    assert clamps.ruling.indices == "indices[1] = -1"
-    assert "Where(indices < 0, indices + size, indices)" in clamps.ruling.advice
+    assert clamps.explanation.rule == "negative index"
+    assert clamps.explanation.indices == "indices[1] = -1"
+    assert "Where(indices < 0, indices + size, indices)" in clamps.explanation.advice
     assert "-1→2" in str(clamps.picture)
     assert right.picture is None
     assert (dies.status, dies.obeys, dies.text) == ("crashed", False, "SIGABRT")
@@ -169,7 +169,11 @@ def test_a_report_on_the_command_line(ndgather_in, tmp_path):
     assert outcome.status == 1
     told = json.loads(outcome.out)
     run = told["nodes"][0]["runs"][0]
-    assert (run["status"], run["obeys"], run["ruling"]["rule"]) == ("refused", True, "index range")
+    assert (run["status"], run["obeys"], run["explanation"]["rule"]) == (
+        "refused",
+        True,
+        "index range",
+    )
     page = (tmp_path / "page.html").read_text()
     assert "an index out of range is an error" in page
     rest = "No other gather or scatter node ran in every runtime."
@@ -405,9 +409,9 @@ def test_all_kinds_of_differences_are_a_table(odd_runtimes, ndgather_in, tmp_pat
     del odd_runtimes
     onnx.save(TWICE, tmp_path / "model.onnx")
     kinds = onnx_models.search_all(TWICE, 24, runtimes=["reference", "odd_runtimes.clamps"])
-    assert any("refused" in runtimes for _, _, runtimes in (parting.kind for parting in kinds))
-    assert len({parting.kind for parting in kinds}) == len(kinds) > 1
-    counts = [parting.count for parting in kinds]
+    assert any("refused" in runtimes for _, _, runtimes in (example.kind for example in kinds))
+    assert len({example.kind for example in kinds}) == len(kinds) > 1
+    counts = [example.count for example in kinds]
     assert counts == sorted(counts, reverse=True)
     assert max(counts) > 1
     line = "compare model.onnx --search 24 --all --valid-indices --runtime odd_runtimes.clamps"

@@ -11,7 +11,8 @@ from onnx.parser import parse_model
 
 from ndgather.errors import DTypeError, ModelError
 from ndgather.models import onnx as onnx_models
-from ndgather.models.onnx.comparison import Comparer, TracedRun
+from ndgather.models.onnx.comparison.comparer import Comparer, TracedRun
+from ndgather.models.onnx.runs import RunSettings
 
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
 PLAIN = parse_model(f"""{HEAD}
@@ -139,7 +140,7 @@ def test_every_iteration_has_the_values_of_a_plain_loop(runtime, case):
     if (runtime, case) in NOT_RUN:
         pytest.skip("the runtime does not run the model")
     model, feeds, expected = CASES[case]
-    comparer = Comparer("compare", model, [runtime], 0, 0, None, (), (), None)
+    comparer = Comparer("compare", model, RunSettings(runtimes=[runtime]))
     comparer.trace_loops(feeds, 2**20)
     (node,) = comparer.traced.nodes
     values, found = TracedRun(comparer, runtime, feeds).values, []
@@ -208,8 +209,8 @@ def test_a_difference_names_the_node_the_loop_and_the_iteration(runtime, wrong):
     right, other = node.runs
     assert (node.where, right.status, report.left) == ("Loop of ys/Gather of y", "same", ())
     assert (other.status, other.iteration) == ("differs", (("Loop of ys", 0),))
-    assert (other.theirs, other.ours, other.ruling.rule) == ("11.0", "12.0", "negative index")
-    assert other.ruling.indices == "indices = -1"
+    assert (other.theirs, other.ours, other.explanation.rule) == ("11.0", "12.0", "negative index")
+    assert other.explanation.indices == "indices = -1"
     text = "differs in iteration 0 of Loop of ys; output = 11.0, and the specification requires 12"
     assert text in repr(report)
 

@@ -126,7 +126,7 @@ def test_a_model_with_large_constants_runs_as_ever(in_nodes, first):
     np.testing.assert_array_equal(x, TENSORS["halves"][feeds["ids"]], strict=True)
     table = TENSORS["table" if first else "wide"]
     np.testing.assert_array_equal(y, table[feeds["ids"]], strict=True)
-    assert (run.own_nodes, run.left) == (2, ())
+    assert (run.gather_nodes, run.left) == (2, ())
     with pytest.raises(NdgatherError, match=r"indices\[0\] = 300 is outside axis 0 of data"):
         onnx_models.run(in_nodes, {**feeds, "ids": np.array([300])}, runtime="onnxruntime")
 
@@ -166,7 +166,7 @@ def test_it_runs_as_the_model_of_the_file(path):
     ]
     one, other = ([each.array for each in run.outputs] for run in loaded)
     np.testing.assert_array_equal(one[0], other[0], strict=True)
-    assert [run.own_nodes for run in loaded] == [1, 1]
+    assert [run.gather_nodes for run in loaded] == [1, 1]
     reference = onnx_models.run(path, feeds, runtime="reference")["y"]
     np.testing.assert_allclose(one[0], reference, rtol=1e-5)
 

@@ -82,7 +82,7 @@ def test_every_runtime_gives_the_definition(runtime):
     found = onnx_models.run(MODEL, feeds, runtime=runtime)
     np.testing.assert_array_equal(found["y"], EXPECTED, strict=True)
     result = onnx_models.load(MODEL, runtime=runtime).run(feeds)
-    assert (result.runtime, result.own_nodes, result.other_nodes) == (runtime, 1, 2)
+    assert (result.runtime, result.gather_nodes, result.remaining_nodes) == (runtime, 1, 2)
 
 
 def test_a_value_that_differs_ends_the_run_by_the_name_of_its_node(wrong):
@@ -169,7 +169,7 @@ def test_nodes_in_the_branches_of_an_if_are_compared_where_they_run(runtime, tak
     result = onnx_models.load(model, runtime=runtime).run(feeds)
     expected = reference.gather_nd(DATA + DATA, INDICES) if taken else DATA[-1]
     np.testing.assert_array_equal(result.outputs[0].array, expected, strict=True)
-    assert result.own_nodes == 1
+    assert result.gather_nodes == 1
     assert result.left == ()
 
 
@@ -188,7 +188,7 @@ def test_a_branch_in_a_branch_is_not_compared_where_it_is_not_taken(wrong, taken
     feeds = {"b": np.array(taken), "data": DATA, "rows": np.array([0, 1])}
     result = onnx_models.load(model, runtime=wrong.__name__).run(feeds)
     np.testing.assert_array_equal(result.outputs[0].array, DATA[1:3] if taken else DATA)
-    assert (result.own_nodes, result.left) == (int(taken), ())
+    assert (result.gather_nodes, result.left) == (int(taken), ())
 
 
 def test_nodes_in_a_function_of_another_opset_are_left_and_said(wrong):
@@ -248,7 +248,7 @@ def test_a_table_in_a_file_of_its_own_is_found_and_compared(runtime, tmp_path):
     onnx.save(model, path, save_as_external_data=True, location="table.bin", size_threshold=0)
     result = onnx_models.load(path, runtime=runtime).run({"rows": np.array([3, -1])})
     np.testing.assert_array_equal(result.outputs[0].array, table[[3, -1]], strict=True)
-    assert result.own_nodes == 1
+    assert result.gather_nodes == 1
 
 
 def test_a_runtime_that_is_not_known_or_not_installed_is_refused():

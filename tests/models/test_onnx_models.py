@@ -184,7 +184,7 @@ def test_other_nodes_run_around_ours(ours):
         result.outputs[0].array, np.array([2, 22], np.float32), strict=True
     )
     assert ours == ["GatherND"]
-    assert (result.own_nodes, result.other_nodes) == (1, 2)
+    assert (result.gather_nodes, result.remaining_nodes) == (1, 2)
 
 
 def function_model():
@@ -233,7 +233,7 @@ def test_nodes_inside_others_are_ours_too(ours, model, op_type):
         result.outputs[0].array, np.array([1, 11], np.float32), strict=True
     )
     assert ours == ["GatherND"]
-    assert (result.own_nodes, result.other_nodes) == (1, 0)
+    assert (result.gather_nodes, result.remaining_nodes) == (1, 0)
     with pytest.raises(IndexOutOfBoundsError) as refusal:
         run(model, {"data": DATA, "indices": BAD})
     assert str(refusal.value).startswith(
@@ -291,7 +291,7 @@ def test_nodes_in_loops_are_ours_too(ours, model, rounds, factor):
     expected = np.array([1, 11], np.float32) * np.float32(factor)
     np.testing.assert_array_equal(result.outputs[0].array, expected, strict=True)
     assert ours == ["GatherND"] * rounds
-    assert result.own_nodes == rounds
+    assert result.gather_nodes == rounds
 
 
 def test_a_function_has_versions_of_its_own_and_gives_attributes_on():

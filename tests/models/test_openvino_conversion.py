@@ -491,7 +491,7 @@ def test_the_time_of_a_result_is_that_of_the_nodes_that_lead_to_it(tmp_path):
     assert given == 0
     assert 0 < middle < last
     assert last == pytest.approx(run.seconds)
-    assert (run.own_nodes, run.other_nodes) == (2, 0)
+    assert (run.gather_nodes, run.remaining_nodes) == (2, 0)
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,7 @@ def test_a_file_with_other_layers_runs_in_the_package(tmp_path, monkeypatch):
     run = model.run({"x": values, "rows": np.array([1, 0, 1])})
     expected = np.array([[5, 1, 1, 2], [2.25] * 4, [5, 1, 1, 2]]) / 9
     np.testing.assert_allclose(run.outputs[0].array, expected, rtol=1e-6)
-    assert (run.runtime, run.own_nodes, run.other_nodes) == ("openvino", 0, 2)
+    assert (run.runtime, run.gather_nodes, run.remaining_nodes) == ("openvino", 0, 2)
     assert "Gather" in run.left[0][0]
     monkeypatch.setattr("ndgather.models.openvino.model.is_installed", lambda: False)
     with pytest.raises(ValueError, match="'SoftMax' of 'opset8' is not supported"):

@@ -383,8 +383,8 @@ def test_ir_version_goes_down_with_the_opset(opset, ir_version):
     onnx.checker.check_model(after)
 
 
-# Rows of steps.toml: what the newer version has, the two opsets, and what the older one has, `None`
-# for attributes that are left out; then what it refuses, and why.
+# Rows of version_changes.toml: what the newer version has, the two opsets, and what the older one
+# has, `None` for attributes that are left out; then what it refuses, and why.
 ROWS = {
     "QuantizeLinear precision": (
         "y = QuantizeLinear<precision=0>(x, s)", "float[2] x, float s", 23, 21, {"precision": None},

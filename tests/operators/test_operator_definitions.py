@@ -12,7 +12,7 @@ from ndgather.published import Operator, operator
 from ndgather.published.schema import Definition, Input, Role, TensorType
 
 
-def settle(call):
+def infer_shapes(call):
     turns = call.axes.get(Role.INDICES)
     if turns is not None and not call.sizes.equate(turns.sizes[0], call.data.sizes[0]):
         raise errors.ShapeError(f"{call.caller}: turns do not fit (allowed: one a row)")
@@ -43,7 +43,9 @@ ROLL = Operator(
                 optional=True,
             ),
         ),
-        definition=Definition(settle=settle, compute=compute, rules=(("shape", "any"),)),
+        definition=Definition(
+            infer_shapes=infer_shapes, compute=compute, rules=(("shape", "any"),)
+        ),
     )
 )
 ROWS = np.arange(6.0).reshape(2, 3)

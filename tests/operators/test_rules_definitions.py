@@ -52,12 +52,12 @@ def test_values_that_change_after_their_check_are_not_read(op, inputs, changed, 
     inputs[changed] = inputs[changed].copy()
     wanted = op(*inputs, **named)
 
-    def settle(call):
-        result = op.row.definition.settle(call)
+    def infer_shapes(call):
+        result = op.row.definition.infer_shapes(call)
         inputs[changed][:] = bad
         return result
 
-    row = replace(op.row, definition=replace(op.row.definition, settle=settle))
+    row = replace(op.row, definition=replace(op.row.definition, infer_shapes=infer_shapes))
     np.testing.assert_array_equal(Operator(row)(*inputs, **named), wanted)
     assert inputs[changed].tolist() == [bad]
 

@@ -187,7 +187,7 @@ def _differences(path: Path, inputs: dict[str, Array], runtimes: list[str]) -> l
     """Return the nodes at which runtimes differ from the specification, and the rules."""
     report = onnx_models.compare(path, inputs, runtimes=runtimes)
     differences = [
-        [run.runtime, node.operator, run.status, run.ruling.rule if run.ruling else ""]
+        [run.runtime, node.operator, run.status, run.explanation.rule if run.explanation else ""]
         for node in report.nodes
         for run in node.runs
         if run.status not in {"same", "not run"} and run.obeys is not True

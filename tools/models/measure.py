@@ -105,9 +105,9 @@ def run_ndgather(
     outputs = [output.array for output in result.outputs]
     return {
         "run": "random" if is_random else f"{error_of(outputs, expected):.0e}",
-        "compared": result.own_nodes,
+        "compared": result.gather_nodes,
         "left": len(result.left),
-        "nodes": result.own_nodes + result.other_nodes,
+        "nodes": result.gather_nodes + result.remaining_nodes,
         "ratio": best / seconds,
         "more_s": best - seconds,
     }

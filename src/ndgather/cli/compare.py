@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndgather import messages
-from ndgather.cli.inputs import add_inputs, inputs_of, keep_inputs, size_options
+from ndgather.cli.inputs import (
+    add_inputs,
+    given_inputs,
+    keep_inputs,
+    random_candidates,
+    size_options,
+)
 from ndgather.cli.options import (
     add_command,
     add_common,
@@ -29,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ndgather.models.graph import Port
-    from ndgather.models.onnx import Parting
+    from ndgather.models.onnx import Counterexample
+    from ndgather.models.onnx.random_inputs import CandidateInputs
 
 DESCRIPTION = """\
 Run an ONNX model in several runtimes, every one in a process of its own, and
@@ -155,12 +161,15 @@ def _compare(options: argparse.Namespace) -> int:
             )
         result = example.report
     else:
-        result = onnx.compare(options.model, inputs_of(options, ports)[0], **how, **loops)
-        if options.random is not None and all(run.status == "refused" for run in result.runs):
-            inputs, fitted = inputs_of(options, ports, partial(_refusal, options, runtimes[0]))
-            if fitted:
-                print(f"compared with {size_options(fitted)}", file=sys.stderr)
-                result = onnx.compare(options.model, inputs, **how, **loops)
+        inputs = given_inputs(options, ports)
+        candidates = None if options.random is None else random_candidates(options)
+        drawn = {} if candidates is None else next(iter(candidates))
+        result = onnx.compare(options.model, {**drawn, **inputs}, **how, **loops)
+        if candidates is not None and all(run.status == "refused" for run in result.runs):
+            fitting = _fitting(options, runtimes[0], candidates, inputs)
+            if candidates.sizes and fitting is not None:
+                print(f"compared with {size_options(candidates.sizes)}", file=sys.stderr)
+                result = onnx.compare(options.model, fitting, **how, **loops)
     if options.html is not None:
         page = reports.to_html(result, proto, options.model)
         replace_file((options.html, lambda part: part.write_text(page, encoding="utf-8")))
@@ -172,40 +181,49 @@ def _compare(options: argparse.Namespace) -> int:
     return int(not result.same)
 
 
-def _refusal(options: argparse.Namespace, runtime: str, inputs: Mapping[str, Any]) -> str:
-    """Run the model in a runtime, and return its error or ""."""
+def _fitting(
+    options: argparse.Namespace,
+    runtime: str,
+    candidates: CandidateInputs,
+    given: Mapping[str, Any],
+) -> dict[str, Any] | None:
+    """Return the first inputs that a runtime takes, or None."""
     from ndgather.models import onnx  # noqa: PLC0415 - as above
 
     chosen = {"runtime": runtime, "accept_runtime": True, "timeout": options.timeout}
-    try:
-        onnx.run(options.model, inputs, isolate=True, **chosen)
-    except NdgatherError as error:
-        return str(error)
-    return ""
+    for drawn in candidates:
+        inputs = {**drawn, **given}
+        try:
+            onnx.run(options.model, inputs, isolate=True, **chosen)
+        except NdgatherError as error:
+            candidates.refused(str(error))
+        else:
+            return inputs
+    return None
 
 
 def _print_kinds(
-    options: argparse.Namespace, ports: Sequence[Port], kinds: Sequence[Parting]
+    options: argparse.Namespace, ports: Sequence[Port], kinds: Sequence[Counterexample]
 ) -> None:
     """Save the inputs of every kind of difference, and print a table of the kinds."""
     from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as below
 
     rows: list[tuple[str, ...]] = [("inputs", "node", "rule", "runtimes", "edge case", "saved to")]
     objects = []
-    for number, parting in enumerate(kinds):
+    for number, example in enumerate(kinds):
         folder = options.keep / str(number)
-        keep_inputs(folder, ports, parting.inputs)
-        node, rule, runtimes = parting.kind
+        keep_inputs(folder, ports, example.inputs)
+        node, rule, runtimes = example.kind
         rows.append(
-            (str(parting.count), *map(one_line, (node, rule, runtimes, parting.what)), f"{folder}/")
+            (str(example.count), *map(one_line, (node, rule, runtimes, example.what)), f"{folder}/")
         )
-        about = {"count": parting.count, "what": parting.what, "kept": str(folder)}
-        objects.append({**about, **reports.to_json(parting.report)})
+        about = {"count": example.count, "what": example.what, "kept": str(folder)}
+        objects.append({**about, **reports.to_json(example.report)})
     if options.json:
         print(json.dumps({"same": not kinds, "tries": options.search, "kinds": objects}, indent=2))
     elif kinds:
         print(aligned(rows))
-        count = sum(parting.count for parting in kinds)
+        count = sum(example.count for example in kinds)
         print(f"\nThe runtimes disagree on {count} of {options.search} inputs.")
     else:
         print(_AGREE.format(options.search))

@@ -140,7 +140,7 @@ def _deploy(options: argparse.Namespace) -> None:
     if options.output is not None:
         tensor_files.check_place(options.output, (".onnx",))
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx.rewriting import deployment, target  # noqa: PLC0415
+    from ndgather.models.onnx.rewriting import report, target  # noqa: PLC0415
 
     with working(options.model):
         result = onnx.conversion(
@@ -157,9 +157,11 @@ def _deploy(options: argparse.Namespace) -> None:
     if written:
         onnx.save(result, options.output)
     if options.json:
-        print(json.dumps({**deployment.to_json(result.nodes, known), "written": written}, indent=2))
+        print(
+            json.dumps({**report.nodes_to_json(result.nodes, known), "written": written}, indent=2)
+        )
     else:
-        print(deployment.as_text(result.nodes, known))
+        print(report.nodes_as_text(result.nodes, known))
         if written:
             count = len(result.model.graph.node)
             print(f"{one_line(str(options.output))}: {plural(count, 'node')}")

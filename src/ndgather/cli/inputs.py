@@ -17,11 +17,12 @@ from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from ndgather.models.graph import OutputArray, Port
+    from ndgather.models.onnx.random_inputs import CandidateInputs
 
     Array = NDArray[Any]
 
@@ -68,16 +69,8 @@ def _size(text: str) -> int:
     return int(text)
 
 
-def inputs_of(
-    options: argparse.Namespace,
-    ports: Sequence[Port],
-    refusal: Callable[[dict[str, Array]], str] | None = None,
-) -> tuple[dict[str, Array], dict[str, int]]:
-    """Return the inputs that the options of a command describe.
-
-    With `refusal`, which runs the model, random inputs are fitted to it; also return the open sizes
-    that were changed.
-    """
+def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, Array]:
+    """Return the inputs of files and of texts."""
     arrays: dict[str, Array] = {}
     place: Path | None = options.place
     if place is not None and place.is_dir():
@@ -94,23 +87,18 @@ def inputs_of(
     elif place is not None:
         arrays = tensor_files.read_all(place)
     known = {port.name: port for port in ports}
-    arrays |= {name: _input(name, text, known.get(name)) for name, text in options.inputs.items()}
-    if options.random is None:
-        return arrays, {}
+    return arrays | {
+        name: _input(name, text, known.get(name)) for name, text in options.inputs.items()
+    }
+
+
+def random_candidates(options: argparse.Namespace) -> CandidateInputs:
+    """Return the random inputs to try."""
     if Path(options.model).suffix == ".xml":
         raise messages.only_onnx("--random")
-    from ndgather.models.onnx.random_inputs import (  # noqa: PLC0415 - slow, and an extra
-        fitted_inputs,
-        random_inputs,
-    )
+    from ndgather.models.onnx.random_inputs import CandidateInputs  # noqa: PLC0415 - slow
 
-    if refusal is None:
-        drawn = random_inputs(options.model, options.random, sizes=options.sizes)
-        return {**drawn, **arrays}, {}
-    drawn, changed = fitted_inputs(
-        options.model, options.random, options.sizes, lambda drawn: refusal({**drawn, **arrays})
-    )
-    return {**drawn, **arrays}, changed
+    return CandidateInputs(options.model, options.random, options.sizes)
 
 
 def size_options(sizes: Mapping[str, int]) -> str:

@@ -9,7 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather.cli.inputs import add_inputs, compare_outputs, inputs_of, size_options
+from ndgather.cli.inputs import (
+    add_inputs,
+    compare_outputs,
+    given_inputs,
+    random_candidates,
+    size_options,
+)
 from ndgather.cli.options import (
     RATES,
     Named,
@@ -32,7 +38,7 @@ from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ndgather.models.graph import Run
 
@@ -113,7 +119,36 @@ def _run(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     with node_bar(options):
         model = _load(options)
-    names = [port.name for port in model.outputs]
+    files = _output_files(options, [port.name for port in model.outputs])
+    with node_bar(options) as progress:
+        of_nodes = {} if Path(options.model).suffix == ".xml" else {"progress": progress}
+        result, changed = _run_model(options, model, of_nodes)
+    compared = compare_outputs(options, result.outputs)
+    tensor_files.write_all(
+        {files[output.name]: output.array for output in result.outputs if output.name in files}
+    )
+    seconds, not_loaded = time.perf_counter() - start, getattr(model, "not_loaded", "")
+    if options.json:
+        report = _as_json(result, seconds, files, not_loaded)
+        print(json.dumps({**report, "sizes": changed}, indent=2))
+    elif not options.quiet:
+        _print(result, seconds, files)
+        if changed:
+            print(f"\nThe model did not run with the usual sizes: {size_options(changed)}")
+        if not_loaded:
+            print(f"\n{not_loaded}")
+        if options.verbose:
+            print()
+            for node in sorted(result.nodes, key=lambda node: -node.seconds):
+                size, name = scaled(node.bytes, RATES), one_line(node.name)
+                print(f"{time_text(node.seconds):>8}  {size:>8}  {node.operator}  {name}")
+        if compared:
+            outputs = "1 output is that" if compared == 1 else f"{compared} outputs are those"
+            print(f"{outputs} of {options.place}.")
+
+
+def _output_files(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Path]:
+    """Return the files of outputs, to which files can be written."""
     for name in options.outputs:
         if name not in names:
             raise ModelError(
@@ -136,60 +171,29 @@ def _run(options: argparse.Namespace) -> None:
         tensor_files.make_folder(options.output_dir)
     for file in files.values():
         tensor_files.check_place(file)
-
-    with node_bar(options) as progress:
-        of_nodes = {} if Path(options.model).suffix == ".xml" else {"progress": progress}
-        result, fitted = _run_model(options, model, of_nodes)
-    compared = compare_outputs(options, result.outputs)
-    tensor_files.write_all(
-        {files[output.name]: output.array for output in result.outputs if output.name in files}
-    )
-
-    seconds, not_loaded = time.perf_counter() - start, getattr(model, "not_loaded", "")
-    if options.json:
-        report = _as_json(result, seconds, files, not_loaded)
-        print(json.dumps({**report, "sizes": fitted}, indent=2))
-    elif not options.quiet:
-        _print(result, seconds, files)
-        if fitted:
-            print(f"\nThe model did not run with the usual sizes: {size_options(fitted)}")
-        if not_loaded:
-            print(f"\n{not_loaded}")
-        if options.verbose:
-            print()
-            for node in sorted(result.nodes, key=lambda node: -node.seconds):
-                size, name = scaled(node.bytes, RATES), one_line(node.name)
-                print(f"{time_text(node.seconds):>8}  {size:>8}  {node.operator}  {name}")
-        if compared:
-            outputs = "1 output is that" if compared == 1 else f"{compared} outputs are those"
-            print(f"{outputs} of {options.place}.")
+    return files
 
 
 def _run_model(
     options: argparse.Namespace, model: Any, of_nodes: Mapping[str, Any]
-) -> tuple[Run, dict[str, int]]:
-    """Run a model, and return the sizes that random inputs must have, too."""
-    results: list[Run] = []
-
-    def refusal(inputs: Mapping[str, Any]) -> str:
+) -> tuple[Run, Mapping[str, int]]:
+    """Run a model, and return the open sizes that random inputs must have, too."""
+    given = given_inputs(options, model.inputs)
+    if options.random is None:
+        return model.run(given, **of_nodes), {}
+    candidates, refusals = random_candidates(options), list[NdgatherError]()  # the first one
+    for drawn in candidates:
         try:
-            results[:] = [model.run(inputs, **of_nodes)]
+            return model.run({**drawn, **given}, **of_nodes), candidates.sizes
         except NdgatherError as error:
             if getattr(model, "runtime", "reference") != "reference" and error.__cause__ is None:
                 raise  # it ran, and a node differs from its specification
-            return str(error)
-        return ""
-
-    inputs, fitted = inputs_of(options, model.inputs, refusal)
-    if results:
-        return results[0], fitted
-    try:
-        return model.run(inputs, **of_nodes), {}
-    except NdgatherError as error:
-        open_sizes = [x for port in model.inputs for x in port.shape or () if isinstance(x, str)]
-        if options.random is not None and open_sizes:
-            error.args = (f"{error} (no other sizes were found; allowed: --size, --input)",)
-        raise
+            candidates.refused(str(error))
+            refusals = refusals or [error]
+    if candidates.open:
+        hint = "(no other sizes were found; allowed: --size, --input)"
+        refusals[0].args = (f"{refusals[0]} {hint}",)
+    raise refusals[0]
 
 
 def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:
@@ -203,13 +207,13 @@ def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:
     for node, why in result.left:
         print(f"\nnot compared: {one_line(node)}, for {one_line(why)}")
     if result.runtime == "reference":
-        others = f", {plural(result.other_nodes, 'node')} in the reference evaluator of onnx"
-        who = f"{plural(result.own_nodes, 'node')} ran in ndgather"
-        who += others if result.other_nodes else ""
+        others = f", {plural(result.remaining_nodes, 'node')} in the reference evaluator of onnx"
+        who = f"{plural(result.gather_nodes, 'node')} ran in ndgather"
+        who += others if result.remaining_nodes else ""
     else:
-        total = result.own_nodes + result.other_nodes
+        total = result.gather_nodes + result.remaining_nodes
         who = (
-            f"{plural(total, 'node')} ran in {result.runtime}, and {result.own_nodes} of them, "
+            f"{plural(total, 'node')} ran in {result.runtime}, and {result.gather_nodes} of them, "
             "gathers and scatters, were compared with ndgather"
         )
     print(f"\n{who}; {time_text(seconds)} in all.")
@@ -222,7 +226,7 @@ def _as_json(
         "runtime": result.runtime,
         "not_loaded": not_loaded or None,
         "seconds": seconds,
-        "nodes": {"ndgather": result.own_nodes, "others": result.other_nodes},
+        "nodes": {"ndgather": result.gather_nodes, "others": result.remaining_nodes},
         "differences": list(result.differences),
         "not_compared": [{"node": node, "why": why} for node, why in result.left],
         "node_times": [asdict(node) for node in result.nodes],

@@ -28,7 +28,6 @@ from ndgather.models.graph import (
 from ndgather.models.graph.conversion import translate
 from ndgather.models.onnx.converter import unknown_target
 from ndgather.models.onnx.files import (
-    Conversion,
     check_self_contained,
     check_valid,
     external_files,
@@ -51,6 +50,7 @@ from ndgather.models.onnx.nodes import (
     tensor_array,
     tensor_type,
 )
+from ndgather.models.onnx.rewriting.report import Conversion
 from ndgather.models.openvino import model as ir_model
 from ndgather.models.tensors.tensor_files import resolved
 from ndgather.published import operators

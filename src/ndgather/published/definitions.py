@@ -1,7 +1,7 @@
 """Operators that are not one call of the core: the check of a call, and its result by NumPy.
 
-`settle` functions see sizes that may be names or unknown, and the values of inputs that are known.
-`compute` functions see checked arrays.
+`infer_shapes` functions see sizes that may be names or unknown, and the values of inputs that are
+known. `compute` functions see checked arrays.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _equal_rank(call: CallShapes, first: Role, second: Role) -> None:
 # ScatterUpdate of OpenVINO
 
 
-def _settle_scatter_update(call: CallShapes) -> Axes:
+def _infer_scatter_update(call: CallShapes) -> Axes:
     data, indices, updates = call.data, call.indices, call.axes[Role.UPDATES]
     axis = call.values.get(Role.AXIS)
     if axis is None:
@@ -84,7 +84,7 @@ def _compute_scatter_update(_: OperatorVersion, arrays: Arrays, __: Attributes) 
 
 
 SCATTER_UPDATE = Definition(
-    settle=_settle_scatter_update,
+    infer_shapes=_infer_scatter_update,
     compute=_compute_scatter_update,
     rules=(
         ("ranks", "`data` has rank `r >= 1`, `indices` have any rank"),
@@ -98,7 +98,7 @@ SCATTER_UPDATE = Definition(
 # TensorScatter of ONNX
 
 
-def _settle_tensor_scatter(call: CallShapes) -> Axes:
+def _infer_tensor_scatter(call: CallShapes) -> Axes:
     cache, update, starts = call.data, call.axes[Role.UPDATES], call.axes.get(Role.INDICES)
     _equal_rank(call, Role.DATA, Role.UPDATES)
     axis = counted_from_the_front(call, "axis", call.attributes["axis"])
@@ -158,7 +158,7 @@ def _compute_tensor_scatter(row: OperatorVersion, arrays: Arrays, attributes: At
 
 
 TENSOR_SCATTER = Definition(
-    settle=_settle_tensor_scatter,
+    infer_shapes=_infer_tensor_scatter,
     compute=_compute_tensor_scatter,
     rules=(
         ("ranks", "`past_cache` and `update` have the same rank `r >= 2`"),
@@ -173,7 +173,7 @@ TENSOR_SCATTER = Definition(
 # SliceScatter of OpenVINO
 
 
-def _settle_slice_scatter(call: CallShapes) -> Axes:
+def _infer_slice_scatter(call: CallShapes) -> Axes:
     data, updates, values = call.data, call.axes[Role.UPDATES], call.values
     _equal_rank(call, Role.DATA, Role.UPDATES)
     roles = [x for x in (Role.START, Role.STOP, Role.STEP, Role.AXES) if x in call.axes]
@@ -225,7 +225,7 @@ def _compute_slice_scatter(_: OperatorVersion, arrays: Arrays, __: Attributes) -
 
 
 SLICE_SCATTER = Definition(
-    settle=_settle_slice_scatter,
+    infer_shapes=_infer_slice_scatter,
     compute=_compute_slice_scatter,
     rules=(
         ("ranks", "`data` and `updates` have the same rank `r >= 1`; the others have rank 1"),
@@ -240,7 +240,7 @@ SLICE_SCATTER = Definition(
 # GatherTree of OpenVINO
 
 
-def _settle_gather_tree(call: CallShapes) -> Axes:
+def _infer_gather_tree(call: CallShapes) -> Axes:
     ids = call.data
     _equate(call, Role.DATA, [Unknown(), Unknown(), Unknown()])
     _equate(call, Role.INDICES, ids.sizes)
@@ -292,7 +292,7 @@ def _compute_gather_tree(row: OperatorVersion, arrays: Arrays, _: Attributes) ->
 
 
 GATHER_TREE = Definition(
-    settle=_settle_gather_tree,
+    infer_shapes=_infer_gather_tree,
     compute=_compute_gather_tree,
     rules=(
         ("ranks", "`step_ids` have rank 3: the steps, batches and `B` beams"),
@@ -310,7 +310,7 @@ GATHER_TREE = Definition(
 _LEAST_BLOCK = 16
 
 
-def _settle_block_quantized(call: CallShapes) -> Axes:
+def _infer_block_quantized(call: CallShapes) -> Axes:
     data, indices, attributes = call.data, call.indices, call.attributes
     dtype, points = call.dtypes["T1"], call.axes.get(Role.ZERO_POINTS)
     block, bits = attributes["block_size"], attributes["bits"]
@@ -350,7 +350,7 @@ def _settle_block_quantized(call: CallShapes) -> Axes:
     if dtype is None or packed > 1:
         known = call.sizes.value(sizes[last])
         sizes[last] = known * packed if known is not None and dtype is not None else Unknown()
-    _settle_scales(call, sizes, quantized, broadcasts=is_float)
+    _infer_scales(call, sizes, quantized, broadcasts=is_float)
     if points is not None:
         _equal_rank(call, Role.SCALES, Role.ZERO_POINTS)
         wanted = list(call.axes[Role.SCALES].sizes)
@@ -362,7 +362,7 @@ def _settle_block_quantized(call: CallShapes) -> Axes:
     return Axes([*sizes[:gathered], *indices.sizes, *sizes[gathered + 1 :]])
 
 
-def _settle_scales(
+def _infer_scales(
     call: CallShapes, sizes: Sequence[Size], quantized: int, *, broadcasts: bool
 ) -> None:
     """Require one scale for every block of data with these sizes."""
@@ -428,7 +428,7 @@ def _unpacked(array: Array, bits: int) -> Array:
 
 
 GATHER_BLOCK_QUANTIZED = Definition(
-    settle=_settle_block_quantized,
+    infer_shapes=_infer_block_quantized,
     compute=_compute_block_quantized,
     rules=(
         ("ranks", "`data`, `scales` and `zero_points` have the same rank `r >= 1`"),

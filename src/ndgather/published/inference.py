@@ -84,13 +84,13 @@ def infer(
                 f"{row}: the value of {call.name(role)} has shape {shown(value.shape)}, which is "
                 f"not the declared one (allowed: {shown(declared)})"
             )
-    _settle_ranks(call)
+    _infer_ranks(call)
     depth = first = None
     if row.definition is not None:
         call.dtypes, call.attributes, call.values = dtypes, attributes, values
-        shape = call.shape(row.definition.settle(call))
+        shape = call.shape(row.definition.infer_shapes(call))
     else:
-        call, shape, depth, first = _settled(call, attributes, values)
+        call, shape, depth, first = _inferred_shape(call, attributes, values)
     names = dict.fromkeys(x for axes in call.axes.values() for x in axes.sizes if type(x) is str)
     equal = ((name, call.sizes.find(name)) for name in names)
     return Inference(
@@ -111,7 +111,7 @@ def infer(
     )
 
 
-def _settled(
+def _inferred_shape(
     call: CallShapes,
     attributes: Mapping[str, int | str | bool],
     values: Mapping[Role, NDArray[Any]],
@@ -120,9 +120,9 @@ def _settled(
     row = call.row
     axis = attributes.get("axis", values.get(Role.AXIS))
     if axis is not None and not row.kind.tuples:
-        _settle_axis(call, int(np.asarray(axis).item()))
-    _settle_batch_dims(call, int(attributes.get("batch_dims", 0)))
-    call, shape, depth = _settle(call)
+        _infer_axis(call, int(np.asarray(axis).item()))
+    _infer_batch_dims(call, int(attributes.get("batch_dims", 0)))
+    call, shape, depth = _infer_shape(call)
     first = call.batch_dims if row.kind.tuples else call.axis
     first = None if first is None or first < 0 else first
     if Role.INDICES in values and row.index_rule.raises and first is not None:
@@ -228,7 +228,7 @@ class CallShapes:
             self.sizes.equate(maybe_empty.pop(), 0)
 
 
-def _settle_ranks(call: CallShapes) -> None:
+def _infer_ranks(call: CallShapes) -> None:
     row, caller, axes = call.row, call.caller, call.axes
     for item in row.inputs:
         rank = axes[item.role].rank if item.role in axes else 0
@@ -259,7 +259,7 @@ def _settle_ranks(call: CallShapes) -> None:
         call.equate_updates(indices.sizes)
 
 
-def _settle_axis(call: CallShapes, axis: int) -> None:
+def _infer_axis(call: CallShapes, axis: int) -> None:
     """Check `axis`, and count it from the front if the rank is known."""
     call.axis = counted_from_the_front(call, "axis", axis)
     if call.row.kind is not Kind.GATHER:
@@ -278,7 +278,7 @@ def counted_from_the_front(call: CallShapes, name: str, axis: int) -> int:
     return axis % data.rank if data.exact else axis
 
 
-def _settle_batch_dims(call: CallShapes, batch_dims: int) -> None:
+def _infer_batch_dims(call: CallShapes, batch_dims: int) -> None:
     """Check `batch_dims`, count it from the front, and make the batch axes equal."""
     attribute = call.row.attribute("batch_dims")
     if attribute is None:
@@ -314,7 +314,7 @@ def _check_axis_after_batch(call: CallShapes, axis: int) -> None:
         )
 
 
-def _settle(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
+def _infer_shape(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
     """Return the inferred call, the shape of the result, and the length of an index tuple."""
     by_tuple = call.row.kind.tuples
     if call.batch_dims < 0:  # counted from the rank of indices, which is not known

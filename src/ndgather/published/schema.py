@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.published.inference import CallShapes
-    from ndgather.published.shapes import Axes
-
     Array = NDArray[Any]
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -218,12 +215,12 @@ class Erratum:
 class Definition:
     """The functions of an operator that is not one call of the core.
 
-    `settle` checks the sizes, attributes and known values of a call as far as they are known, and
-    returns the axes of the result. `compute` returns the result for checked NumPy arrays by their
-    roles, and the attributes. `rules` are what pages say of a call.
+    `infer_shapes` checks the sizes, attributes and known values of a call as far as they are known,
+    and returns the axes of the result. `compute` returns the result for checked NumPy arrays by
+    their roles, and the attributes. `rules` are what pages say of a call.
     """
 
-    settle: Callable[[CallShapes], Axes]
+    infer_shapes: Callable[[Any], Any]  # of `CallShapes`, to `Axes`
     compute: Callable[[OperatorVersion, Mapping[Role, Array], Mapping[str, Any]], Array]
     rules: tuple[tuple[str, str], ...]
     alike: str = "none"

@@ -109,7 +109,7 @@ def _zarr_array(place: str, mode: Mode) -> Any:
     try:
         array = zarr.open(store_of(place, mode), mode=mode)
     except FileNotFoundError as error:  # zarr's errors are subclasses of it
-        raise _no_array(place) from error
+        raise _holds_no_array(place) from error
     if isinstance(array, zarr.Group):
         raise _is_group(place, [name for name, _ in array.arrays()])
     return array
@@ -150,7 +150,7 @@ def _hdf5_array(place: str, file: Path, mode: Mode) -> Any:
     if isinstance(item, h5py.Dataset):
         return item
     if item is None:
-        raise _no_array(place)
+        raise _holds_no_array(place)
     arrays: list[str] = []
     item.visititems(
         lambda name, item: arrays.append(name) if isinstance(item, h5py.Dataset) else None
@@ -173,7 +173,7 @@ def _tiff_array(place: str, mode: Mode) -> Any:
     return array
 
 
-def _no_array(place: str) -> FileError:
+def _holds_no_array(place: str) -> FileError:
     return FileError(f"{place}: cannot be read: there is no array")
 
 

@@ -170,7 +170,8 @@ def run(call: Call) -> Any:
     caller = call.caller
     for name, value in call.named():
         if not isinstance(value, _DENSE) and exchange.adapter_name(value) == __name__:
-            raise messages.no_array(caller, name, value, _ALLOWED)
+            why = "is of tensorflow, but not an array"
+            raise messages.not_an_array(caller, name, value, why, _ALLOWED)
         if isinstance(value, _DENSE) and value.shape.rank is None:
             raise ShapeError(
                 f"{caller}: {name}.shape is of unknown rank (allowed: a known rank, of any sizes)"

@@ -11,7 +11,7 @@ from xarray.core import indexing
 
 from ndgather import exchange, slow_path
 from ndgather.arrays.xarray import arrays
-from ndgather.arrays.xarray.accessor import Accessor, not_an_array
+from ndgather.arrays.xarray.accessor import Accessor, not_a_data_array
 from ndgather.errors import AttributeValueError, ShapeError
 from ndgather.stored import calls
 from ndgather.stored.plan import axes_of
@@ -38,7 +38,7 @@ def run(call: Call) -> Any:
     """
     for name, value in call.named():
         if not isinstance(value, _NAMED) and exchange.adapter_name(value) == __name__:
-            raise not_an_array(call.caller, name, value)
+            raise not_a_data_array(call.caller, name, value)
     data, indices = call.data, call.indices
     if isinstance(call.out, _NAMED) or (call.out is not None and isinstance(data, _NAMED)):
         raise AttributeValueError(

@@ -314,7 +314,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         """
         array: Any = self._data
         if isinstance(array, xarray.Dataset):
-            raise not_an_array("add_at", "data", array)
+            raise not_a_data_array("add_at", "data", array)
         wanted = selection.merged("add_at", indexers, labels)
         request = _request("add_at", method, _METHODS[:-1], tolerance, missing, "drop", period)
         _, positions = selection.positions(self._dataset(), wanted, request)
@@ -426,7 +426,7 @@ def _updates(dtype: Any, values: Any, sizes: Mapping[Hashable, int]) -> xarray.V
     return variable
 
 
-def not_an_array(caller: str, argument: str, value: Any) -> DTypeError:
+def not_a_data_array(caller: str, argument: str, value: Any) -> DTypeError:
     names = [str(name) for name in getattr(value, "data_vars", ())]
     which = f", such as {argument}[{names[0]!r}]" if names else ""
     return DTypeError(

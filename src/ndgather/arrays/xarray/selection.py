@@ -274,7 +274,7 @@ def as_array(caller: str, name: Hashable, indexer: Any) -> NDArray[Any]:
         # NumPy asks an array of xarray for many attributes before it converts it.
         array = indexer.to_numpy() if isinstance(indexer, _CONVERTED) else np.asarray(indexer)
     except (TypeError, ValueError) as error:
-        raise _not_an_array(caller, name, indexer) from error
+        raise _not_an_indexer(caller, name, indexer) from error
     if array.ndim > 1 and not isinstance(indexer, _NAMED):
         raise ShapeError(
             f"{caller}: {name} is an array of shape {array.shape}, whose axes have no names "
@@ -306,7 +306,7 @@ def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> A
     if isinstance(indexer, slice):
         return indexer
     if isinstance(indexer, tuple):
-        raise _not_an_array(caller, name, indexer)
+        raise _not_an_indexer(caller, name, indexer)
     array = as_array(caller, name, indexer)
     if array.dtype.kind == "b":
         return indexer
@@ -436,7 +436,7 @@ def no_labels(caller: str, name: Hashable) -> LabelError:
     )
 
 
-def _not_an_array(caller: str, name: Hashable, indexer: object) -> DTypeError:
+def _not_an_indexer(caller: str, name: Hashable, indexer: object) -> DTypeError:
     return DTypeError(
         f"{caller}: {name} = {shown_value(indexer)} is not an array (allowed: labels or positions "
         f"in one array, or with their dimensions: ({name!r}, array))"

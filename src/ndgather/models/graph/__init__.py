@@ -315,8 +315,8 @@ class Run:
 
     outputs: tuple[OutputArray, ...]
     seconds: float
-    own_nodes: int  # in a runtime: nodes that were compared with ndgather
-    other_nodes: int
+    gather_nodes: int  # in a runtime: nodes that were compared with ndgather
+    remaining_nodes: int
     runtime: str = "reference"
     differences: tuple[str, ...] = ()  # nodes to which the runtime gives another value
     left: tuple[tuple[str, str], ...] = ()  # nodes that were not compared, and the reason

@@ -114,15 +114,15 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> Run:
             values[node.output] = result
             timed.bytes = result.nbytes
     outputs = [(output.name, output.value, values[output.value]) for output in graph.outputs]
-    return finished(nodes, outputs, own_nodes=len(nodes), other_nodes=0)
+    return finished(nodes, outputs, gather_nodes=len(nodes), remaining_nodes=0)
 
 
 def finished(
     nodes: Sequence[TimedNode],
     outputs: Sequence[tuple[str, str, Array]],
     *,
-    own_nodes: int,
-    other_nodes: int,
+    gather_nodes: int,
+    remaining_nodes: int,
 ) -> Run:
     """Return the run of `nodes`; `outputs` are names, values and arrays."""
     return Run(
@@ -130,8 +130,8 @@ def finished(
             OutputArray(name, values, _seconds(nodes, of)) for name, of, values in outputs
         ),
         seconds=sum(node.seconds for node in nodes),
-        own_nodes=own_nodes,
-        other_nodes=other_nodes,
+        gather_nodes=gather_nodes,
+        remaining_nodes=remaining_nodes,
         nodes=tuple(NodeTime(node.name, node.title, node.seconds, node.bytes) for node in nodes),
     )
 

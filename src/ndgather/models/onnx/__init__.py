@@ -14,7 +14,7 @@ from ndgather import messages
 if find_spec("onnx") is None:
     raise messages.extra_missing("onnx", "onnx")
 
-from ndgather.models.onnx.files import Conversion, save
+from ndgather.models.onnx.files import save
 from ndgather.models.onnx.inference import infer
 from ndgather.models.onnx.nodes import implementation
 from ndgather.models.onnx.random_inputs import random_inputs
@@ -22,19 +22,20 @@ from ndgather.models.onnx.runs import load, run
 
 if TYPE_CHECKING:
     from ndgather.models.onnx.checks import check
-    from ndgather.models.onnx.comparison import Comparison, compare
-    from ndgather.models.onnx.comparison.counterexamples import Parting, search, search_all
+    from ndgather.models.onnx.comparison.comparer import compare
+    from ndgather.models.onnx.comparison.counterexamples import Counterexample, search, search_all
+    from ndgather.models.onnx.comparison.report import Comparison
     from ndgather.models.onnx.converter import conversion, convert
     from ndgather.models.onnx.evaluator import Backend, Model, reference_ops
-    from ndgather.models.onnx.rewriting.deployment import RewrittenNode
+    from ndgather.models.onnx.rewriting.report import Conversion, RewrittenNode
     from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
 
 __all__ = [
     "Backend",
     "Comparison",
     "Conversion",
+    "Counterexample",
     "Model",
-    "Parting",
     "RewrittenNode",
     "check",
     "compare",
@@ -58,11 +59,12 @@ _LATER = {
     name: module
     for module, names in {
         "onnx.checks": ("check",),
-        "onnx.comparison": ("Comparison", "compare"),
+        "onnx.comparison.comparer": ("compare",),
+        "onnx.comparison.report": ("Comparison",),
         "onnx.converter": ("conversion", "convert"),
-        "onnx.comparison.counterexamples": ("Parting", "search", "search_all"),
+        "onnx.comparison.counterexamples": ("Counterexample", "search", "search_all"),
         "onnx.evaluator": ("Backend", "Model", "reference_ops"),
-        "onnx.rewriting.deployment": ("RewrittenNode",),
+        "onnx.rewriting.report": ("Conversion", "RewrittenNode"),
         "tensors.pb_tensor": ("tensor_from_bytes", "tensor_to_bytes"),
     }.items()
     for name in names

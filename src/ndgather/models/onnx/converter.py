@@ -17,7 +17,7 @@ from ndgather.models import file_path, instance
 from ndgather.models.graph.conversion import fit
 from ndgather.models.graph.diagnostics import Finding, Findings, Severity
 from ndgather.models.onnx.domains import may_be_negative
-from ndgather.models.onnx.files import Conversion, Source, inferable, open_model
+from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.inference import (
     InferredNode,
     infer_types,
@@ -39,14 +39,13 @@ from ndgather.models.onnx.nodes import (
     node_protos,
     opsets,
     row_domain,
-    set_nodes,
-    subgraphs,
     tensor_type,
     unread,
     with_one_name,
 )
 from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall
-from ndgather.models.onnx.rewriting.deployment import RewrittenNode, deploy
+from ndgather.models.onnx.rewriting.deployment import deploy
+from ndgather.models.onnx.rewriting.report import Conversion, RewrittenNode
 from ndgather.models.onnx.rewriting.sized_nodes import SizedNodes
 from ndgather.models.onnx.rewriting.target import Limits, load_target
 from ndgather.models.onnx.versions import (
@@ -61,8 +60,9 @@ from ndgather.published.schema import TensorType
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from ndgather.models.onnx.inference import PlacedNode
     from ndgather.models.onnx.nodes import ReadNode
     from ndgather.published import Operator
     from ndgather.published.schema import OperatorVersion
@@ -248,11 +248,12 @@ def _convert(
         domain=None if domain is None else row_domain(domain),
         operator=operator,
         strict=strict,
-        inferred=iter(typed.nodes),
         taken=typed.scopes[0].names(),
         sizes=typed.sizes,
     )
-    converter.convert_graph(result.graph, typed.scopes[0])
+    typed.rewrite(result.graph, converter.convert)
+    if converter.opset < INTEGERS_FROM:
+        _constants_as_initializers(result.graph)
     converter.import_domains(result)
     drop_unread(result.graph, kept)
     for node in unrolled:
@@ -343,11 +344,10 @@ def _is_valid(model: ModelProto) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Converter:
-    """Converts the nodes of graphs in place.
+    """Converts nodes.
 
     `source` are the versions that the model imports; `opset`, `domain`, `operator` and `strict` the
-    targets. `inferred` are the gather and scatter nodes of the model with their types, in order;
-    `taken` the names of values, and `sizes` those of sizes.
+    targets; `taken` are the names of values, and `sizes` those of sizes.
     """
 
     source: dict[str, int]
@@ -355,46 +355,26 @@ class _Converter:
     domain: str | None
     operator: str | None
     strict: bool
-    inferred: Iterator[InferredNode]
     taken: set[str]
     sizes: set[str]
     findings: list[Finding] = field(default_factory=list)
     _found: dict[Operator, Operator | None] = field(default_factory=dict)
 
-    def convert_graph(self, graph: GraphProto, typed: Scope) -> None:
-        """Convert the nodes of a graph; `typed` is the same graph with the types of all values."""
-        converted: list[NodeProto] = []
-        source, before = self.source.get(DEFAULT_DOMAIN, self.opset), list(graph.node)
-        for number, (node, item) in enumerate(zip(before, typed.nodes, strict=True)):
-            if item.is_published:
-                inferred = next(self.inferred)
-                if inferred.refusal is None and self._stays(inferred.op_node.operator()):
-                    converted.append(node)
-                else:
-                    converted += self._gather_nodes(graph, node, inferred, typed)
-                continue
-            for inner_graph, inner in zip(subgraphs(node), typed.inner(number), strict=True):
-                self.convert_graph(inner_graph, inner)
-            _set_output_types(typed, item)
-            try:
-                converted += convert_node(node, typed, self.taken, source, self.opset)
-            except Exception as error:  # also of invalid nodes, which onnx has not checked
-                raise OpNode(item, typed).named(error) from error
-        if self.opset < INTEGERS_FROM:  # a Constant has no integers, and an initializer has
-            tensors = {id(node): constant_tensor(node) for node in converted}
-            for node in converted:
-                tensor = tensors[id(node)]
-                if tensor is not None:
-                    graph.initializer.add().CopyFrom(tensor)
-                    graph.initializer[-1].name = node.output[0]
-            converted = [node for node in converted if tensors[id(node)] is None]
-        set_nodes(graph, before, converted)
+    def convert(self, place: PlacedNode) -> list[NodeProto]:
+        """Return the nodes of the target that replace a node."""
+        place.rewrite_subgraphs()
+        if place.inferred is not None:
+            return self._gather_nodes(place, place.inferred)
+        scope, source = place.scope, self.source.get(DEFAULT_DOMAIN, self.opset)
+        _set_output_types(scope, place.read)
+        try:
+            return convert_node(place.node, scope, self.taken, source, self.opset)
+        except Exception as error:  # also of invalid nodes, which onnx has not checked
+            raise place.named(error) from error
 
-    def _gather_nodes(
-        self, graph: GraphProto, node: NodeProto, inferred: InferredNode, typed: Scope
-    ) -> list[NodeProto]:
+    def _gather_nodes(self, place: PlacedNode, inferred: InferredNode) -> list[NodeProto]:
         """Return a gather or scatter node in the target, after the nodes that it needs."""
-        op_node = inferred.op_node
+        node, typed, op_node = place.node, place.scope, inferred.op_node
         if inferred.refusal is not None:
             inferred = self._repaired(op_node, inferred.refusal)
         try:
@@ -420,7 +400,7 @@ class _Converter:
             raise op_node.named(error) from error
         for name in call.indices:
             declared = declaration(with_names(typed.type_of(name), self.sizes))
-            graph.value_info.add(name=name).type.CopyFrom(declared)
+            place.graph.value_info.add(name=name).type.CopyFrom(declared)
         node = deepcopy(node)
         node.op_type = call.name
         if node.domain != file_domain(call.domain):
@@ -514,6 +494,17 @@ class _Converter:
                 needed = max(needed, CONSTANTS_FROM)
             choose = max if self.opset > source else min
             model.ir_version = choose(model.ir_version, needed)
+
+
+def _constants_as_initializers(graph: GraphProto) -> None:
+    """Move constants where their type may be any."""
+    for body in list(messages_in(graph, GraphProto)):
+        for number in reversed(range(len(body.node))):
+            tensor = constant_tensor(body.node[number])
+            if tensor is not None:
+                body.initializer.add().CopyFrom(tensor)
+                body.initializer[-1].name = body.node[number].output[0]
+                del body.node[number]
 
 
 def _set_output_types(scope: Scope, node: ReadNode) -> None:

@@ -168,10 +168,10 @@ class Model(HasPorts):
         run = finished(
             evaluator.steps,
             list(zip(names, names, values, strict=True)),
-            own_nodes=counts[True],
-            other_nodes=counts[False],
+            gather_nodes=counts[True],
+            remaining_nodes=counts[False],
         )
-        own, other = plural(run.own_nodes, "node"), plural(run.other_nodes, "node")
+        own, other = plural(run.gather_nodes, "node"), plural(run.remaining_nodes, "node")
         what = f"{own} ran in ndgather and {other} in the reference evaluator"
         LOGGER.info("%s: %s, %.3f s", self._path, what, run.seconds)
         return run

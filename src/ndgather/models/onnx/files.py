@@ -10,7 +10,6 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from html import escape
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,7 +23,7 @@ from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_he
 
 from ndgather import messages
 from ndgather.errors import FileError, ModelError
-from ndgather.messages import foreign_errors, plural, reason, shown
+from ndgather.messages import foreign_errors, reason, shown
 from ndgather.models import Array, Content, FilePath, file_path, instance
 from ndgather.models.tensors.tensor_files import (
     LARGEST_PROTOBUF,
@@ -36,10 +35,6 @@ from ndgather.models.tensors.tensor_files import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-
-    from ndgather.models.graph.diagnostics import Finding
-    from ndgather.models.onnx.rewriting.deployment import RewrittenNode
-    from ndgather.models.onnx.rewriting.target import Target
 
 Source: TypeAlias = ModelProto | Content | FilePath
 """A model in memory, its bytes, or the path of its file."""
@@ -626,48 +621,15 @@ _SMALL = 1024  # bytes of a tensor that stays in the model
 _CHUNK = 1 << 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Conversion:
-    """A converted model, and findings about its nodes.
-
-    Attributes
-    ----------
-    model : ModelProto
-        The result.
-    findings : tuple of Finding
-        The nodes that were repaired, and those that kept their operator.
-    folder : str or None
-        The folder of the model file, in which tensors of the model may be stored.
-    nodes : tuple of RewrittenNode
-        With a target: what became of every gather and scatter, and why those that stay do.
-    target : Target or None
-        The target, with its name, source and limits.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInFolder:
+    """A model, and the folder of its external tensors if it is known."""
 
     model: ModelProto
-    findings: tuple[Finding, ...]
     folder: str | None = None
-    nodes: tuple[RewrittenNode, ...] = ()
-    target: Target | None = None
-
-    def __repr__(self) -> str:
-        """Return what the command prints."""
-        text = plural(len(self.model.graph.node), "node")
-        if self.target is not None:
-            from ndgather.models.onnx.rewriting import deployment  # noqa: PLC0415 - it imports this
-
-            return f"{text}\n\n{deployment.as_text(self.nodes, self.target)}"
-        return f"{text}\n\n{self.findings!r}" if self.findings else text
-
-    def _repr_html_(self) -> str:
-        if self.target is None:
-            return f"<pre>{escape(repr(self))}</pre>"
-        from ndgather.models.onnx.rewriting import deployment  # noqa: PLC0415 - it imports this
-
-        return deployment.as_html(self.nodes, self.target)
 
 
-def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None = None) -> None:
+def save(model: ModelProto | ModelInFolder, path: FilePath, folder: FilePath | None = None) -> None:
     """Write a model to a file. An error leaves an existing file as it was.
 
     Parameters
@@ -699,7 +661,7 @@ def save(model: ModelProto | Conversion, path: FilePath, folder: FilePath | None
     ...
     ndgather.errors.FileError: nowhere/model.onnx: cannot be written: no such file or directory
     """
-    if isinstance(model, Conversion):
+    if isinstance(model, ModelInFolder):
         folder = model.folder if folder is None else folder
         model = model.model
     instance("save", "model", model, ModelProto, "a model")

@@ -25,6 +25,7 @@ from ndgather.models.onnx.nodes import (
     op_nodes_in,
     row_domain,
     scopes_of,
+    set_nodes,
     subgraphs,
     tensor_type,
     type_of_array,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from onnx import FunctionProto
 
     from ndgather.models.graph import Port
+    from ndgather.models.onnx.nodes import ReadNode
     from ndgather.published.schema import Dim, Inference, Shape
 
 
@@ -226,6 +228,31 @@ class InferredNode:
     refusal: NdgatherError | None = None
 
 
+class PlacedNode(NamedTuple):
+    """A node of a graph that is rewritten, and what inference knows of it.
+
+    `read` and `scope` are the node and the values that it can read in the model whose types are
+    inferred, and `inferred` is its inference if it is a gather or scatter.
+    """
+
+    node: NodeProto
+    graph: GraphProto
+    read: ReadNode
+    scope: Scope
+    inferred: InferredNode | None
+    inner: tuple[Scope, ...]
+    rewrite: Callable[[GraphProto, Scope], None]
+
+    def rewrite_subgraphs(self) -> None:
+        """Rewrite the nodes of the subgraphs of the node as well."""
+        for graph, scope in zip(subgraphs(self.node), self.inner, strict=True):
+            self.rewrite(graph, scope)
+
+    def named(self, error: Exception) -> Exception:
+        """Return `error` with the names of the node and of the nodes around it before its text."""
+        return OpNode(self.read, self.scope).named(error)
+
+
 class InferredModel(NamedTuple):
     """A model with inlined functions and all inferred types.
 
@@ -238,6 +265,24 @@ class InferredModel(NamedTuple):
     scopes: Sequence[Scope]
     sizes: set[str]
     is_strict: bool
+
+    def rewrite(self, graph: GraphProto, step: Callable[[PlacedNode], Sequence[NodeProto]]) -> bool:
+        """Replace the nodes of a graph by those that a step returns for each of them.
+
+        The graph is that of the same model, without its functions. Return whether a node changed.
+        """
+        known, changed = {id(node.op_node.read): node for node in self.nodes}, False
+
+        def rewrite(graph: GraphProto, scope: Scope) -> None:
+            nonlocal changed
+            before, after = list(graph.node), list[NodeProto]()
+            for number, (node, read) in enumerate(zip(before, scope.nodes, strict=True)):
+                inferred, inner = known.get(id(read)), scope.inner(number)
+                after += step(PlacedNode(node, graph, read, scope, inferred, inner, rewrite))
+            changed |= set_nodes(graph, before, after)
+
+        rewrite(graph, self.scopes[0])
+        return changed
 
 
 def infer_types(model: ModelProto, folder: str | None, *, strict: bool = False) -> InferredModel:

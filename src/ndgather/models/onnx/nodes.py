@@ -307,14 +307,15 @@ def nodes_within(node: NodeProto) -> Iterator[NodeProto]:
             yield from nodes_within(inner)
 
 
-def set_nodes(graph: GraphProto, before: Sequence[NodeProto], after: Sequence[NodeProto]) -> None:
-    """Replace the nodes of a graph, which are `before`; some of `after` may be among them."""
+def set_nodes(graph: GraphProto, before: Sequence[NodeProto], after: Sequence[NodeProto]) -> bool:
+    """Replace the nodes of a graph, which are `before`; return whether `after` are others."""
     if len(before) == len(after) and all(map(is_, before, after)):
-        return
+        return False
     copies = GraphProto()
     copies.node.extend(after)
     del graph.node[:]
     graph.node.extend(copies.node)
+    return True
 
 
 def names_read(node: NodeProto) -> set[str]:

@@ -33,7 +33,7 @@ from ndgather.models.onnx.nodes import (
 from ndgather.published.schema import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from onnx import ModelProto
 
@@ -129,47 +129,49 @@ _PATIENCE_S = 30.0
 _NODE = re.compile(r"(?:Name:|node |of )'([^']+)'")
 
 
-def fitted_inputs(
-    model: Source, seed: int, sizes: Mapping[str, int], refusal: Callable[[dict[str, Array]], str]
-) -> tuple[dict[str, Array], dict[str, int]]:
-    """Return random inputs that a model takes, and the open sizes that had to change for it.
+class CandidateInputs:
+    """Random inputs for a model, one after the other until the model takes them.
 
-    `refusal` runs the model on inputs, and returns the error of the runtime or "". Open sizes are
-    changed one by one, then all at once; a change is kept if the run gets to a later node with it.
-    If nothing helps, the inputs are those of `random_inputs`.
+    The first are those of `random_inputs`. Then open sizes are changed one by one, and at last all
+    at once; a change is kept if the run gets to a later node with it. `sizes` are the open sizes of
+    the last inputs that had to change.
     """
-    drawn = _Inputs(model)
-    first = drawn.draw(seed, sizes)
-    text = refusal(first)
-    if not text:
-        return first, {}
-    order: dict[str, int] = {}
-    for number, node in enumerate(node_protos(drawn.proto)):
-        order |= dict.fromkeys((node.name, *node.output), number)
 
-    def progress(text: str) -> int:
-        return max((order.get(name, -1) for name in _NODE.findall(text)), default=-1)
+    def __init__(self, model: Source, seed: int, sizes: Mapping[str, int]) -> None:
+        self._inputs, self._seed, self._given = _Inputs(model), seed, sizes
+        by_axis = open_sizes(self._inputs.ports).items()
+        names = (name for (port, axis), name in by_axis if f"{port}[{axis}]" not in sizes)
+        self.open = [name for name in dict.fromkeys(names) if name not in sizes]
+        self.sizes: dict[str, int] = {}
+        self._reached = -1  # the number of the node at which the last run ended
+        self._order: dict[str, int] = {}
 
-    by_axis = open_sizes(drawn.ports).items()
-    free = dict.fromkeys(name for (port, axis), name in by_axis if f"{port}[{axis}]" not in sizes)
-    names = [name for name in free if name not in sizes]
-    single = [{name: size} for name in names for size in FITTED_SIZES]
-    together = [dict.fromkeys(names, size) for size in FITTED_SIZES]
-    best, chosen, end = progress(text), dict(sizes), time.monotonic() + _PATIENCE_S
-    for most, changes in [(0, {}), *((1, item) for item in (*single, *single, *together)), (0, {})]:
-        if time.monotonic() > end:
-            break
-        candidate = {**chosen, **changes}
-        try:
-            inputs = drawn.draw(seed, candidate, most=most)
-        except ModelError:  # too large
-            continue
-        text = refusal(inputs)
-        if not text:
-            return inputs, {name: candidate[name] for name in names if name in candidate}
-        if progress(text) > best:
-            best, chosen = progress(text), candidate
-    return first, {}
+    def refused(self, text: str) -> None:
+        """Take note of the error with which the model refused the last inputs."""
+        if not self._order:
+            for number, node in enumerate(node_protos(self._inputs.proto)):
+                self._order |= dict.fromkeys((node.name, *node.output), number)
+        numbers = (self._order.get(name, -1) for name in _NODE.findall(text))
+        self._reached = max(numbers, default=-1)
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        yield self._inputs.draw(self._seed, self._given)
+        single = [{name: size} for name in self.open for size in FITTED_SIZES]
+        together = [dict.fromkeys(self.open, size) for size in FITTED_SIZES if self.open]
+        changes = [(1, item) for item in (*single, *single, *together)]
+        best, chosen, end = self._reached, dict(self._given), time.monotonic() + _PATIENCE_S
+        for most, change in [(0, {}), *changes, (0, {})]:
+            if time.monotonic() > end:
+                return
+            candidate = {**chosen, **change}
+            try:
+                inputs = self._inputs.draw(self._seed, candidate, most=most)
+            except ModelError:  # too large
+                continue
+            self.sizes = {name: candidate[name] for name in self.open if name in candidate}
+            yield inputs
+            if self._reached > best:
+                best, chosen = self._reached, candidate
 
 
 def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:

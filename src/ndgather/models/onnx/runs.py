@@ -8,10 +8,10 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from onnx import ModelProto
@@ -35,13 +35,15 @@ from ndgather.models import (
     named_arrays,
     names,
     seconds,
+    tolerance,
     whole_number,
 )
 from ndgather.models.graph import HasPorts, NodeTime, OutputArray, Run, fit_inputs
 from ndgather.models.onnx import files
+from ndgather.models.onnx.comparison.explanation import LOST_UPDATES, explain
 from ndgather.models.onnx.nodes import model_ports, node_protos, repair
 from ndgather.models.onnx.tracing import CheckedNode, TracedNode, trace
-from ndgather.runtimes.children import call_isolated
+from ndgather.runtimes.children import LIMIT_S, call_isolated
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, model_runtime
 
 if TYPE_CHECKING:
@@ -86,7 +88,10 @@ def load(
     if runtime is not None:
         instance("load", "runtime", runtime, str, "the name of a runtime")
     chosen = runtime or (DEFAULT if find_spec(DEFAULT) is not None else REFERENCE)
-    options = load_options("load", (chosen,), threads, providers, libraries)[chosen]
+    settings = RunSettings(
+        runtimes=(chosen,), threads=threads, providers=providers, libraries=libraries
+    )
+    options = settings.load_options("load")[chosen]
     not_loaded = ""
     if chosen != REFERENCE:
         options = replace(options, profile=profile)
@@ -331,8 +336,8 @@ class RuntimeModel(HasPorts):
         return Run(
             outputs=tuple(OutputArray(name, array, None) for name, array in arrays.items()),
             seconds=seconds,
-            own_nodes=compared,
-            other_nodes=self._count - compared,
+            gather_nodes=compared,
+            remaining_nodes=self._count - compared,
             runtime=self.runtime,
             differences=tuple(differences),
             left=self._traced.untraced,
@@ -371,12 +376,6 @@ class RuntimeModel(HasPorts):
                 f"returns {expected.dtype} {shown(expected.shape)}"
             )
         else:
-            # comparison imports this module
-            from ndgather.models.onnx.comparison.explanation import (  # noqa: PLC0415
-                LOST_UPDATES,
-                explain,
-            )
-
             why = explain(node)
             lost = f"; {why.text}: {why.advice}" if why.rule == LOST_UPDATES else ""
             text = (
@@ -462,30 +461,59 @@ ForRuntimes: TypeAlias = Sequence[str] | Mapping[str, Sequence[str]]
 """For every runtime, or for those that are named."""
 
 
-def load_options(
-    caller: str, runtimes: Sequence[str], threads: object, providers: object, libraries: object
-) -> dict[str, LoadOptions]:
-    """Return the options of every runtime."""
-    count = None if threads is None else whole_number(caller, "threads", threads, 1)
-    able = [name for name in runtimes if name != REFERENCE] or runtimes
-    options = {name: LoadOptions(threads=count) for name in runtimes}
-    for argument, value in ("providers", providers), ("libraries", libraries):
-        by_name = value
-        if not isinstance(by_name, Mapping):
-            by_name = dict.fromkeys(able, names(caller, argument, value))
-        for name, item in by_name.items():
-            if name not in runtimes:
-                raise ModelError(
-                    f"{caller}: {argument} names the runtime {name!r}, which is not one of those "
-                    f"that run the model (allowed: {listed(runtimes)})"
-                    f"{did_you_mean(name, runtimes)}"
-                )
-            texts = names(caller, f"{argument}[{name!r}]", item)
-            if texts and name == REFERENCE:
-                raise ModelError(
-                    f"runtime = {REFERENCE!r} takes no providers or libraries, as {listed(texts)} "
-                    "(allowed: a runtime that does)"
-                )
-            changes: dict[str, Any] = {argument: texts}
-            options[name] = replace(options[name], **changes)
-    return options
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """How runtimes run a model, and by how much their floats may differ; `compare` says more."""
+
+    runtimes: Sequence[str]
+    rtol: float = 0.0
+    atol: float = 0.0
+    threads: int | None = None
+    providers: ForRuntimes = ()
+    libraries: ForRuntimes = ()
+    timeout: float | None = None
+
+    def checked(self, caller: str) -> Self:
+        """Return settings of installed runtimes, with tolerances and a limit of time."""
+        runtimes = names(caller, "runtimes", self.runtimes)
+        if not runtimes:
+            raise ModelError(f"{caller}: runtimes is empty (allowed: the names of one or more)")
+        for name in runtimes:
+            load_runtime(name)
+        return replace(
+            self,
+            runtimes=runtimes,
+            rtol=tolerance(caller, "rtol", self.rtol),
+            atol=tolerance(caller, "atol", self.atol),
+            timeout=None if self.timeout is None else seconds(caller, "timeout", self.timeout),
+        )
+
+    @property
+    def limit_s(self) -> float:
+        return LIMIT_S if self.timeout is None else self.timeout
+
+    def load_options(self, caller: str) -> dict[str, LoadOptions]:
+        """Return the options of every runtime."""
+        count = None if self.threads is None else whole_number(caller, "threads", self.threads, 1)
+        able = [name for name in self.runtimes if name != REFERENCE] or self.runtimes
+        options = {name: LoadOptions(threads=count) for name in self.runtimes}
+        for argument in ("providers", "libraries"):
+            by_name = getattr(self, argument)
+            if not isinstance(by_name, Mapping):
+                by_name = dict.fromkeys(able, names(caller, argument, by_name))
+            for name, item in by_name.items():
+                if name not in self.runtimes:
+                    raise ModelError(
+                        f"{caller}: {argument} names the runtime {name!r}, which is not one of "
+                        f"those that run the model (allowed: {listed(self.runtimes)})"
+                        f"{did_you_mean(name, self.runtimes)}"
+                    )
+                texts = names(caller, f"{argument}[{name!r}]", item)
+                if texts and name == REFERENCE:
+                    raise ModelError(
+                        f"runtime = {REFERENCE!r} takes no providers or libraries, as "
+                        f"{listed(texts)} (allowed: a runtime that does)"
+                    )
+                changes: dict[str, Any] = {argument: texts}
+                options[name] = replace(options[name], **changes)
+        return options

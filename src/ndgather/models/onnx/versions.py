@@ -36,7 +36,7 @@ from ndgather.models.onnx.nodes import (
     subgraphs,
     tensor_type,
 )
-from ndgather.models.onnx.steps import (
+from ndgather.models.onnx.version_changes import (
     CHANGES,
     DOWN,
     FUNCTIONS,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from ndgather.models.onnx.nodes import Scope
-    from ndgather.models.onnx.steps import Step
+    from ndgather.models.onnx.version_changes import Step
 
 OLDEST = 7
 """The oldest opset of the tables; onnx converts models of older ones to it."""

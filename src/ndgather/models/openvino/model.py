@@ -225,8 +225,8 @@ class Model:
         return Run(
             outputs=tuple(map(OutputArray, names, arrays, [None] * len(names))),
             seconds=time.perf_counter() - start,
-            own_nodes=0,
-            other_nodes=len(layers),
+            gather_nodes=0,
+            remaining_nodes=len(layers),
             runtime="openvino",
             left=tuple((str(layer), why) for layer in layers if layer.type in OPERATOR_TYPES),
         )

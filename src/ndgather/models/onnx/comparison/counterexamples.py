@@ -13,19 +13,19 @@ import numpy as np
 from ndgather.errors import IndexOutOfBoundsError, NotLoadedError
 from ndgather.models import Array, instance, whole_number
 from ndgather.models.graph import fit_inputs
-from ndgather.models.onnx.comparison import Comparer
+from ndgather.models.onnx.comparison.comparer import Comparer
 from ndgather.models.onnx.comparison.explanation import explain
 from ndgather.models.onnx.files import IN_MEMORY
 from ndgather.models.onnx.inference import checked_sizes, open_sizes
 from ndgather.models.onnx.random_inputs import highest_indices, random_inputs
+from ndgather.models.onnx.runs import ForRuntimes, RunSettings
 from ndgather.runtimes.children import RuntimeProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ndgather.models.onnx.comparison import Comparison
+    from ndgather.models.onnx.comparison.report import Comparison
     from ndgather.models.onnx.files import Source
-    from ndgather.models.onnx.runs import ForRuntimes
 
 Inputs: TypeAlias = dict[str, Array]
 Kind: TypeAlias = tuple[str, ...]
@@ -36,7 +36,7 @@ _SIZES = (0, 1, 2, 3)  # for sizes that the model leaves open, in every second t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Parting:
+class Counterexample:
     """Inputs on which runtimes disagree, as `search` and `search_all` return them.
 
     Attributes
@@ -68,9 +68,9 @@ class Parting:
         report = self.report
         for node in report.nodes:
             if not node.same:
-                rulings = (run.ruling.rule for run in node.runs if run.ruling is not None)
+                rules = (run.explanation.rule for run in node.runs if run.explanation is not None)
                 runs = ", ".join(f"{run.runtime} {run.status}" for run in node.runs)
-                return node.where, next(rulings, ""), runs
+                return node.where, next(rules, ""), runs
         runs = ", ".join(f"{run.runtime} {run.status}" for run in report.runs)
         return f"output {report.outputs[0][0]}" if report.outputs else "the whole model", "", runs
 
@@ -89,7 +89,7 @@ def search(
     providers: ForRuntimes = (),
     libraries: ForRuntimes = (),
     timeout: float | None = None,
-) -> Parting | None:
+) -> Counterexample | None:
     """Search for inputs on which a runtime disagrees with the specification or another runtime.
 
     Every try takes random inputs and sets a few elements of one of them to edge cases: negative
@@ -112,7 +112,7 @@ def search(
 
     Returns
     -------
-    Parting or None
+    Counterexample or None
         None if the runtimes agree on all inputs.
 
     Raises
@@ -124,9 +124,17 @@ def search(
     --------
     search_all : Goes on after the first difference.
     """
-    settings = (runtimes, rtol, atol, threads, providers, libraries, timeout)
+    settings = RunSettings(
+        runtimes=runtimes,
+        rtol=rtol,
+        atol=atol,
+        threads=threads,
+        providers=providers,
+        libraries=libraries,
+        timeout=timeout,
+    )
     searcher = _Searcher("search", model, tries, seed, sizes, valid_indices, settings)
-    return next(searcher.partings(), None)
+    return next(searcher.counterexamples(), None)
 
 
 def search_all(
@@ -143,7 +151,7 @@ def search_all(
     providers: ForRuntimes = (),
     libraries: ForRuntimes = (),
     timeout: float | None = None,
-) -> tuple[Parting, ...]:
+) -> tuple[Counterexample, ...]:
     """Search for inputs of every kind on which a runtime disagrees.
 
     The inputs are those of `search`. Differences are of one kind if they begin at the same node,
@@ -157,7 +165,7 @@ timeout
 
     Returns
     -------
-    tuple of Parting
+    tuple of Counterexample
         One for every kind, with the `count` of its inputs; the most frequent kind comes first.
 
     Raises
@@ -165,13 +173,21 @@ timeout
     FileError, ModelError, ExtraMissingError
         As in `search`.
     """
-    settings = (runtimes, rtol, atol, threads, providers, libraries, timeout)
+    settings = RunSettings(
+        runtimes=runtimes,
+        rtol=rtol,
+        atol=atol,
+        threads=threads,
+        providers=providers,
+        libraries=libraries,
+        timeout=timeout,
+    )
     searcher = _Searcher("search_all", model, tries, seed, sizes, valid_indices, settings)
-    kinds: dict[tuple[str, str, str], Parting] = {}
-    for parting in searcher.partings():
-        known = kinds.setdefault(parting.kind, parting)
-        if known is not parting:
-            searcher.counts[known.tries] += searcher.counts.pop(parting.tries)
+    kinds: dict[tuple[str, str, str], Counterexample] = {}
+    for example in searcher.counterexamples():
+        known = kinds.setdefault(example.kind, example)
+        if known is not example:
+            searcher.counts[known.tries] += searcher.counts.pop(example.tries)
     counted = [replace(item, count=searcher.counts[item.tries]) for item in kinds.values()]
     return tuple(sorted(counted, key=lambda item: -item.count))
 
@@ -187,16 +203,16 @@ class _Searcher:
         seed: object,
         sizes: object,
         valid_indices: object,
-        settings: tuple[Any, ...],
+        settings: RunSettings,
     ) -> None:
         self._model, self._tries = model, whole_number(caller, "tries", tries, 1)
         self._seed = whole_number(caller, "seed", seed, 0)
         self._sizes = checked_sizes(caller, sizes)
         self._valid = instance(caller, "valid_indices", valid_indices, bool, "a choice")
-        self._comparer = Comparer(caller, model, *settings)
+        self._comparer = Comparer(caller, model, settings)
         self.counts: Counter[int] = Counter()
 
-    def partings(self) -> Iterator[Parting]:
+    def counterexamples(self) -> Iterator[Counterexample]:
         """Yield the first inputs of every kind, reduced to smaller ones."""
         comparer, model = self._comparer, self._model
         required = [port for port in comparer.ports if not port.optional]
@@ -227,7 +243,7 @@ class _Searcher:
                     if fewer and processes.difference(smaller) == kind:
                         inputs = smaller
                 report = comparer.compare(inputs)
-                yield Parting(inputs=inputs, what=what, tries=number + 1, report=report)
+                yield Counterexample(inputs=inputs, what=what, tries=number + 1, report=report)
             if not first_tries:
                 processes.require_loaded(IN_MEMORY if comparer.folder is None else model)
 
@@ -353,7 +369,7 @@ class _Processes:
         if process is None or (process.failed is not None and process.version):
             source, options = self._comparer.traced.source(), self._comparer.options[name]
             process = self._processes.enter_context(
-                RuntimeProcess(name, source, options, limit_s=self._comparer.limit_s)
+                RuntimeProcess(name, source, options, limit_s=self._comparer.settings.limit_s)
             )
             self._loaded[name] = process
         return process

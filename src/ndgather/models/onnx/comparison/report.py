@@ -1,8 +1,8 @@
-"""Comparisons as text, as JSON and as a page."""
+"""The result of a comparison, as data, as text, as JSON and as a page."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -18,7 +18,92 @@ if TYPE_CHECKING:
 
     from onnx import ModelProto
 
-    from ndgather.models.onnx.comparison import Comparison, NodeComparison, NodeRun
+    from ndgather.models.onnx.comparison.explanation import Explanation
+    from ndgather.show import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeRun:
+    """The outcome of the whole model in a runtime: "ran", "refused" or "crashed"."""
+
+    runtime: str
+    version: str
+    status: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRun:
+    """One node in one runtime."""
+
+    runtime: str
+    # "same" as the specification; "differs"; "open" if the specification leaves the difference
+    # open; "refused" or "crashed" at this node; "not run".
+    status: str
+    obeys: bool | None = None  # whether the runtime follows the specification; None if it is open
+    inputs_differ: bool = False  # from those in the first runtime
+    # For a node in loops: the first iteration that differs, as (loop, number), outermost first.
+    iteration: tuple[tuple[str, int], ...] = ()
+    place: tuple[int, ...] | None = None  # of the first element that differs:
+    theirs: str = ""  # its value in the runtime,
+    ours: str = ""  # and that of the specification
+    explanation: Explanation | None = None  # the rule that decides
+    text: str = ""  # of an error or a crash
+    # The result of the specification for the same inputs, if the node differs.
+    picture: Picture | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeComparison:
+    """One gather or scatter node in every runtime."""
+
+    where: str
+    operator: str
+    source: str
+    reads: tuple[str, ...]
+    gives: str
+    runs: tuple[NodeRun, ...]
+
+    @property
+    def same(self) -> bool:
+        return all(run.status in {"same", "not run"} and not run.inputs_differ for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Comparison:
+    """The result of `compare`.
+
+    Attributes
+    ----------
+    runs : tuple of RuntimeRun
+        The outcome of the whole model in every runtime.
+    nodes : tuple of NodeComparison
+        The gather and scatter nodes, in the order of the model.
+    outputs : tuple of (str, str)
+        The outputs that differ from those of the first runtime, and how.
+    left : tuple of (str, str)
+        The nodes that cannot be compared, and why.
+    origins : tuple of str
+        Where outputs differ although no gather or scatter does: the first node that differs in a
+        runtime, and how.
+    """
+
+    runs: tuple[RuntimeRun, ...]
+    nodes: tuple[NodeComparison, ...]
+    outputs: tuple[tuple[str, str], ...]
+    left: tuple[tuple[str, str], ...]
+    origins: tuple[str, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        ran = all(run.status == "ran" for run in self.runs)
+        return ran and not self.outputs and all(node.same for node in self.nodes)
+
+    def __repr__(self) -> str:
+        return to_text(self)
+
+    def _repr_html_(self) -> str:
+        return to_table(self)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
@@ -68,7 +153,7 @@ def _last_lines(comparison: Comparison) -> Iterator[str]:
 
 def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:
     """Yield titles and texts of the lines under a node that differs."""
-    explanation = next((run.ruling for run in node.runs if run.ruling is not None), None)
+    explanation = next((run.explanation for run in node.runs if run.explanation is not None), None)
     if explanation is not None:
         none = "none of them"
         if any(run.status == "not run" for run in node.runs):
@@ -93,8 +178,8 @@ def _outcome(run: NodeRun) -> str:
     elif run.theirs:
         required = "requires an error" if refused else f"requires {run.ours}"
         parts.append(f"returns {run.theirs}, and the specification {required}")
-    if run.ruling is not None and run.ruling.indices:
-        parts.append(run.ruling.indices)
+    if run.explanation is not None and run.explanation.indices:
+        parts.append(run.explanation.indices)
     if run.text:
         parts.append(run.text)
     return "; ".join(parts)

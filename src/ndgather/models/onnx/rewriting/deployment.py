@@ -6,17 +6,16 @@ import math
 from collections import Counter
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from ndgather.errors import NdgatherError, one_line
-from ndgather.models.graph import aligned, html_table, unique
+from ndgather.errors import NdgatherError
+from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import fit
 from ndgather.models.onnx.files import messages_in
 from ndgather.models.onnx.inference import infer_types, value_names
@@ -28,11 +27,10 @@ from ndgather.models.onnx.nodes import (
     implementation,
     is_published,
     row_domain,
-    set_nodes,
-    subgraphs,
     unread,
 )
 from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall, cache_call
+from ndgather.models.onnx.rewriting.report import RewrittenNode
 from ndgather.models.onnx.rewriting.rows import Rows
 from ndgather.models.onnx.rewriting.sized_nodes import SizedNodes
 from ndgather.models.onnx.rewriting.target import Limits
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto
 
     from ndgather.models import Array
-    from ndgather.models.onnx.inference import InferredNode
+    from ndgather.models.onnx.inference import InferredNode, PlacedNode
     from ndgather.models.onnx.nodes import ReadNode
     from ndgather.models.onnx.rewriting.target import Target
 
@@ -66,42 +64,6 @@ _SINCE = dict.fromkeys(
 _MOVES_NOTHING = frozenset({"Constant", "Reshape", "Shape", "Unsqueeze"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewrittenNode:
-    """What a conversion for a target did with one gather or scatter.
-
-    Attributes
-    ----------
-    where : str
-        The node, as its model names it, after the nodes that contain it.
-    was : str
-        Its operator, with the version and the domain.
-    became : str
-        The operators that replace it, with their numbers; empty if it stayed.
-    added : int
-        How many nodes there are more than before, without constants.
-    why : str
-        Why the target does not take the node; empty if it does.
-    outside : str
-        What the new nodes do with an index that is out of range.
-    moved : int or None
-        How many bytes the new nodes write, without reshapes; None if sizes are open.
-    """
-
-    where: str
-    was: str
-    became: str = ""
-    added: int = 0
-    why: str = ""
-    outside: str = ""
-    moved: int | None = 0
-
-    @property
-    def stays(self) -> bool:
-        """Whether the target does not take the node, and no rule could rewrite it."""
-        return bool(self.why) and not self.became
-
-
 def deploy(
     model: ModelProto,
     folder: str | None,
@@ -114,55 +76,44 @@ def deploy(
     result, kept = deepcopy(model), unread(model.graph)
     typed = infer_types(result, folder)
     rewriter = _Rewriter(target, checked, allow_matmul, typed.scopes[0].names())
-    while rewriter.fold_sizes(result.graph, typed.scopes[0]):
+    while typed.rewrite(result.graph, rewriter.fold_sizes):
         typed = infer_types(result, folder)
-    rewriter.inferred = iter(typed.nodes)
-    rewriter.rewrite_graph(result.graph, typed.scopes[0])
+    typed.rewrite(result.graph, rewriter.fit_target)
     drop_unread(result.graph, kept)
     return result, tuple(rewriter.reports(result, folder))
 
 
 @dataclass(slots=True)
 class _Rewriter:
-    """Rewrites the gathers and scatters of graphs in place.
-
-    `inferred` are those of the model with their types, in order; `taken` the names of values.
-    `found` are the reports so far, with the outputs of the new nodes.
-    """
+    """Rewrites nodes. `taken` are the names of values, and `found` the reports with new nodes."""
 
     target: Target
     checked: bool
     allow_matmul: bool
     taken: set[str]
-    inferred: Iterator[InferredNode] = field(default_factory=lambda: iter(()))
     found: list[tuple[RewrittenNode, list[NodeProto]]] = field(default_factory=list)
 
-    def fold_sizes(self, graph: GraphProto, typed: Scope) -> bool:
-        """Replace nodes that compute with known sizes by constants; return whether there are some.
+    def fold_sizes(self, place: PlacedNode) -> list[NodeProto]:
+        """Replace a node that computes with known sizes by a constant.
 
         An If whose condition is known becomes the nodes of its branch. Types that depend on these
         constants are not known before they are inferred again.
         """
-        found, inlined, kept, before = False, False, list[NodeProto](), list(graph.node)
-        for number, (node, item) in enumerate(zip(before, typed.nodes, strict=True)):
-            branch = _known_branch(item, typed)
-            if branch is not None:
-                kept += self._inlined(node, branch, graph)
-                inlined = True
-                continue
-            kept.append(node)
-            known = _known_sizes(item, typed)
-            if known is not None:
-                if item.is_published:
-                    op_node, outside = OpNode(item, typed), "not possible"
-                    self._note(op_node, "Constant", why="its result is known", outside=outside)
-                value, found = numpy_helper.from_array(known), True
-                node.CopyFrom(helper.make_node("Constant", [], node.output, node.name, value=value))
-                typed.add(node)
-            for inner, inner_typed in zip(subgraphs(node), typed.inner(number), strict=False):
-                found |= self.fold_sizes(inner, inner_typed)
-        set_nodes(graph, before, kept)
-        return found or inlined
+        node, item, scope = place.node, place.read, place.scope
+        branch = _known_branch(item, scope)
+        if branch is not None:
+            return self._inlined(node, branch, place.graph)
+        place.rewrite_subgraphs()
+        known = _known_sizes(item, scope)
+        if known is None:
+            return [node]
+        if place.inferred is not None:
+            why = "its result is known"
+            self._note(place.inferred.op_node, "Constant", why=why, outside="not possible")
+        value = numpy_helper.from_array(known)
+        constant = helper.make_node("Constant", [], node.output, node.name, value=value)
+        scope.add(constant)
+        return [constant]
 
     def _inlined(self, node: NodeProto, branch: GraphProto, graph: GraphProto) -> list[NodeProto]:
         """Return the nodes of a branch of an If; its constants become those of `graph`."""
@@ -185,21 +136,17 @@ class _Rewriter:
         graph.initializer.extend(branch.initializer)
         return [*branch.node, *copied]
 
-    def rewrite_graph(self, graph: GraphProto, typed: Scope) -> None:
-        rewritten: list[NodeProto] = []
-        before = list(graph.node)
-        for number, (node, item) in enumerate(zip(before, typed.nodes, strict=True)):
-            inferred = next(self.inferred) if item.is_published else None
-            removed = item.op_type == "Scatter" and item.domain == DEFAULT_DOMAIN
-            if removed or (inferred and inferred.op_node.operator().row.definition):
-                rewritten += self._of_another_kind(node, OpNode(item, typed))
-            elif inferred is not None:
-                rewritten += self._rewritten(node, inferred, typed)
-            else:
-                for inner, inner_typed in zip(subgraphs(node), typed.inner(number), strict=True):
-                    self.rewrite_graph(inner, inner_typed)
-                rewritten.append(node)
-        set_nodes(graph, before, rewritten)
+    def fit_target(self, place: PlacedNode) -> list[NodeProto]:
+        """Replace a gather or scatter that the target does not take."""
+        node, inferred = place.node, place.inferred
+        if place.read.op_type == "Scatter" and place.read.domain == DEFAULT_DOMAIN:
+            return self._of_another_kind(node, OpNode(place.read, place.scope))
+        if inferred is None:
+            place.rewrite_subgraphs()
+            return [node]
+        if inferred.op_node.operator().row.definition:
+            return self._of_another_kind(node, inferred.op_node)
+        return self._rewritten(node, inferred, place.scope)
 
     def _note(
         self,
@@ -421,47 +368,3 @@ def _is_small(known: TensorType) -> bool:
     sizes = _numbers(known)
     whole = known.dtype is not None and (known.dtype == "bool" or "int" in known.dtype)
     return whole and sizes is not None and math.prod(sizes) <= _MOST_SIZES
-
-
-def to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str, object]:
-    """Return the target and the reports as a JSON object."""
-    about = {"name": target.name, "source": target.source, "date": target.date}
-    return {"target": about, "nodes": [asdict(report) for report in reports]}
-
-
-def as_text(reports: Sequence[RewrittenNode], target: Target) -> str:
-    """Return the reports as text, in columns, with a last line that counts them."""
-    rows, last = _rows(reports), _summary(reports, target)
-    return f"{aligned(rows)}\n\n{last}" if len(rows) > 1 else last
-
-
-def as_html(reports: Sequence[RewrittenNode], target: Target) -> str:
-    return f"{html_table(_rows(reports))}<p>{escape(_summary(reports, target))}</p>"
-
-
-def _rows(reports: Sequence[RewrittenNode]) -> list[tuple[str, ...]]:
-    """Return the titles and the rows of a table; nodes with the same report share one row."""
-    rows: list[tuple[str, ...]] = [
-        ("node", "was", "became", "added", "bytes", "index outside", "why")
-    ]
-    places: dict[RewrittenNode, list[str]] = {}
-    for report in reports:
-        places.setdefault(replace(report, where=""), []).append(one_line(report.where))
-    for report, where in places.items():
-        if report.why:
-            moved = "open" if report.moved is None else str(report.moved)
-            cells = (report.became, f"+{report.added}", moved, report.outside)
-            if report.stays:
-                cells = ("stays", "", "", "")
-            nodes = where[0] if len(where) == 1 else f"{where[0]} and {len(where) - 1} more"
-            rows.append((nodes, report.was, *cells, one_line(report.why)))
-    return rows
-
-
-def _summary(reports: Sequence[RewrittenNode], target: Target) -> str:
-    counts = Counter(
-        "stay" if report.stays else "rewritten" if report.why else "fit" for report in reports
-    )
-    text = ", ".join(f"{counts[name]} {name}" for name in ("fit", "rewritten", "stay"))
-    about = f"{target.name} ({target.source}, {target.date})"
-    return f"{about}: {text}; other operators are not checked"

@@ -10,7 +10,7 @@ import numpy as np
 
 from ndgather.errors import ModelError
 from ndgather.models.onnx.nodes import element_type
-from ndgather.models.onnx.steps import NewNodes
+from ndgather.models.onnx.version_changes import NewNodes
 from ndgather.published.rows import DEFAULT_DOMAIN
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """What the versions of the operators of ONNX change, as data, and as functions on nodes.
 
-``steps.toml`` lists what a version changed. The functions in `DOWN` and `UP` do what it cannot say,
-and those in `FUNCTIONS` express an operator that a version does not have by others. A step that is
-in none of them is refused.
+``version_changes.toml`` lists what a version changed. The functions in `DOWN` and `UP` do what it
+cannot say, and those in `FUNCTIONS` express an operator that a version does not have by others. A
+step that is in none of them is refused.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ if TYPE_CHECKING:
 Step: TypeAlias = tuple[str, int]
 """An operator, and the newer one of the two versions that a step leads between."""
 
-_FILE = tomllib.loads(files("ndgather.models.onnx").joinpath("steps.toml").read_text("utf-8"))
+_FILE = tomllib.loads(
+    files("ndgather.models.onnx").joinpath("version_changes.toml").read_text("utf-8")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a version of some operators changed; ``steps.toml`` explains the fields."""
+    """What a version of some operators changed; ``version_changes.toml`` explains the fields."""
 
     added: Mapping[str, object] = field(default_factory=dict)
     removed: Mapping[str, object] = field(default_factory=dict)
@@ -468,7 +470,7 @@ def _refuse(why: str, holds: Callable[[Rewrite], bool]) -> Change:
     return change
 
 
-def _steps(changes: Mapping[str, Change]) -> dict[Step, Change]:
+def _by_step(changes: Mapping[str, Change]) -> dict[Step, Change]:
     """Return what happens in every step; a key names steps, as in ``"Clip-11 Clip-13"``."""
     named = (
         (step.split("-"), change) for steps, change in changes.items() for step in steps.split()
@@ -494,7 +496,7 @@ _BOTH = {
 }
 _REDUCTIONS = (f"{x}-{n}" for (x, n), row in CHANGES.items() if x[:6] == "Reduce" and row.moved)
 
-DOWN = _steps(
+DOWN = _by_step(
     _BOTH
     | {
         "BitShift-28": _refuse("it may shift by all bits or more", _shifts_all_bits),
@@ -534,7 +536,7 @@ DOWN = _steps(
 """What happens on the way to the older version, before the tables; without a step in `UP`, the way
 to the newer version changes nothing else."""
 
-UP = _steps(
+UP = _by_step(
     _BOTH
     | {
         "Dropout-12": _ONE_OUTPUT,

@@ -1,0 +1,391 @@
+"""One model in several runtimes: which gather or scatter node differs, and which one is right."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndgather.arguments import byte_count
+from ndgather.errors import ModelError, NdgatherError
+from ndgather.messages import LOGGER, shown, subscript
+from ndgather.models import Array, instance, named_arrays
+from ndgather.models.graph import fit_inputs
+from ndgather.models.onnx.comparison.explanation import explain
+from ndgather.models.onnx.comparison.loops import Extents, SizeOutputs, ValueOutputs
+from ndgather.models.onnx.comparison.report import (
+    Comparison,
+    NodeComparison,
+    NodeRun,
+    RuntimeRun,
+)
+from ndgather.models.onnx.files import open_model
+from ndgather.models.onnx.nodes import model_ports, names_read, title_of
+from ndgather.models.onnx.runs import RunSettings
+from ndgather.models.onnx.tracing import TracedNode, alike, first_difference, trace
+from ndgather.runtimes.children import Answer, RuntimeProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ndgather.models.onnx.files import Source
+    from ndgather.models.onnx.runs import ForRuntimes
+    from ndgather.models.onnx.tracing import TracedModel
+
+Values = dict[str, Array]
+
+
+def compare(
+    model: Source,
+    inputs: Mapping[str, Array],
+    *,
+    runtimes: Sequence[str] = ("onnxruntime", "openvino"),
+    rtol: float = 1e-3,
+    atol: float = 1e-5,
+    threads: int | None = None,
+    providers: ForRuntimes = (),
+    libraries: ForRuntimes = (),
+    timeout: float | None = None,
+    inside_loops: bool = False,
+    memory: int | str = "1 GiB",
+) -> Comparison:
+    """Run a model in several runtimes and compare every gather and scatter node.
+
+    Every runtime runs in a separate process. Every node is computed again, by the version of its
+    operator that the model imports, from the inputs that it had in the runtime. This shows whether
+    the node itself returns a wrong result or only received other inputs.
+
+    Parameters
+    ----------
+    model : ModelProto, bytes, str or os.PathLike
+        As in `run`.
+    inputs : mapping of str to array_like
+        The inputs of the model by their names; see `run` and `random_inputs`.
+    runtimes : sequence of str
+        ``"onnxruntime"``, ``"openvino"``, ``"reference"``, or modules of your own.
+    rtol, atol : float
+        By how much floats of two runtimes may differ, as in `numpy.isclose`. The results of gather
+        nodes are compared with their specification bit by bit.
+    threads
+        As in `run`.
+    providers, libraries : sequence of str, or mapping of a runtime to a sequence of str
+        As in `run`: for every runtime except the reference evaluator, or for the named ones.
+    timeout : float, default 600
+        The limit in seconds of every run in a runtime. A run that takes longer is ended, and
+        reported as crashed.
+    inside_loops : bool, default False
+        Compare the nodes in the bodies of Loop and Scan too, in every iteration. The model runs
+        once more in every runtime, for the sizes of the values in the loops.
+    memory : int or str, default "1 GiB"
+        The limit for these values. If they take more, `compare` raises an error that says how much.
+
+    Returns
+    -------
+    Comparison
+        For every node and runtime, whether the result is that of the specification. If it is not:
+        the first element that differs, the indices that address it, the rule that decides, and a
+        change of the model with which all runtimes agree.
+
+    Raises
+    ------
+    FileError, ModelError, ExtraMissingError
+        The model cannot be read, an input is missing, or a runtime is not known or not installed;
+        the values in loops take more than `memory`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnx.parser import parse_model
+    >>> from ndgather.models import onnx
+    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
+    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
+    ...     { picked = GatherND(data, rows) }''')
+    >>> data = np.array([[10, 11], [20, 21]], np.float32)
+    >>> report = onnx.compare(model, {"data": data, "rows": [[-1]]}, runtimes=["reference"])
+    >>> report.same, report.nodes[0].runs[0].status
+    (True, 'same')
+    """
+    settings = RunSettings(
+        runtimes=runtimes,
+        rtol=rtol,
+        atol=atol,
+        threads=threads,
+        providers=providers,
+        libraries=libraries,
+        timeout=timeout,
+    )
+    inside_loops = instance("compare", "inside_loops", inside_loops, bool, "a choice")
+    limit = byte_count("compare", memory)
+    comparer = Comparer("compare", model, settings)
+    arrays = named_arrays("compare", inputs)
+    if inside_loops:
+        comparer.trace_loops(arrays, limit)
+    return comparer.compare(arrays)
+
+
+class Comparer:
+    """A model with traced nodes, and the runtimes that are compared.
+
+    `caller` is the public function to name in errors.
+    """
+
+    def __init__(self, caller: str, model: Source, settings: RunSettings) -> None:
+        self.settings = settings.checked(caller)
+        self.options = self.settings.load_options(caller)
+        self.proto, self.folder = open_model(model, caller)
+        self.ports, outputs = model_ports(self.proto)
+        self.outputs = [port.name for port in outputs]
+        self.traced = trace(deepcopy(self.proto), self.folder)
+
+    @property
+    def names(self) -> list[str]:
+        """The outputs of the traced model."""
+        return list(dict.fromkeys([*self.outputs, *self.traced.names]))
+
+    def trace_loops(self, inputs: Values, limit: int) -> None:
+        """Trace the nodes in loops too, with outputs that are as large as `inputs` require."""
+        sizes, fitted, found = SizeOutputs(), fit_inputs(self.ports, inputs), []
+        part = trace(deepcopy(self.proto), self.folder, sizes).up_to(sizes.vectors)
+        for name, options in self.options.items() if sizes.vectors else ():
+            with RuntimeProcess(
+                name, part.source(), options, limit_s=self.settings.limit_s
+            ) as process:
+                answer = process.run(part.names, fitted)
+            if answer.values is not None:
+                found.append(dict(zip(part.names, answer.values, strict=True)))
+        vectors = sizes.vectors if found else ()
+        extents = (Extents.of([run[vector] for run in found]) for vector in vectors)
+        values = ValueOutputs(extents)
+        self.traced = trace(deepcopy(self.proto), self.folder, values)
+        if values.bytes > limit:
+            raise ModelError(
+                f"compare: memory = {limit} is less than the {values.bytes} bytes of the values in "
+                "loops (allowed: as much, or no --inside-loops, inside_loops=True)"
+            )
+
+    def compare(self, inputs: Values) -> Comparison:
+        fitted = fit_inputs(self.ports, inputs)
+        runs = [TracedRun(self, name, fitted) for name in self.options]
+        first = next((run.values for run in runs if run.values is not None), {})
+        nodes = tuple(self._compare_node(node, runs, first) for node in self.traced.nodes)
+        outputs = {run: list(self._differing_outputs(run, first)) for run in runs}
+        origins = []
+        for number, run in enumerate(runs):
+            at_fault = any(node.runs[number].status not in {"same", "not run"} for node in nodes)
+            if outputs[run] and not at_fault:
+                base = next(item for item in runs if item.values is first)
+                origins.append(self._origin(outputs[run][0][0], base, run))
+        return Comparison(
+            runs=tuple(run.summary() for run in runs),
+            nodes=nodes,
+            outputs=tuple(item for differing in outputs.values() for item in differing),
+            left=self.traced.untraced,
+            origins=tuple(origins),
+        )
+
+    def differ(self, first: Array, second: Array) -> bool:
+        """Return whether dtypes or shapes differ, or elements differ by more than is allowed."""
+        strings = {first.dtype.kind, second.dtype.kind} <= set("OUST")
+        if first.shape != second.shape or not (strings or first.dtype == second.dtype):
+            return True
+        return (
+            first_difference(first, second, rtol=self.settings.rtol, atol=self.settings.atol)
+            is not None
+        )
+
+    def _compare_node(
+        self, node: TracedNode, traced_runs: Sequence[TracedRun], first: Values
+    ) -> NodeComparison:
+        node_runs = []
+        for run in traced_runs:
+            node_run, values = run.node_run(node), run.values or {}
+            if node_run.status != "not run" and values is not first:
+                numbers = tuple(number for _, number in node_run.iteration)
+                differ = self._inputs_differ(node, first, values, numbers)
+                node_run = replace(node_run, inputs_differ=differ)
+            node_runs.append(node_run)
+        op_node, row = node.op_node, node.op_node.operator().row
+        reads, gives = tuple(op_node.node.input), op_node.node.output[0]
+        runs = tuple(node_runs)
+        return NodeComparison(op_node.where, str(row), row.source, reads, gives, runs)
+
+    def _inputs_differ(
+        self, node: TracedNode, first: Values, values: Values, iteration: tuple[int, ...]
+    ) -> bool:
+        """Return whether a node had other inputs than in the first runtime."""
+        one, other = (node.values_at(run, iteration) for run in (first, values))
+        names = list(node.reads)
+        if not iteration:
+            names += (value.shapes for name, value in node.in_loops.items() if name in node.reads)
+        shared = [name for name in names if name in one and name in other]
+        pairs = ((one[name], other[name]) for name in shared)
+        return any(self.differ(*(alike(pair) if node.in_branch else pair)) for pair in pairs)
+
+    def _differing_outputs(self, run: TracedRun, first: Values) -> Iterator[tuple[str, str]]:
+        if not run.complete or run.values is first or run.values is None:
+            return
+        for name in self.outputs:
+            expected, actual = first.get(name), run.values[name]
+            if expected is not None and self.differ(expected, actual):
+                yield name, f"{run.runtime} returns {self._how(expected, actual)}"
+
+    def _how(self, expected: Array, actual: Array) -> str:
+        """Return how two arrays differ."""
+        types = [f"{array.dtype} {shown(array.shape)}" for array in (actual, expected)]
+        if types[0] != types[1]:
+            return f"{types[0]}, not {types[1]}"
+        at = first_difference(expected, actual, rtol=self.settings.rtol, atol=self.settings.atol)
+        assert at is not None
+        return f"{subscript(at)} = {actual[at]}, not {expected[at]}"
+
+    def _origin(self, output: str, first: TracedRun, run: TracedRun) -> str:
+        """Find the first node that differs before `output`, by bisection.
+
+        The values that leave the first nodes are the same, or one of these nodes is the first.
+        """
+        nodes = self.traced.up_to([output]).proto.graph.node
+        last_read = {name: number for number, node in enumerate(nodes) for name in names_read(node)}
+        last_read[output] = len(nodes)
+
+        def differing(count: int) -> tuple[str, str] | None:
+            """Return a value that leaves the first `count` nodes and differs, and how."""
+            names = [name for node in nodes[:count] for name in node.output if name]
+            leaving = [name for name in names if last_read.get(name, -1) >= count]
+            expected, actual = first.values_of(leaving), run.values_of(leaving)
+            for name in leaving:
+                known = name in expected and name in actual
+                if known and self.differ(expected[name], actual[name]):
+                    return name, self._how(expected[name], actual[name])
+            return None
+
+        same, differs, how = 0, len(nodes), differing(len(nodes))
+        while how is not None and differs - same > 1:
+            middle = (same + differs) // 2
+            found = differing(middle)
+            if found is None:
+                same = middle
+            else:
+                differs, how = middle, found
+        if how is None:
+            return f"no node before {output!r} differs in {run.runtime} where it runs alone"
+        title = title_of(nodes[differs - 1])
+        space = "" if how[1].startswith("[") else " "
+        return f"the first node that differs: {title}: {run.runtime} returns {space.join(how)}"
+
+
+class TracedRun:
+    """One run of a model in one runtime: its values, and the node at which the runtime stopped."""
+
+    def __init__(self, model: Comparer, runtime: str, inputs: Values) -> None:
+        self.runtime, self._model, self._inputs = runtime, model.traced, inputs
+        self._options, self._limit_s = model.options[runtime], model.settings.limit_s
+        self.values: Values | None = None
+        self.failed_node: TracedNode | None = None
+        self.failure = Answer()
+        self.version, self.answer = self._run(self._model, model.names)
+        self.complete = self.values is not None
+        level = logging.INFO if self.answer.crashed is None else logging.WARNING
+        LOGGER.log(level, "%s %s: %s", runtime, self.version, self.answer.text or "ran")
+        if not self.complete:
+            self._find_failed_node()
+
+    def _run(self, model: TracedModel, outputs: Sequence[str]) -> tuple[str, Answer]:
+        source, limit_s = model.source(), self._limit_s
+        with RuntimeProcess(self.runtime, source, self._options, limit_s=limit_s) as process:
+            answer = process.run(outputs, self._inputs)
+            version = process.version
+        if answer.values is not None:
+            arrays = map(np.asarray, answer.values)
+            self.values = {**self._inputs, **dict(zip(outputs, arrays, strict=True))}
+        return version, answer
+
+    def values_of(self, names: Sequence[str]) -> Values:
+        """Run the part of the model that computes `names`, and return those that are arrays."""
+        part = self._model.up_to(names)
+        source, limit_s = part.source(), self._limit_s
+        with RuntimeProcess(self.runtime, source, self._options, limit_s=limit_s) as process:
+            values = process.run(part.names, self._inputs).values or ()
+        return {
+            name: np.asarray(value)
+            for name, value in zip(part.names, values, strict=False)
+            if isinstance(value, np.ndarray | np.generic)
+        }
+
+    def _run_part(self, nodes: Sequence[TracedNode], extra: Sequence[str] = ()) -> Answer:
+        """Run the part of the model that computes `nodes` and the values `extra`."""
+        wanted = {name for node in nodes for name in node.outputs}
+        part = self._model.up_to(wanted | set(extra))
+        return self._run(part, part.names)[1] if part.names else Answer(values=[])
+
+    def _find_failed_node(self) -> None:
+        """Find the first gather or scatter node at which the runtime fails, by bisection."""
+        nodes = self._model.nodes
+        running, failing = 0, len(nodes) + 1  # numbers of nodes with which it runs, and fails
+        while failing - running > 1:
+            middle = (running + failing) // 2
+            answer = self._run_part(nodes[:middle])
+            if answer.values is not None:
+                running = middle
+            else:
+                failing, self.failure = middle, answer
+        if failing <= len(nodes):
+            node = nodes[failing - 1]
+            if self._run_part(nodes[:running], node.reads).values is not None:
+                self.values = {**self._inputs, **(self.values or {})}
+                self.failed_node = node
+
+    def summary(self) -> RuntimeRun:
+        return RuntimeRun(self.runtime, self.version, self.answer.status, self.answer.text)
+
+    def node_run(self, node: TracedNode) -> NodeRun:
+        """Return the outcome of a node."""
+        failed = self.failed_node is node
+        numbers: tuple[int, ...] = ()
+        check = None
+        for iteration, checked in node.checks(self.values or {}):
+            if checked is not None and (checked.actual is not None or failed):
+                numbers, check = iteration, checked
+                if not checked.same:
+                    break
+        if check is None:
+            return NodeRun(runtime=self.runtime, status="not run")
+        if check.same:
+            return NodeRun(runtime=self.runtime, status="same", obeys=True)
+        loops = map(title_of, node.op_node.scope.loops)
+        op_node, explanation, picture = check.op_node, explain(check), None
+        with suppress(NdgatherError):
+            picture = op_node.operator().show(*check.inputs, **op_node.attributes())
+        if failed:
+            allowed = check.refusal is None
+            return NodeRun(
+                runtime=self.runtime,
+                status=self.failure.status,
+                obeys=self.failure.crashed is None and not allowed,
+                explanation=None if allowed else explanation,
+                text=self.failure.text,
+                picture=picture,
+            )
+        return NodeRun(
+            runtime=self.runtime,
+            status="differs" if explanation.decided else "open",
+            obeys=False if explanation.decided else None,
+            iteration=tuple(zip(loops, numbers, strict=True)),
+            place=check.first,
+            theirs=_value_text(check.actual, check.first),
+            ours="refused" if check.expected is None else _value_text(check.expected, check.first),
+            explanation=explanation,
+            picture=picture,
+        )
+
+
+def _value_text(array: Array | None, position: tuple[int, ...] | None) -> str:
+    if array is None:
+        return ""
+    if position is not None:
+        return str(array[position])
+    values = f": {array.tolist()}" if array.size <= 8 else ""
+    return f"{array.dtype} {array.shape}{values}"

@@ -1,0 +1,130 @@
+"""The result of a conversion: the model, findings, and what became of every gather and scatter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING
+
+from ndgather.errors import one_line
+from ndgather.messages import plural
+from ndgather.models.graph import aligned, html_table
+from ndgather.models.onnx.files import ModelInFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgather.models.graph.diagnostics import Finding
+    from ndgather.models.onnx.rewriting.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenNode:
+    """What a conversion for a target did with one gather or scatter.
+
+    Attributes
+    ----------
+    where : str
+        The node, as its model names it, after the nodes that contain it.
+    was : str
+        Its operator, with the version and the domain.
+    became : str
+        The operators that replace it, with their numbers; empty if it stayed.
+    added : int
+        How many nodes there are more than before, without constants.
+    why : str
+        Why the target does not take the node; empty if it does.
+    outside : str
+        What the new nodes do with an index that is out of range.
+    moved : int or None
+        How many bytes the new nodes write, without reshapes; None if sizes are open.
+    """
+
+    where: str
+    was: str
+    became: str = ""
+    added: int = 0
+    why: str = ""
+    outside: str = ""
+    moved: int | None = 0
+
+    @property
+    def stays(self) -> bool:
+        """Whether the target does not take the node, and no rule could rewrite it."""
+        return bool(self.why) and not self.became
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Conversion(ModelInFolder):
+    """A converted model, and findings about its nodes.
+
+    Attributes
+    ----------
+    model : ModelProto
+        The result.
+    findings : tuple of Finding
+        The nodes that were repaired, and those that kept their operator.
+    folder : str or None
+        The folder of the model file, in which tensors of the model may be stored.
+    nodes : tuple of RewrittenNode
+        With a target: what became of every gather and scatter, and why those that stay do.
+    target : Target or None
+        The target, with its name, source and limits.
+    """
+
+    findings: tuple[Finding, ...]
+    nodes: tuple[RewrittenNode, ...] = ()
+    target: Target | None = None
+
+    def __repr__(self) -> str:
+        """Return what the command prints."""
+        text = plural(len(self.model.graph.node), "node")
+        if self.target is not None:
+            return f"{text}\n\n{nodes_as_text(self.nodes, self.target)}"
+        return f"{text}\n\n{self.findings!r}" if self.findings else text
+
+    def _repr_html_(self) -> str:
+        if self.target is None:
+            return f"<pre>{escape(repr(self))}</pre>"
+        return f"{html_table(_rows(self.nodes))}<p>{escape(_summary(self.nodes, self.target))}</p>"
+
+
+def nodes_to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str, object]:
+    """Return the target and the reports as a JSON object."""
+    about = {"name": target.name, "source": target.source, "date": target.date}
+    return {"target": about, "nodes": [asdict(report) for report in reports]}
+
+
+def nodes_as_text(reports: Sequence[RewrittenNode], target: Target) -> str:
+    """Return the reports as text, in columns, with a last line that counts them."""
+    rows, last = _rows(reports), _summary(reports, target)
+    return f"{aligned(rows)}\n\n{last}" if len(rows) > 1 else last
+
+
+def _rows(reports: Sequence[RewrittenNode]) -> list[tuple[str, ...]]:
+    """Return the titles and the rows of a table; nodes with the same report share one row."""
+    rows: list[tuple[str, ...]] = [
+        ("node", "was", "became", "added", "bytes", "index outside", "why")
+    ]
+    places: dict[RewrittenNode, list[str]] = {}
+    for report in reports:
+        places.setdefault(replace(report, where=""), []).append(one_line(report.where))
+    for report, where in places.items():
+        if report.why:
+            moved = "open" if report.moved is None else str(report.moved)
+            cells = (report.became, f"+{report.added}", moved, report.outside)
+            if report.stays:
+                cells = ("stays", "", "", "")
+            nodes = where[0] if len(where) == 1 else f"{where[0]} and {len(where) - 1} more"
+            rows.append((nodes, report.was, *cells, one_line(report.why)))
+    return rows
+
+
+def _summary(reports: Sequence[RewrittenNode], target: Target) -> str:
+    counts = Counter(
+        "stay" if report.stays else "rewritten" if report.why else "fit" for report in reports
+    )
+    text = ", ".join(f"{counts[name]} {name}" for name in ("fit", "rewritten", "stay"))
+    about = f"{target.name} ({target.source}, {target.date})"
+    return f"{about}: {text}; other operators are not checked"

@@ -1,0 +1,120 @@
+"""Which module imports which: those inside of functions, for types alone and by name count too."""
+
+import ast
+import configparser
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(str(files("ndgather")))
+CONTRACTS = Path(__file__).parents[2] / ".importlinter"
+
+# The modules that list others by name, for them to be imported when an argument needs them.
+REGISTRIES = {"ndgather.exchange", "ndgather.runtimes.runtime"}
+
+# Names that lead upwards, and are still to be removed.
+KNOWN = {
+    ("ndgather.ranges", "ndgather.stored.estimates"),
+    ("ndgather.ranges", "ndgather.stored.ranges"),
+}
+
+
+def module_name(file):
+    *folders, stem = file.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(folders if stem == "__init__" else (*folders, stem))
+
+
+def imports_in(tree, known):
+    """Yield the modules of `known` that the text of a module imports, or names in a string."""
+    data = {  # the folder of a file of data
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "files"
+        for part in node.args
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from ((item.name, False) for item in names)
+            case ast.ImportFrom(module=module, names=names):
+                for item in names:
+                    inner = f"{module}.{item.name}"
+                    yield inner if inner in known else module, False
+            case ast.Constant(value=str(name)) if "." in name and id(node) not in data:
+                yield name, True
+
+
+@cache
+def imports():
+    known = {module_name(file): file for file in SOURCE.rglob("*.py")} | {"ndgather._core": None}
+    found = {name: set() for name in known}
+    for name, file in known.items():
+        tree = ast.parse(file.read_text(encoding="utf-8") if file else "")
+        for other, is_text in imports_in(tree, known):
+            if other in known and other != name and not (is_text and name in REGISTRIES):
+                found[name].add(other)
+    return found
+
+
+def layers():
+    """Yield the layers of every contract, the highest first, as sets of prefixes of modules."""
+    contracts = configparser.ConfigParser()
+    contracts.read(CONTRACTS)
+    for section in contracts.values():
+        if section.get("type") == "layers":
+            for container in section.get("containers", "\n").split("\n")[1:]:
+                yield [
+                    {f"{container}.{name.strip()}".removeprefix(".") for name in line.split("|")}
+                    for line in section["layers"].strip().split("\n")
+                ]
+
+
+def height(module, ordered):
+    return next(
+        (
+            -number
+            for number, names in enumerate(ordered)
+            if any(f"{module}.".startswith(f"{name}.") for name in names)
+        ),
+        None,
+    )
+
+
+def test_there_is_no_circle():
+    graph = {
+        name: {other for other in others if (name, other) not in KNOWN}
+        for name, others in imports().items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_nothing_leads_upwards():
+    upwards = {
+        (name, other)
+        for ordered in layers()
+        for name, others in imports().items()
+        for other in others
+        if None not in (own := height(name, ordered), theirs := height(other, ordered))
+        if own < theirs
+    }
+    assert upwards <= KNOWN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import ndgather.api",
+        "def late():\n    from ndgather import api",
+        "if TYPE_CHECKING:\n    from ndgather.api import gather",
+        "import_module('ndgather.api')",
+    ],
+)
+def test_every_way_to_import_counts(text):
+    found = {name for name, _ in imports_in(ast.parse(text), {"ndgather.api"})}
+    assert "ndgather.api" in found
