@@ -1,9 +1,19 @@
 """Gathers and scatters as gathers and scatters of rows: along the first axis of one or two axes.
 
 A tuple of indices, or the position of an element, is the number of a row once the axes that it
-addresses are one axis: the sum of the indices times the strides of their axes. The rules below
-compute these numbers with plain arithmetic. Rows are then taken by Gather, by GatherND with tuples
-of one index, or by Slice and Concat if their numbers are constants.
+addresses are one axis: the sum of the indices times the strides of their axes. In data of shape
+(2, 3), whose strides are (3, 1), the tuple (1, 2) is row 1 * 3 + 2 * 1 = 5:
+
+                 axis 1
+               0   1   2
+             +---+---+---+
+    axis 0 0 | 0 | 1 | 2 |       +---+---+---+---+---+---+
+             +---+---+---+  -->  | 0 | 1 | 2 | 3 | 4 | 5 |
+           1 | 3 | 4 | 5 |       +---+---+---+---+---+---+
+             +---+---+---+
+
+The rules below compute these numbers with plain arithmetic. Rows are then taken by Gather, by
+GatherND with tuples of one index, or by Slice and Concat if their numbers are constants.
 """
 
 from __future__ import annotations
@@ -129,7 +139,8 @@ class Rows:
     def _folded(self, name: str, sizes: Sequence[Size], beyond: Sequence[Size]) -> str:
         """Return indices that count from the front; the last axis of a tuple goes through `sizes`.
 
-        With `checked`, those outside become `beyond`.
+        On an axis of size 5, 3 stays and -2 becomes 3. With `checked`, those outside, such as 5 and
+        -6, become `beyond`.
         """
         new, dtype = self.new, self.new.dtype
         if self.checked:  # in their type, since those outside may not fit another one
@@ -142,7 +153,8 @@ class Rows:
             behind = new.compute("Add", name, size)
             name = new.compute("Where", new.compute("Less", name, zero), behind, name)
         elif may_be_negative(new.scope, name):
-            # Max(-Max(index, -1), 0) is 1 for a negative index, and 0 for any other.
+            # Max(-Max(index, -1), 0) is 1 for a negative index, and 0 for any other: how often the
+            # size is added.
             below = new.compute("Max", name, new.constant(-1, "below", dtype))
             negated = new.compute("Mul", below, new.constant(-1, "below", dtype))
             turns = new.compute("Mul", new.compute("Max", negated, zero), size)
@@ -154,25 +166,38 @@ class Rows:
         return name if dtype == new.dtype else new.cast(name, new.dtype)
 
     def _beyond(self, first: int, count: int) -> list[Size]:
-        """Return for every indexed axis an index that makes the number of the row too large."""
+        """Return for every indexed axis an index that makes the number of the row too large.
+
+        In data of shape (2, 3) these are 2 and 6: of the strides (3, 1), both are row 6, and the
+        rows are 0..5.
+        """
         return [product(self.data[: axis + 1]) for axis in range(first, first + count)]
 
     def _tuples(self, name: str) -> str:
-        """Return the number of the row of every tuple, with a last axis of size 1."""
+        """Return the number of the row of every tuple, with a last axis of size 1.
+
+        With data (4, 2, 3, 7), batch_dims = 1 and indices (4, 5, 2), the rows are those of three
+        axes, of strides (6, 3, 1). The tuple (1, 2) of batch 3 is row 3 * 6 + 1 * 3 + 2 * 1 = 23.
+        """
         batch, new = self.meaning.batch_dims, self.new
         sizes = self.data[: self._addressed()]
         apart = strides(sizes)
         beyond = self._beyond(batch, len(sizes) - batch)
         name = new.scaled(self._folded(name, sizes[batch:], beyond), apart[batch:])
-        columns = [name]
+        columns = [name]  # the parts of the sum: one for each index of a tuple,
         if len(sizes) - batch > 1:
             columns = [new.column(name, number) for number in range(len(sizes) - batch)]
         rank = len(self.indices)
+        # and one for each batch axis: 0, 6, 12, 18 of shape (4, 1, 1)
         lines = [new.line(sizes[axis], apart[axis], axis, rank) for axis in range(batch)]
         return new.total([*columns, *lines])
 
     def _elements(self, name: str) -> str:
-        """Return the number of the element that every index addresses."""
+        """Return the number of the element that every index addresses.
+
+        In data (2, 3) along axis 1, the indices [[2, 0], [1, 1]] stand in rows 0 and 1, which begin
+        at the elements 0 and 3: they address [[2, 0], [4, 4]].
+        """
         rank, apart, new = len(self.data), strides(self.data), self.new
         name = self._folded(name, [self.data[self.axis]], self._beyond(self.axis, 1))
         name = new.scaled(name, [apart[self.axis]])
@@ -184,19 +209,27 @@ class Rows:
         return new.total([name, *lines])
 
     def _gather(self, name: str) -> None:
+        """Gather slices along an axis.
+
+        1. Data (5, 7), axis 0: the slices are rows.
+        2. Data (2, 5, 7), axis 1: an index i takes two of ten rows, i and 5 + i.
+        3. Data (N, 5, 7), axis 1, where N is open: the axis becomes the first one, and goes back.
+
+                   N 5 7  -- Transpose -->  5 N 7  -- Gather -->  3 N 7  -- Transpose -->  N 3 7
+        """
         axis, new, data = self.axis, self.new, self.call.inputs[Role.DATA]
         sizes, places = self.data, self.indices
         shape = [*sizes[:axis], *places, *sizes[axis + 1 :]]
         outer = product(sizes[:axis])
         beyond = [sizes[axis]] if outer.open else self._beyond(axis, 1)
         flat = self._folded(name, [sizes[axis]], beyond)
-        if outer == Size():
+        if outer == Size():  # Case 1
             self._gather_rows(data, axis + 1, flat, len(places), shape)
-        elif not outer.open:
+        elif not outer.open:  # Case 2
             flat = new.reshape(flat, [Size(1), product(places)])
             flat = new.total([flat, new.line(outer, sizes[axis], 0, 2)])
             self._gather_rows(data, axis + 1, flat, 2, shape)
-        else:
+        else:  # Case 3
             order = [axis, *(number for number in range(len(sizes)) if number != axis)]
             data = new.add("Transpose", data, perm=order)
             flat = flat if len(places) == 1 else new.reshape(flat, [product(places)])
@@ -209,7 +242,13 @@ class Rows:
     def _gather_rows(
         self, data: str, count: int, flat: str, rank: int, shape: Sequence[Size]
     ) -> None:
-        """Gather rows of data, whose first `count` axes are one axis, and give them a shape."""
+        """Gather rows of data, whose first `count` axes are one axis, and give them a shape.
+
+        Data (2, 3, 7, 8) with `count` = 2 and 20 numbers of shape (4, 5), where the target gathers
+        from matrices only:
+
+            2 3 7 8  -- Reshape -->  6 56  -- Gather -->  20 56  -- Reshape -->  4 5 7 8
+        """
         new, rest = self.new, self.data[count:]
         if rank != 1:
             flat = new.reshape(flat, [product(shape[: len(shape) - len(rest)])])
@@ -284,7 +323,19 @@ class Rows:
         return any(size.open for size in (*self.data, *self.indices))
 
     def _scatter_rows(self, count: int, flat: str, places: Sequence[Size]) -> None:
-        """Scatter updates into rows of data, whose first `count` axes are one axis."""
+        """Scatter updates into rows of data, whose first `count` axes are one axis.
+
+        1. The target scatters into rows.
+        2. The updates are combined with rows.
+        3. The numbers of the rows are constants.
+        4. They are the true elements of a mask.
+        5. There are few updates. With 4 rows of data and updates of the rows 2 and 0, the result is
+           that of a gather from updates and data, of these numbers:
+
+                u0 u1 d0 d1 d2 d3        no update   2 3 4 5
+                 0  1  2  3  4  5        row 2 = u0  2 3 0 5
+                                         row 0 = u1  1 3 0 5
+        """
         call, new = self.call, self.new
         head, rest = self.data[:count], self.data[count:]
         rows, number = product(head), product(places)
@@ -295,21 +346,20 @@ class Rows:
         data = self._as_rows(call.inputs[Role.DATA], head, rest)
         updates = self._as_rows(call.inputs[Role.UPDATES], places, rest)
         scatter = self._scatter_of_rows(data, updates, flat, rank, rest)
-        if scatter is not None:
+        if scatter is not None:  # Case 1
             result = scatter
-        elif self.meaning.reduction is not Reduction.NONE:
+        elif self.meaning.reduction is not Reduction.NONE:  # Case 2
             result = self._reduce(data, updates, flat, position, rows, number, rank)
-        elif position is not None:
+        elif position is not None:  # Case 3
             result = self._replace(data, updates, position, rows.number, rank)
-        elif mask := self._mask(count):
+        elif mask := self._mask(count):  # Case 4
             self.mask = mask
             source = self._numbered(new.reshape(mask, [rows]), rows)
             both = new.add("Concat", data, updates, axis=0)
             result = self._rows_at(both, rank, source)
         elif number.open or number.number > MOST_UPDATES:
             raise self._too_many(number)
-        else:
-            # The rows of the updates, and after them those of data.
+        else:  # Case 5
             line = new.line(rows, Size(), 0, 1)
             source = new.total([line, new.constant(number.number, "count", new.dtype)])
             for update in range(number.number):
@@ -354,7 +404,12 @@ class Rows:
     def _numbered(self, mask: str, rows: Size) -> str:
         """Return the rows of data where a mask is false, and the rows after them where it is true.
 
-        Sums of neighbours that are 1, 2, 4, ... apart count the true elements.
+        Sums of neighbours that are 1, 2, 4, ... apart count the true elements:
+
+            mask            . x . x
+            counted         0 1 1 2
+            plus 4 rows - 1 3 4 4 5
+            the rows        0 4 2 5   d0 u0 d2 u1 of d0 d1 d2 d3 u0 u1
         """
         new, count, step = self.new, rows.number, 1
         place = new.cast(mask, new.dtype)
@@ -384,7 +439,11 @@ class Rows:
         return new.compute("Max", result, zero)  # which shows that it is not negative
 
     def _shared_indices(self) -> str | None:
-        """Return indices that are expanded to whole slices of data, before that, or None."""
+        """Return indices that are expanded to whole slices of data, before that, or None.
+
+        In data (9, 4, 5), along axis 0, indices of shape (3, 1, 1) that Expand makes (3, 4, 5)
+        address three slices, each by one number.
+        """
         scope, name = self.new.scope.computing(self.call.inputs[Role.INDICES]), ""
         if scope is None or Role.INDICES in self.call.constants:
             return None
@@ -425,7 +484,13 @@ class Rows:
         return self.call.cannot_become("Gather", what)
 
     def _replace(self, data: str, updates: str, position: Array, rows: int, rank: int) -> str:
-        """Replace rows at constant positions; the last update of a row counts."""
+        """Replace rows at constant positions; the last update of a row counts.
+
+        Of 5 rows, three updates replace 3, 1 and 3 again:
+
+            u0 u1 u2 d0 d1 d2 d3 d4
+             0  1  2  3  4  5  6  7        the result: 3 1 5 2 7, which is d0 u1 d2 u2 d4
+        """
         new, count = self.new, position.size
         if count and np.array_equal(position, position[0] + np.arange(count)):
             start, end = int(position[0]), int(position[0]) + count
@@ -447,13 +512,19 @@ class Rows:
         number: Size,
         rank: int,
     ) -> str:
-        """Combine updates with rows of data, in the order of the updates."""
+        """Combine updates with rows of data, in the order of the updates.
+
+        1. At constant positions, in as many turns as a row has updates. With the rows 1, 0, 1 the
+           updates 0 and 1 have the first turn, and the update 2 has the second.
+        2. One after the other, if there are few: its row is taken out, combined, and put back.
+        3. By a product with a matrix that has a row for each row, and a column for each update.
+        """
         call, new, word = self.call, self.new, self.meaning.reduction.value
         dtype = call.types[Role.DATA].dtype or ""
         if "int" not in dtype and "float" not in dtype:
             raise call.cannot_become("Gather", f"it reduces data of type {dtype or 'not known'}")
         op_type = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}[word]
-        if position is not None:
+        if position is not None:  # Case 1
             turn, seen = np.empty(position.size, np.int64), np.zeros(rows.number, np.int64)
             for update, row in enumerate(position):
                 turn[update] = seen[row]
@@ -470,7 +541,7 @@ class Rows:
                 )
                 value = new.add(op_type, *parts)
                 data = self._replace(data, value, position[mine], rows.number, rank)
-        elif not number.open and number.number <= MOST_UPDATES:
+        elif not number.open and number.number <= MOST_UPDATES:  # Case 2
             line = new.line(rows, Size(), 0, 1)
             # No Where between floats: that of onnxruntime turns -0.0 into 0.0.
             others = new.total([line, new.constant(1, "count", new.dtype)])
@@ -481,7 +552,7 @@ class Rows:
                 first = new.constant(0, "first", new.dtype)
                 source = self._where_equal(line, place, first, others)
                 data = self._rows_at(new.add("Concat", value, data, axis=0), rank, source)
-        elif self.matmul and op_type == "Add" and "float" in dtype:
+        elif self.matmul and op_type == "Add" and "float" in dtype:  # Case 3
             line = new.line(rows, Size(), 0, 2)
             here = new.compute("Equal", line, new.reshape(flat, [Size(), number]))
             hot = new.add("Cast", here, to=element_type(dtype))
