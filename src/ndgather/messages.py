@@ -73,8 +73,9 @@ _OPENED = {
 
 
 def shown(shape: Shape) -> str:
-    """Write a shape as NumPy does, with symbolic sizes by their names, on one line."""
-    sizes = (text if (text := str(size)).isprintable() else repr(text) for size in shape)
+    """Write a shape as NumPy does, with names of sizes and ? for unknown ones, on one line."""
+    texts = ("?" if size is None else str(size) for size in shape)
+    sizes = (text if text.isprintable() else repr(text) for text in texts)
     return f"({', '.join(sizes)}{',' if len(shape) == 1 else ''})"
 
 

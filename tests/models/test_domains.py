@@ -169,6 +169,13 @@ def test_without_a_rule_nothing_but_the_type_is_known(name):
     assert domain_of(graph_scope(model_of(RULES[name]), None), "y").lowest < 0
 
 
+def test_values_that_every_node_reads_twice_are_not_followed_without_end():
+    doubled = "  ".join(f"v{number + 1} = Add(v{number}, v{number})" for number in range(40))
+    model = parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
+        g (int64[2] v0) => (int64[2] v40) {{ {doubled} }}""")
+    assert domain_of(graph_scope(model, None), "v40") == (INT64.min, INT64.max)
+
+
 def test_strings_and_floats_have_no_domain():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (string[2] words) => (int64[2] y) { y = Cast<to = 7>(words) }""")

@@ -5,7 +5,8 @@ import pytest
 from onnx.parser import parse_model
 
 from ndgather.cli import main
-from ndgather.models import onnx
+from ndgather.models import onnx, openvino
+from ndgather.testing import conformance
 
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
@@ -25,9 +26,10 @@ def printed(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_only_public_names_are_listed():
-    assert dir(onnx) == sorted(onnx.__all__)
-    assert all(getattr(onnx, name) is not None for name in dir(onnx))
+@pytest.mark.parametrize("module", [onnx, openvino, conformance])
+def test_only_public_names_are_listed(module):
+    assert dir(module) == sorted(module.__all__)
+    assert all(getattr(module, name) is not None for name in dir(module))
 
 
 def test_a_model_is_shown_as_its_inputs_and_outputs(printed):

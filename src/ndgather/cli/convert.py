@@ -140,7 +140,7 @@ def _deploy(options: argparse.Namespace) -> None:
     if options.output is not None:
         tensor_files.check_place(options.output, (".onnx",))
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx.rewriting import report, target  # noqa: PLC0415
+    from ndgather.models.onnx.rewriting import report  # noqa: PLC0415
 
     with working(options.model):
         result = onnx.conversion(
@@ -151,7 +151,8 @@ def _deploy(options: argparse.Namespace) -> None:
             checked=options.checked,
             allow_matmul=options.allow_matmul,
         )
-    known = target.load_target(options.target)
+    known = result.target
+    assert known is not None
     stay = [node for node in result.nodes if node.stays]
     written = not options.dry_run and (options.partial or not stay)
     if written:

@@ -218,7 +218,7 @@ def _print(
     for role, name, known in types:
         sizes = "?"
         if known.shape is not None:
-            sizes = shown(["?" if size is None else size for size in _sizes(known.shape)])
+            sizes = shown(_sizes(known.shape))
         rows.append((role, one_line(name), known.dtype or "?", sizes))
     if rows:
         print(aligned(rows))

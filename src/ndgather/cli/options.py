@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ndgather import messages
 from ndgather.errors import one_line
 from ndgather.messages import LOGGER, did_you_mean, plural, shown, similar
-from ndgather.models.graph import port_dtype_name
+from ndgather.models.graph import aligned, port_dtype_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -338,16 +338,13 @@ def columns(
 
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:
     """Print rows in columns, numbers right-aligned, without empty columns."""
-    lines = [""] * (len(rows) + 1)
+    table: list[list[str]] = []
     for title, *texts in zip(TITLES, *rows, strict=True):
         if any(texts):
             column = [title, *map(one_line, texts)]
-            width = max(map(len, column))
-            lines = [
-                f"{line}  {text.rjust(width) if title in NUMBERS else text.ljust(width)}"
-                for line, text in zip(lines, column, strict=True)
-            ]
-    print("\n".join(line[2:].rstrip() for line in lines))
+            width = max(map(len, column)) if title in NUMBERS else 0
+            table.append([text.rjust(width) for text in column])
+    print(aligned([*zip(*table, strict=True)]))
 
 
 def time_text(seconds: float) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import AttributeProto, ValueInfoProto, checker, defs, helper, numpy_helper
 
-from ndgather import messages
 from ndgather.errors import FileError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.models import onnx, openvino
 from ndgather.models.graph import (
@@ -45,6 +44,7 @@ from ndgather.models.onnx.nodes import (
     file_domain,
     implementation,
     is_published,
+    named_by,
     opsets,
     row_domain,
     tensor_array,
@@ -171,7 +171,7 @@ def graph_of(model: ModelProto) -> Graph:
             else:
                 nodes.append(_graph_node(node, reads, output, versions))
         except NdgatherError as error:
-            raise messages.in_node(error, node.name, node.op_type, output) from error
+            raise named_by(error, node) from error
     outputs = [
         GraphOutput(info.name, aliases.get(info.name, info.name)) for info in model.graph.output
     ]
@@ -290,7 +290,7 @@ def _value_info(name: str, known: TensorType) -> ValueInfoProto:
     if known.dtype is None:
         what = f"value {name!r}"
         raise _not_in_graph(what, "without a type", "a dtype for each input")
-    if not isinstance(known.shape, tuple):
+    if known.dims is None:
         raise ShapeError(
             f"value {name!r} has no known rank (allowed: a rank for inputs and results)"
         )

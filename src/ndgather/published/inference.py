@@ -197,7 +197,7 @@ class CallShapes:
 
     def shown(self, axes: Axes) -> tuple[object, ...]:
         dims = [self.sizes.dim(size) for size in axes.sizes]
-        return (*("?" if dim is None else dim for dim in dims), *(() if axes.exact else ("...",)))
+        return (*dims, *(() if axes.exact else ("...",)))
 
     def equate_updates(self, wanted: Sequence[Size]) -> None:
         """Make the first sizes of updates equal to `wanted`."""

@@ -320,6 +320,22 @@ class TensorType:
     dtype: str | None = None
     shape: Shape = None
 
+    @property
+    def dims(self) -> tuple[Dim, ...] | None:
+        """The sizes of all axes; None if their number is not known."""
+        return self.shape if isinstance(self.shape, tuple) else None
+
+    @property
+    def first(self) -> tuple[Dim, ...]:
+        """The sizes of all axes that are known to be there."""
+        return self.shape.first if isinstance(self.shape, RankAtLeast) else self.shape or ()
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """The sizes of all axes; None unless all of them are numbers."""
+        sizes = tuple(size for size in self.first if isinstance(size, int))
+        return None if self.dims is None or len(sizes) < len(self.dims) else sizes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equality:

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ndgather.models import Array
-    from ndgather.published.schema import Shape
+    from ndgather.published.schema import Dim
+
+    Dims = tuple[Dim, ...] | None
 
 
 _OUTCOMES = {
@@ -215,10 +217,8 @@ def _count_from_the_front(call: NodeCall, target: OperatorVersion, meaning: Mean
     indices = call.constants.get(Role.INDICES)
     if indices is None or not (indices < 0).any():
         return
-    shape = call.types[Role.DATA].shape
-    size = None
-    if isinstance(shape, tuple) and meaning.axis is not None:
-        size = shape[meaning.axis % len(shape)]
+    dims = call.types[Role.DATA].dims
+    size = dims[meaning.axis % len(dims)] if dims and meaning.axis is not None else None
     if not isinstance(size, int):
         raise call.cannot_become(
             target, "an index is negative, and the size of the axis is not known"
@@ -240,8 +240,8 @@ def _differences(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> I
             yield Deviation(rule, negative, "it is out of range", loses=True)
         if after.negative and not before.negative and before.outside is Outside.RAISE:
             yield Deviation(rule, "a negative index is an error", "it counts from the end")
-    data, indices = call.types[Role.DATA].shape, call.types[Role.INDICES].shape
-    depth = indices[-1] if isinstance(indices, tuple) and indices else None
+    data, indices = call.types[Role.DATA].dims, call.types[Role.INDICES].dims
+    depth = indices[-1] if indices else None
     shorter = source.lowest_depth < target.lowest_depth and source.kind is target.kind
     if source.kind.tuples and shorter and not isinstance(depth, int):
         empty = "a tuple of no index copies its batch"
@@ -258,8 +258,8 @@ def _differences(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> I
 
 def _known_inside(call: NodeCall, meaning: Meaning) -> bool:
     """Return whether all indices and sizes are known, and no index is out of range."""
-    data, indices = call.types[Role.DATA].shape, call.constants.get(Role.INDICES)
-    if indices is None or not isinstance(data, tuple) or not data:
+    data, indices = call.types[Role.DATA].dims, call.constants.get(Role.INDICES)
+    if indices is None or not data:
         return False
     if call.origin.kind.tuples:
         axis, count = meaning.batch_dims, indices.shape[-1]
@@ -273,8 +273,8 @@ def _known_inside(call: NodeCall, meaning: Meaning) -> bool:
     return False
 
 
-def _equal_off_axis(data: Shape, indices: Shape, axis: int | None) -> bool:
-    if not (isinstance(data, tuple) and isinstance(indices, tuple)) or axis is None:
+def _equal_off_axis(data: Dims, indices: Dims, axis: int | None) -> bool:
+    if data is None or indices is None or axis is None:
         return False
     pairs = [*zip(data, indices, strict=True)]
     del pairs[axis]

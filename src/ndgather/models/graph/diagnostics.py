@@ -27,7 +27,14 @@ from ndgather.errors import (
 from ndgather.messages import did_you_mean, listed, shown
 from ndgather.models.graph import html_table
 from ndgather.published.rows import microsoft
-from ndgather.published.schema import COMPLEX, BatchRule, Duplicates, OperatorVersion, Role
+from ndgather.published.schema import (
+    COMPLEX,
+    BatchRule,
+    Duplicates,
+    OperatorVersion,
+    Role,
+    TensorType,
+)
 from ndgather.published.shapes import LARGEST_RANK
 
 if TYPE_CHECKING:
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.models import Array
-    from ndgather.published.schema import Dim, TensorType
+    from ndgather.published.schema import Dim, Inference
 
 
 class Severity(Enum):
@@ -257,10 +264,21 @@ class KnownCall:
     fits_32_bits: bool = False
 
     @classmethod
-    def of(cls, row: OperatorVersion, *, attributes: Mapping[str, Any], **known: Any) -> Self:
-        """Return a call, with the defaults of the row for missing attributes."""
+    def of(
+        cls,
+        row: OperatorVersion,
+        types: Sequence[TensorType],
+        attributes: Mapping[str, Any],
+        inference: Inference | None = None,
+        **known: Any,
+    ) -> Self:
+        """Return a call, with the defaults of the row for what is missing."""
+        roles = [item.role for item in row.inputs]
+        declared = dict(zip(roles, (*types, *(TensorType(),) * len(roles)), strict=False))
+        inferred = dict(zip(roles, inference.inputs, strict=True)) if inference else declared
         defaults = {item.name: item.default for item in row.attributes if item.default is not None}
-        return cls(row=row, attributes={**defaults, **attributes}, **known)
+        attributes = {**defaults, **attributes}
+        return cls(row=row, declared=declared, inferred=inferred, attributes=attributes, **known)
 
     @property
     def dtype(self) -> str | None:
@@ -279,13 +297,13 @@ class KnownCall:
     @property
     def depth(self) -> Dim:
         """The length of an index tuple, if it is known."""
-        dims = _dims(self.inferred[Role.INDICES])
+        dims = self.inferred[Role.INDICES].dims
         return dims[-1] if dims else None
 
     @property
     def axis(self) -> int | None:
         """The indexed axis, counted from the front, if it is known."""
-        dims = _dims(self.inferred[Role.DATA])
+        dims = self.inferred[Role.DATA].dims
         if "axis" not in self.attributes and Role.AXIS in self.inferred:
             return None
         axis = int(self.attributes.get("axis", 0))
@@ -297,10 +315,6 @@ class KnownCall:
             first = self.batch_dims
             return range(first, first + depth) if isinstance(depth, int) else None
         return None if self.axis is None else range(self.axis, self.axis + 1)
-
-
-def _dims(known: TensorType) -> tuple[Dim, ...] | None:
-    return known.shape if isinstance(known.shape, tuple) else None
 
 
 def _first_entry(indices: Array, meets: NDArray[np.bool_], what: str) -> str | None:
@@ -321,7 +335,7 @@ def _index_beyond_32_bits(call: KnownCall) -> str | None:
     if call.indices is not None:
         beyond = (call.indices > limits.max) | (call.indices < limits.min)
         return _first_entry(call.indices, beyond, "needs more than 32 bits")
-    dims = _dims(call.inferred[Role.DATA]) or ()
+    dims = call.inferred[Role.DATA].dims or ()
     for axis in call.indexed_axes(call.depth) or ():
         size = dims[axis] if dims else None
         if isinstance(size, int) and size > limits.max + 1:
@@ -334,7 +348,7 @@ def _has_dtype(*dtypes: str) -> Callable[[KnownCall], str | None]:
 
 
 def _string_slices(call: KnownCall) -> str | None:
-    dims = _dims(call.inferred[Role.DATA])
+    dims = call.inferred[Role.DATA].dims
     if call.dtype != "string" or dims is None or call.axis is None:
         return None
     slices = dims[call.axis + 1 :]
@@ -344,13 +358,13 @@ def _string_slices(call: KnownCall) -> str | None:
 
 
 def _batch_pairs(call: KnownCall) -> Iterator[tuple[int, Dim, Dim]]:
-    data, indices = (_dims(call.declared[role]) for role in (Role.DATA, Role.INDICES))
+    data, indices = (call.declared[role].dims for role in (Role.DATA, Role.INDICES))
     for axis in range(call.batch_dims):
         yield axis, data[axis] if data else None, indices[axis] if indices else None
 
 
 def _batch_sizes_differ(call: KnownCall) -> str | None:
-    shapes = [_dims(call.declared[role]) for role in (Role.DATA, Role.INDICES)]
+    shapes = [call.declared[role].dims for role in (Role.DATA, Role.INDICES)]
     too_short = any(dims is not None and len(dims) <= call.batch_dims for dims in shapes)
     if call.row.batch_rule is BatchRule.NONE or too_short:
         return None
@@ -379,7 +393,7 @@ def _contributed(call: KnownCall) -> str | None:
 
 
 def _smaller_off_axis(call: KnownCall) -> str | None:
-    data, indices = (_dims(call.inferred[role]) for role in (Role.DATA, Role.INDICES))
+    data, indices = (call.inferred[role].dims for role in (Role.DATA, Role.INDICES))
     for axis, (have, take) in enumerate(zip(data or (), indices or (), strict=False)):
         if axis != call.axis and isinstance(have, int) and isinstance(take, int) and take < have:
             return f"indices.shape[{axis}] = {take} is less than data.shape[{axis}] = {have}"
@@ -395,7 +409,7 @@ def _duplicates(call: KnownCall) -> str | None:
 
 def _repeated(call: KnownCall) -> str | None:
     """Find a position that indices name twice."""
-    indices, data = call.indices, _dims(call.inferred[Role.DATA])
+    indices, data = call.indices, call.inferred[Role.DATA].dims
     axes = call.indexed_axes(0 if indices is None or not indices.ndim else indices.shape[-1])
     if indices is None or data is None or axes is None:
         return None
@@ -423,9 +437,8 @@ _FEW_UPDATES = 4096  # elements, for which no runtime starts a thread
 
 def _repeated_updates(call: KnownCall) -> str | None:
     """Find updates of one position that a reduction combines, unless they are few."""
-    dims = _dims(call.inferred[Role.UPDATES]) if Role.UPDATES in call.inferred else None
-    sizes = [size for size in dims or () if isinstance(size, int)]
-    few = dims is not None and len(sizes) == len(dims) and math.prod(sizes) <= _FEW_UPDATES
+    sizes = call.inferred[Role.UPDATES].numbers if Role.UPDATES in call.inferred else None
+    few = sizes is not None and math.prod(sizes) <= _FEW_UPDATES
     if call.reduction == "none" or few:
         return None
     where = "indices may repeat"

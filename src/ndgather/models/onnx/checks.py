@@ -24,13 +24,13 @@ from ndgather.models.graph.diagnostics import (
     KnownCall,
     RuntimeNote,
     at,
-    fits_32_bits,
     has_errors,
     noted,
     rule_of,
     runtime_notes,
     values_matter,
 )
+from ndgather.models.onnx.domains import fits_32_bits
 from ndgather.models.onnx.files import (
     LARGEST_SPARSE,
     Source,
@@ -39,9 +39,9 @@ from ndgather.models.onnx.files import (
     opened,
     sparse_tensors,
 )
-from ndgather.models.onnx.inference import InferredNode, all_origins, infer_types
+from ndgather.models.onnx.inference import InferredNode, infer_types
 from ndgather.models.onnx.nodes import (
-    node_protos,
+    nodes_in,
     not_imported,
     schema_type,
     title_of,
@@ -49,7 +49,7 @@ from ndgather.models.onnx.nodes import (
 )
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import Role, TensorType
+from ndgather.published.schema import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -110,7 +110,7 @@ def check(model: Source) -> tuple[Finding, ...]:
             ]
         )
     except NdgatherError as error:
-        where = _place(node_protos(proto), str(error))
+        where = _place(nodes_in(proto), str(error))
         return Findings([Finding(where, "", "model", str(error), ERROR)])
     if has_errors(findings):
         return findings
@@ -126,7 +126,7 @@ def check(model: Source) -> tuple[Finding, ...]:
     except MemoryError:
         raise
     except Exception as error:  # onnx has errors of several kinds
-        where = _place(node_protos(proto), str(error))
+        where = _place(nodes_in(proto), str(error))
         return Findings([*findings, Finding(where, "", "onnx.checker", reason(error), ERROR)])
     return findings
 
@@ -164,7 +164,6 @@ class _Checker:
 
     def __init__(self) -> None:
         self._findings: dict[tuple[object, ...], Sequence[Finding]] = {}
-        self._fitting: dict[tuple[int, str], bool] = {}
 
     def check(self, node: InferredNode) -> Iterator[Finding]:
         op_node, refusal = node.op_node, node.refusal
@@ -175,7 +174,7 @@ class _Checker:
             return
         if refusal is None and node.inference is None:  # open
             return
-        fits = self._fits_32_bits(op_node, operator)
+        fits = _elements_fit(op_node, operator)
         key = id(node.inference), fits, None if refusal else _values(op_node, operator)
         findings = None if refusal else self._findings.get(key)
         if findings is None:
@@ -190,16 +189,17 @@ class _Checker:
             findings = self._findings[key] = tuple(noted("", str(operator.row), all_notes))
         yield from (at(finding, op_node.where) for finding in findings)
 
-    def _fits_32_bits(self, op_node: OpNode, operator: Operator) -> bool:
-        """Return whether all elements of data and updates need no more bits."""
-        scope, names = op_node.scope, op_node.read.inputs
-        if not names or scope.type_of(names[0]).dtype not in {"int64", "uint64"}:
-            return False
-        return all(
-            all_origins(scope, name, _is_small, self._fitting)
-            for item, name in zip(operator.row.inputs, names, strict=False)
-            if item.role in {Role.DATA, Role.UPDATES}
-        )
+
+def _elements_fit(op_node: OpNode, operator: Operator) -> bool:
+    """Return whether all elements of data and updates need no more than 32 bits."""
+    scope, names = op_node.scope, op_node.read.inputs
+    if not names or scope.type_of(names[0]).dtype not in {"int64", "uint64"}:
+        return False
+    return all(
+        fits_32_bits(scope, name)
+        for item, name in zip(operator.row.inputs, names, strict=False)
+        if item.role in {Role.DATA, Role.UPDATES}
+    )
 
 
 def _refused(
@@ -227,32 +227,16 @@ def _values(op_node: OpNode, operator: Operator) -> object:
 
 
 def _known_call(node: InferredNode, operator: Operator, *, fits_32_bits: bool) -> KnownCall:
-    op_node, row = node.op_node, operator.row
-    types = (*op_node.known_types(), *(TensorType(),) * len(row.inputs))
-    declared = {item.role: known for item, known in zip(row.inputs, types, strict=False)}
-    inferred = declared
-    if node.inference is not None:
-        inferred = dict(zip(declared, node.inference.inputs, strict=True))
+    op_node = node.op_node
     return KnownCall.of(
-        row,
-        declared=declared,
-        inferred=inferred,
-        attributes=op_node.attributes(),
+        operator.row,
+        op_node.known_types(),
+        op_node.attributes(),
+        node.inference,
         indices=op_node.constants().get(Role.INDICES.value),
         error=node.refusal,
         fits_32_bits=fits_32_bits,
     )
-
-
-_SIZES_AND_POSITIONS = frozenset({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})
-
-
-def _is_small(scope: Scope, name: str, node: NodeProto | None) -> bool:
-    """Return whether all elements of a value are sizes, positions or small constants."""
-    constant = scope.constant(name)
-    if constant is not None and constant.dtype.kind in "biu":
-        return fits_32_bits(constant)
-    return node is not None and node.op_type in _SIZES_AND_POSITIONS
 
 
 def _versions_that_take(op_node: OpNode, operator: Operator) -> str:
@@ -281,7 +265,7 @@ def _check_other_nodes(scopes: Iterable[Scope]) -> Iterator[Finding]:
         if node.op_type != "Scatter":
             yield from _check_types(scope, node, opset)
             continue
-        where = "/".join(map(title_of, (*scope.around, node.node)))
+        where = scope.where(node.node)
         if opset >= _SCATTER_REPLACED:
             what = f"opset {opset} has no Scatter (ScatterElements-11 replaced it)"
             yield Finding(where, "ai.onnx Scatter-9", "opset", what, ERROR)
@@ -297,7 +281,7 @@ def _check_types(scope: Scope, node: ReadNode, opset: int) -> Iterator[Finding]:
         dtype = scope.type_of(name).dtype if name else None
         formal, types = formals[min(number, len(formals) - 1)]
         if dtype is not None and schema_type(dtype) not in types:
-            where = "/".join(map(title_of, (*scope.around, node.node)))
+            where = scope.where(node.node)
             what = f"{formal} = {name!r} is {dtype}, which this version does not take"
             yield Finding(where, f"ai.onnx {node.op_type}-{version}", "types", what, ERROR)
 

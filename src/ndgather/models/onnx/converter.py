@@ -36,11 +36,12 @@ from ndgather.models.onnx.nodes import (
     file_domain,
     implementation,
     is_published,
-    node_protos,
+    nodes_in,
     opsets,
     row_domain,
     tensor_type,
     unread,
+    value_names,
     with_one_name,
 )
 from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from ndgather.models.onnx.inference import PlacedNode
+    from ndgather.models.onnx.inference import InferredGraph, PlacedNode
     from ndgather.models.onnx.nodes import ReadNode
     from ndgather.published import Operator
     from ndgather.published.schema import OperatorVersion
@@ -147,9 +148,7 @@ def convert(
     'Gather'
     """
     result = _convert(model, "convert", opset, domain, operator, strict=True)
-    if target is not None:
-        result = _deployed(result, "convert", target, checked, allow_matmul, strict=True)
-    return result.model
+    return _deployed(result, "convert", target, checked, allow_matmul, strict=True).model
 
 
 def conversion(
@@ -200,8 +199,6 @@ def conversion(
     """
     instance("conversion", "strict", strict, bool, "a choice")
     result = _convert(model, "conversion", opset, domain, operator, strict=strict)
-    if target is None:
-        return result
     return _deployed(result, "conversion", target, checked, allow_matmul, strict=strict)
 
 
@@ -248,10 +245,10 @@ def _convert(
         domain=None if domain is None else row_domain(domain),
         operator=operator,
         strict=strict,
-        taken=typed.scopes[0].names(),
+        taken=value_names(result.graph),
         sizes=typed.sizes,
     )
-    typed.rewrite(result.graph, converter.convert)
+    converter.convert(typed.of(result.graph))
     if converter.opset < INTEGERS_FROM:
         _constants_as_initializers(result.graph)
     converter.import_domains(result)
@@ -275,7 +272,7 @@ def _as_of(
     stays.
     """
     words = tuple(word for word, since in _REDUCTIONS.items() if since <= opset)
-    published = [node for node in node_protos(model) if is_published(node)]
+    published = [node for node in nodes_in(model) if is_published(node)]
     attributes = (item for node in published for item in node.attribute)
     found = {attribute_value(item) for item in attributes if item.name == "reduction"}
     basic, limits = load_target("basic"), {"Gather": Limits(negative=False)}
@@ -303,13 +300,15 @@ def _as_of(
 def _deployed(
     result: Conversion,
     caller: str,
-    target: str | os.PathLike[str],
+    target: str | os.PathLike[str] | None,
     checked: object,
     allow_matmul: object,
     *,
     strict: bool,
 ) -> Conversion:
-    """Return a conversion whose model is rewritten for a target."""
+    """Return a conversion whose model is rewritten for a target, if there is one."""
+    if target is None:
+        return result
     flags = {
         name: instance(caller, name, value, bool, "a choice")
         for name, value in (("checked", checked), ("allow_matmul", allow_matmul))
@@ -360,19 +359,25 @@ class _Converter:
     findings: list[Finding] = field(default_factory=list)
     _found: dict[Operator, Operator | None] = field(default_factory=dict)
 
-    def convert(self, place: PlacedNode) -> list[NodeProto]:
-        """Return the nodes of the target that replace a node."""
-        place.rewrite_subgraphs()
-        if place.inferred is not None:
-            return self._gather_nodes(place, place.inferred)
-        scope, source = place.scope, self.source.get(DEFAULT_DOMAIN, self.opset)
-        _set_output_types(scope, place.read)
-        try:
-            return convert_node(place.node, scope, self.taken, source, self.opset)
-        except Exception as error:  # also of invalid nodes, which onnx has not checked
-            raise place.named(error) from error
+    def convert(self, body: InferredGraph) -> None:
+        """Convert the nodes of a graph and of its subgraphs."""
+        source = self.source.get(DEFAULT_DOMAIN, self.opset)
+        for place in body:
+            for inner in place.bodies:
+                self.convert(inner)
+            if place.inferred is not None:
+                place.nodes = self._gather_nodes(body.graph, place, place.inferred)
+                continue
+            scope = place.scope
+            _set_output_types(scope, place.read)
+            try:
+                place.nodes = convert_node(place.node, scope, self.taken, source, self.opset)
+            except Exception as error:  # also of invalid nodes, which onnx has not checked
+                raise OpNode(place.read, scope).named(error) from error
 
-    def _gather_nodes(self, place: PlacedNode, inferred: InferredNode) -> list[NodeProto]:
+    def _gather_nodes(
+        self, graph: GraphProto, place: PlacedNode, inferred: InferredNode
+    ) -> list[NodeProto]:
         """Return a gather or scatter node in the target, after the nodes that it needs."""
         node, typed, op_node = place.node, place.scope, inferred.op_node
         if inferred.refusal is not None:
@@ -400,7 +405,7 @@ class _Converter:
             raise op_node.named(error) from error
         for name in call.indices:
             declared = declaration(with_names(typed.type_of(name), self.sizes))
-            place.graph.value_info.add(name=name).type.CopyFrom(declared)
+            graph.value_info.add(name=name).type.CopyFrom(declared)
         node = deepcopy(node)
         node.op_type = call.name
         if node.domain != file_domain(call.domain):
@@ -475,7 +480,7 @@ class _Converter:
         """Import the domains of all nodes, and those of published operators only if used."""
         used: set[str] = set()
         if any(domain in self.source or domain == self.domain for domain in DOMAINS[1:]):
-            used = {row_domain(node.domain) for node in node_protos(model)}
+            used = {row_domain(node.domain) for node in nodes_in(model)}
         imports = {
             domain: version
             for domain, version in self.source.items()

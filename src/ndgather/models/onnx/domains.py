@@ -38,6 +38,8 @@ class Domain(NamedTuple):
 _UNKNOWN = Domain(-(1 << 200), 1 << 200)  # of values that are no integers, or of no known type
 _COUNTS = Domain(0, np.iinfo(np.int64).max)
 _MOST_NODES = 30  # on the way to a value
+_MOST_VISITS = 1000  # of values: each of n nodes that read their input twice doubles them
+_32_BITS = Domain(1 - 2**31, 2**31 - 1)
 _COUNTING = {"ArgMax": 0, "ArgMin": 0, "NonMaxSuppression": 0, "NonZero": 0, "Shape": 0, "Size": 0}
 _COUNTING |= {"TopK": 1, "Unique": 1}
 """Operators whose outputs, from this one on, are positions or sizes."""
@@ -53,37 +55,57 @@ def may_be_negative(scope: Scope, name: str) -> bool:
     return domain_of(scope, name).lowest < 0
 
 
-def domain_of(
-    scope: Scope, name: str, assumed: Mapping[str, Domain] | None = None, nodes: int = _MOST_NODES
-) -> Domain:
-    """Return the domain of a value; `assumed` are those that are known where it is used."""
-    if assumed and name in assumed:
-        return assumed[name]
-    full, array = _of_type(scope.type_of(name).dtype), scope.constant(name)
-    if array is not None and array.size and array.dtype.kind in "biu":
-        return Domain(int(array.min()), int(array.max()))
-    inner = scope.computing(name)
-    if array is not None or inner is None or full is _UNKNOWN or not nodes:
-        return full
-    node = inner.node_of(name)
-    if row_domain(node.domain) != DEFAULT_DOMAIN:
-        return full
-    if list(node.output).index(name) >= _COUNTING.get(node.op_type, len(node.output)):
-        return _COUNTS
+def fits_32_bits(scope: Scope, name: str) -> bool:
+    """Return whether no element of a value needs more bits; sizes and positions do not."""
+    return _Search(Domain(0, _32_BITS.highest)).of(scope, name).within(_32_BITS)
 
-    def of(value: str, known: Mapping[str, Domain] | None = None) -> Domain:
-        return domain_of(inner, value, known, nodes - 1)
 
-    if node.op_type == "Where":
-        return _where(inner, node, of)
-    if node.op_type in _SAME_VALUES:
-        return of(node.input[0])
-    rule = _RULES.get(node.op_type)
-    if rule is None:
-        return full
-    here = assumed if node.op_type in _ELEMENTWISE else None
-    found = rule(node, [of(value, here) if value else _UNKNOWN for value in node.input])
-    return found if found.within(full) else full
+def domain_of(scope: Scope, name: str) -> Domain:
+    return _Search(_COUNTS).of(scope, name)
+
+
+class _Search:
+    """A search for the domain of a value, where sizes and positions have the domain `counts`."""
+
+    def __init__(self, counts: Domain) -> None:
+        self._counts, self._visits = counts, 0
+
+    def of(
+        self,
+        scope: Scope,
+        name: str,
+        assumed: Mapping[str, Domain] | None = None,
+        nodes: int = _MOST_NODES,
+    ) -> Domain:
+        """Return the domain of a value; `assumed` are those that are known where it is used."""
+        self._visits += 1
+        if assumed and name in assumed:
+            return assumed[name]
+        full, array = _of_type(scope.type_of(name).dtype), scope.constant(name)
+        if array is not None and array.dtype.kind in "biu":
+            return Domain(int(array.min()), int(array.max())) if array.size else Domain(0, 0)
+        inner, stops = scope.computing(name), not nodes or self._visits > _MOST_VISITS
+        if array is not None or inner is None or full is _UNKNOWN or stops:
+            return full
+        node = inner.node_of(name)
+        if row_domain(node.domain) != DEFAULT_DOMAIN:
+            return full
+        if list(node.output).index(name) >= _COUNTING.get(node.op_type, len(node.output)):
+            return self._counts
+
+        def of(value: str, known: Mapping[str, Domain] | None = None) -> Domain:
+            return self.of(inner, value, known, nodes - 1)
+
+        if node.op_type == "Where":
+            return _where(inner, node, of)
+        if node.op_type in _SAME_VALUES:
+            return of(node.input[0])
+        rule = _RULES.get(node.op_type)
+        if rule is None:
+            return full
+        here = assumed if node.op_type in _ELEMENTWISE else None
+        found = rule(node, [of(value, here) if value else _UNKNOWN for value in node.input])
+        return found if found.within(full) else full
 
 
 def _of_type(dtype: str | None) -> Domain:

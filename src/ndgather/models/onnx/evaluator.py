@@ -35,6 +35,7 @@ from ndgather.models.onnx.nodes import (
     file_domain,
     implementation,
     model_ports,
+    named_by,
     names_read,
     repair,
     repairing_opset,
@@ -195,12 +196,11 @@ class Evaluator(ReferenceEvaluator):
         except (NotImplementedError, RuntimeContextError) as error:
             if isinstance(error, RuntimeContextError) and not types:
                 raise  # the evaluator asks again, with the types of the inputs
-            output = next(iter(node.output), "")
             why = f"the reference evaluator does not run {one_line(node.op_type)}"
             if row_domain(node.domain) != DEFAULT_DOMAIN:
                 why = f"{why} of {one_line(node.domain)}"
             refusal = ModelError(f"{why} (allowed: another runtime=, such as 'onnxruntime')")
-            raise messages.in_node(refusal, node.name, node.op_type, output) from error
+            raise named_by(refusal, node) from error
 
 
 class _EvaluatedNode(TimedNode):

@@ -124,18 +124,13 @@ def with_dense_tensors(
 
 def sparse_tensors(model: ModelProto) -> Iterator[tuple[str, onnx.SparseTensorProto, Any]]:
     """Yield the name of every sparse tensor, the tensor, and the graph or attribute that has it."""
-    bodies: list[Any] = [model.graph, *model.functions]
-    while bodies:
-        body = bodies.pop()
-        if isinstance(body, onnx.GraphProto):
-            yield from ((item.values.name, item, body) for item in body.sparse_initializer)
-        for node in body.node:
-            for attribute in node.attribute:
-                if attribute.name == "sparse_value" and node.op_type == "Constant":
-                    yield next(iter(node.output), ""), attribute.sparse_tensor, attribute
-                if attribute.HasField("g"):
-                    bodies.append(attribute.g)
-                bodies.extend(attribute.graphs)
+    for message in messages_in(model, onnx.GraphProto, onnx.NodeProto):
+        if isinstance(message, onnx.GraphProto):
+            yield from ((item.values.name, item, message) for item in message.sparse_initializer)
+        elif message.op_type == "Constant":
+            for attribute in message.attribute:
+                if attribute.name == "sparse_value":
+                    yield next(iter(message.output), ""), attribute.sparse_tensor, attribute
 
 
 def _dense_tensor(
@@ -208,36 +203,13 @@ _NO_MODELS = {
 
 def _missing_bytes(serialized: bytes) -> int:
     """Return how many bytes the last field of a message needs that are not there."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = 0
-        for shift in range(0, 70, 7):  # ten bytes of seven bits
-            byte, at = serialized[at], at + 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-        return value
-
     try:
-        while at < len(serialized):
-            kind = varint() & 7
-            if kind == 0:
-                varint()
-            elif kind in _FIXED:
-                at += _FIXED[kind]
-            elif kind == 2:
-                length = varint()
-                at += length
-            else:
-                return 0  # no protobuf message
+        *_, (*_, end) = _fields(serialized, 0, len(serialized))
     except IndexError:
         return 1
-    return at - len(serialized)
-
-
-_FIXED = {1: 8, 5: 4}  # the lengths of values of the kinds of the format that have one
+    except ValueError:
+        return 0  # no protobuf message
+    return end - len(serialized)
 
 
 def _check_names(model: ModelProto, serialized: bytes, path: object) -> None:
@@ -536,8 +508,11 @@ _SINGULAR = frozenset({"graph", "t", "g", "raw_data"})
 _REPEATED = frozenset({"node", "initializer", "attribute"})
 
 
-def map_model(path: Path, caller: str) -> tuple[ModelProto, str | None]:
-    """Open a model whose large tensors stay in its file, as external tensors do."""
+def map_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
+    """Open a model whose large tensors stay in its file, if it is one, as external tensors do."""
+    if not isinstance(model, str | os.PathLike):
+        return open_model(model, caller)
+    path = file_path(caller, "model", model)
     check_regular(path)
     status = path.stat()
     ordinary = status.st_nlink == 1 and not path.is_symlink() and path.name.isprintable()
@@ -566,6 +541,8 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
         name = "" if field is None else field.name
         if name in seen:
             raise ValueError(f"{name} is there twice, and would be merged")
+        if field_end > end:
+            raise ValueError("a field reaches beyond its message")
         seen |= {name} & _SINGULAR
         if field_end - value < LARGE_ENOUGH_TO_MAP or name not in _SINGULAR | _REPEATED:
             continue
@@ -585,29 +562,34 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
             make_external(message, file_name, raw_data[0], raw_data[1] - raw_data[0])
 
 
-def _fields(mapped: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+_FIXED = {1: 8, 5: 4}  # the lengths of values of the kinds of the format that have one
+
+
+def _fields(
+    content: bytes | mmap.mmap, start: int, end: int
+) -> Iterator[tuple[int, int, int, int]]:
     """Yield the number of every field, and the offsets of it, of its value and of its end."""
     while start < end:
-        tag, value = _varint(mapped, start)
+        tag, value = _varint(content, start)
         wire_type, after = tag & 7, value
         if wire_type == 0:
-            _, after = _varint(mapped, value)
+            _, after = _varint(content, value)
         elif wire_type == 2:
-            length, value = _varint(mapped, value)
+            length, value = _varint(content, value)
             after = value + length
+        elif wire_type in _FIXED:
+            after += _FIXED[wire_type]
         else:
-            after += {1: 8, 5: 4}[wire_type]
-        if after > end:
-            raise ValueError("a field reaches beyond its message")
+            raise ValueError(f"{wire_type} is no kind of a field")
         yield tag >> 3, start, value, after
         start = after
 
 
-def _varint(mapped: mmap.mmap, start: int) -> tuple[int, int]:
+def _varint(content: bytes | mmap.mmap, start: int) -> tuple[int, int]:
     """Return a number of variable length, and where the next value starts."""
     number = 0
     for count in range(10):
-        byte = mapped[start + count]
+        byte = content[start + count]
         number |= (byte & 127) << 7 * count
         if byte < 128:
             return number, start + count + 1

@@ -20,8 +20,7 @@ from ndgather.models.onnx.nodes import (
     Scope,
     check_acyclic,
     model_ports,
-    node_protos,
-    nodes_within,
+    nodes_in,
     op_nodes_in,
     row_domain,
     scopes_of,
@@ -35,13 +34,13 @@ from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import RankAtLeast, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from onnx import FunctionProto
 
     from ndgather.models.graph import Port
     from ndgather.models.onnx.nodes import ReadNode
-    from ndgather.published.schema import Dim, Inference, Shape
+    from ndgather.published.schema import Inference
 
 
 # Sizes that a model leaves open
@@ -96,15 +95,6 @@ def _dims(graph: GraphProto) -> Iterator[TensorShapeProto.Dimension]:
     return messages_in(graph, TensorShapeProto.Dimension)
 
 
-def value_names(graph: GraphProto) -> set[str]:
-    """Return the names of all values of a graph and its subgraphs."""
-    names: set[str] = set()
-    for inner in messages_in(graph, GraphProto):
-        names.update(value.name for value in (*inner.input, *inner.initializer))
-        names.update(name for node in inner.node for name in node.output)
-    return names
-
-
 # Functions
 
 MOST_NODES = 1_000_000
@@ -122,7 +112,7 @@ def check_functions(model: ModelProto) -> None:
     def size(nodes: Sequence[NodeProto], level: int) -> tuple[int, int]:
         """Return how many nodes there are once calls are inlined, and how deep the calls are."""
         count, depth = len(nodes), 0
-        for key in (_key(inner) for node in nodes for inner in nodes_within(node)):
+        for key in (_key(inner) for node in nodes for inner in nodes_in(node)):
             if key not in functions:
                 continue
             if key not in sizes:
@@ -228,29 +218,43 @@ class InferredNode:
     refusal: NdgatherError | None = None
 
 
-class PlacedNode(NamedTuple):
-    """A node of a graph that is rewritten, and what inference knows of it.
+@dataclass(slots=True)
+class PlacedNode:
+    """A node of a graph that is rewritten: `nodes` replace it.
 
     `read` and `scope` are the node and the values that it can read in the model whose types are
-    inferred, and `inferred` is its inference if it is a gather or scatter.
+    inferred, `inferred` is its inference if it is a gather or scatter, and `bodies` its subgraphs.
     """
 
     node: NodeProto
-    graph: GraphProto
     read: ReadNode
     scope: Scope
     inferred: InferredNode | None
-    inner: tuple[Scope, ...]
-    rewrite: Callable[[GraphProto, Scope], None]
+    bodies: list[InferredGraph]
+    nodes: list[NodeProto]
 
-    def rewrite_subgraphs(self) -> None:
-        """Rewrite the nodes of the subgraphs of the node as well."""
-        for graph, scope in zip(subgraphs(self.node), self.inner, strict=True):
-            self.rewrite(graph, scope)
 
-    def named(self, error: Exception) -> Exception:
-        """Return `error` with the names of the node and of the nodes around it before its text."""
-        return OpNode(self.read, self.scope).named(error)
+class InferredGraph:
+    """A graph that is rewritten, which hands out its nodes with their inference.
+
+    After the loop over them it has the nodes that replace them.
+    """
+
+    def __init__(
+        self, graph: GraphProto, scope: Scope, inferred: Mapping[int, InferredNode]
+    ) -> None:
+        self.graph, self.changed = graph, False
+        self._scope, self._inferred = scope, inferred
+
+    def __iter__(self) -> Iterator[PlacedNode]:
+        before, after, scope = list(self.graph.node), list[NodeProto](), self._scope
+        for number, (node, read) in enumerate(zip(before, scope.nodes, strict=True)):
+            pairs = zip(subgraphs(node), scope.inner(number), strict=True)
+            bodies = [InferredGraph(graph, inner, self._inferred) for graph, inner in pairs]
+            place = PlacedNode(node, read, scope, self._inferred.get(id(read)), bodies, [node])
+            yield place
+            after += place.nodes
+        self.changed = set_nodes(self.graph, before, after)
 
 
 class InferredModel(NamedTuple):
@@ -266,23 +270,10 @@ class InferredModel(NamedTuple):
     sizes: set[str]
     is_strict: bool
 
-    def rewrite(self, graph: GraphProto, step: Callable[[PlacedNode], Sequence[NodeProto]]) -> bool:
-        """Replace the nodes of a graph by those that a step returns for each of them.
-
-        The graph is that of the same model, without its functions. Return whether a node changed.
-        """
-        known, changed = {id(node.op_node.read): node for node in self.nodes}, False
-
-        def rewrite(graph: GraphProto, scope: Scope) -> None:
-            nonlocal changed
-            before, after = list(graph.node), list[NodeProto]()
-            for number, (node, read) in enumerate(zip(before, scope.nodes, strict=True)):
-                inferred, inner = known.get(id(read)), scope.inner(number)
-                after += step(PlacedNode(node, graph, read, scope, inferred, inner, rewrite))
-            changed |= set_nodes(graph, before, after)
-
-        rewrite(graph, self.scopes[0])
-        return changed
+    def of(self, graph: GraphProto) -> InferredGraph:
+        """Return the graph of the same model, without its functions, with what is inferred."""
+        known = {id(node.op_node.read): node for node in self.nodes}
+        return InferredGraph(graph, self.scopes[0], known)
 
 
 def infer_types(model: ModelProto, folder: str | None, *, strict: bool = False) -> InferredModel:
@@ -349,7 +340,7 @@ def _inferred_by_onnx(
     if hidden:
         for shown in (model, inferred):
             del shown.opset_import[-1]
-            found = (node for node in node_protos(shown) if node.domain == _HIDDEN)
+            found = (node for node in nodes_in(shown) if node.domain == _HIDDEN)
             for node, domain in zip(found, domains, strict=True):
                 node.domain = domain
     return inferred, False
@@ -399,9 +390,7 @@ def with_names(known: TensorType, names: set[str]) -> TensorType:
     shape = known.shape
     if shape is None:
         return known
-    dims = tuple(
-        dim if not isinstance(dim, str) or dim in names else None for dim in _first_dims(shape)
-    )
+    dims = tuple(dim if not isinstance(dim, str) or dim in names else None for dim in known.first)
     return replace(known, shape=RankAtLeast(dims) if isinstance(shape, RankAtLeast) else dims)
 
 
@@ -412,32 +401,23 @@ def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
             f"value {name!r}: dtype = {known.dtype} is not what the model declares "
             f"(allowed: {declared.dtype})"
         )
-    dims, sizes = _first_dims(known.shape), declared.shape
-    if not isinstance(sizes, tuple):
-        shape = known.shape if isinstance(known.shape, tuple) else None
-        return TensorType(declared.dtype or known.dtype, shape)
-    too_short = isinstance(known.shape, tuple) and len(dims) < len(sizes)
+    dims, sizes = known.first, declared.dims
+    if sizes is None:
+        return TensorType(declared.dtype or known.dtype, known.dims)
+    too_short = known.dims is not None and len(dims) < len(sizes)
     pairs = [*zip(sizes, dims, strict=False)]
     if (
         too_short
         or len(dims) > len(sizes)
         or any(a != b and isinstance(a, int) and isinstance(b, int) for a, b in pairs)
     ):
+        more = () if known.dims is not None else ("...",)
         raise ShapeError(
-            f"value {name!r}: shape = {_shown(known.shape)} is not what the model declares "
-            f"(allowed: {_shown(declared.shape)})"
+            f"value {name!r}: shape = {shown((*dims, *more))} is not what the model declares "
+            f"(allowed: {shown(sizes)})"
         )
     merged = [dim if size is None or isinstance(dim, int) else size for size, dim in pairs]
     return TensorType(declared.dtype or known.dtype, (*merged, *sizes[len(merged) :]))
-
-
-def _first_dims(shape: Shape) -> tuple[Dim, ...]:
-    return shape.first if isinstance(shape, RankAtLeast) else shape or ()
-
-
-def _shown(shape: Shape) -> str:
-    dims = ("?" if dim is None else dim for dim in _first_dims(shape))
-    return shown((*dims, *(("...",) if isinstance(shape, RankAtLeast) else ())))
 
 
 def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
@@ -490,58 +470,18 @@ _MOVES = frozenset(
 )
 
 
-def _moved(scope: Scope, name: str) -> tuple[NodeProto | None, Scope, Sequence[str]]:
-    """Return the node that computes a value, and the values from which its elements come, if any.
-
-    The node is None for an input of the model and for a value that it holds.
-    """
-    inner = None if scope.has_constant(name) else scope.computing(name)
-    if inner is None:
-        return None, scope, ()
-    node = inner.node_of(name)
-    if node.op_type not in _MOVES or row_domain(node.domain) != DEFAULT_DOMAIN:
-        return node, scope, ()
-    return node, inner, node.input if node.op_type == "Concat" else node.input[:1]
-
-
-def origins(scope: Scope, name: str) -> Iterator[tuple[Scope, str, NodeProto | None]]:
-    """Yield the values from which the elements of `name` come, and the nodes that compute them."""
+def origins(scope: Scope, name: str) -> Iterator[str]:
+    """Yield the values from which the elements of `name` come, and which no node computes."""
     waiting, seen = [(scope, name)], {(id(scope), name)}
     while waiting:
         scope, name = waiting.pop()
-        node, inner, reads = _moved(scope, name)
-        if not reads:
-            yield scope, name, node
-        for read in reads:
-            if (id(inner), read) not in seen:
-                seen.add((id(inner), read))
-                waiting.append((inner, read))
-
-
-def all_origins(
-    scope: Scope,
-    name: str,
-    holds: Callable[[Scope, str, NodeProto | None], bool],
-    known: dict[tuple[int, str], bool],
-) -> bool:
-    """Return whether something holds for all `origins` of a value.
-
-    `known` keeps the answers for all values on the way, so that a model is walked once.
-    """
-    path = [((0, ""), iter([(scope, name)]))]  # the values that wait for those that they read
-    while path:
-        value = next(path[-1][1], None)
-        if value is None:
-            path.pop()
+        inner = None if scope.has_constant(name) else scope.computing(name)
+        if inner is None:
+            yield name
             continue
-        scope, name = value
-        key = id(scope), name
-        if key not in known:
-            node, inner, reads = _moved(scope, name)
-            known[key] = bool(reads) or holds(scope, name, node)
-            if reads:
-                path.append((key, iter([(inner, read) for read in reads])))
-        if not known[key]:
-            known |= dict.fromkeys((waiting for waiting, _ in path), False)
-            return False
-    return True
+        node = inner.node_of(name)
+        if node.op_type in _MOVES and row_domain(node.domain) == DEFAULT_DOMAIN:
+            for read in node.input if node.op_type == "Concat" else node.input[:1]:
+                if (id(inner), read) not in seen:
+                    seen.add((id(inner), read))
+                    waiting.append((inner, read))

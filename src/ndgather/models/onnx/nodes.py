@@ -38,7 +38,7 @@ from ndgather.errors import (
 from ndgather.messages import reason
 from ndgather.models import Array, instance
 from ndgather.models.graph import SMALL, Arguments, Port, shared_type
-from ndgather.models.onnx.files import map_tensor
+from ndgather.models.onnx.files import map_tensor, messages_in
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
 from ndgather.published.schema import ELEMENTS, Role, TensorType
@@ -117,9 +117,9 @@ def declaration(known: TensorType) -> TypeProto:
     tensor = declared.tensor_type
     if known.dtype is not None:
         tensor.elem_type = element_type(known.dtype)
-    if isinstance(known.shape, tuple):
+    if known.dims is not None:
         tensor.shape.SetInParent()
-        for dim in known.shape:
+        for dim in known.dims:
             size = tensor.shape.dim.add()
             if isinstance(dim, int):
                 size.dim_value = dim
@@ -262,9 +262,8 @@ def not_imported(model: ModelProto) -> dict[str, NodeProto]:
     """
     known = {row_domain(item.domain) for item in model.opset_import}
     known |= {DEFAULT_DOMAIN, *(item.domain for item in model.functions)}
-    nodes = node_protos(model)
     found: dict[str, NodeProto] = {}
-    for node in nodes:
+    for node in nodes_in(model):
         if row_domain(node.domain) not in known:
             found.setdefault(node.domain, node)
     return found
@@ -273,7 +272,7 @@ def not_imported(model: ModelProto) -> dict[str, NodeProto]:
 def with_one_name(model: ModelProto) -> ModelProto:
     """Return `model`, or a copy of it in which every domain has one name and is imported."""
     names = {opset.domain for holder in (model, *model.functions) for opset in holder.opset_import}
-    names.update(node.domain for node in node_protos(model))
+    names.update(node.domain for node in nodes_in(model))
     missing = not_imported(model)
     if not missing and all(file_domain(row_domain(name)) == name for name in names):
         return model
@@ -284,7 +283,7 @@ def with_one_name(model: ModelProto) -> ModelProto:
         del holder.opset_import[:]
         for domain, version in versions.items():
             holder.opset_import.add(domain=file_domain(domain), version=version)
-    for node in node_protos(copy):
+    for node in nodes_in(copy):
         node.domain = file_domain(node.domain)
     return copy
 
@@ -299,12 +298,18 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
         yield from attribute.graphs
 
 
-def nodes_within(node: NodeProto) -> Iterator[NodeProto]:
-    """Yield a node and every node of its subgraphs."""
-    yield node
-    for graph in subgraphs(node):
-        for inner in graph.node:
-            yield from nodes_within(inner)
+def nodes_in(message: ModelProto | Body | NodeProto) -> Iterator[NodeProto]:
+    """Yield the nodes of a model, a graph or a function, or a node, and those of subgraphs."""
+    return messages_in(message, NodeProto)
+
+
+def value_names(graph: GraphProto) -> set[str]:
+    """Return the names of all values of a graph and its subgraphs."""
+    names: set[str] = set()
+    for inner in messages_in(graph, GraphProto):
+        names.update(value.name for value in (*inner.input, *inner.initializer))
+        names.update(name for node in inner.node for name in node.output)
+    return names
 
 
 def set_nodes(graph: GraphProto, before: Sequence[NodeProto], after: Sequence[NodeProto]) -> bool:
@@ -318,20 +323,26 @@ def set_nodes(graph: GraphProto, before: Sequence[NodeProto], after: Sequence[No
     return True
 
 
+def rename_values(message: GraphProto | NodeProto, names: Mapping[str, str]) -> None:
+    """Rename values in a graph or a node, and in their subgraphs."""
+    for part in messages_in(message, NodeProto, TensorProto, ValueInfoProto):
+        if isinstance(part, NodeProto):
+            for values in part.input, part.output:
+                values[:] = [names.get(value, value) for value in values]
+        else:
+            part.name = names.get(part.name, part.name)
+
+
 def names_read(node: NodeProto) -> set[str]:
     """Return the names of all values that a node and its subgraphs may read."""
-    names = {name for inner in nodes_within(node) for name in inner.input}
-    for inner in nodes_within(node):
-        names.update(output.name for graph in subgraphs(inner) for output in graph.output)
-    return names
+    names = {name for inner in nodes_in(node) for name in inner.input}
+    return names.union(x.name for graph in messages_in(node, GraphProto) for x in graph.output)
 
 
 def unread(graph: GraphProto) -> set[str]:
     """Return the names of results and constants of a graph, and in it, that nothing reads."""
-    nodes = list(_nodes_of(graph))
-    bodies = [graph, *(inner for node in nodes for inner in subgraphs(node))]
-    names = {tensor.name for body in bodies for tensor in body.initializer}
-    names.update(name for node in nodes for name in node.output)
+    names = {x.name for body in messages_in(graph, GraphProto) for x in body.initializer}
+    names.update(name for node in nodes_in(graph) for name in node.output)
     for node in graph.node:
         names -= names_read(node)
     return names.difference(port.name for port in graph.output)
@@ -352,19 +363,6 @@ def drop_unread(graph: GraphProto, kept: set[str]) -> None:
     for tensor in list(graph.initializer):
         if tensor.name not in kept and readers[tensor.name] <= 0:
             graph.initializer.remove(tensor)
-
-
-def node_protos(model: ModelProto) -> Iterator[NodeProto]:
-    """Yield every node of a model, of its subgraphs and of its functions."""
-    for body in (model.graph, *model.functions):
-        yield from _nodes_of(body)
-
-
-def _nodes_of(body: Body) -> Iterator[NodeProto]:
-    for node in body.node:
-        yield node
-        for graph in subgraphs(node) if node.attribute else ():
-            yield from _nodes_of(graph)
 
 
 # The attributes of a Constant node with numbers: the fields of their values, and their dtypes.
@@ -415,11 +413,7 @@ class ReadNode(NamedTuple):
         """Return the names of the values that the node reads of the graph around it."""
         if not self.graphs:
             return self.inputs
-        inner = [part for graph in self.graphs for part in _nodes_of(graph)]
-        bodies = [*self.graphs, *(graph for part in inner for graph in subgraphs(part))]
-        names = names_read(self.node) - {name for part in inner for name in part.output}
-        names -= {value.name for graph in bodies for value in (*graph.input, *graph.initializer)}
-        return names | {*self.inputs}
+        return names_read(self.node).difference(*map(value_names, self.graphs)).union(self.inputs)
 
 
 def _declarations(body: Body) -> dict[str, ValueInfoProto]:
@@ -524,10 +518,7 @@ class Scope:
 
     def tensor(self, name: str) -> TensorProto | None:
         """Return the tensor of a value that the model holds."""
-        tensor = self._constants.get(name)
-        if tensor is not None or self.outer is None or self._has_type(name):
-            return tensor
-        return self.outer.tensor(name)
+        return self.home(name)._constants.get(name)
 
     def constant(self, name: str) -> Array | None:
         """Return the value of `name` where the model holds it and it can be read."""
@@ -592,13 +583,9 @@ class Scope:
             )
         return self._inner.get(number, ())
 
-    def names(self) -> set[str]:
-        """Return the names of the values of the graph and of its subgraphs."""
-        names = {*self._types, *self._constants, *self._nodes}
-        for number, node in enumerate(self.nodes):
-            for scope in self.inner(number) if node.graphs else ():
-                names |= scope.names()
-        return names
+    def where(self, node: NodeProto) -> str:
+        """Return the names of the nodes around a node and its own, joined by slashes."""
+        return "/".join(map(title_of, (*self.around, node)))
 
     def all_nodes(self) -> Iterator[tuple[Scope, ReadNode]]:
         """Yield the nodes of the graph and of its subgraphs, each with its scope."""
@@ -625,14 +612,9 @@ def check_acyclic(scope: Scope) -> None:
     try:
         TopologicalSorter(reads).prepare()
     except CycleError as error:
-        node = scope.nodes[error.args[1][0]]
-        name = next(iter(node.outputs), "")
-        raise messages.in_node(
-            ModelError("it reads its own result (allowed: graphs without cycles)"),
-            node.node.name,
-            node.op_type,
-            name,
-        ) from error
+        node = scope.nodes[error.args[1][0]].node
+        refusal = ModelError("it reads its own result (allowed: graphs without cycles)")
+        raise named_by(refusal, node) from error
 
 
 # The types of most indices, whose bytes NumPy takes as they are.
@@ -669,8 +651,7 @@ class OpNode:
 
     @property
     def where(self) -> str:
-        """The names of the nodes around it and of the node itself, joined by slashes."""
-        return "/".join(map(title_of, (*self.scope.around, self.node)))
+        return self.scope.where(self.node)
 
     def operator(self) -> Operator:
         domain = self.read.domain
@@ -717,8 +698,7 @@ class OpNode:
     def named(self, error: Exception) -> Exception:
         """Return `error` with the names of the node and of the nodes around it before its text."""
         for node in (self.node, *reversed(self.scope.around)):
-            output = next(iter(node.output), "")
-            error = messages.in_node(error, node.name, node.op_type, output)
+            error = named_by(error, node)
         return error
 
 
@@ -739,6 +719,11 @@ def attribute_value(attribute: AttributeProto) -> Any:
     if value is None:
         raise AttributeValueError(f"attribute {attribute.name!r} has no value: {why}")
     return value
+
+
+def named_by(error: Exception, node: NodeProto) -> Exception:
+    """Return `error` with the name of a node before its text."""
+    return messages.in_node(error, node.name, node.op_type, next(iter(node.output), ""))
 
 
 def title_of(node: NodeProto) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import time
 from copy import deepcopy
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ndgather.errors import ModelError, NdgatherError
-from ndgather.models import Array, file_path, whole_number
+from ndgather.models import Array, whole_number
 from ndgather.models.graph.diagnostics import KnownCall
-from ndgather.models.onnx.files import Source, map_model, open_model
+from ndgather.models.onnx.files import Source, map_model
 from ndgather.models.onnx.inference import (
     check_size_names,
     checked_sizes,
@@ -25,7 +24,7 @@ from ndgather.models.onnx.inference import (
 from ndgather.models.onnx.nodes import (
     OpNode,
     model_ports,
-    node_protos,
+    nodes_in,
     op_nodes,
     op_nodes_in,
     with_one_name,
@@ -90,11 +89,7 @@ class _Inputs:
     """The inputs of a model, for which random values are drawn."""
 
     def __init__(self, model: Source) -> None:
-        if isinstance(model, str | os.PathLike):  # large tensors stay in the file
-            path = file_path("random_inputs", "model", model)
-            self.proto, self._folder = map_model(path, "random_inputs")
-        else:
-            self.proto, self._folder = open_model(model, "random_inputs")
+        self.proto, self._folder = map_model(model, "random_inputs")
         self.ports = [port for port in model_ports(self.proto)[0] if not port.optional]
 
     def draw(self, seed: int, sizes: Mapping[str, int], *, most: int = 1) -> dict[str, Array]:
@@ -149,7 +144,7 @@ class CandidateInputs:
     def refused(self, text: str) -> None:
         """Take note of the error with which the model refused the last inputs."""
         if not self._order:
-            for number, node in enumerate(node_protos(self._inputs.proto)):
+            for number, node in enumerate(nodes_in(self._inputs.proto)):
                 self._order |= dict.fromkeys((node.name, *node.output), number)
         numbers = (self._order.get(name, -1) for name in _NODE.findall(text))
         self._reached = max(numbers, default=-1)
@@ -209,8 +204,8 @@ def highest_indices(
     for op_node in found:
         for indices in _indices_of(op_node):
             bound = _highest_index(op_node)
-            for _, name, node in origins(op_node.scope, indices):
-                if node is None and name in shapes:
+            for name in origins(op_node.scope, indices):
+                if name in shapes:
                     highest[name] = min(highest.get(name, bound), bound)
     return highest
 
@@ -231,12 +226,11 @@ def _highest_index(op_node: OpNode) -> int:
         row = op_node.operator().row
         if row.definition is not None:
             return 0
-        types = dict(zip((x.role for x in row.inputs), op_node.known_types(), strict=False))
-        call = KnownCall.of(row, declared=types, inferred=types, attributes=op_node.attributes())
+        call = KnownCall.of(row, op_node.known_types(), op_node.attributes())
     except NdgatherError:
         return 0
-    data = types[Role.DATA].shape
-    if not isinstance(data, tuple) or not data:
+    data = call.inferred[Role.DATA].dims
+    if not data:
         return 0
     axes = call.indexed_axes(call.depth)
     sizes = data[call.batch_dims :] if axes is None else data[axes.start : axes.stop]

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -41,7 +40,7 @@ from ndgather.models import (
 from ndgather.models.graph import HasPorts, NodeTime, OutputArray, Run, fit_inputs
 from ndgather.models.onnx import files
 from ndgather.models.onnx.comparison.explanation import LOST_UPDATES, explain
-from ndgather.models.onnx.nodes import model_ports, node_protos, repair
+from ndgather.models.onnx.nodes import model_ports, nodes_in, repair
 from ndgather.models.onnx.tracing import CheckedNode, TracedNode, trace
 from ndgather.runtimes.children import LIMIT_S, call_isolated
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, model_runtime
@@ -266,17 +265,15 @@ class RuntimeModel(HasPorts):
         if isinstance(model, str | os.PathLike):
             path = str(file_path("run", "model", model))
         self._path = path or files.IN_MEMORY
-        if in_place and path is not None and row.maps_tensors:
-            proto, folder = files.map_model(Path(path), "run")
-        else:
-            proto, folder = files.open_model(model, "run")
+        opens = files.map_model if in_place and row.maps_tensors else files.open_model
+        proto, folder = opens(model, "run")
         if folder is not None:
             try:
                 files.check_tensors(proto, folder)
             except FileError as error:
                 raise FileError(f"{self._path}: {error}") from error
         self.inputs, self.outputs = model_ports(proto)
-        self._count = sum(1 for _ in node_protos(proto))
+        self._count = sum(1 for _ in nodes_in(proto))
         with foreign_errors(NotLoadedError, f"{self._path}: its types cannot be inferred"):
             self._traced = trace(deepcopy(proto) if proto is model else proto, folder)
         self._adapter = row.load()
@@ -399,7 +396,7 @@ class RuntimeModel(HasPorts):
             checked = node.check({**fitted, **self._inputs_of(node, fitted)})
             if checked is not None and checked.refusal is not None:
                 return node.op_node.named(checked.refusal)
-        names = [(node.op_type, node.name) for node in node_protos(self._traced.proto)]
+        names = [(node.op_type, node.name) for node in nodes_in(self._traced.proto)]
         if candidates and names.count(failed[0]) == 1:
             op_node = candidates[0].op_node
             return op_node.named(

@@ -13,6 +13,7 @@ from onnx import (
     ModelProto,
     TensorProto,
     ValueInfoProto,
+    helper,
     shape_inference,
 )
 
@@ -26,7 +27,7 @@ from ndgather.models.onnx.nodes import (
     declaration,
     is_published,
     names_read,
-    nodes_within,
+    nodes_in,
     op_nodes,
 )
 from ndgather.published.schema import Reduction, TensorType, dtype_name
@@ -181,19 +182,23 @@ class TracedModel:
             if not needed.isdisjoint(filter(None, node.output)):
                 kept.append(node)
                 needed |= names_read(node)
-        proto, graph = ModelProto(), self.proto.graph
-        files.copy_fields(self.proto, proto, {"graph"})
-        files.copy_fields(graph, proto.graph, {"node", "output", "initializer"})
+        proto = self._copy("node", "output", "initializer")
+        tensors = self.proto.graph.initializer
         proto.graph.node.extend(reversed(kept))
         proto.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
-        proto.graph.initializer.extend(item for item in graph.initializer if item.name in needed)
+        proto.graph.initializer.extend(item for item in tensors if item.name in needed)
         return replace(self, proto=proto, names=outputs)
+
+    def _copy(self, *without: str) -> ModelProto:
+        """Return a copy of the model, whose graph lacks some fields."""
+        proto = ModelProto()
+        files.copy_fields(self.proto, proto, {"graph"})
+        files.copy_fields(self.proto.graph, proto.graph, without)
+        return proto
 
     def after(self, given: Mapping[str, Array]) -> TracedModel:
         """Return the model with values as inputs that its nodes compute."""
-        proto, graph = ModelProto(), self.proto.graph
-        files.copy_fields(self.proto, proto, {"graph"})
-        files.copy_fields(graph, proto.graph, {"node", "output"})
+        proto, graph = self._copy("node", "output"), self.proto.graph
         proto.graph.node.extend(x for x in graph.node if given.keys().isdisjoint(x.output))
         proto.graph.output.extend(item for item in graph.output if item.name not in given)
         for name, array in given.items():
@@ -208,8 +213,7 @@ def trace(model: ModelProto, folder: str | None, outputs: Outputs | None = None)
     The model is changed in place, unless functions have such nodes; they are inlined in a copy.
     """
     check_functions(model)
-    calls = (node for function in model.functions for node in function.node)
-    if any(is_published(inner) for node in calls for inner in nodes_within(node)):
+    if any(is_published(node) for function in model.functions for node in nodes_in(function)):
         model = without_functions(model)
     gathers = list(op_nodes(model, folder))
     if any(op_node.scope.around for op_node in gathers):
@@ -292,7 +296,7 @@ class Outputs:
         if known.dtype is None:
             raise NotTraceableError(f"the type of {name!r}, a value of its branch, is not known")
         # Some runtimes take no If whose values have an unknown rank.
-        rank = len(known.shape) if isinstance(known.shape, tuple) else 0
+        rank = len(known.dims or ())
         declared = declaration(TensorType(known.dtype, (None,) * rank if rank else None))
         outer = self._lifted[key] = f"{name}:{len(self._lifted)}:exposed"
         node, body, inside = scope.around[-1], scope.body, f"{outer}:inside"
@@ -311,10 +315,9 @@ def _add_empty(graph: GraphProto, name: str, element_type: int, rank: int) -> No
     """Add nodes that compute an empty tensor; OpenVINO changes constants that are empty."""
     flat = TensorProto(data_type=element_type, dims=[0])
     shape = TensorProto(data_type=TensorProto.INT64, dims=[rank], int64_data=[0] * rank)
-    for part, tensor in ("flat", flat), ("shape", shape):
-        attribute = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
-        graph.node.add(op_type="Constant", output=[f"{name}:{part}"], attribute=[attribute])
-    graph.node.add(op_type="Expand", input=[f"{name}:flat", f"{name}:shape"], output=[name])
+    parts = {f"{name}:flat": flat, f"{name}:shape": shape}
+    constants = [helper.make_node("Constant", [], [x], value=parts[x]) for x in parts]
+    graph.node.extend([*constants, helper.make_node("Expand", [*parts], [name])])
 
 
 # Checks of nodes that ran

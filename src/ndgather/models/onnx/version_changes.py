@@ -165,8 +165,8 @@ class Rewrite(NewNodes):
         return self.scope.type_of(self.input(number))
 
     def rank(self, number: int) -> int | None:
-        shape = self.type(number).shape
-        return len(shape) if isinstance(shape, tuple) else None
+        dims = self.type(number).dims
+        return None if dims is None else len(dims)
 
     def dtype(self, number: int) -> str | None:
         return self.type(number).dtype
@@ -219,17 +219,15 @@ def _softmax_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _softmax_up(node: Rewrite, target: OpSchema) -> None:
-    shape, axis, data = node.type(0).shape, node.get("axis"), node.input(0)
-    rank = len(shape) if isinstance(shape, tuple) else None
+    dims, axis, data, rank = node.type(0).dims, node.get("axis"), node.input(0), node.rank(0)
     node.set("axis", -1)
     if axis == -1 or (rank is not None and axis % max(rank, 1) == rank - 1):
         return
     # Reshape copies a size of 0 from the matrix, which has it in its first axes only.
     copied = range(0 if rank is None or axis % rank == 0 else 1 + (axis % rank == 1))
-    sizes_known = enumerate(shape) if isinstance(shape, tuple) else ()
-    if rank is None or any(
+    if dims is None or any(
         not isinstance(size, int) or not size
-        for number, size in sizes_known
+        for number, size in enumerate(dims)
         if number not in copied
     ):
         raise node.cannot_become(target, "a size of its input after the first may be 0")
@@ -249,8 +247,8 @@ def _split_down(node: Rewrite, target: OpSchema) -> None:
     node.remove("num_outputs")
     if count is None or node.input(1):
         return
-    shape, axis = node.type(0).shape, node.get("axis")
-    size = shape[axis] if isinstance(shape, tuple) else None
+    dims, axis = node.type(0).dims, node.get("axis")
+    size = None if dims is None else dims[axis]
     if not isinstance(size, int):
         raise node.cannot_become(target, "the size of the axis that is split is not known")
     sizes = [-(-size // count)] * (count - 1)
@@ -280,8 +278,8 @@ def _dropout_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _one_scale(node: Rewrite, target: OpSchema) -> None:
-    shape = node.type(1).shape
-    if not isinstance(shape, tuple) or any(size != 1 for size in shape):
+    dims = node.type(1).dims
+    if dims is None or any(size != 1 for size in dims):
         raise node.cannot_become(target, "it takes one scale only")
     node.remove("axis")
 
@@ -414,10 +412,9 @@ def _crossed(node: Rewrite) -> bool:
 def _different_shapes(node: Rewrite) -> bool:
     """Whether the branches of an If may return different shapes."""
     shapes = [
-        [tensor_type(output.type).shape for output in graph.output]
-        for graph in subgraphs(node.node)
+        [tensor_type(output.type).dims for output in graph.output] for graph in subgraphs(node.node)
     ]
-    known = all(isinstance(shape, tuple) and None not in shape for one in shapes for shape in one)
+    known = all(dims is not None and None not in dims for one in shapes for dims in one)
     return not known or shapes[1:] != shapes[:-1]
 
 
@@ -445,11 +442,8 @@ def _reshape_down(node: Rewrite, target: OpSchema) -> None:
     if sizes is not None:
         unused = bool(sizes.all())
     else:
-        output, data = (
-            node.scope.type_of(name).shape for name in (node.node.output[0], node.input(0))
-        )
-        same = data if isinstance(data, tuple) else ()
-        unused = isinstance(output, tuple) and all(
+        output, same = node.scope.type_of(node.node.output[0]).dims, node.type(0).dims or ()
+        unused = output is not None and all(
             bool(size) and (isinstance(size, int) or same[axis : axis + 1] == (size,))
             for axis, size in enumerate(output)
         )

@@ -29,8 +29,9 @@ from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.nodes import (
     constant_tensor,
     declaration,
-    nodes_within,
+    nodes_in,
     opsets,
+    rename_values,
     row_domain,
     schema_type,
     subgraphs,
@@ -221,8 +222,8 @@ def _step_down(node: Rewrite, target: OpSchema) -> None:
             return
     changes = CHANGES.get(step, NOTHING)
     if changes.broadcasts:
-        shapes = [node.scope.type_of(name).shape for name in node.node.input]
-        known = all(isinstance(shape, tuple) and None not in shape for shape in shapes)
+        shapes = [node.scope.type_of(name).dims for name in node.node.input]
+        known = all(dims is not None and None not in dims for dims in shapes)
         if not known or len(set(shapes)) > 1:
             raise node.cannot_become(target, "its inputs may be of different shapes")
     if changes.negative:
@@ -417,20 +418,17 @@ def _inlined(call: Rewrite, text: str | None, opset: int) -> tuple[list[NodeProt
     nodes = list(model.graph.node)
     if not text and any(True for item in nodes for _ in subgraphs(item)):
         return [], opset
-    inner_nodes = [inner for item in nodes for inner in nodes_within(item)]
+    inner_nodes = [inner for item in nodes for inner in nodes_in(item)]
     if not text and any(inner.op_type == call.node.op_type for inner in inner_nodes):
         return [], opset  # onnx has no function for these types and attributes
     computed = (name for inner in inner_nodes for name in inner.output)
     kept = ("", *call.node.output)
     names = {name: call.new_name(name) for name in computed if name not in kept}
-    for inner in inner_nodes:
-        inner.input[:] = [names.get(name, name) for name in inner.input]
-        inner.output[:] = [names.get(name, name) for name in inner.output]
-        inner.name = next(iter(inner.output), "")
-        for output in (output for graph in subgraphs(inner) for output in graph.output):
-            output.name = names.get(output.name, output.name)
     for item in nodes:
+        rename_values(item, names)
         call.scope.add(item)
+    for inner in inner_nodes:
+        inner.name = next(iter(inner.output), "")
     try:
         typed = shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception:

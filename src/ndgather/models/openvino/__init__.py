@@ -7,3 +7,7 @@ from ndgather.models.openvino.model import Model, check, run
 from ndgather.models.openvino.writing import write
 
 __all__ = ["Model", "check", "run", "write"]
+
+
+def __dir__() -> list[str]:
+    return __all__

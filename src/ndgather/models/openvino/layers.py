@@ -31,7 +31,7 @@ from ndgather.models.graph.diagnostics import (
 from ndgather.models.openvino.reading import HIGHEST_RANK, LARGEST_SIZE, NUMBER, Wiring, wire
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows.openvino import DOMAIN
-from ndgather.published.schema import INTEGERS, AttributeType, RankAtLeast, Role, Shape, TensorType
+from ndgather.published.schema import INTEGERS, AttributeType, Role, TensorType
 from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
@@ -400,9 +400,9 @@ class _Checker:
         axis = known.get(Role.AXIS.value)
         call = KnownCall.of(
             row,
-            declared=dict(zip(roles, types, strict=False)),
-            inferred=dict(zip(roles, inference.inputs, strict=True)),
-            attributes=attributes if axis is None else {**attributes, "axis": axis.item()},
+            types,
+            attributes if axis is None else {**attributes, "axis": axis.item()},
+            inference,
             indices=known.get(Role.INDICES.value),
             fits_32_bits=all(
                 self._is_fitting(layer, port)
@@ -443,26 +443,19 @@ def _contradictions(port: LayerPort, known: TensorType, name: str, verb: str) ->
     if element is not None and known.dtype is not None and element.dtype != known.dtype:
         wanted = BY_DTYPE[known.dtype].precision if known.dtype in BY_DTYPE else known.dtype
         yield f"{name} declares precision {port.precision}; {verb} {wanted}"
-    if not _may_be(port.dims, known.shape):
-        shape = known.shape.first if isinstance(known.shape, RankAtLeast) else known.shape or ()
-        yield f"{name} declares {_shown(port.dims)}; {verb} {_shown(shape)}"
+    if not _may_be(port.dims, known):
+        yield f"{name} declares {shown(port.dims)}; {verb} {shown(known.first)}"
 
 
-def _may_be(declared: tuple[int | None, ...], known: Shape) -> bool:
+def _may_be(declared: tuple[int | None, ...], known: TensorType) -> bool:
     """Return whether a port with these sizes can have the known shape."""
-    if known is None:
+    if known.shape is None:
         return True
-    if isinstance(known, RankAtLeast):
-        first, fits = known.first, len(declared) >= len(known.first)
-    else:
-        first, fits = known, len(declared) == len(known)
+    more = len(declared) - len(known.first)
+    fits = more == 0 if known.dims is not None else more >= 0
     if not declared:  # a scalar, or an unknown rank if something else was not known
-        return fits or first is not known or not all(isinstance(size, int) for size in first)
+        return fits or known.numbers is None
     return fits and all(
         size is None or not isinstance(other, int) or size == other
-        for size, other in zip(declared, first, strict=False)
+        for size, other in zip(declared, known.first, strict=False)
     )
-
-
-def _shown(dims: tuple[int | str | None, ...]) -> str:
-    return shown(["?" if size is None else size for size in dims])

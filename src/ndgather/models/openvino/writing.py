@@ -84,8 +84,7 @@ class _Writer:
         for output in graph.outputs:
             self.tensor_names.setdefault(output.value, []).append(output.name)
         for item in graph.inputs:
-            shape = item.type.shape
-            sizes = shape if isinstance(shape, tuple) else None
+            sizes = item.type.dims
             declared = ("?" if not isinstance(size, int) else str(size) for size in sizes or ())
             data = {
                 "shape": "..." if sizes is None else ",".join(declared),
@@ -154,7 +153,7 @@ class _Writer:
         known = self.types[value]
         precision = _element(value, known.dtype).precision
         port = ElementTree.SubElement(side, "port", id=str(number), precision=precision)
-        for size in known.shape if isinstance(known.shape, tuple) else ():
+        for size in known.dims or ():
             dim = ElementTree.SubElement(port, "dim")
             dim.text = str(size) if isinstance(size, int) else "-1"  # -1 is dynamic
         return port

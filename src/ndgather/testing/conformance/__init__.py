@@ -18,3 +18,7 @@ from ndgather.testing.conformance.cases import (
 )
 
 __all__ = ["Case", "Outcome", "Refusal", "Rule", "Undefined", "Value", "Verdict", "judge", "load"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -146,14 +148,17 @@ class Comparer:
         """The outputs of the traced model."""
         return list(dict.fromkeys([*self.outputs, *self.traced.names]))
 
+    def process(self, runtime: str, model: TracedModel) -> RuntimeProcess:
+        """Start a runtime with the model or a part of it."""
+        options, limit_s = self.options[runtime], self.settings.limit_s
+        return RuntimeProcess(runtime, model.source(), options, limit_s=limit_s)
+
     def trace_loops(self, inputs: Values, limit: int) -> None:
         """Trace the nodes in loops too, with outputs that are as large as `inputs` require."""
         sizes, fitted, found = SizeOutputs(), fit_inputs(self.ports, inputs), []
         part = trace(deepcopy(self.proto), self.folder, sizes).up_to(sizes.vectors)
-        for name, options in self.options.items() if sizes.vectors else ():
-            with RuntimeProcess(
-                name, part.source(), options, limit_s=self.settings.limit_s
-            ) as process:
+        for name in self.options if sizes.vectors else ():
+            with self.process(name, part) as process:
                 answer = process.run(part.names, fitted)
             if answer.values is not None:
                 found.append(dict(zip(part.names, answer.values, strict=True)))
@@ -251,6 +256,7 @@ class Comparer:
         last_read = {name: number for number, node in enumerate(nodes) for name in names_read(node)}
         last_read[output] = len(nodes)
 
+        @cache
         def differing(count: int) -> tuple[str, str] | None:
             """Return a value that leaves the first `count` nodes and differs, and how."""
             names = [name for node in nodes[:count] for name in node.output if name]
@@ -262,16 +268,11 @@ class Comparer:
                     return name, self._how(expected[name], actual[name])
             return None
 
-        same, differs, how = 0, len(nodes), differing(len(nodes))
-        while how is not None and differs - same > 1:
-            middle = (same + differs) // 2
-            found = differing(middle)
-            if found is None:
-                same = middle
-            else:
-                differs, how = middle, found
-        if how is None:
+        if differing(len(nodes)) is None:
             return f"no node before {output!r} differs in {run.runtime} where it runs alone"
+        counts = range(len(nodes) + 1)
+        differs = bisect_left(counts, True, 1, key=lambda count: differing(count) is not None)
+        how = differing(differs) or ("", "")
         title = title_of(nodes[differs - 1])
         space = "" if how[1].startswith("[") else " "
         return f"the first node that differs: {title}: {run.runtime} returns {space.join(how)}"
@@ -282,7 +283,7 @@ class TracedRun:
 
     def __init__(self, model: Comparer, runtime: str, inputs: Values) -> None:
         self.runtime, self._model, self._inputs = runtime, model.traced, inputs
-        self._options, self._limit_s = model.options[runtime], model.settings.limit_s
+        self._process = partial(model.process, runtime)
         self.values: Values | None = None
         self.failed_node: TracedNode | None = None
         self.failure = Answer()
@@ -294,8 +295,7 @@ class TracedRun:
             self._find_failed_node()
 
     def _run(self, model: TracedModel, outputs: Sequence[str]) -> tuple[str, Answer]:
-        source, limit_s = model.source(), self._limit_s
-        with RuntimeProcess(self.runtime, source, self._options, limit_s=limit_s) as process:
+        with self._process(model) as process:
             answer = process.run(outputs, self._inputs)
             version = process.version
         if answer.values is not None:
@@ -306,8 +306,7 @@ class TracedRun:
     def values_of(self, names: Sequence[str]) -> Values:
         """Run the part of the model that computes `names`, and return those that are arrays."""
         part = self._model.up_to(names)
-        source, limit_s = part.source(), self._limit_s
-        with RuntimeProcess(self.runtime, source, self._options, limit_s=limit_s) as process:
+        with self._process(part) as process:
             values = process.run(part.names, self._inputs).values or ()
         return {
             name: np.asarray(value)
@@ -324,17 +323,16 @@ class TracedRun:
     def _find_failed_node(self) -> None:
         """Find the first gather or scatter node at which the runtime fails, by bisection."""
         nodes = self._model.nodes
-        running, failing = 0, len(nodes) + 1  # numbers of nodes with which it runs, and fails
-        while failing - running > 1:
-            middle = (running + failing) // 2
-            answer = self._run_part(nodes[:middle])
-            if answer.values is not None:
-                running = middle
-            else:
-                failing, self.failure = middle, answer
+
+        @cache
+        def answer(count: int) -> Answer:
+            return self._run_part(nodes[:count])
+
+        counts = range(len(nodes) + 1)
+        failing = bisect_left(counts, True, 1, key=lambda count: answer(count).values is None)
         if failing <= len(nodes):
-            node = nodes[failing - 1]
-            if self._run_part(nodes[:running], node.reads).values is not None:
+            node, self.failure = nodes[failing - 1], answer(failing)
+            if self._run_part(nodes[: failing - 1], node.reads).values is not None:
                 self.values = {**self._inputs, **(self.values or {})}
                 self.failed_node = node
 

@@ -19,13 +19,13 @@ from ndgather.models.onnx.files import IN_MEMORY
 from ndgather.models.onnx.inference import checked_sizes, open_sizes
 from ndgather.models.onnx.random_inputs import highest_indices, random_inputs
 from ndgather.models.onnx.runs import ForRuntimes, RunSettings
-from ndgather.runtimes.children import RuntimeProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ndgather.models.onnx.comparison.report import Comparison
     from ndgather.models.onnx.files import Source
+    from ndgather.runtimes.children import RuntimeProcess
 
 Inputs: TypeAlias = dict[str, Array]
 Kind: TypeAlias = tuple[str, ...]
@@ -193,7 +193,10 @@ timeout
 
 
 class _Searcher:
-    """Draws inputs and runs them; `counts` says how many are as the first of a kind, by its try."""
+    """Draws inputs, and runs them in processes that are kept.
+
+    `counts` says how many inputs are as the first of a kind, by its try.
+    """
 
     def __init__(
         self,
@@ -210,6 +213,8 @@ class _Searcher:
         self._sizes = checked_sizes(caller, sizes)
         self._valid = instance(caller, "valid_indices", valid_indices, bool, "a choice")
         self._comparer = Comparer(caller, model, settings)
+        self._loaded: dict[str, RuntimeProcess] = {}
+        self._processes = ExitStack()
         self.counts: Counter[int] = Counter()
 
     def counterexamples(self) -> Iterator[Counterexample]:
@@ -218,8 +223,7 @@ class _Searcher:
         required = [port for port in comparer.ports if not port.optional]
         open_names = sorted(set(open_sizes(required).values()))
         first_tries: dict[Kind, int] = {}
-        with ExitStack() as stack:
-            processes = _Processes(comparer, stack, valid=self._valid)
+        with self._processes:
             for number in range(self._tries):
                 rng, seed = np.random.default_rng([self._seed, number]), self._seed + number
                 chosen = dict(self._sizes)
@@ -231,7 +235,7 @@ class _Searcher:
                 highest = highest_indices(comparer.proto, comparer.folder, shapes)
                 what, name, changes = _draw_changes(base, highest, rng, valid=self._valid)
                 inputs = _with_changes(base, name, changes)
-                kind = processes.difference(inputs)
+                kind = self._difference(inputs)
                 if kind is None:
                     continue
                 first = first_tries.setdefault(kind, number + 1)
@@ -240,12 +244,58 @@ class _Searcher:
                     continue
                 for smaller in _smaller(model, name, changes, seed, chosen, open_names):
                     fewer = _element_count(smaller) < _element_count(inputs)
-                    if fewer and processes.difference(smaller) == kind:
+                    if fewer and self._difference(smaller) == kind:
                         inputs = smaller
                 report = comparer.compare(inputs)
                 yield Counterexample(inputs=inputs, what=what, tries=number + 1, report=report)
             if not first_tries:
-                processes.require_loaded(IN_MEMORY if comparer.folder is None else model)
+                self._require_loaded(IN_MEMORY if comparer.folder is None else model)
+
+    def _difference(self, inputs: Inputs) -> Kind | None:
+        """Return how runtimes disagree, and the first node that differs, or None."""
+        comparer = self._comparer
+        fitted = fit_inputs(comparer.ports, inputs)
+        names = comparer.names
+        answers = {name: self._process(name).run(names, fitted) for name in comparer.options}
+        kinds: list[Kind] = []
+        statuses = {answer.status for answer in answers.values()}
+        if "crashed" in statuses or len(statuses) > 1:
+            texts = ((name, x.status, _NUMBER.sub("", x.text)) for name, x in answers.items())
+            kinds.append(tuple(text for item in texts for text in item))
+        first: Inputs | None = None
+        for runtime, answer in answers.items():
+            if answer.values is None:
+                continue
+            arrays = map(np.asarray, answer.values)
+            values = {**fitted, **dict(zip(comparer.names, arrays, strict=True))}
+            first = first or values
+            for node in comparer.traced.nodes:
+                checked = node.check(values)
+                if checked is None or checked.same:
+                    continue
+                if self._valid and isinstance(checked.refusal, IndexOutOfBoundsError):
+                    return None
+                kinds.append((runtime, node.op_node.where, explain(checked).rule))
+            for name in comparer.outputs:
+                if not kinds and comparer.differ(first[name], values[name]):
+                    kinds.append((runtime, "output", name))
+        return tuple(text for kind in kinds[:2] for text in kind) or None
+
+    def _process(self, name: str) -> RuntimeProcess:
+        process = self._loaded.get(name)
+        if process is None or (process.failed is not None and process.version):
+            process = self._comparer.process(name, self._comparer.traced)
+            self._processes.enter_context(process)
+            self._loaded[name] = process
+        return process
+
+    def _require_loaded(self, path: object) -> None:
+        """Raise an error if no runtime loaded the model, so that none could disagree."""
+        if any(process.version for process in self._loaded.values()):
+            return
+        for name, process in self._loaded.items():
+            why = process.failed.text if process.failed is not None else ""
+            raise NotLoadedError(f"{path}: {name} does not load it: {why}")
 
 
 def _draw_changes(
@@ -325,59 +375,3 @@ def _smaller(
 
 def _element_count(inputs: Inputs) -> int:
     return sum(array.size for array in inputs.values())
-
-
-class _Processes:
-    """Processes in which the runtimes run a model with one input after the other."""
-
-    def __init__(self, comparer: Comparer, processes: ExitStack, *, valid: bool) -> None:
-        self._comparer, self._processes, self._valid = comparer, processes, valid
-        self._loaded: dict[str, RuntimeProcess] = {}
-
-    def difference(self, inputs: Inputs) -> Kind | None:
-        """Return how runtimes disagree, and the first node that differs, or None."""
-        comparer = self._comparer
-        fitted = fit_inputs(comparer.ports, inputs)
-        names = comparer.names
-        answers = {name: self._process(name).run(names, fitted) for name in comparer.options}
-        kinds: list[Kind] = []
-        statuses = {answer.status for answer in answers.values()}
-        if "crashed" in statuses or len(statuses) > 1:
-            texts = ((name, x.status, _NUMBER.sub("", x.text)) for name, x in answers.items())
-            kinds.append(tuple(text for item in texts for text in item))
-        first: Inputs | None = None
-        for runtime, answer in answers.items():
-            if answer.values is None:
-                continue
-            arrays = map(np.asarray, answer.values)
-            values = {**fitted, **dict(zip(comparer.names, arrays, strict=True))}
-            first = first or values
-            for node in comparer.traced.nodes:
-                checked = node.check(values)
-                if checked is None or checked.same:
-                    continue
-                if self._valid and isinstance(checked.refusal, IndexOutOfBoundsError):
-                    return None
-                kinds.append((runtime, node.op_node.where, explain(checked).rule))
-            for name in comparer.outputs:
-                if not kinds and comparer.differ(first[name], values[name]):
-                    kinds.append((runtime, "output", name))
-        return tuple(text for kind in kinds[:2] for text in kind) or None
-
-    def _process(self, name: str) -> RuntimeProcess:
-        process = self._loaded.get(name)
-        if process is None or (process.failed is not None and process.version):
-            source, options = self._comparer.traced.source(), self._comparer.options[name]
-            process = self._processes.enter_context(
-                RuntimeProcess(name, source, options, limit_s=self._comparer.settings.limit_s)
-            )
-            self._loaded[name] = process
-        return process
-
-    def require_loaded(self, path: object) -> None:
-        """Raise an error if no runtime loaded the model, so that none could disagree."""
-        if any(process.version for process in self._loaded.values()):
-            return
-        for name, process in self._loaded.items():
-            why = process.failed.text if process.failed is not None else ""
-            raise NotLoadedError(f"{path}: {name} does not load it: {why}")

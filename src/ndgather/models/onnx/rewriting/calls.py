@@ -13,7 +13,7 @@ from ndgather.models.graph.conversion import NodeCall
 from ndgather.models.onnx.nodes import element_type, implementation
 from ndgather.models.onnx.rewriting.sized_nodes import Size, SizedNodes
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import RankAtLeast, Role, TensorType
+from ndgather.published.schema import Role, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,10 +68,10 @@ class GatherCall(NodeCall):
 
     def dims(self, role: Role) -> tuple[Dim, ...]:
         """Return the shape of an input, whose rank has to be known."""
-        shape = self.types[role].shape
-        if shape is None or isinstance(shape, RankAtLeast):
+        dims = self.types[role].dims
+        if dims is None:
             raise self.cannot_become(self.name, f"the rank of {role.value} is not known")
-        return shape
+        return dims
 
     def attribute(self, name: str) -> int:
         return int(self.attributes.get(name, 0))
@@ -192,8 +192,8 @@ def cache_call(op_node: OpNode, new: SizedNodes, name: str, *, checked: bool) ->
     """
     past, update, *starts = op_node.node.input
     attributes = {"axis": -2, "mode": "linear", **op_node.attributes()}
-    first, second = (new.scope.type_of(item).shape for item in (past, update))
-    if not (isinstance(first, tuple) and isinstance(second, tuple)):
+    first, second = (new.scope.type_of(item).dims for item in (past, update))
+    if first is None or second is None:
         raise ModelError("the rank of past_cache or of update is not known")
     axis, circular = attributes["axis"] % len(first), attributes["mode"] == "circular"
     cache, rows = new.sizes(past, first), new.sizes(update, second)

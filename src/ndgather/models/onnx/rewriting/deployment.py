@@ -11,14 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import NdgatherError
 from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import fit
-from ndgather.models.onnx.files import messages_in
-from ndgather.models.onnx.inference import infer_types, value_names
+from ndgather.models.onnx.inference import infer_types
 from ndgather.models.onnx.nodes import (
     OpNode,
     Scope,
@@ -26,8 +25,10 @@ from ndgather.models.onnx.nodes import (
     drop_unread,
     implementation,
     is_published,
+    rename_values,
     row_domain,
     unread,
+    value_names,
 )
 from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall, cache_call
 from ndgather.models.onnx.rewriting.report import RewrittenNode
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto
 
     from ndgather.models import Array
-    from ndgather.models.onnx.inference import InferredNode, PlacedNode
+    from ndgather.models.onnx.inference import InferredGraph, InferredNode
     from ndgather.models.onnx.nodes import ReadNode
     from ndgather.models.onnx.rewriting.target import Target
 
@@ -75,10 +76,10 @@ def deploy(
     """Return a model without functions, rewritten for `target`, and what became of its nodes."""
     result, kept = deepcopy(model), unread(model.graph)
     typed = infer_types(result, folder)
-    rewriter = _Rewriter(target, checked, allow_matmul, typed.scopes[0].names())
-    while typed.rewrite(result.graph, rewriter.fold_sizes):
+    rewriter = _Rewriter(target, checked, allow_matmul, value_names(result.graph))
+    while rewriter.fold_sizes(typed.of(result.graph)):
         typed = infer_types(result, folder)
-    typed.rewrite(result.graph, rewriter.fit_target)
+    rewriter.fit_target(typed.of(result.graph))
     drop_unread(result.graph, kept)
     return result, tuple(rewriter.reports(result, folder))
 
@@ -93,27 +94,32 @@ class _Rewriter:
     taken: set[str]
     found: list[tuple[RewrittenNode, list[NodeProto]]] = field(default_factory=list)
 
-    def fold_sizes(self, place: PlacedNode) -> list[NodeProto]:
-        """Replace a node that computes with known sizes by a constant.
+    def fold_sizes(self, body: InferredGraph) -> bool:
+        """Replace nodes that compute with known sizes by constants; return whether there are some.
 
         An If whose condition is known becomes the nodes of its branch. Types that depend on these
         constants are not known before they are inferred again.
         """
-        node, item, scope = place.node, place.read, place.scope
-        branch = _known_branch(item, scope)
-        if branch is not None:
-            return self._inlined(node, branch, place.graph)
-        place.rewrite_subgraphs()
-        known = _known_sizes(item, scope)
-        if known is None:
-            return [node]
-        if place.inferred is not None:
-            why = "its result is known"
-            self._note(place.inferred.op_node, "Constant", why=why, outside="not possible")
-        value = numpy_helper.from_array(known)
-        constant = helper.make_node("Constant", [], node.output, node.name, value=value)
-        scope.add(constant)
-        return [constant]
+        found = False
+        for place in body:
+            node, scope = place.node, place.scope
+            branch = _known_branch(place.read, scope)
+            if branch is not None:
+                place.nodes = self._inlined(node, branch, body.graph)
+                continue
+            for inner in place.bodies:
+                found |= self.fold_sizes(inner)
+            known = _known_sizes(place.read, scope)
+            if known is None:
+                continue
+            if place.inferred is not None:
+                why = "its result is known"
+                self._note(place.inferred.op_node, "Constant", why=why, outside="not possible")
+            value = numpy_helper.from_array(known)
+            constant = helper.make_node("Constant", [], node.output, node.name, value=value)
+            scope.add(constant)
+            place.nodes = [constant]
+        return found or body.changed
 
     def _inlined(self, node: NodeProto, branch: GraphProto, graph: GraphProto) -> list[NodeProto]:
         """Return the nodes of a branch of an If; its constants become those of `graph`."""
@@ -127,26 +133,21 @@ class _Rewriter:
                 names[inner] = outer
             else:  # a value from outside of the branch, or one that is returned twice
                 copied.append(helper.make_node("Identity", [names.get(inner, inner)], [outer]))
-        for message in messages_in(branch):
-            if isinstance(message, NodeProto):
-                for values in message.input, message.output:
-                    values[:] = [names.get(value, value) for value in values]
-            elif isinstance(message, TensorProto | ValueInfoProto):
-                message.name = names.get(message.name, message.name)
+        rename_values(branch, names)
         graph.initializer.extend(branch.initializer)
         return [*branch.node, *copied]
 
-    def fit_target(self, place: PlacedNode) -> list[NodeProto]:
-        """Replace a gather or scatter that the target does not take."""
-        node, inferred = place.node, place.inferred
-        if place.read.op_type == "Scatter" and place.read.domain == DEFAULT_DOMAIN:
-            return self._of_another_kind(node, OpNode(place.read, place.scope))
-        if inferred is None:
-            place.rewrite_subgraphs()
-            return [node]
-        if inferred.op_node.operator().row.definition:
-            return self._of_another_kind(node, inferred.op_node)
-        return self._rewritten(node, inferred, place.scope)
+    def fit_target(self, body: InferredGraph) -> None:
+        """Replace the gathers and scatters that the target does not take."""
+        for place in body:
+            for inner in place.bodies:
+                self.fit_target(inner)
+            node, inferred = place.node, place.inferred
+            removed = place.read.op_type == "Scatter" and place.read.domain == DEFAULT_DOMAIN
+            if removed or (inferred and inferred.op_node.operator().row.definition):
+                place.nodes = self._of_another_kind(node, OpNode(place.read, place.scope))
+            elif inferred is not None:
+                place.nodes = self._rewritten(node, inferred, place.scope)
 
     def _note(
         self,
@@ -294,9 +295,9 @@ class _Rewriter:
             moved, became = 0 if new else report.moved, report.became
             for node in new:
                 known = types.get(node.output[0], TensorType())
-                sizes = _numbers(known)
+                sizes = known.numbers
                 if node.op_type == "MatMul":
-                    terms = _numbers(types.get(node.input[0], TensorType()))
+                    terms = types.get(node.input[0], TensorType()).numbers
                     work = math.prod((*sizes, terms[-1])) if sizes and terms else "open"
                     became = became.replace("MatMul", f"MatMul (products: {work})")
                 if node.op_type in _MOVES_NOTHING:
@@ -333,7 +334,7 @@ def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
         return None
     names = [name for name in node.inputs if name]
     if node.op_type in {"Shape", "Size"} and names:
-        sizes = _numbers(scope.type_of(names[0]))
+        sizes = scope.type_of(names[0]).numbers
         inputs = None if sizes is None else {names[0]: np.broadcast_to(np.float32(0), sizes)}
     elif node.op_type in _OF_SIZES and all(_is_small(scope.type_of(name)) for name in names):
         inputs = {name: x for name in names if (x := scope.constant(name)) is not None}
@@ -355,16 +356,8 @@ def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
     return None
 
 
-def _numbers(known: TensorType) -> tuple[int, ...] | None:
-    """Return a shape whose sizes are all numbers, or None."""
-    if not isinstance(known.shape, tuple):
-        return None
-    sizes = tuple(size for size in known.shape if isinstance(size, int))
-    return sizes if len(sizes) == len(known.shape) else None
-
-
 def _is_small(known: TensorType) -> bool:
     """Return whether a value consists of few integers or booleans."""
-    sizes = _numbers(known)
+    sizes = known.numbers
     whole = known.dtype is not None and (known.dtype == "bool" or "int" in known.dtype)
     return whole and sizes is not None and math.prod(sizes) <= _MOST_SIZES

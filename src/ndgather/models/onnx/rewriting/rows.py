@@ -397,8 +397,8 @@ class Rows:
                 return ""
             name = scope.node_of(name).input[0]
         known = self.new.scope.type_of(name)
-        sizes = known.shape if isinstance(known.shape, tuple) else ()
-        whole = known.dtype == "bool" and self.new.sizes(name, sizes) == self.data[:count]
+        sizes = self.new.sizes(name, known.dims or ())
+        whole = known.dtype == "bool" and sizes == self.data[:count]
         return name if whole and not product(self.data[:count]).open else ""
 
     def _numbered(self, mask: str, rows: Size) -> str:
@@ -448,8 +448,8 @@ class Rows:
         if scope is None or Role.INDICES in self.call.constants:
             return None
         node = scope.node_of(self.call.inputs[Role.INDICES])
-        shape = scope.type_of(node.input[0]).shape if node.op_type == "Expand" else None
-        if isinstance(shape, tuple) and len(shape) == len(self.data):
+        shape = scope.type_of(node.input[0]).dims if node.op_type == "Expand" else None
+        if shape is not None and len(shape) == len(self.data):
             others = [axis for axis in range(len(shape)) if axis != self.axis]
             whole = all(self.indices[axis] == self.data[axis] for axis in others)
             count = self.call.dims(Role.INDICES)[self.axis]

@@ -67,7 +67,7 @@ class Limits:
             ("data", data, self.ranks),
             ("indices", indices, self.index_ranks),
         ):
-            shape = known.shape if isinstance(known.shape, tuple) else None
+            shape = known.dims
             rank = "not known" if shape is None else len(shape)
             if ranks is not None and (shape is None or not ranks[0] <= len(shape) <= ranks[1]):
                 return f"the rank of {name} is {rank} (allowed: {ranks[0]}..{ranks[1]})"
