@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from ndgather.models import Array
 
-    Array = NDArray[Any]
 
 GATHER_FILES = """\
 

@@ -18,13 +18,12 @@ from ndgather.cli.options import (
 )
 from ndgather.errors import NdgatherError, one_line
 from ndgather.models.graph import diagnostics
-from ndgather.models.graph.diagnostics import Severity
+from ndgather.models.graph.diagnostics import Finding, Severity
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ndgather.models.graph.diagnostics import Finding
 
 DESCRIPTION = """\
 Find errors in a model, an ONNX file or an OpenVINO IR. Every gather and scatter

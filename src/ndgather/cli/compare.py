@@ -25,7 +25,7 @@ from ndgather.cli.options import (
     positive,
 )
 from ndgather.errors import NdgatherError, one_line
-from ndgather.models.graph import aligned
+from ndgather.models.graph import Port, aligned
 from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.runtimes.children import LIMIT_S
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from ndgather.models.graph import Port
     from ndgather.models.onnx import Counterexample
     from ndgather.models.onnx.random_inputs import CandidateInputs
 

@@ -18,17 +18,15 @@ from ndgather.cli.options import (
 )
 from ndgather.errors import DTypeError, ModelError, one_line
 from ndgather.messages import shown
-from ndgather.models.graph import aligned, port_dtype_name
+from ndgather.models.graph import Port, aligned, port_dtype_name
 from ndgather.models.tensors import tensor_files
-from ndgather.published.schema import AttributeType, RankAtLeast, TensorType
+from ndgather.published.schema import AttributeType, Dim, Inference, RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from ndgather.models.graph import Port
     from ndgather.published import Operator
-    from ndgather.published.schema import Dim, Inference
 
     Values = dict[str, dict[str, TensorType]]
 

@@ -12,19 +12,15 @@ import numpy as np
 from ndgather import messages
 from ndgather.cli.options import Named, add_options
 from ndgather.errors import DTypeError, FileError, ModelError
-from ndgather.models.graph import port_dtype_name
+from ndgather.models.graph import OutputArray, Port, port_dtype_name
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from ndgather.models.graph import OutputArray, Port
+    from ndgather.models import Array
     from ndgather.models.onnx.random_inputs import CandidateInputs
-
-    Array = NDArray[Any]
 
 
 RTOL, ATOL = 1e-3, 1e-5

@@ -33,14 +33,13 @@ from ndgather.cli.options import (
 )
 from ndgather.errors import FileError, ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, listed, plural
-from ndgather.models.graph import port_dtype_name
+from ndgather.models.graph import Run, port_dtype_name
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from ndgather.models.graph import Run
 
 DESCRIPTION = """\
 Run a model, an ONNX file or an OpenVINO IR, on arrays from files. The output is

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from onnx import AttributeProto, ValueInfoProto, checker, defs, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    ModelProto,
+    NodeProto,
+    ValueInfoProto,
+    checker,
+    defs,
+    helper,
+    numpy_helper,
+)
 
 from ndgather.errors import FileError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.models import onnx, openvino
@@ -59,8 +68,6 @@ from ndgather.published.rows.onnx import DOMAIN
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping
-
-    from onnx import ModelProto, NodeProto
 
     from ndgather.models.graph.diagnostics import Finding
     from ndgather.published.schema import TensorType

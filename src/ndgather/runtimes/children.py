@@ -22,12 +22,11 @@ from threading import TIMEOUT_MAX, Timer
 from typing import TYPE_CHECKING, Any, Self
 
 from ndgather.messages import shortened
-from ndgather.runtimes.runtime import model_runtime
+from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, model_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource
 
 LIMIT_S = 600.0
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG

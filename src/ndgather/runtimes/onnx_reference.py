@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import NodeProto, helper, inliner
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
@@ -35,14 +34,11 @@ from onnx.reference.ops.op_one_hot import OneHot as _OneHotOfOnnx
 from onnx.reference.ops.op_scan import Scan as _ScanOfOnnx
 
 from ndgather.errors import ModelError
-from ndgather.runtimes.runtime import model_with_data
+from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, model_with_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ndgather.runtimes.runtime import LoadOptions, ModelSource
-
-Array = NDArray[Any]
 
 _TRAINING_BY_ATTRIBUTE = 14  # from this opset on `training_mode` decides
 _TEST_BY_OUTPUTS = 7  # from this opset on the number of outputs decides

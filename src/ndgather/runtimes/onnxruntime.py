@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather.runtimes.runtime import dtype_named
+from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource
 
 
 @cache

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather.runtimes.runtime import dtype_named, model_with_data
+from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, dtype_named, model_with_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource
 
 
 @cache

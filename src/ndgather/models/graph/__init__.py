@@ -16,17 +16,15 @@ import numpy as np
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, listed, shown
-from ndgather.published import operator
+from ndgather.published import Operator, operator
 from ndgather.published.inference import check_known_indices
-from ndgather.published.schema import Role, TensorType, dtype_name
+from ndgather.published.schema import Inference, OperatorVersion, Role, TensorType, dtype_name
 from ndgather.runtimes.runtime import dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ndgather.models import Array
-    from ndgather.published import Operator
-    from ndgather.published.schema import Inference, OperatorVersion
 
 
 @dataclass(frozen=True, slots=True)

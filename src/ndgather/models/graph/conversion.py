@@ -29,6 +29,7 @@ from ndgather.published.schema import (
     FLOATS,
     INTEGERS,
     BatchRule,
+    Dim,
     Duplicates,
     OffAxisRule,
     OperatorVersion,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ndgather.models import Array
-    from ndgather.published.schema import Dim
 
     Dims = tuple[Dim, ...] | None
 

@@ -30,7 +30,9 @@ from ndgather.published.rows import microsoft
 from ndgather.published.schema import (
     COMPLEX,
     BatchRule,
+    Dim,
     Duplicates,
+    Inference,
     OperatorVersion,
     Role,
     TensorType,
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.models import Array
-    from ndgather.published.schema import Dim, Inference
 
 
 class Severity(Enum):

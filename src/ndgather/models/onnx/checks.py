@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
-from onnx import defs
+from onnx import ModelProto, NodeProto, defs
 
 from ndgather.errors import NdgatherError
 from ndgather.messages import reason
@@ -41,23 +41,21 @@ from ndgather.models.onnx.files import (
 )
 from ndgather.models.onnx.inference import InferredNode, infer_types
 from ndgather.models.onnx.nodes import (
+    OpNode,
+    ReadNode,
+    Scope,
     nodes_in,
     not_imported,
     schema_type,
     title_of,
     with_one_name,
 )
-from ndgather.published import operators
+from ndgather.published import Operator, operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from onnx import ModelProto, NodeProto
-
-    from ndgather.models.onnx.nodes import OpNode, ReadNode, Scope
-    from ndgather.published import Operator
 
 
 def check(model: Source) -> tuple[Finding, ...]:

@@ -19,7 +19,9 @@ from ndgather.models.graph.diagnostics import Finding, Findings, Severity
 from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.inference import (
+    InferredGraph,
     InferredNode,
+    PlacedNode,
     infer_types,
     with_names,
     without_functions,
@@ -28,6 +30,7 @@ from ndgather.models.onnx.nodes import (
     CONSTANTS_FROM,
     DOMAINS,
     OpNode,
+    ReadNode,
     Scope,
     attribute_value,
     constant_tensor,
@@ -55,18 +58,13 @@ from ndgather.models.onnx.versions import (
     convert_node,
     from_oldest,
 )
-from ndgather.published import operators
+from ndgather.published import Operator, operators
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import TensorType
+from ndgather.published.schema import OperatorVersion, TensorType
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
-
-    from ndgather.models.onnx.inference import InferredGraph, PlacedNode
-    from ndgather.models.onnx.nodes import ReadNode
-    from ndgather.published import Operator
-    from ndgather.published.schema import OperatorVersion
 
 
 # The first opset with every reduction of a scatter.

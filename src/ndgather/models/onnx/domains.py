@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ndgather.models.onnx.nodes import attribute_value, row_domain
+from ndgather.models.onnx.nodes import Scope, attribute_value, row_domain
 from ndgather.published.rows import DEFAULT_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from onnx import NodeProto
-
-    from ndgather.models.onnx.nodes import Scope
 
 
 class Domain(NamedTuple):

@@ -19,11 +19,12 @@ from onnx.reference.op_run import OpFunction, OpRun, RuntimeContextError
 from ndgather import messages
 from ndgather.errors import AttributeValueError, DTypeError, ModelError, one_line
 from ndgather.messages import LOGGER, foreign_errors, listed, plural
-from ndgather.models import Array, array, instance, named_arrays, sequence
+from ndgather.models import Array, Content, FilePath, array, instance, named_arrays, sequence
 from ndgather.models.graph import HasPorts, Run, fit_inputs
 from ndgather.models.graph.evaluation import TimedNode, finished
 from ndgather.models.onnx.files import (
     IN_MEMORY,
+    Source,
     check_self_contained,
     check_valid,
     load_model,
@@ -48,9 +49,6 @@ from ndgather.runtimes.onnx_reference import CORRECTED, with_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from ndgather.models import Content, FilePath
-    from ndgather.models.onnx.files import Source
 
 
 class Model(HasPorts):

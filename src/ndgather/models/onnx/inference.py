@@ -8,7 +8,15 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorShapeProto, inliner, shape_inference
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorShapeProto,
+    inliner,
+    shape_inference,
+)
 
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
@@ -17,6 +25,7 @@ from ndgather.models import whole_number
 from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.nodes import (
     OpNode,
+    ReadNode,
     Scope,
     check_acyclic,
     model_ports,
@@ -31,16 +40,12 @@ from ndgather.models.onnx.nodes import (
     with_one_name,
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import RankAtLeast, TensorType
+from ndgather.published.schema import Inference, RankAtLeast, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from onnx import FunctionProto
-
     from ndgather.models.graph import Port
-    from ndgather.models.onnx.nodes import ReadNode
-    from ndgather.published.schema import Inference
 
 
 # Sizes that a model leaves open

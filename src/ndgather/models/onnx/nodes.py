@@ -18,7 +18,9 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
+    OperatorSetIdProto,
     TensorProto,
+    TensorShapeProto,
     TypeProto,
     ValueInfoProto,
     defs,
@@ -38,18 +40,14 @@ from ndgather.errors import (
 from ndgather.messages import reason
 from ndgather.models import Array, instance
 from ndgather.models.graph import SMALL, Arguments, Port, shared_type
-from ndgather.models.onnx.files import map_tensor, messages_in
+from ndgather.models.onnx.files import Folder, map_tensor, messages_in
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
-from ndgather.published.schema import ELEMENTS, Role, TensorType
+from ndgather.published.schema import ELEMENTS, Dim, Inference, Role, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from onnx import OperatorSetIdProto, TensorShapeProto
-
-    from ndgather.models.onnx.files import Folder
-    from ndgather.published.schema import Dim, Inference
 
 Body: TypeAlias = GraphProto | FunctionProto
 

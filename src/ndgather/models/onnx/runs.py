@@ -43,14 +43,13 @@ from ndgather.models.onnx.comparison.explanation import LOST_UPDATES, explain
 from ndgather.models.onnx.nodes import model_ports, nodes_in, repair
 from ndgather.models.onnx.tracing import CheckedNode, TracedNode, trace
 from ndgather.runtimes.children import LIMIT_S, call_isolated
-from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, model_runtime
+from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, Runtime, Session, model_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ndgather.models.onnx.evaluator import Model
     from ndgather.models.onnx.files import Source
-    from ndgather.runtimes.runtime import Runtime, Session
 
 REFERENCE = "reference"
 DEFAULT = "onnxruntime"

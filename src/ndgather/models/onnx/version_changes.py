@@ -21,6 +21,7 @@ from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.domains import Domain, domain_of, may_be_negative
 from ndgather.models.onnx.nodes import (
+    Scope,
     attribute_value,
     constant_tensor,
     element_type,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from ndgather.errors import ModelError
     from ndgather.models import Array
-    from ndgather.models.onnx.nodes import Scope
 
 Step: TypeAlias = tuple[str, int]
 """An operator, and the newer one of the two versions that a step leads between."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import (
     IR_VERSION,
+    ModelProto,
     NodeProto,
     TensorProto,
     ValueInfoProto,
@@ -27,6 +28,7 @@ from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line
 from ndgather.messages import foreign_errors
 from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.nodes import (
+    Scope,
     constant_tensor,
     declaration,
     nodes_in,
@@ -46,15 +48,10 @@ from ndgather.models.onnx.version_changes import (
     UP,
     Changes,
     Rewrite,
+    Step,
     default,
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
-
-    from ndgather.models.onnx.nodes import Scope
-    from ndgather.models.onnx.version_changes import Step
 
 OLDEST = 7
 """The oldest opset of the tables; onnx converts models of older ones to it."""

@@ -28,7 +28,16 @@ from ndgather.models.graph.diagnostics import (
     rule_of,
     runtime_notes,
 )
-from ndgather.models.openvino.reading import HIGHEST_RANK, LARGEST_SIZE, NUMBER, Wiring, wire
+from ndgather.models.openvino.reading import (
+    HIGHEST_RANK,
+    LARGEST_SIZE,
+    NUMBER,
+    Layer,
+    LayerPort,
+    Network,
+    Wiring,
+    wire,
+)
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows.openvino import DOMAIN
 from ndgather.published.schema import INTEGERS, AttributeType, Role, TensorType
@@ -41,7 +50,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.models import Array
-    from ndgather.models.openvino.reading import Layer, LayerPort, Network
 
 Bounds = tuple[tuple[int, int | None], ...]
 

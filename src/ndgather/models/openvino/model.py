@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.messages import foreign_errors, input_shape, listed, quoted
-from ndgather.models import Content, file_path, instance, named_arrays
+from ndgather.models import Array, Content, FilePath, file_path, instance, named_arrays
 from ndgather.models.graph import (
     CastNode,
     Graph,
@@ -42,15 +42,12 @@ from ndgather.models.openvino.layers import (
     parameter_type,
     port_type,
 )
-from ndgather.models.openvino.reading import Limits, Network, read, wire
+from ndgather.models.openvino.reading import Layer, LayerPort, Limits, Network, read, wire
 from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, ModelSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ndgather.models import Array, FilePath
-    from ndgather.models.openvino.reading import Layer, LayerPort
 
 
 class Model:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from ndgather.errors import DTypeError, ModelError
-from ndgather.models import file_path, instance
+from ndgather.models import Array, FilePath, file_path, instance
 from ndgather.models.graph import CastNode, Graph, Node, unique, value_types
 from ndgather.models.graph.conversion import translate
 from ndgather.models.openvino.layers import BY_DTYPE, ElementType, bytes_of
@@ -17,7 +17,6 @@ from ndgather.published.rows.openvino import DOMAIN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ndgather.models import Array, FilePath
     from ndgather.models.graph.diagnostics import Finding
 
 IR_VERSION = "11"

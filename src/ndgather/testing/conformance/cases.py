@@ -16,15 +16,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ndgather.runtimes.runtime import STRING, dtype_named
+from ndgather.runtimes.runtime import STRING, Array, dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
-Array = NDArray[Any]
 
 What: TypeAlias = Literal["result", "refused", "crashed", "unable"]
 

@@ -25,18 +25,15 @@ from ndgather.models.onnx.comparison.report import (
     NodeRun,
     RuntimeRun,
 )
-from ndgather.models.onnx.files import open_model
+from ndgather.models.onnx.files import Source, open_model
 from ndgather.models.onnx.nodes import model_ports, names_read, title_of
-from ndgather.models.onnx.runs import RunSettings
-from ndgather.models.onnx.tracing import TracedNode, alike, first_difference, trace
+from ndgather.models.onnx.runs import ForRuntimes, RunSettings
+from ndgather.models.onnx.tracing import TracedModel, TracedNode, alike, first_difference, trace
 from ndgather.runtimes.children import Answer, RuntimeProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ndgather.models.onnx.files import Source
-    from ndgather.models.onnx.runs import ForRuntimes
-    from ndgather.models.onnx.tracing import TracedModel
 
 Values = dict[str, Array]
 

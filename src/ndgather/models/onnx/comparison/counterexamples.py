@@ -15,7 +15,7 @@ from ndgather.models import Array, instance, whole_number
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison.comparer import Comparer
 from ndgather.models.onnx.comparison.explanation import explain
-from ndgather.models.onnx.files import IN_MEMORY
+from ndgather.models.onnx.files import IN_MEMORY, Source
 from ndgather.models.onnx.inference import checked_sizes, open_sizes
 from ndgather.models.onnx.random_inputs import highest_indices, random_inputs
 from ndgather.models.onnx.runs import ForRuntimes, RunSettings
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ndgather.models.onnx.comparison.report import Comparison
-    from ndgather.models.onnx.files import Source
     from ndgather.runtimes.children import RuntimeProcess
 
 Inputs: TypeAlias = dict[str, Array]

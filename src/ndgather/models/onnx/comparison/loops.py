@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, TensorProto, helper, numpy_helper
 
-from ndgather.models.onnx.nodes import declaration, dtype_name, element_type
+from ndgather.models.onnx.nodes import OpNode, Scope, declaration, dtype_name, element_type
 from ndgather.models.onnx.tracing import NotTraceableError, Outputs, TracedNode, ValueInLoops
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import TensorType
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ndgather.models import Array
-    from ndgather.models.onnx.nodes import OpNode, Scope
 
 _SINCE = 9  # the opset whose Scan has the form of today, and which has Expand
 _AXES_AS_INPUT = 18  # of reductions, from this opset on

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ndgather.errors import one_line
 from ndgather.messages import subscript
 from ndgather.models.graph import html_table
-from ndgather.show import style_sheet
+from ndgather.show import Picture, style_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from ndgather.models.onnx.comparison.explanation import Explanation
-    from ndgather.show import Picture
 
 
 @dataclass(frozen=True, slots=True)

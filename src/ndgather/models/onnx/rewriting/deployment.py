@@ -11,15 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import NodeProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import NdgatherError
 from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import fit
-from ndgather.models.onnx.inference import infer_types
+from ndgather.models.onnx.inference import InferredGraph, InferredNode, infer_types
 from ndgather.models.onnx.nodes import (
     OpNode,
+    ReadNode,
     Scope,
     attribute_value,
     drop_unread,
@@ -34,7 +35,7 @@ from ndgather.models.onnx.rewriting.calls import EQUIVALENCES, GatherCall, cache
 from ndgather.models.onnx.rewriting.report import RewrittenNode
 from ndgather.models.onnx.rewriting.rows import Rows
 from ndgather.models.onnx.rewriting.sized_nodes import SizedNodes
-from ndgather.models.onnx.rewriting.target import Limits
+from ndgather.models.onnx.rewriting.target import Limits, Target
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Role, TensorType, type_of
 from ndgather.runtimes.runtime import dtype_named
@@ -42,12 +43,7 @@ from ndgather.runtimes.runtime import dtype_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from onnx import GraphProto, ModelProto
-
     from ndgather.models import Array
-    from ndgather.models.onnx.inference import InferredGraph, InferredNode
-    from ndgather.models.onnx.nodes import ReadNode
-    from ndgather.models.onnx.rewriting.target import Target
 
 _OF_SIZES = frozenset(
     {"Add", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Identity"}

@@ -20,7 +20,7 @@ from ndgather.models.graph.conversion import Meaning
 from ndgather.models.onnx.domains import may_be_negative
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import Reduction, Role
+from ndgather.published.schema import Reduction, Role, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ndgather.array_call import Kind
     from ndgather.models.onnx.nodes import Scope
     from ndgather.models.onnx.rewriting.calls import GatherCall
-    from ndgather.published.schema import TensorType
 
 _FOLDER = files("ndgather.models.onnx").joinpath("targets")
 
