@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from ndgather.models.onnx import Counterexample
-    from ndgather.models.onnx.random_inputs import CandidateInputs
+    from ndgather.models.onnx import Comparison, Counterexample
 
 DESCRIPTION = """\
 Run an ONNX model in several runtimes, every one in a process of its own, and
@@ -106,13 +105,12 @@ def _compare(options: argparse.Namespace) -> int:
     if Path(options.model).suffix == ".xml":
         raise messages.only_onnx("compare")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as above
     from ndgather.models.onnx.files import open_model  # noqa: PLC0415 - as above
     from ndgather.models.onnx.nodes import model_ports  # noqa: PLC0415 - as above
 
     proto, _ = open_model(options.model, "compare")
-    runtimes = options.runtimes or RUNTIMES
-    ports = model_ports(proto)[0]
+    _check_together(options)
+    runtimes, ports = options.runtimes or RUNTIMES, model_ports(proto)[0]
     how: dict[str, Any] = {
         "runtimes": runtimes,
         "rtol": options.rtol,
@@ -122,83 +120,85 @@ def _compare(options: argparse.Namespace) -> int:
         "providers": _by_runtime(options.providers, runtimes),
         "libraries": _by_runtime(options.libraries, runtimes),
     }
-    searched: dict[str, object] | None = None
+    if options.search is None:
+        return _print(options, proto, _of_inputs(options, ports, how))
+    how |= {"seed": options.random or 0, "sizes": options.sizes}
+    how |= {"valid_indices": options.valid_indices}
+    if options.all:
+        kinds = onnx.search_all(options.model, options.search, **how)
+        _print_kinds(options, ports, kinds)
+        return int(bool(kinds))
+    example = onnx.search(options.model, options.search, **how)
+    if example is None:
+        nothing = {"tries": options.search, "what": None, "kept": None}
+        same = json.dumps({"same": True, "search": nothing}, indent=2)
+        print(same if options.json else _AGREE.format(options.search))
+        return 0
+    keep_inputs(options.keep, ports, example.inputs)
+    if not options.json:
+        print(
+            f"The runtimes disagree on input {example.tries} ({one_line(example.what)}); "
+            f"saved to {options.keep}/.\n"
+        )
+    searched = {"tries": example.tries, "what": example.what, "kept": str(options.keep)}
+    return _print(options, proto, example.report, search=searched)
+
+
+def _check_together(options: argparse.Namespace) -> None:
+    """Exit with the usage for options that do not apply to the others."""
     for name in ("all", "valid_indices"):
         if getattr(options, name) and options.search is None:
             options.parser.error(f"--{name.replace('_', '-')} does not apply (allowed: --search)")
-    loops = {"inside_loops": options.inside_loops, "memory": options.memory}
-    if options.search is not None:
-        if options.inside_loops:
-            options.parser.error(
-                "--inside-loops does not apply to --search (allowed: --inputs, --random)"
-            )
-        about = {
-            "seed": options.random or 0,
-            "sizes": options.sizes,
-            "valid_indices": options.valid_indices,
-        }
-        if options.all:
-            if options.html is not None:
-                options.parser.error("--html does not apply to --all (allowed: --inputs)")
-            kinds = onnx.search_all(options.model, options.search, **about, **how)
-            _print_kinds(options, ports, kinds)
-            return int(bool(kinds))
-        example = onnx.search(options.model, options.search, **about, **how)
-        if example is None:
-            if options.json:
-                nothing = {"tries": options.search, "what": None, "kept": None}
-                print(json.dumps({"same": True, "search": nothing}, indent=2))
-            else:
-                print(_AGREE.format(options.search))
-            return 0
-        keep_inputs(options.keep, ports, example.inputs)
-        searched = {"tries": example.tries, "what": example.what, "kept": str(options.keep)}
-        if not options.json:
-            print(
-                f"The runtimes disagree on input {example.tries} ({one_line(example.what)}); "
-                f"saved to {options.keep}/.\n"
-            )
-        result = example.report
-    else:
-        inputs = given_inputs(options, ports)
-        candidates = None if options.random is None else random_candidates(options)
-        drawn = {} if candidates is None else next(iter(candidates))
-        result = onnx.compare(options.model, {**drawn, **inputs}, **how, **loops)
-        if candidates is not None and all(run.status == "refused" for run in result.runs):
-            fitting = _fitting(options, runtimes[0], candidates, inputs)
-            if candidates.sizes and fitting is not None:
-                print(f"compared with {size_options(candidates.sizes)}", file=sys.stderr)
-                result = onnx.compare(options.model, fitting, **how, **loops)
-    if options.html is not None:
-        page = reports.to_html(result, proto, options.model)
-        replace_file((options.html, lambda part: part.write_text(page, encoding="utf-8")))
-    if options.json:
-        report = reports.to_json(result)
-        print(json.dumps({**report, "search": searched} if searched else report, indent=2))
-    else:
-        print(reports.to_text(result))
-    return int(not result.same)
+    if options.search is not None and options.inside_loops:
+        options.parser.error(
+            "--inside-loops does not apply to --search (allowed: --inputs, --random)"
+        )
+    if options.all and options.html is not None:
+        options.parser.error("--html does not apply to --all (allowed: --inputs)")
 
 
-def _fitting(
-    options: argparse.Namespace,
-    runtime: str,
-    candidates: CandidateInputs,
-    given: Mapping[str, Any],
-) -> dict[str, Any] | None:
-    """Return the first inputs that a runtime takes, or None."""
+def _of_inputs(
+    options: argparse.Namespace, ports: Sequence[Port], how: Mapping[str, Any]
+) -> Comparison:
+    """Compare the runtimes on the inputs of the options; random ones are fitted to the model."""
     from ndgather.models import onnx  # noqa: PLC0415 - as above
 
-    chosen = {"runtime": runtime, "accept_runtime": True, "timeout": options.timeout}
+    loops = {"inside_loops": options.inside_loops, "memory": options.memory}
+    given = given_inputs(options, ports)
+    if options.random is None:
+        return onnx.compare(options.model, given, **how, **loops)
+    candidates = random_candidates(options)
+    inputs = {**next(iter(candidates)), **given}
+    result = onnx.compare(options.model, inputs, **how, **loops)
+    if any(run.status != "refused" for run in result.runs):
+        return result
+    chosen = {"runtime": how["runtimes"][0], "accept_runtime": True, "timeout": options.timeout}
     for drawn in candidates:
         inputs = {**drawn, **given}
         try:
             onnx.run(options.model, inputs, isolate=True, **chosen)
         except NdgatherError as error:
             candidates.refused(str(error))
-        else:
-            return inputs
-    return None
+            continue
+        if candidates.sizes:
+            print(f"compared with {size_options(candidates.sizes)}", file=sys.stderr)
+            return onnx.compare(options.model, inputs, **how, **loops)
+        break
+    return result
+
+
+def _print(options: argparse.Namespace, proto: Any, result: Comparison, **more: object) -> int:
+    """Print a comparison, write its page, and return the exit status."""
+    from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as above
+
+    if options.html is not None:
+        page = reports.to_html(result, proto, options.model)
+        replace_file((options.html, lambda part: part.write_text(page, encoding="utf-8")))
+    if options.json:
+        print(json.dumps({**reports.to_json(result), **more}, indent=2))
+    else:
+        print(reports.to_text(result))
+    return int(not result.same)
 
 
 def _print_kinds(
