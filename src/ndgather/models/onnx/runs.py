@@ -457,7 +457,7 @@ ForRuntimes: TypeAlias = Sequence[str] | Mapping[str, Sequence[str]]
 """For every runtime, or for those that are named."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RunSettings:
     """How runtimes run a model, and by how much their floats may differ; `compare` says more."""
 

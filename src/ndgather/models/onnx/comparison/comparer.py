@@ -108,15 +108,7 @@ def compare(
     >>> report.same, report.nodes[0].runs[0].status
     (True, 'same')
     """
-    settings = RunSettings(
-        runtimes=runtimes,
-        rtol=rtol,
-        atol=atol,
-        threads=threads,
-        providers=providers,
-        libraries=libraries,
-        timeout=timeout,
-    )
+    settings = RunSettings(runtimes, rtol, atol, threads, providers, libraries, timeout)
     inside_loops = instance("compare", "inside_loops", inside_loops, bool, "a choice")
     limit = byte_count("compare", memory)
     comparer = Comparer("compare", model, settings)

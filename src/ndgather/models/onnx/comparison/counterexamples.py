@@ -123,15 +123,7 @@ def search(
     --------
     search_all : Goes on after the first difference.
     """
-    settings = RunSettings(
-        runtimes=runtimes,
-        rtol=rtol,
-        atol=atol,
-        threads=threads,
-        providers=providers,
-        libraries=libraries,
-        timeout=timeout,
-    )
+    settings = RunSettings(runtimes, rtol, atol, threads, providers, libraries, timeout)
     searcher = _Searcher("search", model, tries, seed, sizes, valid_indices, settings)
     return next(searcher.counterexamples(), None)
 
@@ -172,15 +164,7 @@ timeout
     FileError, ModelError, ExtraMissingError
         As in `search`.
     """
-    settings = RunSettings(
-        runtimes=runtimes,
-        rtol=rtol,
-        atol=atol,
-        threads=threads,
-        providers=providers,
-        libraries=libraries,
-        timeout=timeout,
-    )
+    settings = RunSettings(runtimes, rtol, atol, threads, providers, libraries, timeout)
     searcher = _Searcher("search_all", model, tries, seed, sizes, valid_indices, settings)
     kinds: dict[tuple[str, str, str], Counterexample] = {}
     for example in searcher.counterexamples():
