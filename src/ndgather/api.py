@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from ndgather.array_call import Executor, WindowMode
+    from ndgather.reductions import Name as Reduction
 
     Mode = Literal["raise", "wrap", "clip", "fill"]
     ScatterMode = Literal["raise", "wrap", "clip", "drop"]
-    Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
 __all__ = [
     "SIGNATURES",

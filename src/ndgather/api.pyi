@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ndgather.array_call import Call as Call
 from ndgather.array_call import Executor, WindowMode
 from ndgather.errors import CallError
+from ndgather.reductions import Name as Reduction
 from ndgather.slow_path import result_shape as result_shape
 from ndgather.slow_path import run as run
 
@@ -57,7 +58,6 @@ _Gathered: TypeAlias = _Numbers | _InChunks | _TensorStore
 _Progress: TypeAlias = bool | Callable[[int, int], object] | None
 _Mode: TypeAlias = Literal["raise", "wrap", "clip", "fill"]
 _ScatterMode: TypeAlias = Literal["raise", "wrap", "clip", "drop"]
-_Reduction: TypeAlias = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 _A = TypeVar("_A")
 
 @overload
@@ -202,7 +202,7 @@ def scatter_nd(
     indices: ArrayLike,
     updates: ArrayLike,
     *,
-    reduction: _Reduction = ...,
+    reduction: Reduction = ...,
     mode: _ScatterMode = ...,
     use_init_val: bool = ...,
     out: _Array | None = ...,
@@ -216,7 +216,7 @@ def scatter_nd(
     indices: object,
     updates: object,
     *,
-    reduction: _Reduction = ...,
+    reduction: Reduction = ...,
     mode: _ScatterMode = ...,
     use_init_val: bool = ...,
     out: _A | _Array | None = ...,
@@ -231,7 +231,7 @@ def scatter_elements(
     updates: ArrayLike,
     axis: int = ...,
     *,
-    reduction: _Reduction = ...,
+    reduction: Reduction = ...,
     mode: _ScatterMode = ...,
     use_init_val: bool = ...,
     out: _Array | None = ...,
@@ -246,7 +246,7 @@ def scatter_elements(
     updates: object,
     axis: int = ...,
     *,
-    reduction: _Reduction = ...,
+    reduction: Reduction = ...,
     mode: _ScatterMode = ...,
     use_init_val: bool = ...,
     out: _A | _Array | None = ...,

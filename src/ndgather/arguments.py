@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ndgather import dtypes, foreign, messages
+from ndgather import dtypes, foreign, messages, reductions
 from ndgather.array_call import _core
 from ndgather.dtypes import number_kind
 from ndgather.errors import (
@@ -35,17 +35,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Shape = Sequence[Any]  # sizes may be unknown, or symbols of a library
 
-REDUCTIONS = (*_core.REDUCTIONS, "mean")
+REDUCTIONS = tuple(reductions.ROWS)
 WINDOW_MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")
-
-# The reductions that are defined, by the kind of number.
-_SUPPORTED = {
-    "b": ("none", "add", "sub", "mul", "min", "max"),
-    "i": REDUCTIONS,
-    "f": REDUCTIONS,
-    "c": ("none", "add", "sub", "mul", "mean"),
-    "": ("none",),
-}
 
 # What an error text calls a dtype of indices, by its kind.
 _DTYPE_KINDS = {
@@ -95,7 +86,7 @@ def checked(
             name = dtype_name(call.data.dtype)
             raise messages.reduction_type(caller, reduction, name, supported)
         use_init_val = reduction == "none" or as_bool(caller, "use_init_val", call.use_init_val)
-        needs_zero = not (use_init_val or any_start) and reduction in ("add", "mean")
+        needs_zero = not (use_init_val or any_start) and reductions.ROWS[reduction].sums
         if needs_zero and dtype is not None and not dtypes.has_zero(dtype):
             raise messages.no_zero(caller, reduction, dtype)
         return replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
@@ -457,4 +448,4 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
 
 def supported_reductions(dtype: np.dtype[Any]) -> tuple[str, ...]:
     """Return the reductions that are defined for elements of `dtype`."""
-    return _SUPPORTED[number_kind(dtype)]
+    return reductions.supported(number_kind(dtype))

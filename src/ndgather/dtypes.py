@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -37,10 +37,10 @@ _KINDS: dict[str, NumberKind] = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The real numbers of a dtype of another library, for which NumPy has none."""
+    """The numbers of a dtype of another library, for which NumPy has none; of complex the parts."""
 
     name: str
-    kind: Literal["b", "i", "f"]
+    kind: Literal["b", "i", "f", "c"]
     lowest: float  # the least number that is finite, an integer for integers
     highest: float
     rounded: Callable[[NDArray[np.float64]], NDArray[np.float64]]  # of floats, as the dtype does
@@ -66,8 +66,11 @@ def every_element(dtype: np.dtype[Any]) -> Array:
     return np.arange(256, dtype=np.uint8).view(dtype)
 
 
-def extremes(dtype: np.dtype[Any]) -> Array:
+def extremes(dtype: np.dtype[Any] | Numbers) -> Array:
     """Return the least and the greatest element of `dtype`, which may be infinite."""
+    if isinstance(dtype, Numbers):
+        ends = dtype.rounded(np.array([-np.inf, np.inf]))
+        return np.where(np.isinf(ends), ends, [dtype.lowest, dtype.highest])
     if dtype.kind == "b":
         return np.array([False, True])
     if dtype.kind in "iu":
@@ -89,15 +92,15 @@ def hold(
 ) -> tuple[Array | None, int | None]:
     """Return values in a dtype, or the flat position of the first that it does not hold.
 
-    Objects are held one by one, each by its own type; `Numbers` are held in float64. With
-    `same_kind`, booleans are no numbers, and floats no integers, whatever their value.
+    Objects are held one by one, each by its own type; `Numbers` are held in float64 or complex128.
+    With `same_kind`, booleans are no numbers, and floats no integers, whatever their value.
     """
     if isinstance(dtype, np.dtype) and (
         dtype.kind == "O" or np.can_cast(values.dtype, dtype, "equiv")
     ):
         return values.astype(dtype, copy=False), None
     if values.dtype.kind in "OTV":
-        held = np.empty(values.size, dtype if isinstance(dtype, np.dtype) else np.float64)
+        held = np.empty(values.size, _held_in(dtype))
         for position, value in enumerate(values.reshape(-1)):
             element = hold_one(value, dtype, same_kind=same_kind)
             if element is None:
@@ -231,10 +234,11 @@ def _converted(
     if values.dtype.isbuiltin == REGISTERED or source == "b":
         values = values.astype(np.int64 if source in "bi" else np.float64)
     if target == "c":
-        parts: Array = np.empty(values.shape, cast("np.dtype[Any]", dtype))
+        parts: Array = np.empty(values.shape, _held_in(dtype))
         lost = np.zeros(values.shape, np.bool_)
         for part in ("real", "imag"):
-            of_part, lost_part = _rounded(getattr(values, part), getattr(parts, part).dtype)
+            of_each = dtype if isinstance(dtype, Numbers) else getattr(parts, part).dtype
+            of_part, lost_part = _rounded(getattr(values, part), of_each)
             setattr(parts, part, of_part)
             lost |= lost_part
         return parts, lost
@@ -244,7 +248,14 @@ def _converted(
     lost = (values < lowest) | (values >= highest + 1)
     if source == "f":
         lost |= values != np.trunc(values)  # NaN among them
-    return values.astype(dtype if isinstance(dtype, np.dtype) else np.float64), lost
+    return values.astype(_held_in(dtype)), lost
+
+
+def _held_in(dtype: np.dtype[Any] | Numbers) -> np.dtype[Any]:
+    """Return the dtype of NumPy in which elements of a dtype are held."""
+    if isinstance(dtype, np.dtype):
+        return dtype
+    return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
 
 
 def _is_alike(source: np.dtype[Any], target: np.dtype[Any]) -> bool:

@@ -22,6 +22,7 @@ from ndgather.errors import (
     ShapeError,
     one_line,
 )
+from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,21 +49,8 @@ _PLACES_IN_CODE = re.compile(
 )
 _PATHS_IN_CODE = re.compile(rf"(?: at | from )?{_LINE}")
 # What other libraries call a reduction or a mode.
-_SYNONYMS = {
-    "sum": "add",
-    "subtract": "sub",
-    "prod": "mul",
-    "multiply": "mul",
-    "amin": "min",
-    "minimum": "min",
-    "amax": "max",
-    "maximum": "max",
-    "average": "mean",
-    "assign": "none",
-    "replace": "none",
-    "update": "none",
-    "promise_in_bounds": "raise",
-}
+_SYNONYMS = {word: name for name, row in ROWS.items() for word in row.words}
+_SYNONYMS["promise_in_bounds"] = "raise"
 
 
 # How a file is opened, by what its path has.
@@ -269,19 +257,19 @@ def update_lost(caller: str, update: str, dtype: object) -> DTypeError:
     )
 
 
-def updates_lost(caller: str, updates: object, dtype: object, name: str) -> DTypeError:
-    return DTypeError(
-        f"{caller}: {name} = {type(updates).__name__} object cannot be held by data.dtype = "
-        f"{dtype} (allowed: values of that type, floating ones may be rounded)"
-    )
-
-
 def reduction_type(
     caller: str, reduction: str, dtype: object, supported: Sequence[str]
 ) -> DTypeError:
     return DTypeError(
         f"{caller}: reduction = {reduction!r} has no meaning for data.dtype = {dtype} "
         f"(allowed: {', '.join(map(repr, supported))})"
+    )
+
+
+def no_reduction(caller: str, reduction: str, library: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: reduction = {reduction!r} is not one that {library} has on this device "
+        f"(allowed: arrays in the memory of the CPU)"
     )
 
 

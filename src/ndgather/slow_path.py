@@ -7,25 +7,19 @@ lists, subclasses and other byte orders are converted here. Object arrays, ``red
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arguments, dtypes, exchange, windows
+from ndgather import arguments, dtypes, exchange, reductions, windows
 from ndgather.array_call import Call, Kind, _core, with_padding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
-
-_UFUNCS: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
-_QUOTIENTS = 2**12  # that are computed at a time
-_IDENTITIES = {"add": False, "sub": False, "mul": True, "mean": False}  # of all dtypes: 0 or 1
 
 
 def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:
@@ -86,9 +80,8 @@ def deliver(call: Call, result: Array) -> Array:
 
 def _is_one_step(call: Call) -> bool:
     """Whether the core can carry out a scatter of NumPy arrays at once."""
-    if call.reduction == "none":
-        return True
-    return bool(call.use_init_val and call.reduction != "mean" and call.data.dtype.isnative)
+    one = reductions.in_one_step(call.reduction, call.use_init_val)
+    return one and (call.reduction == "none" or bool(call.data.dtype.isnative))
 
 
 def scatter_in_steps(call: Call) -> Array:
@@ -103,8 +96,8 @@ def scatter_in_steps(call: Call) -> Array:
         step = replace(call, data=data, updates=updates, out=data, reduction=reduction)
         run_plain(replace(step, arithmetic=arithmetic, use_init_val=True))
 
-    library = InPlace(apply)
-    in_steps(library, data, updates, call.reduction, call.use_init_val)
+    library = reductions.InPlace(apply)
+    reductions.in_steps(library, data, updates, call.reduction, call.use_init_val)
     return data.astype(dtype, copy=False)
 
 
@@ -137,120 +130,12 @@ def plain_scatter(call: Call, *, any_start: bool = False) -> Call:
     return replace(call, arithmetic=core_arithmetic(data.dtype, call.reduction))
 
 
+@lru_cache(maxsize=64)
 def core_arithmetic(dtype: np.dtype[Any], reduction: str) -> Array | str | None:
-    """Return the argument `arithmetic` of the core: `byte_results`, the name bfloat16, or None."""
+    """Return the argument `arithmetic` of the core: results of bytes, bfloat16, or None."""
     if dtype.name == dtypes.BFLOAT16:
         return dtypes.BFLOAT16
     if dtype.isbuiltin == dtypes.REGISTERED and reduction not in ("none", "mean"):
-        return byte_results(dtype, reduction)
+        elements = dtypes.every_element(dtype)
+        return reductions.byte_results(reduction, elements, lambda each: each.view(np.uint8))
     return None
-
-
-@lru_cache(maxsize=64)
-def byte_results(dtype: np.dtype[Any], reduction: str) -> NDArray[np.uint8]:
-    """Return the byte of the result for the byte of an element (row) and of an update (column)."""
-    old, update = (
-        dtypes.every_element(dtype)[:, np.newaxis],
-        dtypes.every_element(dtype)[np.newaxis, :],
-    )
-    with np.errstate(all="ignore"):
-        if reduction in _UFUNCS:
-            result = _UFUNCS[reduction](old, update)
-        elif reduction in ("min", "max"):  # a NaN wins, and of equal elements the old one stays
-            a, b = old.astype(np.float64), update.astype(np.float64)
-            wins = b < a if reduction == "min" else b > a
-            result = np.where(~np.isnan(a) & (wins | np.isnan(b)), update, old)
-        else:
-            raise AssertionError(f"reduction {reduction!r} has no results for pairs of bytes")
-    results = np.ascontiguousarray(result).view(np.uint8).reshape(-1)
-    results.setflags(write=False)
-    return results
-
-
-def identity(dtype: np.dtype[Any], reduction: str) -> Array:
-    """Return the identity of a reduction: combined with an element, it gives that element."""
-    if reduction in ("min", "max"):
-        return dtypes.extremes(dtype)[1 if reduction == "min" else 0, ...]
-    if reduction not in _IDENTITIES:
-        raise AssertionError(f"reduction {reduction!r} has no identity")
-    return np.array(_IDENTITIES[reduction]).astype(dtype)
-
-
-def quotient(totals: Array, counts: NDArray[np.int64]) -> Array:
-    """Return ``totals / counts`` in the dtype of `totals`; integers are rounded down."""
-    dtype = totals.dtype
-    kind = dtypes.number_kind(dtype)
-    if kind == "c":
-        result = np.empty_like(totals)
-        result.real = quotient(totals.real, counts)
-        result.imag = quotient(totals.imag, counts)
-        return result
-    with np.errstate(all="ignore"):
-        if kind == "i":
-            wide = np.dtype("u8" if dtype.kind == "u" else "i8")
-            result = totals.astype(wide) // counts.astype(wide)
-        else:
-            result = totals.astype("g" if dtype.char == "g" else "d") / counts.astype("d")
-        return result.astype(dtype)
-
-
-class StepLibrary(Protocol):
-    """What `in_steps` needs of a library of arrays."""
-
-    def scatter(self, data: Any, updates: Any, reduction: str) -> Any:
-        """Return `data` with `updates` at the indices of the call; `data` may be changed."""
-
-    def identity(self, updates: Any, reduction: str) -> Any:
-        """Return an array like `updates` that is filled with the identity of a reduction."""
-
-    def counts(self, data: Any, count: int) -> Any:
-        """Return integers of the shape of `data`, all equal to `count`, to scatter into."""
-
-    def ones(self, updates: Any) -> Any:
-        """Return integers of the shape of `updates`, all 1."""
-
-    def quotient(self, totals: Any, counts: Any, where: Any) -> Any:
-        """Return ``totals / counts`` as `quotient` does, where `where` is true, else `totals`."""
-
-
-def in_steps(
-    library: StepLibrary, data: Any, updates: Any, reduction: str, use_init_val: bool
-) -> Any:
-    """Reduce by several scatters: to a mean, or from the identity of the reduction."""
-    if not use_init_val:
-        data = library.scatter(data, library.identity(updates, reduction), "none")
-    if reduction != "mean":
-        return library.scatter(data, updates, reduction)
-    totals = library.scatter(data, updates, "add")
-    first = int(use_init_val)
-    counts = library.scatter(library.counts(data, first), library.ones(updates), "add")
-    return library.quotient(totals, counts, counts > first)
-
-
-@dataclass(frozen=True, slots=True)
-class InPlace:
-    """Arrays of NumPy, which `apply(data, updates, reduction)` changes by one scatter."""
-
-    apply: Callable[[Array, Array, str], None]
-
-    def scatter(self, data: Array, updates: Array, reduction: str) -> Array:
-        self.apply(data, updates, reduction)
-        return data
-
-    def identity(self, updates: Array, reduction: str) -> Array:
-        return np.broadcast_to(identity(updates.dtype, reduction), updates.shape)
-
-    def counts(self, data: Array, count: int) -> Array:
-        return np.full(data.shape, count)
-
-    def ones(self, updates: Array) -> Array:
-        return np.broadcast_to(np.int64(1), updates.shape)
-
-    def quotient(self, totals: Array, counts: Array, where: Array) -> Array:
-        writes: Any = [["readwrite"], ["readonly"], ["readonly"]]
-        flags: Any = ["external_loop", "buffered", "zerosize_ok"]
-        blocks = np.nditer([totals, counts, where], flags, writes, buffersize=_QUOTIENTS)
-        with blocks:
-            for total, count, is_counted in blocks:
-                total[is_counted] = quotient(total[is_counted], count[is_counted])
-        return totals

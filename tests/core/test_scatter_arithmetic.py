@@ -9,7 +9,7 @@ from tests.definitions import reference
 from tests.definitions.calls import element_bytes
 from tests.definitions.scatter_strategies import assert_same_numbers
 
-from ndgather import arguments, dtypes, scatter_nd, show, slow_path
+from ndgather import arguments, dtypes, reductions, scatter_nd, show, slow_path
 
 REDUCTIONS = ("add", "sub", "mul", "min", "max")
 ONE_BYTE = [
@@ -202,7 +202,7 @@ def test_elements_of_data_can_be_left_out(reduction, char, expected):
 )
 def test_the_identity_is_the_end_of_the_type(dtype, reduction):
     end = np.array(reference.identity(reduction, dtype)).astype(dtype)
-    identity = slow_path.identity(dtype, reduction)
+    identity = reductions.identity(dtype, reduction)
     assert identity.dtype == dtype
     assert identity.astype(object) == end.astype(object)
 
@@ -247,8 +247,8 @@ def test_all_bits_of_a_long_double_stay():
 @pytest.mark.parametrize(
     "use",
     [
-        lambda name: slow_path.identity(np.dtype("f4"), name),
-        lambda name: slow_path.byte_results(np.dtype(ml_dtypes.float8_e5m2), name),
+        lambda name: reductions.identity(np.dtype("f4"), name),
+        lambda name: slow_path.core_arithmetic(np.dtype(ml_dtypes.float8_e5m2), name),
         lambda name: reference.combine(name, np.ones(2), np.ones(2)),
         lambda name: reference.identity(name, np.dtype("i4")),
         lambda name: show.scatter_nd(np.ones(2), [[0], [0]], np.ones(2), reduction=name),

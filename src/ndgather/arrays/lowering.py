@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ndgather import arguments, slow_path, windows
+from ndgather import arguments, reductions, slow_path, windows
 from ndgather.array_call import Kind, _core
 from ndgather.errors import AttributeValueError
 
@@ -375,7 +375,7 @@ def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any)
 def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
     """Return the result of a scatter; `data` and `indices` are shapes that fit.
 
-    The library is a `slow_path.StepLibrary` too: its `scatter` is one step on rows.
+    The library is a `reductions.Steps` too: its `scatter` is one step on rows.
     """
     layout, numbers, outside = rows_of(call, library, data, indices)
     if outside is not None:
@@ -384,13 +384,8 @@ def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
     updates = library.reshape(call.updates, (prod(layout.positions), layout.width))
     library.numbers, library.drops = numbers, outside is not None
     use_init_val = call.use_init_val or call.reduction == "none"
-    new = slow_path.in_steps(library, old, updates, call.reduction, use_init_val)
+    new = reductions.in_steps(library, old, updates, call.reduction, use_init_val)
     return library.reshape(new, data)
-
-
-# Reduce 0/1 integers instead of booleans: or = max, xor = add mod 2, and = min; the caller takes
-# the result modulo 2.
-OF_BITS = {"none": "none", "add": "max", "sub": "add", "mul": "min", "min": "min", "max": "max"}
 
 
 def _is(size: Any, number: int) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arguments, dtypes, slow_path
+from ndgather import arguments, dtypes, reductions, slow_path
 from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 
@@ -126,7 +126,7 @@ def _replace(call: Call, result: Array) -> None:
 
 def _has_start(call: Call) -> bool:
     """Whether there is a number to start from: of a sum without initial values this is 0."""
-    sums = call.reduction in ("add", "mean")
+    sums = reductions.ROWS[call.reduction].sums
     return call.use_init_val or not sums or dtypes.has_zero(call.data.dtype)
 
 

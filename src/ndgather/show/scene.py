@@ -16,6 +16,7 @@ import numpy as np
 from ndgather.array_call import Call
 from ndgather.errors import IndexOutOfBoundsError, one_line
 from ndgather.messages import shown, shown_value
+from ndgather.reductions import ROWS
 from ndgather.show.evaluate import (
     Position,
     State,
@@ -489,17 +490,11 @@ def _combined(call: Call, letters: Sequence[str], old: str) -> str:
     if call.reduction == "none":
         return f"{', then '.join(letters)}; the last one stays"
     terms = [old, *letters] if call.use_init_val else list(letters)
-    match call.reduction:
-        case "add" | "mul":
-            return (" + " if call.reduction == "add" else " * ").join(terms)
-        case "sub":
-            return " - ".join(terms if call.use_init_val else ["0", *letters])
-        case "mean":
-            return f"({' + '.join(terms)}) / {len(terms)}"
-        case "min" | "max":
-            return f"{call.reduction}({', '.join(terms)})"
-        case _:
-            raise AssertionError(f"reduction {call.reduction!r} has no picture")
+    row = ROWS[call.reduction]
+    if row.sign == "-" and not call.use_init_val:
+        terms = ["0", *terms]
+    text = f" {row.sign} ".join(terms) if row.sign else f"{call.reduction}({', '.join(terms)})"
+    return f"({text}) / {len(terms)}" if row.derivative == "counts" else text
 
 
 _LONGEST = 10  # letters of a cell

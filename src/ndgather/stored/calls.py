@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arguments, exchange, messages, slow_path, windows
+from ndgather import arguments, exchange, messages, reductions, slow_path, windows
 from ndgather.array_call import _core, with_padding
 from ndgather.errors import (
     AttributeValueError,
@@ -253,14 +253,13 @@ class ChunkUpdate:
         """Return the values of the chunk with its updates, changed in place if possible."""
         if not values.flags.writeable:
             values = values.copy()
-        if self.reduction == "none" or (
-            self.reduction != "mean" and self.use_init_val and values.dtype.isnative
-        ):
+        one = reductions.in_one_step(self.reduction, self.use_init_val)
+        if one and (self.reduction == "none" or values.dtype.isnative):
             self._scatter(values, self.updates.astype(values.dtype, copy=False), self.reduction)
             return values
         native = values.astype(values.dtype.newbyteorder("="), copy=False)
-        library = slow_path.InPlace(self._scatter)
-        slow_path.in_steps(library, native, self.updates, self.reduction, self.use_init_val)
+        library = reductions.InPlace(self._scatter)
+        reductions.in_steps(library, native, self.updates, self.reduction, self.use_init_val)
         return native.astype(values.dtype, copy=False)
 
     def _scatter(self, data: Array, updates: Array, reduction: str) -> None:

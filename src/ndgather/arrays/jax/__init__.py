@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import messages, slow_path, windows
+from ndgather import dtypes, messages, reductions, windows
 from ndgather.array_call import Kind
 from ndgather.arrays.jax import derivatives
 from ndgather.arrays.jax.operation import (
@@ -128,46 +128,43 @@ def _scatter(call: Call, op: Operation) -> jax.Array:
     if op.reduction == "none":
         return steps.scatter(call.data, call.updates, "none")
     arrays = call.data, call.updates
-    result: jax.Array = slow_path.in_steps(steps, *arrays, op.reduction, call.use_init_val)
+    result: jax.Array = reductions.in_steps(steps, *arrays, op.reduction, call.use_init_val)
     return result
 
 
 @dataclass(frozen=True)
-class _Steps:
-    """What `slow_path.in_steps` needs of JAX."""
+class _Steps(reductions.Steps):
+    """Scatters at the same indices, and what else several of them need."""
 
     indices: jax.Array
     op: Operation
 
+    cast, complex, real, imag, maximum = map(
+        staticmethod,
+        (jax.lax.convert_element_type, jax.lax.complex, jnp.real, jnp.imag, jnp.maximum),
+    )
+
     def scatter(self, data: jax.Array, updates: jax.Array, reduction: str) -> jax.Array:
         return scatter(data, self.indices, updates, replace(self.op, reduction=reduction))
 
-    def identity(self, updates: jax.Array, reduction: str) -> jax.Array:
-        identity = slow_path.identity(np.dtype(updates.dtype), reduction)
+    def start(self, updates: jax.Array, reduction: str) -> jax.Array:
+        identity = reductions.identity(np.dtype(updates.dtype), reduction)
         return jnp.broadcast_to(jnp.asarray(identity), updates.shape)
 
-    def counts(self, data: jax.Array, count: int) -> jax.Array:
-        return jnp.full(data.shape, count, jnp.int32)
+    def counts(self, array: jax.Array, count: int) -> jax.Array:
+        return jnp.full(array.shape, count, jnp.int32)
 
-    def ones(self, updates: jax.Array) -> jax.Array:
-        return jnp.ones(updates.shape, jnp.int32)
+    def wide(self, dtype: np.dtype[Any]) -> tuple[str, Any]:
+        kind = dtypes.number_kind(np.dtype(dtype))
+        if kind == "i":
+            return kind, jnp.promote_types(dtype, jnp.uint32 if dtype.kind == "u" else jnp.int32)
+        return kind, jnp.float64 if dtype.itemsize == 8 else jnp.float32
 
     def quotient(self, totals: jax.Array, counts: jax.Array, where: jax.Array) -> jax.Array:
-        return jnp.where(where, _quotient(totals, jnp.maximum(counts, 1)), totals)
-
-
-def _quotient(total: jax.Array, counts: jax.Array) -> jax.Array:
-    """Return ``total / counts`` in the type of `total`: rounded once, integers down."""
-    dtype = total.dtype
-    if jnp.issubdtype(dtype, jnp.complexfloating):
-        return jax.lax.complex(_quotient(total.real, counts), _quotient(total.imag, counts))
-    if jnp.issubdtype(dtype, jnp.integer):
-        wide = jnp.promote_types(dtype, jnp.uint32 if dtype.kind == "u" else jnp.int32)
-        return (total.astype(wide) // counts.astype(wide)).astype(dtype)
-    wide = jnp.float64 if dtype.itemsize == 8 else jnp.float32
-    # Of the shape of `total` under vmap too: XLA divides inexactly by what is repeated.
-    counts = jnp.where(total == total, counts, 1)  # noqa: PLR0124
-    return (total.astype(wide) / counts.astype(wide)).astype(dtype)
+        # Of the shape of totals under vmap too: XLA divides inexactly by what is repeated.
+        counts = jnp.where(totals == totals, counts, 1)  # noqa: PLR0124
+        quotients: jax.Array = super().quotient(totals, counts, where)
+        return quotients
 
 
 def _widened(call: Call, op: Operation) -> jax.Array:

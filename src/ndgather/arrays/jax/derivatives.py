@@ -21,6 +21,7 @@ from ndgather.arrays.jax.operation import under_own_settings
 from ndgather.arrays.jax.primitives import elements_of_windows, gather, gather_p, scatter, scatter_p
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
+from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,10 +34,11 @@ def weights(
 ) -> tuple[jax.Array, jax.Array]:
     """Return ``of_data`` and ``of_updates``; of those that axes of vmap repeat, all of them."""
     back = replace(op, kind=op.kind.gather, reduction="none")
-    if op.reduction == "mul":
+    rule = ROWS[op.reduction].derivative
+    if rule == "others":
         of_data = scatter(jnp.ones_like(data), indices, updates, op)
         return of_data, _others(data, indices, updates, back) * gather(data, indices, back)
-    if op.reduction not in ("min", "max"):
+    if rule != "equals":
         raise AssertionError(f"reduction {op.reduction!r} has no derivative")
     # Those that are equal to the result share its change.
     hits = lowering.equal(updates, gather(result, indices, back)).astype(data.dtype)
@@ -63,9 +65,6 @@ def _others(data: jax.Array, indices: jax.Array, updates: jax.Array, back: Opera
     return lowering.products_of_others(jnp, factors, numbers.reshape(-1)).reshape(numbers.shape)
 
 
-_LINEAR = ("none", "add", "sub")
-
-
 @under_own_settings
 def _tangent_of_gather(primals: Sequence[Any], tangents: Sequence[Any], *, op: Operation) -> Any:
     result = gather(primals[0], primals[1], op)
@@ -82,7 +81,7 @@ def _tangent_of_scatter(primals: Sequence[Any], tangents: Sequence[Any], *, op: 
     if all(type(tangent) is ad.Zero for tangent in (tangents[0], tangents[2])):
         return result, ad.Zero.from_primal_value(result)
     of_data, of_updates = map(ad.instantiate_zeros, (tangents[0], tangents[2]))
-    if op.reduction not in _LINEAR:
+    if ROWS[op.reduction].derivative != "moves":
         factors = weights(data, indices, updates, result, op)
         of_data, of_updates = of_data * factors[0], of_updates * factors[1]
         op = replace(op, reduction="add")
@@ -157,7 +156,7 @@ def updates_of_scatter(
     """Return the cotangent of updates; of several updates of one element the last has it all."""
     back = replace(op, kind=op.kind.gather, reduction="none")
     result = gather(cotangent, indices, back)
-    if op.reduction == "sub":
+    if ROWS[op.reduction].added == -1:
         result = -result
     if op.reduction == "none":
         # Updates are numbered, by tuple or by element; the last of an element leaves its number.

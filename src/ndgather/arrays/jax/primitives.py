@@ -18,12 +18,13 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jax.sharding import NamedSharding
 
-from ndgather import slow_path, windows
+from ndgather import messages, slow_path, windows
 from ndgather.array_call import Kind, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.jax import operation
 from ndgather.arrays.jax.operation import HANDLER, alike, under_own_settings, whole_on
 from ndgather.arrays.lowering import coordinates_of, layout_of
+from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,11 +167,13 @@ def _native_scatter(
         data, updates, reduction = (
             data.astype("i4"),
             updates.astype("i4"),
-            lowering.OF_BITS[reduction],
+            ROWS[reduction].of_bits,
         )
-    elif reduction == "sub":
+    elif ROWS[reduction].added == -1:
         updates, reduction = -updates, "add"
-    method = getattr(data.at[key], "set" if reduction == "none" else reduction)
+    method = getattr(data.at[key], "set" if reduction == "none" else reduction, None)
+    if method is None:
+        raise messages.no_reduction(op.caller, op.reduction, "XLA")
     result: jax.Array = method(updates, mode="drop").reshape(shape)
     return result % 2 == 1 if as_bits else result
 

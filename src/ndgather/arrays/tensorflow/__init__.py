@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ndgather import arguments, exchange, messages, slow_path
+from ndgather import arguments, exchange, messages, reductions, slow_path
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import reason
@@ -35,8 +35,12 @@ def sizes_of(tensor: Any) -> list[Any]:
     return [sizes[axis] if size is None else size for axis, size in enumerate(known)]
 
 
-class TensorFlowLibrary(lowering.Library):
+class TensorFlowLibrary(reductions.Steps, lowering.Library):
     """Operations of TensorFlow; the call is for the error of a graph."""
+
+    cast, complex, real, imag, maximum = map(
+        staticmethod, (tf.cast, tf.complex, tf.math.real, tf.math.imag, tf.maximum)
+    )
 
     def __init__(self, call: Call) -> None:
         super().__init__(tf, call.data)
@@ -101,9 +105,10 @@ class TensorFlowLibrary(lowering.Library):
 
     def scatter(self, rows: Any, updates: Any, reduction: str) -> Any:
         """Combine updates with the rows that `numbers` names, by one segment operation."""
+        row = reductions.ROWS[reduction]
         if rows.dtype == tf.bool and reduction != "none":
             rows, updates = tf.cast(rows, tf.int32), tf.cast(updates, tf.int32)
-            return self.scatter(rows, updates, lowering.OF_BITS[reduction]) % 2 == 1
+            return self.scatter(rows, updates, row.of_bits) % 2 == 1
         count = tf.shape(rows, out_type=tf.int64)[0]
 
         def segments(operation: str, values: Any) -> Any:
@@ -117,43 +122,33 @@ class TensorFlowLibrary(lowering.Library):
             if not updates.shape[0]:  # there may be none to take for rows without updates
                 updates = tf.pad(updates, [[0, 1], [0, 0]])
             return tf.where(met, tf.gather(updates, tf.maximum(last, 0)), rows)
-        if reduction in ("add", "sub"):
+        if row.added:
             total = segments("sum", updates)
-            return rows + total if reduction == "add" else rows - total
-        if reduction == "mul":
-            return tf.where(met, rows * segments("prod", updates), rows)
-        pair = {"min": tf.minimum, "max": tf.maximum}[reduction]
-        if not rows.dtype.is_floating:
-            return tf.where(met, pair(rows, segments(reduction, updates)), rows)
+            return rows + total if row.added > 0 else rows - total
+        if not row.tensorflow:
+            raise messages.no_reduction(self.call.caller, reduction, "TensorFlow")
+        pair = getattr(tf, row.ufunc.__name__)
+        if row.takes is None or not rows.dtype.is_floating:
+            return tf.where(met, pair(rows, segments(row.tensorflow, updates)), rows)
         # A NaN among old and new values is the result, which segments do not promise.
         unknown = tf.math.is_nan(updates)
-        updates = tf.where(unknown, self.identity(updates, reduction), updates)
+        updates = tf.where(unknown, self.start(updates, reduction), updates)
         any_unknown = segments("max", tf.cast(unknown, tf.int32)) > 0
-        extreme = pair(rows, segments(reduction, updates))
+        extreme = pair(rows, segments(row.tensorflow, updates))
         nan = tf.constant(float("nan"), rows.dtype)
         return tf.where(met, tf.where(any_unknown | tf.math.is_nan(rows), nan, extreme), rows)
 
-    def identity(self, updates: Any, reduction: str) -> Any:
-        number = slow_path.identity(np.dtype(updates.dtype.as_numpy_dtype), reduction)
+    def start(self, updates: Any, reduction: str) -> Any:
+        number = reductions.identity(np.dtype(updates.dtype.as_numpy_dtype), reduction)
         return tf.fill(tf.shape(updates), tf.constant(number, updates.dtype))
 
-    def counts(self, data: Any, count: int) -> Any:
-        return tf.fill(tf.shape(data), tf.constant(count, tf.int64))
+    def counts(self, array: Any, count: int) -> Any:
+        return tf.fill(tf.shape(array), tf.constant(count, tf.int64))
 
-    def ones(self, updates: Any) -> Any:
-        return tf.ones_like(updates, tf.int64)
-
-    def quotient(self, totals: Any, counts: Any, where: Any) -> Any:
-        """Return totals by counts in the dtype of totals: rounded once, integers down."""
-        dtype = totals.dtype
-        counts = tf.where(where, counts, 1)
-        if dtype.is_complex:
-            parts = (tf.math.real(totals), tf.math.imag(totals))
-            return tf.complex(*(self.quotient(part, counts, where) for part in parts))
+    def wide(self, dtype: Any) -> tuple[str, Any]:
         if dtype.is_integer:
-            wide = tf.uint64 if dtype == tf.uint64 else tf.int64
-            return tf.cast(tf.cast(totals, wide) // tf.cast(counts, wide), dtype)
-        return tf.cast(tf.cast(totals, tf.float64) / tf.cast(counts, tf.float64), dtype)
+            return "i", tf.uint64 if dtype == tf.uint64 else tf.int64
+        return "c" if dtype.is_complex else "f", tf.float64
 
 
 def _shape(sizes: Sequence[Any]) -> Any:

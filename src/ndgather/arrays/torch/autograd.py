@@ -25,11 +25,10 @@ from ndgather.array_call import Kind, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
+from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
-
-_OF_VALUES = ("mul", "min", "max")  # reductions whose derivatives depend on values
 
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
@@ -131,7 +130,8 @@ def _scattered(
 def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
     """Return by what changes of data and updates are multiplied; None for 1."""
     data, updates, reduction = call.data, call.updates, call.reduction
-    steps = composition.Steps()
+    steps, row = composition.Steps(), ROWS[reduction]
+    rule = row.derivative
     of_data: Any = None
     of_updates: Any = None
     untouched: Any = None  # the elements of data that no update replaces; None if all count
@@ -144,14 +144,14 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
             order = torch.arange(updates.numel(), device=data.device).reshape(updates.shape)
             last = _scattered(call, steps.counts(data, -1), order, "none")
             of_updates = (_gather_like(call, last) == order).to(data.dtype)
-    elif reduction == "sub":
-        of_updates = updates.new_tensor(-1)
-    elif reduction == "mean":
+    elif rule == "moves":
+        of_updates = None if row.added == 1 else updates.new_tensor(row.added)
+    elif rule == "counts":
         first = steps.counts(data, int(call.use_init_val))
         counts = _scattered(call, first, steps.ones(updates), "add")
         of_data = (1 / counts.clamp(min=1)).to(data.dtype)
         of_updates = _gather_like(call, of_data) if wanted[1] else None
-    elif reduction == "mul":
+    elif rule == "others":
         if wanted[0] and call.use_init_val:
             of_data = operate(replace(call, data=torch.ones_like(data)))
         if wanted[1]:
@@ -161,14 +161,13 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
             of_updates = lowering.products_of_others(torch, factors, rows).reshape(updates.shape)
             if call.use_init_val:
                 of_updates = of_updates * _gather_like(call, data)
-    elif reduction in ("min", "max") and result is not None:
-        # Elements that equal the result share its change.
+    elif result is not None:  # elements that equal the result share its change
         hits = lowering.equal(updates, _gather_like(call, result)).to(data.dtype)
         kept = lowering.equal(data, result)
         kept = (kept if untouched is None else kept & untouched).to(data.dtype)
         share = 1 / _scattered(call, kept, hits, "add").clamp(min=1)
         of_data, of_updates = kept * share, hits * _gather_like(call, share)
-    elif reduction != "add":
+    else:
         raise AssertionError(f"reduction {reduction!r} has no derivative")
     if untouched is not None:
         of_data = untouched.to(data.dtype) if of_data is None else of_data * untouched
@@ -183,8 +182,9 @@ def _save(
     ctx.kind, ctx.options = kind, options
     ctx.shapes = [tensor.shape for tensor in (data, *rest)]
     ctx.set_materialize_grads(False)
-    reduction = dict(zip(checks.OPTIONS[kind], options, strict=False)).get("reduction")
-    saved = [indices, data, *rest, output] if reduction in _OF_VALUES else [indices]
+    reduction = dict(zip(checks.OPTIONS[kind], options, strict=False)).get("reduction", "none")
+    of_values = ROWS[reduction].derivative in ("others", "equals")
+    saved = [indices, data, *rest, output] if of_values else [indices]
     saved = [tensor.clone() if tensor.is_inference() else tensor for tensor in saved]
     ctx.save_for_backward(*saved)
     return saved

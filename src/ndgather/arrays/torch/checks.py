@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import replace
 from functools import lru_cache
@@ -13,8 +12,9 @@ import torch
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
-from ndgather import arguments, exchange, messages, slow_path
+from ndgather import arguments, exchange, messages, reductions, slow_path
 from ndgather.array_call import Call, Kind, _core
+from ndgather.dtypes import Numbers
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason, shown_value
 
@@ -70,51 +70,43 @@ def tensor_of(array: Array, dtype: torch.dtype) -> torch.Tensor:
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
+@lru_cache(maxsize=64)
 def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
     """Return the argument `arithmetic` of the core for the bits of `dtype`."""
     if dtype in NUMPY or reduction == "none":
         return None
-    return "bfloat16" if dtype == torch.bfloat16 else byte_results(dtype, reduction)
+    if dtype == torch.bfloat16:
+        return "bfloat16"
+
+    def bytes_of(numbers: Array) -> Array:
+        rounded: Array = torch.from_numpy(numbers).to(dtype).view(torch.uint8).numpy()
+        return rounded
+
+    # A float holds each sum, difference and product to the last bit needed.
+    every = torch.arange(256, dtype=torch.uint8, device="cpu").view(dtype)
+    return reductions.byte_results(reduction, every.to(torch.float32).numpy(), bytes_of)
 
 
-def every_element(dtype: torch.dtype) -> torch.Tensor:
-    """Return the elements of a dtype of one byte, from byte 0 to byte 255, on the CPU."""
-    return torch.arange(256, dtype=torch.uint8, device="cpu").view(dtype)
+@lru_cache
+def numbers(dtype: torch.dtype) -> np.dtype[Any] | Numbers | None:
+    """Return a dtype as NumPy's, or the numbers that it has; None if they are not known."""
+    if dtype in NUMPY or dtype not in (*_FLOATS, torch.complex32):
+        return NUMPY.get(dtype)
+    real = dtype.to_real()
 
+    def rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        floats: NDArray[np.float64] = torch.from_numpy(values).to(real).to(torch.float64).numpy()
+        return floats
 
-@lru_cache(maxsize=64)
-def byte_results(dtype: torch.dtype, reduction: str) -> NDArray[np.uint8]:
-    """Return the byte of the result for the byte of an old value (row) and of an update (column).
-
-    In min and max a NaN wins and the old value is kept where both are equal.
-    """
-    every = every_element(dtype)
-    wide = every.to(torch.float32)  # holds each sum, difference and product to the last bit needed
-    old, update = wide[:, None], wide[None, :]
-    if reduction in ("min", "max"):
-        wins = update < old if reduction == "min" else update > old
-        takes = ~old.isnan() & (wins | update.isnan())
-        code = every.view(torch.uint8)
-        result = torch.where(takes, code[None, :], code[:, None])
-    else:
-        combine = {"add": torch.add, "sub": torch.sub, "mul": torch.mul}[reduction]
-        result = combine(old, update).to(dtype).view(torch.uint8)
-    results: NDArray[np.uint8] = result.contiguous().numpy().reshape(-1)
-    results.setflags(write=False)
-    return results
+    ends = torch.finfo(real)
+    return Numbers(str(dtype), "c" if dtype.is_complex else "f", ends.min, ends.max, rounded)
 
 
 def identity(dtype: torch.dtype, reduction: str) -> Any:
     """Return the number that a reduction starts from where no element takes part."""
-    if dtype in NUMPY:
-        return slow_path.identity(NUMPY[dtype], reduction).item()
-    if reduction not in ("min", "max"):
-        return {"add": 0, "sub": 0, "mul": 1, "mean": 0}[reduction]
-    largest = math.inf
-    if dtype.itemsize == 1:  # float8, which may have no infinity
-        wide = every_element(dtype).float()
-        largest = float(wide[~wide.isnan()].max())
-    return largest if reduction == "min" else -largest
+    known = numbers(dtype)
+    assert known is not None
+    return reductions.identity(known, reduction).item()
 
 
 def checked(call: Call) -> Call:
@@ -324,32 +316,14 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
     _check_memory(caller, name, value, device)
-    dtype = NUMPY.get(call.data.dtype)
-    if dtype is not None:
-        return tensor(caller, name, arguments.plain_updates(caller, value, dtype, name), device)
-    plain = arguments.plain_array(caller, name, value)
-    if isinstance(value, np.ndarray):
-        raise _updates_dtype(call, plain.dtype)
-    converted = _rounded(plain, call.data.dtype)
-    if converted is None:
-        raise messages.updates_lost(caller, value, call.data.dtype, name)
-    return converted.to(device)
-
-
-def _rounded(plain: np.ndarray[Any, Any], dtype: torch.dtype) -> torch.Tensor | None:
-    """Return numbers in a dtype that NumPy does not have; None if one would be lost."""
-    if plain.dtype.kind not in ("iufc" if dtype.is_complex else "iuf"):
-        return None
-    wide = torch.from_numpy(plain.astype(np.complex128 if dtype.is_complex else np.float64))
-    try:
-        converted = wide.to(dtype)
-    except RuntimeError:  # a dtype of bits, without arithmetic
-        return None
-    back = converted.to(wide.dtype)
-    kept = (wide.isnan() == back.isnan()) & (wide.isinf() == back.isinf())
-    if dtype.itemsize == 1:  # these may hold their largest for all beyond it
-        kept &= wide.isinf() | ~(wide.abs() > torch.finfo(dtype).max)
-    return converted if bool(kept.all()) else None
+    dtype, known = call.data.dtype, numbers(call.data.dtype)
+    if known is None:
+        what = f"{name} = {type(value).__name__} object"
+        raise messages.update_lost(caller, what, dtype)
+    if isinstance(value, np.ndarray) and isinstance(known, Numbers):
+        raise _updates_dtype(call, value.dtype)
+    plain = arguments.plain_updates(caller, value, known, name)
+    return tensor(caller, name, plain, device).to(dtype)
 
 
 def _fill_value(call: Call) -> Any:
@@ -376,16 +350,10 @@ def fill_number(caller: str, value: Any, dtype: torch.dtype) -> Any:
             value = value.item()
         except (RuntimeError, TypeError) as error:  # several numbers, or one of a transform
             raise messages.fill_value_lost(caller, value, dtype) from error
-    known = NUMPY.get(dtype)
-    if known is not None:
-        return arguments.fill_element(caller, value, known).item()
-    try:
-        converted = _rounded(np.asarray(value), dtype)
-    except (TypeError, ValueError):
-        converted = None
-    if converted is None or converted.dim():
+    known = numbers(dtype)
+    if known is None:
         raise messages.fill_value_lost(caller, value, dtype)
-    return converted.item()
+    return arguments.fill_element(caller, value, known).item()
 
 
 def promoted(data: torch.Tensor, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

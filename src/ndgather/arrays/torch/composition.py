@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ndgather import messages, reductions
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks
 
@@ -18,29 +19,24 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
 
 
-class Steps:
+class Steps(reductions.Steps):
     """What `reductions.in_steps` needs beside one scatter."""
 
-    def identity(self, updates: torch.Tensor, reduction: str) -> torch.Tensor:
+    cast, complex, real, imag, maximum = map(
+        staticmethod, (torch.Tensor.to, torch.complex, torch.real, torch.imag, torch.clamp)
+    )
+
+    def start(self, updates: torch.Tensor, reduction: str) -> torch.Tensor:
         return torch.full_like(updates, checks.identity(updates.dtype, reduction))
 
-    def counts(self, data: torch.Tensor, count: int) -> torch.Tensor:
+    def counts(self, array: torch.Tensor, count: int) -> torch.Tensor:
         layout = torch.contiguous_format
-        return torch.full_like(data, count, dtype=torch.int64, memory_format=layout)
+        return torch.full_like(array, count, dtype=torch.int64, memory_format=layout)
 
-    def ones(self, updates: torch.Tensor) -> torch.Tensor:
-        return self.counts(updates, 1)
-
-    def quotient(self, totals: torch.Tensor, counts: torch.Tensor, _: Any) -> torch.Tensor:
-        """Return ``totals / counts`` in the dtype of totals: rounded once, integers down."""
-        dtype, counts = totals.dtype, counts.clamp(min=1)
-        if dtype.is_complex:
-            parts = torch.view_as_real(totals) / counts[..., None].to(dtype.to_real())
-            return torch.view_as_complex(parts)
-        if dtype.is_floating_point:
-            wide = dtype if dtype.itemsize >= 4 else torch.float32
-            return (totals.to(wide) / counts.to(wide)).to(dtype)
-        return totals.to(torch.int64).div(counts, rounding_mode="floor").to(dtype)
+    def wide(self, dtype: torch.dtype) -> tuple[str, Any]:
+        if not dtype.is_floating_point:
+            return "c" if dtype.is_complex else "i", torch.int64
+        return "f", dtype if dtype.itemsize >= 4 else torch.float32
 
 
 class TorchLibrary(Steps, lowering.Library):
@@ -95,18 +91,19 @@ class TorchLibrary(Steps, lowering.Library):
         return self._combine(padded, updates, reduction)[:-1].contiguous()
 
     def _combine(self, rows: torch.Tensor, updates: torch.Tensor, reduction: str) -> torch.Tensor:
-        numbers = self.numbers
+        numbers, row = self.numbers, reductions.ROWS[reduction]
         if reduction == "none":
             return self._replace(rows, updates)
         if rows.dtype == torch.bool:
             bits = rows.to(torch.int32), updates.to(torch.int32)
-            return self._combine(*bits, lowering.OF_BITS[reduction]) % 2 == 1
+            return self._combine(*bits, row.of_bits) % 2 == 1
         if rows.dtype.is_floating_point and rows.dtype.itemsize == 1:  # torch does not add these
             return self._combine(rows.float(), updates.float(), reduction).to(rows.dtype)
-        if reduction in ("add", "sub"):
-            return rows.index_add(0, numbers, updates, alpha=1 if reduction == "add" else -1)
-        operation = {"mul": "prod", "min": "amin", "max": "amax"}[reduction]
-        return rows.scatter_reduce(0, numbers[:, None].expand(updates.shape), updates, operation)
+        if row.added:
+            return rows.index_add(0, numbers, updates, alpha=row.added)
+        if not row.torch:
+            raise messages.no_reduction("ndgather", reduction, "torch")
+        return rows.scatter_reduce(0, numbers[:, None].expand(updates.shape), updates, row.torch)
 
     def _replace(self, rows: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
         """Replace rows by their last updates, in whatever order a device works."""

@@ -23,18 +23,18 @@ import torch
 import triton
 import triton.language as tl
 
-from ndgather import arguments, slow_path
+from ndgather import arguments, reductions
 from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.errors import AttributeValueError
+from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
 
 _LANES = {1: tl.int8, 2: tl.int16, 4: tl.int32, 8: tl.int64}
 _ATOMIC = (torch.int32, torch.int64, torch.uint32, torch.uint64)
-_OF_BOOL = {"add": "max", "sub": "xor", "mul": "min"}
 
 
 class Walk(NamedTuple):
@@ -184,8 +184,6 @@ def _combine(old, new, operation: tl.constexpr):
         result = (a - b).to(old.dtype)
     elif operation == "mul":
         result = (a * b).to(old.dtype)
-    elif operation == "xor":
-        result = a ^ b
     elif operation == "min":  # a NaN wins, and the first NaN stays
         result = tl.where((b >= a) | ~(a == a), old, new)  # noqa: PLR0124 - false for a NaN
     elif operation == "max":
@@ -410,8 +408,8 @@ class _Scatter(composition.Steps):
         arrays, assigns = [data, updates], reduction == "none"
         if data.dtype == torch.bool and not assigns:
             arrays = [data.view(torch.uint8), updates.view(torch.uint8)]
-            reduction = _OF_BOOL.get(reduction, reduction)
-        atomic = data.dtype in _ATOMIC and reduction in ("add", "sub")
+            reduction = ROWS[reduction].of_bits
+        atomic = data.dtype in _ATOMIC and bool(ROWS[reduction].added)
         keys, last, order, ahead = self.keys, None, None, 0
         if not self.distinct and not atomic:
             last = self.last if assigns else None
@@ -422,6 +420,8 @@ class _Scatter(composition.Steps):
         rows = 64 if ahead else 1024
         config = self.config._replace(rows=rows, operation=reduction, atomic=atomic, ahead=ahead)
         _launch(scatter_kernel, self.walk, config, arrays, keys, last, order)
+        if data.dtype == torch.bool and reduction == "add":  # of bits: which are taken modulo 2
+            arrays[0].bitwise_and_(1)
         return data
 
 
@@ -446,8 +446,8 @@ def run(call: Call) -> torch.Tensor:
             return _gather(call, layout)
         data = data.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
         updates = updates.resolve_conj().resolve_neg()
-        if reduction == "mean" or not call.use_init_val:
+        if not reductions.in_one_step(reduction, call.use_init_val):
             updates = updates.contiguous()  # as the counts are
         steps = _Scatter(replace(call, data=data, updates=updates), layout)
         use_init_val = call.use_init_val or reduction == "none"
-        return slow_path.in_steps(steps, data, updates, reduction, use_init_val)
+        return reductions.in_steps(steps, data, updates, reduction, use_init_val)

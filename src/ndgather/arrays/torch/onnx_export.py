@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ndgather import reductions
 from ndgather.arrays.torch import checks
 from ndgather.errors import AttributeValueError
 
@@ -163,12 +164,12 @@ _WRITERS = {
 
 def _expressible(op: Any, call: Any) -> tuple[Any, str]:
     """Return updates and a reduction of ONNX with the same result."""
-    known = ("none", "add", "mul", "min", "max")
-    updates, reduction = call.updates, call.reduction
-    if reduction == "sub":
+    updates, reduction, rows = call.updates, call.reduction, reductions.ROWS
+    if rows[reduction].added == -1:
         updates, reduction = op.Neg(updates), "add"
-    if reduction not in known:
-        raise _not_in_onnx("reduction", reduction, ", ".join((*known, "sub")))
+    if not rows[reduction].onnx[1]:
+        known = [name for name, row in rows.items() if row.onnx[1] or row.added]
+        raise _not_in_onnx("reduction", reduction, ", ".join(known))
     if call.mode == "drop":
         raise _not_in_onnx("mode", call.mode, "raise, wrap, clip")
     if not call.use_init_val and reduction != "none":

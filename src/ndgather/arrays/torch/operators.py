@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ndgather import slow_path
+from ndgather import reductions, slow_path
 from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
@@ -148,12 +148,9 @@ class _InCore(composition.Steps):
 
 def run(call: Call) -> torch.Tensor:
     """Make a call on tensors in the memory of the CPU, without a gradient."""
-    dtype, reduction = call.data.dtype, call.reduction
-    several = reduction != "none" and (reduction == "mean" or not call.use_init_val)
-    if several and call.scatters and dtype not in checks.NUMPY:
-        return slow_path.in_steps(
-            _InCore(call), call.data, call.updates, reduction, call.use_init_val
-        )
+    dtype, options = call.data.dtype, (call.reduction, call.use_init_val)
+    if call.scatters and dtype not in checks.NUMPY and not reductions.in_one_step(*options):
+        return reductions.in_steps(_InCore(call), call.data, call.updates, *options)
     arrays = _with_arrays(call)
     carry_out = slow_path.run if arrays.arithmetic is None else slow_path.run_plain
     result = carry_out(arrays)

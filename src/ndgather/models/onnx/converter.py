@@ -61,6 +61,7 @@ from ndgather.models.onnx.versions import (
 from ndgather.published import Operator, operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import OperatorVersion, TensorType
+from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
     import os
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 
 
 # The first opset with every reduction of a scatter.
-_REDUCTIONS = {"none": 1, "add": 16, "mul": 16, "max": 18, "min": 18}
+_REDUCTIONS = {name: row.onnx[1] for name, row in ROWS.items() if row.onnx[1]}
 _TUPLES_FROM = 11  # the first opset with other gathers than Gather, and with negative indices
 _COMPARES_FROM = 9  # the first opset that compares integers, and chooses
 

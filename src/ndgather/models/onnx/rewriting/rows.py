@@ -29,6 +29,7 @@ from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.nodes import element_type
 from ndgather.models.onnx.rewriting.sized_nodes import Size, product, strides
 from ndgather.published.schema import Reduction, Role, TensorType
+from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -523,7 +524,7 @@ class Rows:
         dtype = call.types[Role.DATA].dtype or ""
         if "int" not in dtype and "float" not in dtype:
             raise call.cannot_become("Gather", f"it reduces data of type {dtype or 'not known'}")
-        op_type = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}[word]
+        op_type = ROWS[word].onnx[0]
         if position is not None:  # Case 1
             turn, seen = np.empty(position.size, np.int64), np.zeros(rows.number, np.int64)
             for update, row in enumerate(position):
