@@ -124,7 +124,8 @@ bool is_sound(const Attributes& call, ffi::Span<const std::int64_t> window, cons
   const auto in = [](auto value, auto last) { return static_cast<std::uint64_t>(value) <= static_cast<std::uint64_t>(last); };
   const std::size_t lowest = std::min({data.dimensions().size(), indices.dimensions().size(),
                                        updates.dimensions().size(), result.dimensions().size()});
-  return in(call.kind, Kind::gather_windows) && in(call.mode, Mode::fill) && in(call.reduction, Reduction::max) &&
+  return in(call.kind, Kind::gather_windows) && in(call.mode, Mode::fill) &&
+         in(call.reduction, std::size(kReductionNames) - 1) &&
          in(call.lead, lowest) && std::all_of(window.begin(), window.end(), [](Size w) { return w >= 0; }) &&
          in(window.size(), kMaxRank) && (window.size() == 0 || call.kind == Kind::gather_windows) &&
          in(call.skip, INT32_MAX) && data.element_type() == result.element_type() &&
