@@ -29,12 +29,13 @@ inline constexpr int kMaxRank = 64;  // the most axes that a NumPy array has
 // none: the call is not refused.
 // raised: a Python exception is set, so nothing is left to explain.
 // fallback: the call needs Python, which converts arguments or takes several steps.
+// gradient: the core could carry out the call, but a library records it; nothing else is at work.
 // signature: the arguments do not fit the function; the facts are the names of the last of them.
 // axis, batch_dims: out of range; the facts are the lowest and the highest allowed value.
 // batch_size, window_size: the fact is the axis. off_axis: the facts are that axis and the gathered axis.
 // window_rank: the shapes of data, of starts and of a window do not fit.
 #define NDGATHER_RULES(RULE)                                                                      \
-  RULE(none) RULE(raised) RULE(fallback) RULE(signature)                                          \
+  RULE(none) RULE(raised) RULE(fallback) RULE(gradient) RULE(signature)                           \
   RULE(index_dtype) RULE(data_rank) RULE(index_rank) RULE(ranks_differ)                           \
   RULE(batch_dims) RULE(axis) RULE(option_type) RULE(mode)                                        \
   RULE(batch_size) RULE(depth) RULE(off_axis) RULE(updates_shape)                                 \

@@ -113,7 +113,10 @@ Refusal Call::view(PyObject* object, View& view) {
     if (auto refusal = library->refuse_transforms()) return refusal;
     library_ = library;
   }
-  return library->borrow(object, view);
+  const Refusal refusal = library->borrow(object, view);
+  if (refusal.rule != Rule::gradient) return refusal;
+  records_ = true;
+  return {};
 }
 
 Refusal Call::read_arguments() {
@@ -152,7 +155,10 @@ Refusal Call::read_arguments() {
       plan_.fill = fill_;
     }
   }
-  return {};
+  if (!records_) return {};
+  const bool by_library = indices_.numpy() == nullptr && data_.numpy() == nullptr && updates_.numpy() == nullptr;
+  const bool is_plain = given_[kOut] == Py_None && plan_.fill == nullptr;
+  return {by_library && is_plain ? Rule::gradient : Rule::fallback};
 }
 
 Refusal Call::read_shapes() {
@@ -196,6 +202,7 @@ Refusal Call::view_out(const Shape& shape) {
     // A borrowed view does not tell whether it may be written to.
     if (auto refusal = library->export_managed(out, exported_)) return refusal;
     if (auto refusal = view(out, out_)) return refusal;
+    if (records_) return {Rule::fallback};
     if (!out_.has_type_of(data_)) return {Rule::out_dtype};
     if (auto refusal = out_.refuse_as_out(shape, (exported_->flags & dlpack::kReadOnly) == 0)) return refusal;
   }

@@ -71,6 +71,7 @@ class Call {
   Reduction reduction_ = Reduction::none;
   ElementType type_ = ElementType::opaque;
   bool in_place_ = false;  // a scatter into `data` itself
+  bool records_ = false;   // a library records a gradient of an argument
   bool holds_ = false;     // the memory of arrays of other libraries
   Outside bad_;
   // Of another library: the caller's `out`, or a result that is not an object yet.

@@ -92,16 +92,19 @@ Refusal Library::refuse_parts_of_bytes(PyObject* of, DataType type) const {
 // Integers have no gradient and no sign to be meant otherwise.
 Refusal Library::refuse_views(PyObject* of, DataType type) const {
   if (is_integer(type) || type.code == dlpack::kBool) return refuse_parts_of_bytes(of, type);
+  Refusal recorded;
   if (gradient != Py_None) {
-    Refusal refusal = refuse_if(PyObject_GetAttr(of, gradient));
-    if (refusal.rule == Rule::fallback) refusal = refuse_if(PyObject_CallNoArgs(records));
-    if (refusal) return refusal;
+    recorded = refuse_if(PyObject_GetAttr(of, gradient));
+    if (recorded.rule == Rule::fallback) recorded = refuse_if(PyObject_CallNoArgs(records));
+    if (recorded.rule == Rule::raised) return recorded;
+    if (recorded) recorded.rule = Rule::gradient;
   }
   if (negated != Py_None) {
     if (auto refusal = refuse_if(PyObject_CallFunctionObjArgs(negated, of, nullptr))) return refusal;
   }
-  if (conjugated == Py_None || type.code != dlpack::kComplex) return {};
-  return refuse_if(PyObject_CallFunctionObjArgs(conjugated, of, nullptr));
+  if (conjugated == Py_None || type.code != dlpack::kComplex) return recorded;
+  const Refusal refusal = refuse_if(PyObject_CallFunctionObjArgs(conjugated, of, nullptr));
+  return refusal ? refusal : recorded;
 }
 
 Refusal Library::describe(PyObject* array, dlpack::Tensor& tensor) const {

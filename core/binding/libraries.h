@@ -20,7 +20,8 @@ struct Library {
   PyObject* written;  // function of an array: called after it has been written to
   PyObject* bytes;    // a tuple: what the attribute dtype is where integers of a byte are whole ones
 
-  // These refuse by Rule::fallback where more is at work than a piece of memory, or where that is not known.
+  // These refuse by Rule::fallback where more is at work than a piece of memory, or where that is not known; and by
+  // Rule::gradient where nothing is but a gradient that is recorded.
   Refusal refuse_transforms() const;
   Refusal describe(PyObject* array, dlpack::Tensor& tensor) const;
   Refusal borrow(PyObject* from, View& view) const;

@@ -30,7 +30,7 @@ def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:
         if result is not NotImplemented:
             return result  # type: ignore[no-any-return]  # an array of its library
     call = Call(kind, Kind(kind), *values)
-    if refusal.rule not in ("fallback", "out_overlaps_input", "out_type"):
+    if refusal.rule not in ("fallback", "gradient", "out_overlaps_input", "out_type"):
         arguments.raise_error(call, refusal)
     return run(call)
 
