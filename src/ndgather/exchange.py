@@ -52,6 +52,7 @@ def accept(
     *,
     gradient: str | None = None,
     records: Callable[[], object] = lambda: True,
+    record: Callable[..., object] | None = None,
     negated: Callable[[Any], object] | None = None,
     conjugated: Callable[[Any], object] | None = None,
     transforms: tuple[Transform, ...] = (),
@@ -74,6 +75,8 @@ def accept(
         of floats and complex numbers, and the next three functions are called for these.
     records : function of nothing, optional
         Whether gradients are recorded now; by default always.
+    record : function of a kind and the arguments of the core, optional
+        Makes a call that the core would take, were it not for a gradient; else the adapter does.
     negated, conjugated : function of an array, optional
         Whether the numbers in memory are the negatives, or the conjugates, of the elements.
     transforms : functions of nothing, or tuples ``(namespace, name, value)``
@@ -97,10 +100,14 @@ def accept(
                 f"exchange.accept: transforms = {shown_value(given)} is not a transform "
                 f"(allowed: functions, tuples of a dict, a name and a value)"
             )
+    if record is not None:
+        RECORDS[kind] = record
     return _core.accept_exchange(
         kind, gradient, records, negated, conjugated, transforms, written, whole_bytes
     )
 
+
+RECORDS: dict[type, Callable[..., Any]] = {}  # what `accept` was given as `record`, by type
 
 # By the name of a type, of its module, or of its package. If the arguments of a call have several
 # adapters, the first in this list takes it: it knows those below.
@@ -120,9 +127,6 @@ _ADAPTERS = {
     "numpy.ma.core": "ndgather.arrays.masked",
     "numpy.ndarray": "ndgather.arrays.subclasses",
 }
-# Fast paths by exact type of data: ``f(kind, *core_arguments)``, tried before a `Call` is built;
-# NotImplemented means: go on.
-FAST_PATHS: dict[type, Callable[..., Any]] = {}
 
 _STANDARD = "ndgather.arrays.standard"
 _RANKS = {module: rank for rank, module in enumerate((*_ADAPTERS.values(), _STANDARD))}

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 
 def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:
     """Return the result of a call that the core refused, or raise the error that says why."""
-    fast_path = exchange.FAST_PATHS.get(type(values[0]))
-    if fast_path is not None and refusal.rule != "out_of_bounds":
-        result = fast_path(kind, *values)
-        if result is not NotImplemented:
-            return result  # type: ignore[no-any-return]  # an array of its library
+    if refusal.rule == "gradient" and (record := exchange.RECORDS.get(type(values[0]))):
+        return record(kind, *values)  # type: ignore[no-any-return]  # an array of its library
     call = Call(kind, Kind(kind), *values)
     if refusal.rule not in ("fallback", "gradient", "out_overlaps_input", "out_type"):
         arguments.raise_error(call, refusal)

@@ -27,7 +27,8 @@ def taken(data, indices, updates=None, kind="gather_nd", out=None, reduction="no
     rest = list(REST)
     rest[2], rest[6] = reduction, out
     result = _core.run(kind, data, indices, updates, *rest)
-    return None if isinstance(result, _core.Refusal) and result.rule == "fallback" else result
+    left = isinstance(result, _core.Refusal) and result.rule in ("fallback", "gradient")
+    return None if left else result
 
 
 def bits(tensor):
@@ -105,6 +106,44 @@ def test_gradients_are_for_the_adapter(scatters):
         assert taken(*arguments).is_inference()
     function = ndgather.scatter_nd if scatters else ndgather.gather_nd
     assert function(*arguments[: 2 + scatters]).requires_grad
+
+
+def rule_of(data, indices=PLACES, *, fill=None, out=None, mode="raise"):
+    rest = list(REST)
+    rest[3], rest[4], rest[6] = mode, fill, out
+    return _core.run("gather_nd", data, indices, None, *rest).rule
+
+
+def test_a_gradient_is_named_where_nothing_else_is_in_the_way():
+    data = torch.rand(2, 3, requires_grad=True)
+    other = torch.rand(2, 3, dtype=torch.complex64, requires_grad=True)
+    assert (
+        rule_of(data) == rule_of(other) == rule_of(torch.nn.Parameter(data.detach())) == "gradient"
+    )
+    with forward_ad.dual_level():
+        assert rule_of(data) == "fallback"
+    fill = torch.tensor(1.0)
+    assert rule_of(data, mode="fill", fill=fill) == rule_of(other.conj()) == "fallback"
+    assert rule_of(data, PLACES.numpy()) == rule_of(data, out=torch.empty(3)) == "fallback"
+    empty = torch.empty(3, requires_grad=True)
+    assert rule_of(data.detach(), out=empty) == "fallback"
+    assert rule_of(data, PLACES.float()) == "index_dtype"
+
+
+def test_a_gradient_beside_a_transform_of_another_tensor():
+    data = torch.rand(2, 3, requires_grad=True)
+
+    def scaled(factor):
+        return (factor * ndgather.gather_nd(data, PLACES)).sum()
+
+    slope = torch.func.grad(scaled)(torch.tensor(2.0))
+    taken = data[PLACES[:, 0], PLACES[:, 1]]
+    assert torch.equal(slope.detach(), taken.sum().detach())
+    (of_data,) = torch.autograd.grad(slope, data)
+    expected = torch.zeros(2, 3).index_put(
+        (PLACES[:, 0], PLACES[:, 1]), torch.ones(3), accumulate=True
+    )
+    assert torch.equal(of_data, expected)
 
 
 def test_parameters():

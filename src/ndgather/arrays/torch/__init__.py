@@ -28,8 +28,7 @@ __all__ = ["onnx_translations", "run", "vjp"]
 operators.register()
 compiling.register()
 if not checks.INTERPRETED:
-    autograd.register()
-    checks.accept()
+    checks.accept(autograd.record)
 
 vjp = autograd.vjp
 

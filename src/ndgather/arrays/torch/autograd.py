@@ -11,24 +11,20 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch._C import _are_functorch_transforms_active, _get_tracing_state, _len_torch_dispatch_stack
+from torch._C import _are_functorch_transforms_active
 from torch._functorch.utils import enable_single_level_autograd_function
-from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled, unpack_dual
 from torch.autograd.function import _SingleLevelFunction
 
-from ndgather import arguments, exchange, messages, slow_path
-from ndgather.array_call import Kind, _core
+from ndgather import arguments, messages, slow_path
+from ndgather.array_call import Call, Kind, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
 from ndgather.reductions import ROWS
-
-if TYPE_CHECKING:
-    from ndgather.array_call import Call
 
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
@@ -257,27 +253,15 @@ def differentiated(kind: str, *arguments: Any) -> torch.Tensor:
         return result
 
 
-# Calls of plain tensors with a gradient and nothing else active go to the core past the dispatcher
-# of torch, which takes longer than a small call. Tangents are not saved, as there are none.
-
 # The arguments of the core that are options of an operator; the other options have defaults.
 _OPTIONS = {
-    kind: itemgetter(
-        *(_core.ARGUMENTS.index(n) for n in checks.OPTIONS[kind] if n in _core.ARGUMENTS)
-    )
-    for kind in checks.OPTIONS
+    kind: itemgetter(*(_core.ARGUMENTS.index(n) for n in names if n in _core.ARGUMENTS))
+    for kind, names in checks.OPTIONS.items()
 }
-_OUT = _core.ARGUMENTS.index("out")
-_FILL = _core.ARGUMENTS.index("fill_value")
-_NO_OTHERS = (None,) * 3  # memory, progress, executor: the last arguments
-
-
-class _NotDirectError(Exception):
-    """The core does not take a call by itself."""
 
 
 class NdgatherCore(Ndgather):
-    """A call of the core, with a backward pass."""
+    """A call of the core with a backward pass; tangents are not saved, as there are none."""
 
     setup_context = staticmethod(_SingleLevelFunction.setup_context)
 
@@ -287,44 +271,19 @@ class NdgatherCore(Ndgather):
     ) -> Any:
         result: Any = _core.run(kind, *arguments)  # no gradient is recorded in here
         if isinstance(result, _core.Refusal):
-            raise _NotDirectError
+            result = slow_path.handle_refusal(kind, result, *arguments)
         _save(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
         return result
 
 
-def direct(kind: str, *arguments: Any) -> Any:
-    """Make a call of the core on plain tensors with a gradient and nothing else active.
+def record(kind: str, *given: Any) -> Any:
+    """Make a call that the core refuses for a gradient alone, with its arguments, and record it.
 
-    Returns NotImplemented for any other call, and for one that the core does not take.
+    It goes past the dispatcher of torch, which takes longer than a small call.
     """
-    data, indices, updates = arguments[:3]
-    scatters = updates is not None
-    if (
-        type(data) not in checks.KINDS
-        or type(indices) not in checks.KINDS
-        or (scatters and type(updates) not in checks.KINDS)
-        or not (data.requires_grad or (scatters and updates.requires_grad))
-        or kind not in _OPTIONS
-        or arguments[_OUT] is not None
-        or arguments[_FILL] is not None
-        or arguments[-3:] != _NO_OTHERS
-        or not torch.is_grad_enabled()
-        or forward_ad._current_level >= 0
-        or _are_functorch_transforms_active()
-        or _len_torch_dispatch_stack()
-        or _get_tracing_state() is not None
-    ):
-        return NotImplemented
-    try:
-        return NdgatherCore.apply(kind, arguments, None, *arguments[: 3 if scatters else 2])
-    except _NotDirectError:
-        return NotImplemented
-
-
-def register() -> None:
-    """Let the core try `direct` first when it does not take a tensor itself."""
-    for tensor_type in checks.KINDS:
-        exchange.FAST_PATHS[tensor_type] = direct
+    if _are_functorch_transforms_active():
+        return slow_path.run(Call(kind, Kind(kind), *given))
+    return NdgatherCore.apply(kind, given, None, *given[: 2 if given[2] is None else 3])
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:

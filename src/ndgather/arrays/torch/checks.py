@@ -19,6 +19,8 @@ from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason, shown_value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -380,13 +382,14 @@ _TRANSFORMS: tuple[exchange.Transform, ...] = (
 )
 
 
-def accept() -> None:
-    """Let the core take plain tensors in the memory of the CPU."""
+def accept(record: Callable[..., Any]) -> None:
+    """Let the core take plain tensors of the CPU; `record` makes calls with a gradient."""
     for kind in KINDS:
         exchange.accept(
             kind,
             gradient="requires_grad",
             records=torch.is_grad_enabled,
+            record=record,
             negated=torch.Tensor.is_neg,
             conjugated=torch.Tensor.is_conj,
             transforms=_TRANSFORMS,
