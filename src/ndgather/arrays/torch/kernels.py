@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
 
 _LANES = {1: tl.int8, 2: tl.int16, 4: tl.int32, 8: tl.int64}
+_COMBINED = ("add", "sub", "mul", "min", "max", "mean")  # what `_combine` knows, and steps of it
 _ATOMIC = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 
 
@@ -437,7 +438,8 @@ def run(call: Call) -> torch.Tensor:
         )
     unlike = call.window_shape and call.mode not in ("raise", "clip", "fill")
     if reduction != "none":
-        unlike = data.is_complex() or (data.is_floating_point() and data.itemsize == 1)
+        short = data.is_floating_point() and data.itemsize == 1
+        unlike = data.is_complex() or short or reduction not in _COMBINED
     if unlike or 0 in data.shape or 0 in shape:
         return composition.run(call)
     with torch.cuda.device(data.device) if data.is_cuda else nullcontext():
