@@ -80,7 +80,7 @@ class ArrayCommand:
         scatters = self.kind.scatters
         parser = add_command(
             commands,
-            self.kind.value.replace("_", "-"),
+            self.kind.command,
             self.summary,
             self.description,
             self.examples + (SCATTER_FILES if scatters else GATHER_FILES),

@@ -37,7 +37,7 @@ FILE.npz:MEMBER, or ONNX tensors (.pb). DATA may also be a stored array:
 STORE.zarr/ARRAY, FILE.h5/ARRAY, or a URL of zarr.
 """
 
-FUNCTIONS = tuple(name.replace("_", "-") for name in api.SIGNATURES)
+FUNCTIONS = {name.replace("_", "-"): name for name in api.SIGNATURES}
 ENDINGS = (".svg", ".png")
 
 
@@ -90,7 +90,7 @@ def _draw(options: argparse.Namespace) -> None:
     arguments = {name: value for name, value in arguments.items() if value is not None}
     if options.fill_value is not None:
         arguments["fill_value"] = fill_value(options.fill_value, data.dtype)
-    function: Callable[..., show.Picture] = getattr(show, options.function.replace("-", "_"))
+    function: Callable[..., show.Picture] = getattr(show, FUNCTIONS[options.function])
     picture = function(*arrays, **arguments)
     if options.output is None:
         print(picture.to_text(terminal()))

@@ -101,11 +101,11 @@ def scatter_slices(
     cotangent: jax.Array, shape: tuple[int, ...], indices: jax.Array, op: Operation
 ) -> jax.Array:
     """Return zeros of `shape` to which every slice is added where a gather took it from."""
-    lead = op.slices_shape(shape, indices.shape)[: op.lead]
-    zeros = jnp.zeros((*lead, *shape[op.lead :]), cotangent.dtype)
+    mapped = op.slices_shape(shape, indices.shape)[: op.vmap_axes]
+    zeros = jnp.zeros((*mapped, *shape[op.vmap_axes :]), cotangent.dtype)
     add = replace(op, kind=Kind.SCATTER_ND, reduction="add", fill=b"", window_shape=())
     if op.window_shape:
-        indices = elements_of_windows(indices, op, shape[op.lead :])
+        indices = elements_of_windows(indices, op, shape[op.vmap_axes :])
         add = replace(add, mode="fill" if "fill" in op.mode else "raise")
         result = scatter(zeros, indices, cotangent, add)
     elif op.kind is Kind.GATHER:
@@ -122,7 +122,7 @@ def scatter_slices(
 
 def _unrepeated(array: jax.Array, shape: tuple[int, ...], op: Operation) -> jax.Array:
     """Return an array with the axes of vmap of `shape`, summed where that repeats an element."""
-    repeated = tuple(d for d in range(op.lead) if shape[d] == 1 and array.shape[d] != 1)
+    repeated = tuple(d for d in range(op.vmap_axes) if shape[d] == 1 and array.shape[d] != 1)
     return array.sum(repeated, keepdims=True) if repeated else array
 
 

@@ -37,8 +37,8 @@ class Operation(Call):
     """
 
     fill: bytes = b""  # the element for mode fill; none are zeros
-    lead: int = 0  # so many leading axes are of vmap: an array of size 1 there is repeated
-    skip: int = 0  # so many axes of data are not the caller's
+    vmap_axes: int = 0  # so many leading axes are of vmap: an array of size 1 there is repeated
+    hidden_axes: int = 0  # so many axes of data are not the caller's
     route: str = "handler"  # what carries it out on a CPU
 
     def batched(self) -> Operation:
@@ -47,19 +47,19 @@ class Operation(Call):
             self,
             axis=self.axis + 1,
             batch_dims=self.batch_dims + 1,
-            lead=self.lead + 1,
-            skip=self.skip + 1,
+            vmap_axes=self.vmap_axes + 1,
+            hidden_axes=self.hidden_axes + 1,
         )
 
-    def sizes_of_lead(self, data: Sequence[Any], indices: Sequence[Any]) -> tuple[Any, ...]:
+    def vmap_sizes(self, data: Sequence[Any], indices: Sequence[Any]) -> tuple[Any, ...]:
         """Return the sizes of the axes of vmap."""
-        pairs = zip(data[: self.lead], indices[: self.lead], strict=True)
+        pairs = zip(data[: self.vmap_axes], indices[: self.vmap_axes], strict=True)
         return tuple(size if repeated == 1 else repeated for size, repeated in pairs)
 
     def slices_shape(self, data: Sequence[Any], indices: Sequence[Any]) -> tuple[Any, ...]:
         """Return the shape of the slices that indices name, for shapes that fit."""
-        lead = self.sizes_of_lead(data, indices)
-        return tuple(lowering.layout_of(self, data, (*lead, *indices[self.lead :])).result)
+        sizes = self.vmap_sizes(data, indices)
+        return tuple(lowering.layout_of(self, data, (*sizes, *indices[self.vmap_axes :])).result)
 
     def call(self, data: Any, indices: Any) -> Call:
         """Return the operation as a call, without updates."""
@@ -336,10 +336,10 @@ def set_route(route: str) -> None:
 
 def run(op: Operation, data: Array, indices: Array, updates: Array | None = None) -> Array:
     """Carry out an operation in the core; an error names no axis of vmap that repeats an array."""
-    lead = op.sizes_of_lead(data.shape, indices.shape)
+    sizes = op.vmap_sizes(data.shape, indices.shape)
 
     def whole(array: Array) -> Array:
-        return np.broadcast_to(array, (*lead, *array.shape[op.lead :]))
+        return np.broadcast_to(array, (*sizes, *array.shape[op.vmap_axes :]))
 
     call = op.call(whole(data), whole(indices))
     if updates is not None:
@@ -351,8 +351,8 @@ def run(op: Operation, data: Array, indices: Array, updates: Array | None = None
     if result.rule != "out_of_bounds":
         arguments.raise_error(call, result)
     position, value, axis, size, lowest, count, total = result.facts
-    repeated = [d for d in range(op.lead) if indices.shape[d] == 1]
-    times = int(np.prod([lead[d] for d in repeated]))
+    repeated = [d for d in range(op.vmap_axes) if indices.shape[d] == 1]
+    times = int(np.prod([sizes[d] for d in repeated]))
     where = tuple(at for d, at in enumerate(position) if d not in repeated)
-    facts = (where, value, axis - op.skip, size, lowest, count // times, total // times)
+    facts = (where, value, axis - op.hidden_axes, size, lowest, count // times, total // times)
     raise arguments.out_of_bounds(call, facts)

@@ -72,8 +72,8 @@ def _attributes(op: Operation) -> dict[str, Any]:
         "reduction": np.int64(_core.REDUCTIONS.index(op.reduction)),
         "axis": np.int64(op.axis),
         "batch_dims": np.int64(op.batch_dims),
-        "lead": np.int64(op.lead),
-        "skip": np.int64(op.skip),
+        "lead": np.int64(op.vmap_axes),
+        "skip": np.int64(op.hidden_axes),
         "negative": op.negative,
         "window": np.array(op.window_shape, np.int64),
         "fill": np.frombuffer(op.fill, np.uint8),
@@ -123,8 +123,8 @@ class JaxLibrary(lowering.Library):
 
 
 def _call_of(op: Operation, data: Any, indices: jax.Array) -> tuple[Call, Layout]:
-    lead = op.sizes_of_lead(data.shape, indices.shape)
-    indices = jnp.broadcast_to(indices, (*lead, *indices.shape[op.lead :]))
+    mapped = op.vmap_sizes(data.shape, indices.shape)
+    indices = jnp.broadcast_to(indices, (*mapped, *indices.shape[op.vmap_axes :]))
     return op.call(data, indices), layout_of(op, data.shape, indices.shape)
 
 
@@ -273,7 +273,7 @@ def _batch_gather(
         at = op.axis if op.kind is Kind.GATHER else 0
         return gather(data, _in_front(indices, of_indices), op), at
     if op.batch_dims == 0 and of_indices is None and op.kind is Kind.GATHER:
-        wider = replace(op, axis=op.axis + 1, skip=op.skip + 1)
+        wider = replace(op, axis=op.axis + 1, hidden_axes=op.hidden_axes + 1)
         return gather(_in_front(data, of_data), indices, wider), 0
     data, indices = _in_front(data, of_data), _in_front(indices, of_indices)
     return gather(data, indices, op.batched()), 0

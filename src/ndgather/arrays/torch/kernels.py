@@ -38,7 +38,7 @@ _COMBINED = ("add", "sub", "mul", "min", "max", "mean")  # what `_combine` knows
 _ATOMIC = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 
 
-class Walk(NamedTuple):
+class KernelArgs(NamedTuple):
     """A call as positions and runs: distances in elements, or halves of those of 16 bytes."""
 
     positions: int
@@ -76,12 +76,12 @@ class Config(NamedTuple):
 
 
 @triton.jit
-def _share(walk, config: tl.constexpr):
+def _share(args, config: tl.constexpr):
     """Return which lanes of a run are the program's, and how many there are in all."""
     program = tl.program_id(1).to(config.number)
-    begin = program * walk.share * config.lanes
-    width = (program * 0 + walk.run) * config.word
-    return begin, tl.minimum(begin + walk.share * config.lanes, width), width
+    begin = program * args.share * config.lanes
+    width = (program * 0 + args.run) * config.word
+    return begin, tl.minimum(begin + args.share * config.lanes, width), width
 
 
 @triton.jit
@@ -98,17 +98,17 @@ def _along(number, sizes, steps):
 
 
 @triton.jit
-def _locate(number, indices, errors, walk, config: tl.constexpr):
+def _locate(number, indices, errors, args, config: tl.constexpr):
     """Return where positions are in data, and which are inside."""
-    good = number < walk.positions
+    good = number < args.positions
     live = good
     bad = tl.zeros_like(number)
-    key = _along(number, walk.sizes, walk.steps)
-    at = _along(number, walk.sizes, walk.index_steps)
+    key = _along(number, args.sizes, args.steps)
+    at = _along(number, args.sizes, args.index_steps)
     unsigned: tl.constexpr = indices.dtype.element_ty == tl.uint64
-    for entry in tl.static_range(len(walk.limits)):
-        value = tl.load(indices + (at + entry * walk.entry_step), mask=live, other=0)
-        limit = walk.limits[entry]
+    for entry in tl.static_range(len(args.limits)):
+        value = tl.load(indices + (at + entry * args.entry_step), mask=live, other=0)
+        limit = args.limits[entry]
         if unsigned and config.mode == "wrap":
             value = value % (tl.zeros_like(value) + limit)
         value = value.to(tl.int64)
@@ -121,16 +121,16 @@ def _locate(number, indices, errors, walk, config: tl.constexpr):
             value = tl.minimum(tl.maximum(value, 0), limit - 1)
         else:
             lowest = 0
-            if len(walk.windows) > 0:  # a start far outside stays outside
-                value = tl.minimum(tl.maximum(value, -walk.windows[entry]), limit)
-                value += number // walk.window_steps[entry] % walk.windows[entry]
+            if len(args.windows) > 0:  # a start far outside stays outside
+                value = tl.minimum(tl.maximum(value, -args.windows[entry]), limit)
+                value += number // args.window_steps[entry] % args.windows[entry]
             elif config.negative:
                 lowest = -limit
             inside = (value >= lowest) & (value < limit)
             value = tl.where(value < 0, value + limit, value)
             bad += (live & ~inside).to(number.dtype)
             good = good & inside
-        key += value.to(number.dtype) * walk.strides[entry]
+        key += value.to(number.dtype) * args.strides[entry]
     if config.mode == "raise":  # the first bad position, counted from the end, and bad entries
         wrong = live & ~good & (tl.program_id(1) == 0)
         here = tl.zeros_like(number)
@@ -141,30 +141,30 @@ def _locate(number, indices, errors, walk, config: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=("low", "high"))
-def gather_kernel(data, result, indices, errors, low, high, walk, config: tl.constexpr):
+def gather_kernel(data, result, indices, errors, low, high, args, config: tl.constexpr):
     number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
-    key, good = _locate(number, indices, errors, walk, config)
-    source = key * walk.unit * config.word
-    target = _along(number, walk.sizes, walk.dense_steps) * config.word
-    live = (number < walk.positions)[:, None]
+    key, good = _locate(number, indices, errors, args, config)
+    source = key * args.unit * config.word
+    target = _along(number, args.sizes, args.dense_steps) * config.word
+    live = (number < args.positions)[:, None]
     kind: tl.constexpr = data.dtype.element_ty
-    begin, end, width = _share(walk, config)
+    begin, end, width = _share(args, config)
     for start in range(begin, end, config.lanes):
         lane = start + tl.arange(0, config.lanes)
         inner = (lane < width)[None, :]
         # Of elements of 16 bytes there are two halves.
         fill = tl.where((lane % 2 == 0)[None, :], low.to(kind), high.to(kind))
-        at = source[:, None] + (lane * walk.step)[None, :]
+        at = source[:, None] + (lane * args.step)[None, :]
         value = tl.load(data + at, mask=good[:, None] & inner, other=fill)
         tl.store(result + target[:, None] + lane[None, :], value, mask=live & inner)
 
 
 @triton.jit
-def key_kernel(keys, last, indices, errors, walk, config: tl.constexpr):
+def key_kernel(keys, last, indices, errors, args, config: tl.constexpr):
     """Write the destination of every update, and the last update of every destination."""
     number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
-    key, good = _locate(number, indices, errors, walk, config)
-    tl.store(keys + number, tl.where(good, key, config.nothing), mask=number < walk.positions)
+    key, good = _locate(number, indices, errors, args, config)
+    tl.store(keys + number, tl.where(good, key, config.nothing), mask=number < args.positions)
     if last is not None:
         before = tl.atomic_max(last + key, number, mask=good, sem="relaxed")
         if errors is not None:
@@ -195,40 +195,40 @@ def _combine(old, new, operation: tl.constexpr):
 
 
 @triton.jit
-def scatter_kernel(result, updates, keys, last, order, walk, config: tl.constexpr):
+def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexpr):
     """Apply updates, of which one destination may have several.
 
     Then the update that counts is the one in `last` or, in an assignment, the last one in `order`;
     or integers are combined in any order; or the program of the first one applies all in `order`.
     """
     number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
-    key = tl.load(keys + number, mask=number < walk.positions, other=config.nothing)
+    key = tl.load(keys + number, mask=number < args.positions, other=config.nothing)
     good = key != config.nothing
     if last is not None:
         good = good & (tl.load(last + key, mask=good, other=-1) == number)
     if order is not None:
         beside = number - 1 if config.ahead else number + 1
-        inside = (beside >= 0) & (beside < walk.positions)
+        inside = (beside >= 0) & (beside < args.positions)
         good = good & (tl.load(keys + beside, mask=inside, other=config.nothing) != key)
-    target = key * walk.unit * config.word
+    target = key * args.unit * config.word
     ahead: tl.constexpr = config.ahead
-    begin, end, width = _share(walk, config)
+    begin, end, width = _share(args, config)
     for start in range(begin, end, config.lanes):
         lane = start + tl.arange(0, config.lanes)
         inner = (lane < width)[None, :]
         mask = good[:, None] & inner
         to = result + target[:, None] + lane[None, :]
-        apart = (lane * walk.dense_step)[None, :]
+        apart = (lane * args.dense_step)[None, :]
         if ahead:
             old = tl.load(to, mask=mask, other=0)
             at = number
             more = good
             while tl.max(more.to(tl.int32), 0) > 0:
                 for _ in tl.static_range(ahead):
-                    here = at < walk.positions
+                    here = at < args.positions
                     same = tl.load(keys + at, mask=here, other=config.nothing) == key
                     position = tl.load(order + at, mask=here, other=0).to(key.dtype)
-                    source = _along(position, walk.sizes, walk.dense_steps) * config.word
+                    source = _along(position, args.sizes, args.dense_steps) * config.word
                     more = more & same
                     takes = more[:, None] & inner
                     new = tl.load(updates + source[:, None] + apart, mask=takes, other=0)
@@ -239,7 +239,7 @@ def scatter_kernel(result, updates, keys, last, order, walk, config: tl.constexp
             position = number
             if order is not None:
                 position = tl.load(order + number, mask=good, other=0).to(key.dtype)
-            source = _along(position, walk.sizes, walk.dense_steps) * config.word
+            source = _along(position, args.sizes, args.dense_steps) * config.word
             new = tl.load(updates + source[:, None] + apart, mask=mask, other=0)
             if not config.atomic:
                 if config.operation != "none":
@@ -292,7 +292,7 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     if window and not fills:
         limits = [size - wide + 1 for size, wide in zip(limits, window, strict=True)]
     inner = (prod(layout.result[axis + 1 :]) * halves // run for axis in within)
-    walk = Walk(
+    args = KernelArgs(
         *(prod(sizes), run, step, dense_step, unit, 1),
         *(sizes[:-1], tuple(step // unit for step in walked), index_walked, dense_walked),
         *(tuple(limits), tuple(stride // unit for stride in along)),
@@ -302,31 +302,31 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     shapes = layout.data, layout.result, indices.shape
     spans = zip(shapes, (strides, dense_strides, indices.stride()), strict=True)
     ends = (sum((size - 1) * step for size, step in zip(*span, strict=True)) for span in spans)
-    wide = max(walk.positions, *ends) >= 2**31 - 2**16  # and those of one program more
+    wide = max(args.positions, *ends) >= 2**31 - 2**16  # and those of one program more
     number, nothing = (tl.int64, 2**63 - 1) if wide else (tl.int32, 2**31 - 1)
-    return walk, Config(number, nothing, call.mode, call.negative)
+    return args, Config(number, nothing, call.mode, call.negative)
 
 
-def _launch(kernel: Any, walk: Walk, config: Config, arrays: Any, *given: Any) -> None:
+def _launch(kernel: Any, args: KernelArgs, config: Config, arrays: Any, *given: Any) -> None:
     """Launch a kernel, whose programs have `config.rows` lanes, on two arrays and what follows."""
     word = size = lane = min(arrays[0].itemsize, 8)
-    if walk.step == walk.dense_step == 1:
-        common = size * gcd(walk.unit, walk.run, *walk.dense_steps)
+    if args.step == args.dense_step == 1:
+        common = size * gcd(args.unit, args.run, *args.dense_steps)
         word = max(gcd(16, common, *(array.data_ptr() for array in arrays)), size)
     if config.operation == "none":  # bits are moved
         lane = max(min(word, 4), size)
         arrays = [triton.reinterpret(array, _LANES[lane]) for array in arrays]
-    width = walk.run * size // lane
+    width = args.run * size // lane
     most = (2048 if config.ahead else 4096) // lane  # 16 or 32 bytes for every thread
     lanes = min(triton.next_power_of_2(width), 1024, most)
     rows = max(config.rows // lanes, 1)
-    programs, blocks = triton.cdiv(walk.positions, rows), triton.cdiv(width, lanes)
+    programs, blocks = triton.cdiv(args.positions, rows), triton.cdiv(width, lanes)
     share = triton.cdiv(blocks, min(max(1024 // programs, 1), 65535))
-    run, unit, *dense = (n * size // word for n in (walk.run, walk.unit, *walk.dense_steps))
-    walk = walk._replace(run=run, unit=unit, share=share, dense_steps=tuple(dense))
+    run, unit, *dense = (n * size // word for n in (args.run, args.unit, *args.dense_steps))
+    args = args._replace(run=run, unit=unit, share=share, dense_steps=tuple(dense))
     config = config._replace(rows=rows, lanes=lanes, word=word // lane)
     grid = programs, triton.cdiv(blocks, share)
-    kernel[grid](*arrays, *given, walk, config, num_warps=4 if rows * lanes > 256 else 1)
+    kernel[grid](*arrays, *given, args, config, num_warps=4 if rows * lanes > 256 else 1)
 
 
 _kept = threading.local()
@@ -341,7 +341,9 @@ def _errors(device: torch.device) -> tuple[str, torch.Tensor]:
     return key, torch.zeros(3, dtype=torch.int64, device=device) if kept is None else kept
 
 
-def _read(call: Call, layout: lowering.Layout, walk: Walk, key: str, errors: torch.Tensor) -> Any:
+def _read(
+    call: Call, layout: lowering.Layout, args: KernelArgs, key: str, errors: torch.Tensor
+) -> Any:
     """Wait for the kernels; return whether destinations are repeated, or raise an error."""
     found = errors.tolist()
     if any(found):
@@ -350,15 +352,15 @@ def _read(call: Call, layout: lowering.Layout, walk: Walk, key: str, errors: tor
     if not found[1]:
         return bool(found[2])
     indices, halves = call.indices, 2 if call.data.itemsize == 16 else 1
-    element = (2**63 - 1 - found[0]) * walk.run // halves
+    element = (2**63 - 1 - found[0]) * args.run // halves
     at = np.unravel_index(element, tuple(layout.result))
     where = tuple(int(at[axis]) for axis in _index_axes(call, layout))
     values = indices[where].reshape(-1).tolist()
-    lowest = [-limit * (call.negative and not call.window_shape) for limit in walk.limits]
-    pairs = enumerate(zip(values, lowest, walk.limits, strict=True))
+    lowest = [-limit * (call.negative and not call.window_shape) for limit in args.limits]
+    pairs = enumerate(zip(values, lowest, args.limits, strict=True))
     entry = next((n for n, (value, low, limit) in pairs if not low <= value < limit), 0)
     # An index was read once for every run that it names.
-    count = found[1] * indices.numel() // (walk.positions * len(values))
+    count = found[1] * indices.numel() // (args.positions * len(values))
     where = where if len(where) == indices.dim() else (*where, entry)
     axis = layout.axes[entry]
     facts = where, values[entry], axis, layout.data[axis], lowest[entry], count, indices.numel()
@@ -368,15 +370,15 @@ def _read(call: Call, layout: lowering.Layout, walk: Walk, key: str, errors: tor
 def _gather(call: Call, layout: lowering.Layout) -> torch.Tensor:
     data = call.data.resolve_conj().resolve_neg()
     result = data.new_empty(tuple(layout.result))
-    walk, config = _plan(call, layout, data.stride(), result.stride())
+    args, config = _plan(call, layout, data.stride(), result.stride())
     fill = np.zeros(2, np.int64)
     if call.fill_value is not None:
         element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype, device="cpu"))
         fill = np.tile(element, 16 // data.itemsize).view(np.int64)
     key, errors = _errors(data.device) if call.mode == "raise" else ("", None)
-    _launch(gather_kernel, walk, config, (data, result), call.indices, errors, *fill.tolist())
+    _launch(gather_kernel, args, config, (data, result), call.indices, errors, *fill.tolist())
     if errors is not None:
-        _read(call, layout, walk, key, errors)
+        _read(call, layout, args, key, errors)
     return result
 
 
@@ -385,23 +387,23 @@ class _Scatter(composition.Steps):
 
     def __init__(self, call: Call, layout: lowering.Layout) -> None:
         data, device = call.data, call.data.device
-        walk, self.config = _plan(call, layout, data.stride(), call.updates.stride())
+        args, self.config = _plan(call, layout, data.stride(), call.updates.stride())
         number = torch.int64 if self.config.number == tl.int64 else torch.int32
-        self.walk, self.last = walk, None
+        self.args, self.last = args, None
         self.order: Any = None
-        self.keys = torch.empty(walk.positions, dtype=number, device=device)
-        rows = data.numel() * max(data.itemsize // 8, 1) // walk.unit + 1
+        self.keys = torch.empty(args.positions, dtype=number, device=device)
+        rows = data.numel() * max(data.itemsize // 8, 1) // args.unit + 1
         assigns = call.reduction == "none" or not call.use_init_val
         checks_all = call.mode == "raise" and (data.dtype not in _ATOMIC or call.reduction == "mul")
         # Worth its memory where it saves sorting the updates.
-        if rows <= 4 * walk.positions and (assigns or checks_all):
+        if rows <= 4 * args.positions and (assigns or checks_all):
             self.last = torch.full((rows,), -1, dtype=number, device=device)
         key, errors = _errors(device) if call.mode == "raise" else ("", None)
-        grid = (triton.cdiv(walk.positions, self.config.rows),)
-        key_kernel[grid](self.keys, self.last, call.indices, errors, walk, self.config)
-        self.distinct = walk.positions == 1
+        grid = (triton.cdiv(args.positions, self.config.rows),)
+        key_kernel[grid](self.keys, self.last, call.indices, errors, args, self.config)
+        self.distinct = args.positions == 1
         if errors is not None:
-            repeated = _read(call, layout, walk, key, errors)
+            repeated = _read(call, layout, args, key, errors)
             self.distinct |= self.last is not None and not repeated
 
     def scatter(self, data: torch.Tensor, updates: torch.Tensor, reduction: str) -> torch.Tensor:
@@ -417,10 +419,10 @@ class _Scatter(composition.Steps):
             if last is None:
                 self.order = self.order or torch.sort(keys, stable=True)
                 keys, order = self.order
-                ahead = 0 if assigns else 8 if self.walk.run == 1 else 4
+                ahead = 0 if assigns else 8 if self.args.run == 1 else 4
         rows = 64 if ahead else 1024
         config = self.config._replace(rows=rows, operation=reduction, atomic=atomic, ahead=ahead)
-        _launch(scatter_kernel, self.walk, config, arrays, keys, last, order)
+        _launch(scatter_kernel, self.args, config, arrays, keys, last, order)
         if data.dtype == torch.bool and reduction == "add":  # of bits: which are taken modulo 2
             arrays[0].bitwise_and_(1)
         return data
