@@ -126,6 +126,9 @@ Refusal Call::read_arguments() {
   if (auto refusal = view(given_[kData], data_)) return refusal;
   if (scatters(kind_)) {
     if (auto refusal = view(given_[kUpdates], updates_)) return refusal;
+    // A result that is made is of the library of the updates, which may give it a gradient.
+    const bool is_of_updates = data_.numpy() != nullptr && updates_.numpy() == nullptr;
+    if (is_of_updates && given_[kOut] == Py_None) return {Rule::fallback};
   }
   if (auto refusal = read_index_type(indices_, plan_.index_type)) return refusal;
   plan_.element = plan_.width = data_.element();

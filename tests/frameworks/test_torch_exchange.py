@@ -108,6 +108,18 @@ def test_gradients_are_for_the_adapter(scatters):
     assert function(*arguments[: 2 + scatters]).requires_grad
 
 
+@pytest.mark.parametrize("data", [[0.0, 1.0], np.arange(2.0), np.arange(2.0)[::-1]], ids=str)
+def test_what_tensors_update_is_a_tensor(data):
+    places, updates = torch.tensor([[1]]), torch.tensor([7.0], dtype=torch.float64)
+    expected = torch.tensor([list(data)[0], 7.0], dtype=torch.float64)
+    for indices in (places, places.numpy()):
+        result = ndgather.scatter_nd(data, indices, updates)
+        assert torch.equal(result, expected)
+    out = np.empty(2)
+    assert ndgather.scatter_nd(np.array(data), places, updates, out=out) is out
+    assert out.tolist() == expected.tolist()
+
+
 def rule_of(data, indices=PLACES, *, fill=None, out=None, mode="raise"):
     rest = list(REST)
     rest[3], rest[4], rest[6] = mode, fill, out
