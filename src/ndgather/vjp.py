@@ -4,7 +4,8 @@ Every function takes the cotangent of a result, which is the gradient of some nu
 that result, and returns the cotangents of the inputs. All are linear: a gradient needs shapes and
 indices, but no values of data. Sums are in the dtype of the cotangent, in the order of the indices.
 
-Negative index values count from the end, as with ``mode="raise"``.
+Negative index values count from the end, as with ``mode="raise"``. A section that is missing is
+that of the function with the same name, of `gather_nd` here, or of `scatter_nd`.
 """
 
 from __future__ import annotations
@@ -80,10 +81,6 @@ def gather_nd(
     MemoryError
         The result does not fit in memory.
 
-    See Also
-    --------
-    ndgather.gather_nd : The function that this is a gradient of.
-
     Notes
     -----
     The gradient of ``tf.gather_nd`` and of ONNX GatherND. It is a scatter with
@@ -124,15 +121,6 @@ def gather_elements(
     -------
     array, shape `data_shape`, dtype of `cotangent`
         A new C-contiguous array.
-
-    Raises
-    ------
-    IndexOutOfBoundsError, ShapeError, DTypeError, AttributeValueError, MemoryError
-        As for `gather_nd`.
-
-    See Also
-    --------
-    ndgather.gather_elements : The function that this is a gradient of.
 
     Notes
     -----
@@ -187,13 +175,7 @@ def gather_windows(
     ------
     IndexOutOfBoundsError
         A window sticks out, and `mode` is ``raise``. It names the first such entry of `starts` in
-        C order.
-    ShapeError, DTypeError, AttributeValueError, MemoryError
-        As for `gather_nd`.
-
-    See Also
-    --------
-    ndgather.gather_windows : The function that this is a gradient of.
+        C order; other errors are those of `gather_nd`.
 
     Notes
     -----
@@ -247,15 +229,6 @@ def gather_ranges(
     -------
     array, shape `data_shape`, dtype of `cotangent`
         A new C-contiguous array.
-
-    Raises
-    ------
-    IndexOutOfBoundsError, CallError, ShapeError, DTypeError, AttributeValueError, MemoryError
-        As for `ndgather.gather_ranges`.
-
-    See Also
-    --------
-    ndgather.gather_ranges : The function that this is a gradient of.
 
     Notes
     -----
@@ -312,14 +285,8 @@ def scatter_nd(
 
     Raises
     ------
-    IndexOutOfBoundsError, ShapeError, DTypeError, MemoryError
-        As for `gather_nd`.
     AttributeValueError
-        `reduction` is neither ``none`` nor ``add``.
-
-    See Also
-    --------
-    ndgather.scatter_nd : The function that this is a gradient of.
+        `reduction` is neither ``none`` nor ``add``; other errors are those of `gather_nd`.
 
     Notes
     -----
@@ -347,9 +314,7 @@ def scatter_elements(
 ) -> tuple[Array, Array]:
     """Return the cotangents of `data` and `updates` in `scatter_elements`.
 
-    For ``add`` the cotangent of `data` is `cotangent`, and that of each update is the element of
-    `cotangent` that the update was added to. For ``none`` an element of `data` that was replaced
-    has the cotangent 0; of several updates of one element the last has all of it.
+    They are those that `scatter_nd` has for tuples, of one element each.
 
     Parameters
     ----------
@@ -367,15 +332,6 @@ def scatter_elements(
     of_data : array, shape and dtype of `cotangent`
     of_updates : array, shape of `indices`, dtype of `cotangent`
         Two new C-contiguous arrays.
-
-    Raises
-    ------
-    IndexOutOfBoundsError, ShapeError, DTypeError, AttributeValueError, MemoryError
-        As for `scatter_nd`.
-
-    See Also
-    --------
-    ndgather.scatter_elements : The function that this is a gradient of.
 
     Notes
     -----

@@ -107,7 +107,14 @@ class Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a call sees data: axes ``first:end`` are the rows; `axes` of them are addressed."""
+    """How a call sees data: axes ``first:end`` are the rows; `axes` of them are addressed.
+
+    Of data of shape (5, 6, 7, 8)::
+
+        gather, axis 2                  (5, 6 | 7 | 8)    30 times 7 rows of width 8
+        gather_nd, 1 batch axis, k = 2  (| 5, 6, 7 | 8)   210 rows; axes 1 and 2 are addressed
+        gather_elements, axis 1         (| 5, 6, 7, 8 |)  1680 rows of width 1
+    """
 
     first: int
     end: int
@@ -337,7 +344,9 @@ def _resolved(
 def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[Layout, Any, Any]:
     """Return the layout of a call for shapes that fit, and the numbers of the rows that it names.
 
-    Then flags of those that are no row, which have the number 0; None if all are rows.
+    Then flags of those that are no row, which have the number 0; None if all are rows. Of data of
+    shape (3, 4) the index tuples [2, 1] and [0, -1] have the columns [2, 0] and [1, 3]; with the
+    steps 4 and 1 they name the rows 9 and 3.
     """
     layout = layout_of(call, data, indices)
     coordinates = coordinates_of(call, library, layout)
@@ -400,6 +409,8 @@ def equal(values: Any, others: Any) -> Any:
 def products_of_others(xp: Any, factors: Any, rows: Any) -> Any:
     """Return, for every factor along axis 0, the product of the others with the same row number.
 
+    The factors 2, 3, 5 and 7 of the rows 0, 1, 0 and 0 give 5 * 7, 1, 2 * 7 and 2 * 5: sorted by
+    row, each is what comes before it times what comes after it.
     `xp` is torch or `jax.numpy`. Nothing is divided: factors may be 0, and the products have
     derivatives.
     """

@@ -86,7 +86,10 @@ def _share(args, config: tl.constexpr):
 
 @triton.jit
 def _along(number, sizes, steps):
-    """Return where positions are in an array."""
+    """Return where positions are in an array.
+
+    With sizes (2,) and steps (1, 10), position 5 is 1 on the inner and 2 on the outer axis: 21.
+    """
     at = tl.zeros_like(number)
     for axis in tl.static_range(len(steps)):
         coordinate = number
@@ -198,6 +201,12 @@ def _combine(old, new, operation: tl.constexpr):
 def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexpr):
     """Apply updates, of which one destination may have several.
 
+    Of the destinations 2, 0, 2, 1 the program of place 2 applies updates 0 and 2, that of 3 none::
+
+        place   0  1  2  3
+        keys    0  1  2  2      sorted; a place begins a destination if its key is not that before
+        order   1  3  0  2      the update at a place: those of one destination keep their order
+
     Then the update that counts is the one in `last` or, in an assignment, the last one in `order`;
     or integers are combined in any order; or the program of the first one applies all in `order`.
     """
@@ -258,7 +267,18 @@ def _index_axes(call: Call, layout: lowering.Layout) -> list[int]:
 
 
 def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any) -> Any:
-    """Return how to walk data, or the result of a scatter, and a dense array of these strides."""
+    """Return how to walk data, or the result of a scatter, and a dense array of these strides.
+
+    ``gather(data, [2, 0], axis=1)`` of data of shape (2, 3, 4) has 4 positions of runs of 4::
+
+        data       aaaa bbbb cccc  dddd eeee ffff    its strides are 12, 4, 1
+        result     cccc aaaa  ffff dddd
+        position   0    1     2    3                 sizes (2,): of the outermost axis none is kept
+        index      2    0     2    0                 index_steps (1, 0), limits (3,)
+        data at    8    0     20   12                steps (0, 3), strides (1,), in units of 4
+
+    Position 3 is 1 on the inner and 1 on the outer axis: index 0 * 1 + 3 are 3 units, 12 elements.
+    """
     indices, window = call.indices, call.window_shape
     fills, halves = bool(window) and call.mode == "fill", 2 if call.data.itemsize == 16 else 1
     strides = [stride * halves for stride in strides]
