@@ -88,7 +88,10 @@ def checked(
         use_init_val = reduction == "none" or as_bool(caller, "use_init_val", call.use_init_val)
         needs_zero = not (use_init_val or any_start) and reductions.ROWS[reduction].sums
         if needs_zero and dtype is not None and not dtypes.has_zero(dtype):
-            raise messages.no_zero(caller, reduction, dtype)
+            raise DTypeError(
+                f"{caller}: use_init_val = False has no meaning for reduction = {reduction!r} of "
+                f"data.dtype = {dtype}, which has no 0 to start from (allowed: True)"
+            )
         return replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
     fill_value = call.fill_value
     if fill_value is not None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ndgather import messages
+from ndgather.errors import DTypeError
+from ndgather.messages import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +35,7 @@ _MOST_AXES = 64
 _ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
 # Methods of arrays whose conversion is costly, and what these arrays are.
 _COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
-_ON_HOST = (1, 3, 11)  # devices of DLPack: the CPU, and its memory pinned for CUDA or ROCm
+ON_HOST = (1, 3, 11)  # devices of DLPack: the CPU, and its memory pinned for CUDA or ROCm
 
 
 def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
@@ -99,7 +101,7 @@ def is_table(value: object) -> bool:
 def column_values(caller: str, argument: str, value: object) -> NDArray[Any]:
     """Return columns of one dtype of integers, booleans or floats, without nulls, as an array."""
     table: Any = value
-    try:
+    with messages.converted_errors(lambda _: messages.table(caller, argument, value)):
         if hasattr(table, "get_columns"):
             columns = table.get_columns()
         elif hasattr(table, "num_columns"):
@@ -111,13 +113,13 @@ def column_values(caller: str, argument: str, value: object) -> NDArray[Any]:
         names = {str(dtype).lower().removesuffix("[pyarrow]") for dtype in dtypes}
         nulls = sum(map(_null_count, columns, dtypes))
         array = np.asarray(table)
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever the package raises
-        raise messages.table(caller, argument, value) from error
     known = {array.dtype.name} == {_NAMES.get(name, name) for name in names} or not columns
     if nulls or not known or array.dtype.kind not in "biuf":
-        raise messages.column_types(caller, argument, value, map(str, dtypes), nulls)
+        what = plural(nulls, "null") if nulls else f"the dtypes {listed(map(str, dtypes))}"
+        raise DTypeError(
+            f"{caller}: {argument} = {type(value).__name__} object has {what} (allowed: one dtype "
+            f"of integers, booleans or floats of NumPy for all columns, without nulls)"
+        )
     return array
 
 
@@ -138,12 +140,17 @@ def _costly_conversion(value: object) -> tuple[str, str] | None:
         # Every tensor of torch has to_dense.
         if hasattr(type(value), method) and getattr(value, "is_sparse", True):
             return what, f"{method}()"
+    device = device_of(value)
+    return None if device in (None, *ON_HOST) else ("on another device", "copy to the CPU")
+
+
+def device_of(value: Any) -> int | None:
+    """Return the device of an array, as DLPack numbers them; None if it has none."""
     if not hasattr(type(value), "__dlpack_device__"):
         return None
     try:
-        device = value.__dlpack_device__()[0]  # type: ignore[attr-defined]  # it has it
+        return int(value.__dlpack_device__()[0])
     except MemoryError:
         raise
-    except Exception:
-        return None  # np.asarray raises a better error
-    return None if device in _ON_HOST else ("on another device", "copy to the CPU")
+    except Exception:  # whatever the library raises
+        return None

@@ -194,16 +194,6 @@ def table(caller: str, argument: str, value: object) -> DTypeError:
     )
 
 
-def column_types(
-    caller: str, argument: str, value: object, dtypes: Iterable[str], nulls: int
-) -> DTypeError:
-    what = f"has {plural(nulls, 'null')}" if nulls else f"has the dtypes {listed(dtypes)}"
-    return DTypeError(
-        f"{caller}: {argument} = {type(value).__name__} object {what} (allowed: one dtype of "
-        f"integers, booleans or floats of NumPy for all columns, without nulls)"
-    )
-
-
 def rules_lost(caller: str, argument: str, value: object) -> DTypeError:
     values = next((name for name in ("magnitude", "value") if hasattr(type(value), name)), "")
     plain = f"{argument}.{values}" if values else f"numpy.asarray({argument})"
@@ -217,13 +207,6 @@ def masked_array(caller: str, argument: str) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array, such "
         f"as {argument}.data)"
-    )
-
-
-def out_of_another_kind(caller: str, out: object, result: object) -> DTypeError:
-    return DTypeError(
-        f"{caller}: out = {type(out).__name__} object cannot take the result, which is of "
-        f"{type(result).__module__} (allowed: a {type(result).__name__})"
     )
 
 
@@ -270,13 +253,6 @@ def no_reduction(caller: str, reduction: str, library: str) -> DTypeError:
     return DTypeError(
         f"{caller}: reduction = {reduction!r} is not one that {library} has on this device "
         f"(allowed: arrays in the memory of the CPU)"
-    )
-
-
-def no_zero(caller: str, reduction: str, dtype: object) -> DTypeError:
-    return DTypeError(
-        f"{caller}: use_init_val = False has no meaning for reduction = {reduction!r} of "
-        f"data.dtype = {dtype}, which has no 0 to start from (allowed: True)"
     )
 
 

@@ -167,7 +167,7 @@ class Steps:
 
 def in_steps(library: Steps, data: Any, updates: Any, reduction: str, use_init_val: bool) -> Any:
     """Reduce by several scatters: to a mean, or from the identity of the reduction."""
-    if not use_init_val:
+    if not use_init_val and reduction != "none":
         data = library.scatter(data, library.start(updates, reduction), "none")
     if reduction != "mean":
         return library.scatter(data, updates, reduction)

@@ -392,8 +392,7 @@ def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
     old = library.reshape(call.data, (layout.count, layout.width))
     updates = library.reshape(call.updates, (prod(layout.positions), layout.width))
     library.numbers, library.drops = numbers, outside is not None
-    use_init_val = call.use_init_val or call.reduction == "none"
-    new = reductions.in_steps(library, old, updates, call.reduction, use_init_val)
+    new = reductions.in_steps(library, old, updates, call.reduction, call.use_init_val)
     return library.reshape(new, data)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ndgather import arguments, exchange, messages, slow_path
+from ndgather import arguments, exchange, foreign, messages, slow_path
 from ndgather.arrays import lowering
 from ndgather.dtypes import Numbers
 from ndgather.errors import DTypeError, ShapeError
@@ -31,7 +31,6 @@ _NAMES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-_ON_HOST = (1, 3, 11)  # of DLPack: the memory of the CPU, pinned for CUDA, pinned for ROCm
 _ON_GPU = (2, 10)  # of DLPack: CUDA, ROCm
 
 
@@ -42,10 +41,7 @@ def is_standard(value: Any) -> bool:
 
 def on_host(value: Any) -> bool:
     """Whether an array can be looked at in the memory of the CPU."""
-    try:
-        return value.__dlpack_device__()[0] in _ON_HOST
-    except Exception:  # whatever the library raises: it has no DLPack, or no memory at all
-        return False
+    return foreign.device_of(value) in foreign.ON_HOST
 
 
 def host_array(caller: str, argument: str, value: Any) -> NDArray[Any]:
@@ -96,11 +92,7 @@ class StandardLibrary(lowering.Library):
         raise messages.index_dtype(self.caller, dtype, kind, name)
 
     def _check_shares_host(self, name: str, value: Any) -> None:
-        try:
-            self.data.__dlpack_device__()
-        except Exception:  # no memory at all, as a lazy array: NumPy arrays are constants there
-            return
-        if not on_host(self.data):
+        if foreign.device_of(self.data) not in (None, *foreign.ON_HOST):
             raise DTypeError(
                 f"{self.caller}: {name} = {type(value).__name__} object is not on the device of "
                 f"data, which is a {type(self.data).__name__} (allowed: an array of its library, "
@@ -151,11 +143,7 @@ def run(call: Call) -> Any:
 
 def _torch_takes(data: Any) -> bool:
     """Whether data are on a GPU, and torch is installed for it."""
-    try:
-        device = data.__dlpack_device__()[0]
-    except Exception:  # as in `on_host`
-        return False
-    known = device in _ON_GPU and find_spec("torch") is not None
+    known = foreign.device_of(data) in _ON_GPU and find_spec("torch") is not None
     return known and bool(import_module("torch").cuda.is_available())
 
 
@@ -230,7 +218,10 @@ def _deliver(call: Call, result: Any) -> Any:
     """Assign a result to `out`, an array of the library of data."""
     out = call.out
     if type(out) is not type(result):
-        raise messages.out_of_another_kind(call.caller, out, result)
+        raise DTypeError(
+            f"{call.caller}: out = {type(out).__name__} object cannot take the result, which is of "
+            f"{type(result).__module__} (allowed: a {type(result).__name__})"
+        )
     arguments.check_out(call, result.shape, out.shape)
     try:
         out[...] = result

@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 def run(call: Call) -> Any:
     """Return the result of a call, in the class of data."""
     caller, data, out = call.caller, call.data, call.out
-    named = {"indices": call.indices_name, "updates": call.updates_name, "out": "out"}
-    plain: dict[str, Any] = {
-        field: arguments.plain_array(caller, name, value)
-        for field, name in named.items()
-        if isinstance(value := getattr(call, field), np.ndarray)
-    }
+    plain = _plain(call, indices=call.indices_name, updates=call.updates_name, out="out")
     if foreign.has_mask(data):
         raise messages.masked_array(caller, "data")
     others = call.scatters or out is not None or call.fill_value is not None
@@ -46,14 +41,19 @@ def run(call: Call) -> Any:
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Return the cotangents of a call, in the class of `data`, its cotangent."""
-    caller = call.caller
-    plain: dict[str, Any] = {
-        field: arguments.plain_array(caller, name, value)
-        for field, name in (("data", "cotangent"), ("indices", call.indices_name))
-        if isinstance(value := getattr(call, field), np.ndarray)
-    }
+    plain = _plain(call, data="cotangent", indices=call.indices_name)
     of_each = cotangents(replace(call, **plain), data_shape)
     return tuple(_wrapped(call, cotangent) for cotangent in of_each)
+
+
+def _plain(call: Call, **names: str) -> dict[str, Any]:
+    """Return the arrays of some fields as plain ones; their names are for errors."""
+    values = ((field, name, getattr(call, field)) for field, name in names.items())
+    return {
+        field: arguments.plain_array(call.caller, name, value)
+        for field, name, value in values
+        if isinstance(value, np.ndarray)
+    }
 
 
 def _wrapped(call: Call, result: Array) -> Any:

@@ -125,8 +125,6 @@ def _gather(call: Call, op: Operation) -> jax.Array:
 
 def _scatter(call: Call, op: Operation) -> jax.Array:
     steps = _Steps(call.indices, op)
-    if op.reduction == "none":
-        return steps.scatter(call.data, call.updates, "none")
     arrays = call.data, call.updates
     result: jax.Array = reductions.in_steps(steps, *arrays, op.reduction, call.use_init_val)
     return result

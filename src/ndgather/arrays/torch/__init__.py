@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 from ndgather import arguments, exchange, messages, slow_path
 from ndgather.arrays.torch import autograd, checks, compiling, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
-from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
+from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason
 
 if TYPE_CHECKING:
@@ -67,17 +67,17 @@ def _with_indices_alone(call: Call) -> Any:
 
 def _composed(call: Call) -> torch.Tensor:
     """Make a call on tensors that contain others, by the functions of torch that they take."""
-    try:
-        return composition.run(call)
-    except (NdgatherError, MemoryError):
-        raise
-    except Exception as error:
+
+    def not_supported(error: Exception) -> DTypeError:
         kind = f"{type(call.data).__module__}.{type(call.data).__qualname__}"
-        raise DTypeError(
+        return DTypeError(
             f"{call.caller}: data = {kind} object does not support a function of torch that the "
             f"call needs: {type(error).__name__}: {reason(error)} (allowed: a tensor that takes "
             f"index_select and its like)"
-        ) from error
+        )
+
+    with messages.converted_errors(not_supported):
+        return composition.run(call)
 
 
 def _into(call: Call) -> torch.Tensor:

@@ -473,5 +473,4 @@ def run(call: Call) -> torch.Tensor:
         if not reductions.in_one_step(reduction, call.use_init_val):
             updates = updates.contiguous()  # as the counts are
         steps = _Scatter(replace(call, data=data, updates=updates), layout)
-        use_init_val = call.use_init_val or reduction == "none"
-        return reductions.in_steps(steps, data, updates, reduction, use_init_val)
+        return reductions.in_steps(steps, data, updates, reduction, call.use_init_val)
