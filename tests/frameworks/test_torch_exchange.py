@@ -111,7 +111,7 @@ def test_gradients_are_for_the_adapter(scatters):
 @pytest.mark.parametrize("data", [[0.0, 1.0], np.arange(2.0), np.arange(2.0)[::-1]], ids=str)
 def test_what_tensors_update_is_a_tensor(data):
     places, updates = torch.tensor([[1]]), torch.tensor([7.0], dtype=torch.float64)
-    expected = torch.tensor([list(data)[0], 7.0], dtype=torch.float64)
+    expected = torch.tensor([next(iter(data)), 7.0], dtype=torch.float64)
     for indices in (places, places.numpy()):
         result = ndgather.scatter_nd(data, indices, updates)
         assert torch.equal(result, expected)
