@@ -51,6 +51,8 @@ _DTYPE_KINDS = {
     "m": "a time span",
 }
 
+_KINDS_BY_NAME = {"bool": "boolean", "float": "floating", "complex": "complex"}
+
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}B"] = 1000**_power
@@ -281,6 +283,14 @@ def native_indices(caller: str, value: object, name: str = "indices") -> Array:
     return indices.astype(np.int64) if indices.size == 0 and indices.dtype.kind == "f" else indices
 
 
+def integer_indices(caller: str, value: object, name: str = "indices") -> Array:
+    """Return indices in native byte order, or raise DTypeError if they are no integers."""
+    indices = native_indices(caller, value, name)
+    if indices.dtype.kind not in "iu":
+        raise index_dtype(caller, indices.dtype, name)
+    return indices
+
+
 def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
     """Return indices in native byte order; an empty list has no dtype of its own."""
     indices = plain_array(caller, name, value)
@@ -366,10 +376,15 @@ def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
     return messages.index_out_of_bounds(call.caller, *facts, window=window)
 
 
-def index_dtype(call: Call) -> DTypeError:
-    dtype = call.indices.dtype  # of another library, it may have no kind
-    kind = _DTYPE_KINDS.get(getattr(dtype, "kind", ""), "not an integer type")
-    return messages.index_dtype(call.caller, dtype, kind, call.indices_name)
+def index_dtype(caller: str, dtype: object, name: str = "indices") -> DTypeError:
+    """Return the error of indices, of any library, that are no integers."""
+    word, kind = dtype_name(dtype), _DTYPE_KINDS.get(getattr(dtype, "kind", ""))
+    if kind is None:  # not of NumPy
+        named = ((what, kind) for what, kind in _KINDS_BY_NAME.items() if what in word)
+        kind = next(named, ("", "not an integer type"))[1]
+    return DTypeError(
+        f"{caller}: {name}.dtype = {word} is {kind} (allowed: int8..int64, uint8..uint64)"
+    )
 
 
 def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
@@ -385,7 +400,7 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
                 f"that is out of bounds, and replaced it)"
             )
         case "index_dtype":
-            raise index_dtype(call)
+            raise index_dtype(caller, call.indices.dtype, call.indices_name)
         case "data_rank":
             raise messages.rank_too_low(caller, "data", data, first)
         case "index_rank":

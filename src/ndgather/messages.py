@@ -321,12 +321,6 @@ def index_out_of_bounds(
     )
 
 
-def index_dtype(caller: str, dtype: object, kind: str, name: str = "indices") -> DTypeError:
-    return DTypeError(
-        f"{caller}: {name}.dtype = {dtype} is {kind} (allowed: int8..int64, uint8..uint64)"
-    )
-
-
 def option_out_of_range(
     caller: str, option: str, value: object, lowest: int, highest: int, why: str
 ) -> AttributeValueError:

@@ -96,10 +96,7 @@ def read(caller: str, starts: object, stops: object, lengths: object, size: int)
 
 def _integers(caller: str, name: str, value: object) -> Array:
     """Return a copy as int64, or as integers of Python, which no other thread changes later."""
-    array = arguments.native_indices(caller, value, name)
-    if array.dtype.kind not in "iu":
-        raise messages.index_dtype(caller, array.dtype, "not an integer type", name)
-    array = array.copy()
+    array = arguments.integer_indices(caller, value, name).copy()
     is_near = array.size == 0 or (array.min() >= -_FAR and array.max() <= _FAR)
     return array.astype(np.int64 if is_near else object)
 

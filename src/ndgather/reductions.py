@@ -123,7 +123,11 @@ def identity(dtype: np.dtype[Any] | dtypes.Numbers, reduction: str) -> Array:
 class Steps:
     """What `in_steps` needs of a library of arrays.
 
-    The functions `cast`, `complex`, `real`, `imag` and `maximum` are the library's own.
+    A library has functions of its own for `cast`, `complex`, `real`, `imag` and `maximum`, and four
+    methods: ``scatter(data, updates, reduction)`` is one step, which may change data;
+    ``start(updates, reduction)`` is an array like updates, filled with the identity;
+    ``counts(array, count)`` are integers of its shape, all equal to `count`; and ``wide(dtype)`` is
+    the kind of a dtype, i, f or c, and the dtype in which it is divided.
     """
 
     cast: ClassVar[Any]
@@ -131,26 +135,14 @@ class Steps:
     real: ClassVar[Any]
     imag: ClassVar[Any]
     maximum: ClassVar[Any]
-
-    def scatter(self, data: Any, updates: Any, reduction: str) -> Any:
-        """Return `data` with `updates` at the indices of the call; `data` may be changed."""
-        raise NotImplementedError
-
-    def start(self, updates: Any, reduction: str) -> Any:
-        """Return an array like `updates`, filled with the identity of a reduction."""
-        raise NotImplementedError
-
-    def counts(self, array: Any, count: int) -> Any:
-        """Return integers of the shape of an array, all equal to `count`, to scatter into."""
-        raise NotImplementedError
+    scatter: Any
+    start: Any
+    counts: Any
+    wide: Any
 
     def ones(self, updates: Any) -> Any:
         """Return integers of the shape of `updates`, all 1."""
         return self.counts(updates, 1)
-
-    def wide(self, dtype: Any) -> tuple[str, Any]:
-        """Return the kind of a dtype, i, f or c, and the dtype in which it is divided."""
-        raise NotImplementedError
 
     def quotient(self, totals: Any, counts: Any, where: Any) -> Any:
         """Return ``totals / counts`` in the dtype of totals: rounded once, integers down.

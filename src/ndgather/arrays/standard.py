@@ -78,18 +78,13 @@ class StandardLibrary(lowering.Library):
             if not listed and hasattr(type(self.data), "__dlpack_device__"):
                 self._check_shares_host(name, value)
             plain = host_array(self.caller, name, value) if is_standard(value) else value
-            array = arguments.native_indices(self.caller, plain, name)
-            if array.dtype.kind not in "iu":
-                raise messages.index_dtype(self.caller, array.dtype, "no integer type", name)
-            return self.asarray(array)
+            return self.asarray(arguments.integer_indices(self.caller, plain, name))
         isdtype, dtype = self.xp.isdtype, value.dtype
         if isdtype(dtype, "integral"):
             return value
         if isdtype(dtype, "real floating") and 0 in value.shape:
             return self.integers(value, None)  # how an empty list is often written
-        kinds = (("bool", "boolean"), ("real floating", "floating"))
-        kind = next((word for kind, word in kinds if isdtype(dtype, kind)), "not an integer type")
-        raise messages.index_dtype(self.caller, dtype, kind, name)
+        raise arguments.index_dtype(self.caller, dtype, name)
 
     def _check_shares_host(self, name: str, value: Any) -> None:
         if foreign.device_of(self.data) not in (None, *foreign.ON_HOST):

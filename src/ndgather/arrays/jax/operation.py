@@ -201,7 +201,7 @@ def _indices(call: Call) -> Any:
     if 0 in indices.shape and jnp.issubdtype(indices.dtype, jnp.floating):
         return jnp.zeros(indices.shape, jnp.int32)
     if indices.dtype.kind not in "iu":
-        raise arguments.index_dtype(replace(call, indices=indices))
+        raise arguments.index_dtype(call.caller, indices.dtype, name)
     return indices
 
 

@@ -239,16 +239,12 @@ def _indices(call: Call) -> Any:
     """Return indices as a tensor of integers, of which the number in a tuple is known."""
     name, value = call.indices_name, call.indices
     if not isinstance(value, _DENSE):
-        plain = arguments.native_indices(call.caller, value, name)
-        if plain.dtype.kind not in "iu":
-            raise messages.index_dtype(call.caller, plain.dtype, "no integer type", name)
-        return tf.convert_to_tensor(plain)
+        return tf.convert_to_tensor(arguments.integer_indices(call.caller, value, name))
     indices = tf.convert_to_tensor(value)
     if not indices.dtype.is_integer:
         if indices.dtype.is_floating and 0 in indices.shape:
             return tf.cast(indices, tf.int64)
-        kind = "boolean" if indices.dtype == tf.bool else "no integer type"
-        raise messages.index_dtype(call.caller, indices.dtype.name, kind, name)
+        raise arguments.index_dtype(call.caller, indices.dtype, name)
     tuples = call.kind.tuples
     if tuples and indices.shape.rank and indices.shape[-1] is None:
         raise messages.depth_unknown(call.caller, name)

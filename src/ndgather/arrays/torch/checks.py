@@ -127,11 +127,8 @@ def checked(call: Call) -> Call:
 
 
 def _updates_dtype(call: Call, dtype: object) -> DTypeError:
-    name, wanted = call.updates_name, call.data.dtype
-    return DTypeError(
-        f"{call.caller}: {name}.dtype = {dtype} differs from data.dtype = {wanted} (allowed: "
-        f"{wanted}); write {name}.to(data.dtype)"
-    )
+    name, hint = call.updates_name, f"write {call.updates_name}.to(data.dtype)"
+    return messages.updates_dtype(call.caller, dtype, call.data.dtype, name, hint)
 
 
 def check_device(caller: str, name: str, device: object, wanted: object) -> None:
@@ -145,10 +142,8 @@ def check_device(caller: str, name: str, device: object, wanted: object) -> None
 
 def check_index_type(call: Call) -> None:
     """Raise DTypeError if indices are not integers of 8 to 64 bits."""
-    dtype = call.indices.dtype
-    if dtype not in INTEGERS:
-        kind = "boolean" if dtype == torch.bool else "not an integer type"
-        raise messages.index_dtype(call.caller, dtype, kind, call.indices_name)
+    if call.indices.dtype not in INTEGERS:
+        raise arguments.index_dtype(call.caller, call.indices.dtype, call.indices_name)
 
 
 def check_layout(caller: str, name: str, tensor: torch.Tensor) -> None:
@@ -176,9 +171,8 @@ def tensors(call: Call) -> list[tuple[str, torch.Tensor]]:
 def check_shapes(call: Call) -> tuple[int, ...]:
     """Return the shape of the slices that a call names; raise ShapeError if shapes do not fit."""
     slices = slow_path.result_shape(call)
-    if call.scatters and tuple(call.updates.shape) != slices:
-        shape = call.updates.shape
-        raise messages.updates_do_not_fit(call.caller, shape, slices, call.updates_name)
+    if call.scatters:
+        arguments.check_updates(call, call.updates.shape, slices)
     return slices
 
 
@@ -267,10 +261,7 @@ def with_tensors(call: Call) -> Call:
     if not isinstance(indices, torch.Tensor):
         name = call.indices_name
         _check_memory(caller, name, indices, device)
-        plain = arguments.native_indices(caller, indices, name)
-        if plain.dtype.kind not in "iu":
-            raise arguments.index_dtype(replace(call, indices=plain))
-        indices = tensor(caller, name, plain, device)
+        indices = tensor(caller, name, arguments.integer_indices(caller, indices, name), device)
     elif indices.is_floating_point() and 0 in indices.shape:  # as torch.tensor([]) is
         indices = indices.to(torch.int64)
     call = replace(call, data=data, indices=indices)
