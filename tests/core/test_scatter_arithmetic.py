@@ -10,6 +10,7 @@ from tests.definitions.calls import element_bytes
 from tests.definitions.scatter_strategies import assert_same_numbers
 
 from ndgather import arguments, dtypes, reductions, scatter_nd, show, slow_path
+from ndgather.array_call import _core
 
 REDUCTIONS = ("add", "sub", "mul", "min", "max")
 ONE_BYTE = [
@@ -261,3 +262,24 @@ def test_a_reduction_without_a_rule_raises(use, monkeypatch):
     for name in ("power", "Max", ""):
         with pytest.raises((AssertionError, KeyError, ValueError)):
             use(name)
+
+
+def test_the_rows_of_reductions_are_those_of_the_core_and_the_mean():
+    assert tuple(reductions.ROWS) == (*_core.REDUCTIONS, "mean")
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "sub", "mul", "min", "max"])
+def test_reductions_of_booleans_are_those_of_bits(reduction):
+    old, update = np.array([False, False, True, True]), np.array([False, True, False, True])
+    of_bits = reductions.ROWS[reduction].of_bits
+    bits = reference.combine(of_bits, old.astype(int), update.astype(int)) % 2
+    np.testing.assert_array_equal(bits == 1, reference.combine(reduction, old, update))
+
+
+@pytest.mark.parametrize("reduction", ["add", "sub", "mul", "min", "max"])
+@pytest.mark.parametrize("dtype", ["i2", "f4", "?"])
+def test_a_start_and_an_element_give_the_element(reduction, dtype):
+    elements = np.array([0, 1, 1], dtype)
+    start = np.broadcast_to(reductions.identity(np.dtype(dtype), reduction), elements.shape)
+    expected = -elements if reduction == "sub" and dtype != "?" else elements
+    np.testing.assert_array_equal(reference.combine(reduction, start, elements), expected)
