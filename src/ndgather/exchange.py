@@ -76,7 +76,8 @@ def accept(
     records : function of nothing, optional
         Whether gradients are recorded now; by default always.
     record : function of a kind and the arguments of the core, optional
-        Makes a call that the core would take, were it not for a gradient; else the adapter does.
+        Makes a call that the core would take, were it not for a gradient; or NotImplemented: the
+        adapter does.
     negated, conjugated : function of an array, optional
         Whether the numbers in memory are the negatives, or the conjugates, of the elements.
     transforms : functions of nothing, or tuples ``(namespace, name, value)``
@@ -101,13 +102,15 @@ def accept(
                 f"(allowed: functions, tuples of a dict, a name and a value)"
             )
     if record is not None:
-        RECORDS[kind] = record
+        TAKEN_UP[kind] = "gradient", record
     return _core.accept_exchange(
         kind, gradient, records, negated, conjugated, transforms, written, whole_bytes
     )
 
 
-RECORDS: dict[type, Callable[..., Any]] = {}  # what `accept` was given as `record`, by type
+# By type of data: a rule of the core, and what takes up a call that is refused by it before a
+# `Call` is made: ``f(kind, *core_arguments)``; NotImplemented means that it does not.
+TAKEN_UP: dict[type, tuple[str, Callable[..., Any]]] = {}
 
 # By the name of a type, of its module, or of its package. If the arguments of a call have several
 # adapters, the first in this list takes it: it knows those below.

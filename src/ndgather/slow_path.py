@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
 def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:
     """Return the result of a call that the core refused, or raise the error that says why."""
-    if refusal.rule == "gradient" and (record := exchange.RECORDS.get(type(values[0]))):
-        return record(kind, *values)  # type: ignore[no-any-return]  # an array of its library
+    taken = exchange.TAKEN_UP.get(type(values[0]))
+    if taken is not None and taken[0] == refusal.rule:
+        result = taken[1](kind, *values)
+        if result is not NotImplemented:
+            return result  # type: ignore[no-any-return]  # an array of its library
     call = Call(kind, Kind(kind), *values)
     if refusal.rule not in ("fallback", "gradient", "out_overlaps_input", "out_type"):
         arguments.raise_error(call, refusal)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C import _are_functorch_transforms_active
@@ -20,11 +20,14 @@ from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enable
 from torch.autograd.function import _SingleLevelFunction
 
 from ndgather import arguments, messages, slow_path
-from ndgather.array_call import Call, Kind, _core
+from ndgather.array_call import Kind, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
 from ndgather.reductions import ROWS
+
+if TYPE_CHECKING:
+    from ndgather.array_call import Call
 
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
@@ -282,7 +285,7 @@ def record(kind: str, *given: Any) -> Any:
     It goes past the dispatcher of torch, which takes longer than a small call.
     """
     if _are_functorch_transforms_active():
-        return slow_path.run(Call(kind, Kind(kind), *given))
+        return NotImplemented
     return NdgatherCore.apply(kind, given, None, *given[: 2 if given[2] is None else 3])
 
 

@@ -394,6 +394,9 @@ def _look_up(kind: str, data: CachedArray, *rest: Any, caller: str = "") -> Any:
     return found if isinstance(found, np.ndarray) else NotImplemented
 
 
+exchange.TAKEN_UP[CachedArray] = "fallback", _look_up
+
+
 def _opened(array: Any, what: str = "reader") -> Any:
     """Return the reader or writer of an array that is to be cached."""
     if isinstance(array, np.memmap):
