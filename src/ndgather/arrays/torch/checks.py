@@ -256,6 +256,7 @@ def with_tensors(call: Call) -> Call:
     device = next(value.device for value in values if isinstance(value, torch.Tensor))
     data = call.data
     if not isinstance(data, torch.Tensor):
+        _check_memory(caller, "data", data, device)
         data = tensor(caller, "data", arguments.plain_array(caller, "data", data), device)
     indices = call.indices
     if not isinstance(indices, torch.Tensor):
@@ -291,7 +292,6 @@ def tensor(
     caller: str, name: str, array: np.ndarray[Any, Any], device: torch.device
 ) -> torch.Tensor:
     """Return a tensor of an array, which shares its memory where torch can."""
-    _check_memory(caller, name, array if array.base is not None else None, device)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     fits = all(s >= 0 and s % native.itemsize == 0 for s in native.strides)
     if not (native.flags.writeable and fits):
