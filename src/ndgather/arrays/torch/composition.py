@@ -42,8 +42,9 @@ class Steps(reductions.Steps):
 class TorchLibrary(Steps, lowering.Library):
     """Functions of torch on the device of data."""
 
-    def __init__(self, data: torch.Tensor) -> None:
+    def __init__(self, data: torch.Tensor, caller: str = "") -> None:
         super().__init__(torch, data, device=data.device)
+        self.caller = caller
 
     def integers(self, indices: torch.Tensor, modulus: int | None) -> torch.Tensor:
         if indices.dtype != torch.uint64:
@@ -102,7 +103,7 @@ class TorchLibrary(Steps, lowering.Library):
         if row.added:
             return rows.index_add(0, numbers, updates, alpha=row.added)
         if not row.torch:
-            raise messages.no_reduction("ndgather", reduction, "torch")
+            raise messages.no_reduction(self.caller, reduction, "torch")
         return rows.scatter_reduce(0, numbers[:, None].expand(updates.shape), updates, row.torch)
 
     def _replace(self, rows: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
@@ -119,7 +120,8 @@ class TorchLibrary(Steps, lowering.Library):
 def run(call: Call) -> torch.Tensor:
     """Make a call, whose options are checked, on the device of its tensors."""
     checks.check_shapes(call)
-    library, shapes = TorchLibrary(call.data), (call.data.shape, call.indices.shape)
+    library = TorchLibrary(call.data, call.caller)
+    shapes = call.data.shape, call.indices.shape
     if call.scatters:
         return lowering.scatter(call, library, *shapes)
     fill = 0 if call.fill_value is None else call.fill_value
