@@ -631,7 +631,7 @@ which has size 6 (allowed: 4..6)
     options = {"mode": mode, "fill_value": fill_value, "out": out, "memory": memory}
     options |= {"axis": axis, "progress": progress, "executor": executor}
     call = Call("gather_ranges", Kind.GATHER, data, None, **options)
-    return ranges.run(call, starts, stops, lengths)
+    return ranges.gather_ranges(call, starts, stops, lengths)
 
 
 SIGNATURES["gather_ranges"] = _bare(inspect.signature(gather_ranges))

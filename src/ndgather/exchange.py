@@ -31,13 +31,14 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from ndgather.array_call import _core
 from ndgather.errors import DTypeError
-from ndgather.messages import shown_value
+from ndgather.messages import converted_errors, shown_value, text_not_opened
 
 if TYPE_CHECKING:
     from ndgather.array_call import Call
@@ -141,16 +142,49 @@ class Adapter(Protocol):
     def run(self, call: Call) -> Any: ...
 
 
+class Store(Adapter, Protocol):
+    """What opens the stored arrays of a package; see `ndgather.stored.chunks`."""
+
+    def reader(self, array: Any) -> Any: ...
+
+    def writer(self, array: Any) -> Any: ...
+
+    def run_ranges(self, call: Call, reader: Any, ranges: Any) -> Any:
+        """Return the values of ranges that are inside of the array of a reader."""
+
+
 def adapter_name(value: object) -> str | None:
     """Return the name of the adapter for `value`, or None for the core."""
     cls: Any = type(value)
     return _adapter_name_of(cls)
 
 
-def store_of(value: object) -> Any:
-    """Return the module whose `reader` and `writer` open a stored array, or None for others."""
-    name = adapter_name(value) or ""
-    return import_module(name) if name.startswith("ndgather.stored.") else None
+def store_of(value: object) -> Store | None:
+    """Return what opens a stored array, or None for others."""
+    name = adapter_name(value)
+    module = None if name is None else import_module(name)
+    return cast("Store", module) if hasattr(module, "writer") else None
+
+
+def opened(call: Call, argument: str = "data") -> Any:
+    """Return the reader, or for a scatter the writer, of the stored array of a call."""
+    if isinstance(call.data, str | PathLike):
+        raise text_not_opened(call.caller, argument, fspath(call.data))
+    name = adapter_name(call.data)
+    module = None if name is None else import_module(name)
+    open_array = getattr(module, "writer" if call.scatters else "reader", None)
+
+    def not_stored(error: Exception | None) -> DTypeError:  # a group, a dataset of a closed file
+        return DTypeError(
+            f"{call.caller}: {argument} = {type(call.data).__name__} object is not stored, or not "
+            f"writeable (allowed: an array of zarr, tensorstore or h5py, a memory map, or a "
+            f"DataArray that is read lazily: xarray.open_dataset(path, chunks=None)[name])"
+        )
+
+    if open_array is None:
+        raise not_stored(None)
+    with converted_errors(not_stored):
+        return open_array(call.data)
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,7 +173,9 @@ def with_axis(call: Call, shape: Sequence[int]) -> Call:
     return call if is_same else replace(call, axis=axis % rank, mode=mode)
 
 
-def run(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any, Integers]:
+def gather_ranges(
+    call: Call, starts: object, stops: object, lengths: object
+) -> tuple[Any, Integers]:
     """Return the values of ranges, and their offsets; `call` is the gather without indices."""
     options = call.out, call.fill_value, call.memory, call.progress, call.executor
     has_options = call.mode != "raise" or any(option is not None for option in options)
@@ -186,13 +187,13 @@ def run(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any
     call, given = arguments.check_storage_options(call), call.out
     data, out = (_without_mapping(value) for value in (call.data, call.out))
     adapter: Any = exchange.adapter(data, out)
-    reader = None
+    store = reader = None
     if adapter is None:
         if type(data) is not np.ndarray:
             data = arguments.plain_array(call.caller, "data", data)
         shape = data.shape
-    elif exchange.store_of(data) is not None:
-        reader = import_module("ndgather.stored.estimates").reader_of(call)
+    elif (store := exchange.store_of(data)) is not None:
+        reader = exchange.opened(call)
         shape = reader.grid.shape
     else:
         shape = _known_shape(call)
@@ -202,8 +203,8 @@ def run(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any
     ranges = read(call.caller, starts, stops, lengths, shape[call.axis])
     if not check(call, ranges, lengths is not None) or (adapter is not None and reader is None):
         values = slow_path.run(by_positions(call, ranges))
-    elif reader is not None:
-        values = import_module("ndgather.stored.ranges").gather(call, reader, ranges)
+    elif store is not None:
+        values = store.run_ranges(call, reader, ranges)
     else:
         values = _run_plain(arguments.checked(call, data.dtype), ranges)
     return (values if given is None else given), ranges.offsets

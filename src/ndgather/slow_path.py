@@ -54,7 +54,7 @@ def run(call: Call) -> Array:
 
 def run_plain(call: Call) -> Array:
     """Make a call whose arguments the core takes."""
-    result = windows.run(call) if call.kind.windows else call.run()
+    result = windows.gather_windows(call) if call.kind.windows else call.run()
     if isinstance(result, _core.Refusal):
         if result.rule != "out_overlaps_input":
             arguments.raise_error(call, result)

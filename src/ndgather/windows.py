@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Starts = NDArray[np.int64]
 
+LARGEST = int(np.iinfo(np.int64).max)
 _ARRANGED = 2**24  # bytes of windows that are arranged at a time
 
 
@@ -84,15 +85,47 @@ def parts_of(call: Call, starts: Array, sizes: Sequence[int]) -> Parts:
     return parts
 
 
-def near(mode: str, starts: Array, size: int, wide: int) -> Starts:
-    """Return starts on an axis as int64, near the axis, of windows with the same elements."""
+class NumPyLibrary:
+    """What `near` and `positions` need of a library, as `arrays.lowering.Library` has it."""
+
+    where, clip = staticmethod(np.where), staticmethod(np.clip)
+
+    @staticmethod
+    def integers(indices: Array, modulus: int | None) -> Starts:
+        """Return indices as int64, modulo a size if one is given; larger values are clipped."""
+        if indices.dtype == np.uint64:
+            most = np.uint64(LARGEST)
+            indices = np.minimum(indices, most) if modulus is None else indices % np.uint64(modulus)
+        values = indices.astype(np.int64)
+        return values if modulus is None else values % modulus
+
+
+def near(mode: str, starts: Any, size: Any, wide: int, library: Any = NumPyLibrary) -> Any:
+    """Return starts on an axis as int64, near the axis, of windows with the same elements.
+
+    A start far outside stays outside, whatever is added to it. On an axis of size 5, the starts
+    -9, -1, 3 and 9 of windows of size 2 become::
+
+        clip        0    0    3    3    the whole window is inside
+        fill, edge -2   -1    3    5    as far outside as all elements are
+        wrap        1    4    3    4    modulo 5
+        reflect     7    7    3    1    modulo 8, after which 0 1 2 3 4 3 2 1 repeat
+    """
     if mode in ("wrap", "reflect"):
-        period = size if mode == "wrap" else max(2 * size - 2, 1)
-        if starts.dtype == np.uint64:
-            starts = starts % np.uint64(max(period, 1))
-        return starts.astype(np.int64) % max(period, 1)
-    lowest, highest = (-wide, size) if mode in ("fill", "edge") else (0, max(size - wide, 0))
-    return signed(starts).clip(lowest, highest)
+        return library.integers(starts, _period(mode, size, library))
+    outside = mode in ("fill", "edge")
+    lowest, highest = (-wide, size) if outside else (0, _at_least(0, size - wide, library))
+    return library.clip(library.integers(starts, None), lowest, highest)
+
+
+def _period(mode: str, size: Any, library: Any) -> Any:
+    """Return after how many positions an axis repeats."""
+    return _at_least(1, size if mode == "wrap" else 2 * size - 2, library)
+
+
+def _at_least(least: int, number: Any, library: Any) -> Any:
+    """Return a number, or `least` if that is more; a size may be a scalar of a library."""
+    return max(number, least) if isinstance(number, int) else library.clip(number, least, LARGEST)
 
 
 def shared_part(starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:
@@ -113,16 +146,25 @@ def _reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Sta
     return first, np.where(turned, end, reached)
 
 
-def positions(mode: str, at: Any, size: Any) -> Any:
-    """Return the positions on an axis that `at` names; those in mode fill may lie outside."""
-    if mode == "wrap":
-        return at % size
+def positions(mode: str, at: Any, size: Any, library: Any = NumPyLibrary) -> Any:
+    """Return the positions on an axis that `at` names; those in mode fill may lie outside.
+
+    On an axis of size 4, of the positions -2 to 6 that a window runs over::
+
+        at       -2 -1  0  1  2  3  4  5  6
+        wrap      2  3  0  1  2  3  0  1  2
+        edge      0  0  0  1  2  3  3  3  3
+        reflect   2  1  0  1  2  3  2  1  0
+    """
+    if isinstance(size, int) and size == 0:
+        return at  # of no window
     if mode == "edge":
-        return at.clip(0, size - 1)
-    if mode == "reflect":
-        period = max(2 * size - 2, 1)
-        return (period - abs(2 * (at % period) - period)) // 2
-    return at
+        return library.clip(at, 0, size - 1)
+    if mode not in ("wrap", "reflect"):
+        return at
+    period = _period(mode, size, library)
+    at = at % period
+    return at if mode == "wrap" else library.where(at < size, at, period - at)
 
 
 def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
@@ -157,7 +199,7 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
                 dense[where] = dense[where].take(taken, axis=axis + 1)
 
 
-def run(call: Call) -> Array | _core.Refusal:
+def gather_windows(call: Call) -> Array | _core.Refusal:
     """Gather windows; the core copies those that are inside, the parts of others are copied here.
 
     The result is a new array if `out` shares memory with data.
@@ -205,13 +247,6 @@ def _copy_parts(call: Call, parts: Parts, out: Array) -> None:
         copied: Any = replace(inside, mode="raise", out=None).run()
         where: Any = np.unravel_index(parts.window[members], lead) if lead else ()
         with_padding(out)[(*where, *map(slice, low, high))] = with_padding(copied)
-
-
-def signed(starts: Array) -> Starts:
-    """Return a copy of integers as int64, where larger ones become the largest."""
-    if starts.dtype == np.uint64:
-        starts = np.minimum(starts, np.uint64(np.iinfo(np.int64).max))
-    return starts.astype(np.int64)
 
 
 def view(data: Array, window: tuple[int, ...]) -> Array:

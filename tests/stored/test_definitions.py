@@ -148,7 +148,7 @@ def test_points_of_a_group_stand_in_order():
     grid = Grid.of_sizes([[20, 1, 29], [25, 25]])
     call = Call("gather_nd", Kind.GATHER_ND, stand_in((50, 50), np.dtype("i4")), indices)
     made = make_plan(call, grid).points
-    assert made.local.nbytes + made.positions.nbytes == 8 * len(indices)
+    assert made.offset_in_chunk.nbytes + made.positions.nbytes == 8 * len(indices)
     seen = 0
     for group, number in enumerate(made.chunks.tolist()):
         positions = np.concatenate(

@@ -18,7 +18,7 @@ from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsErr
 from ndgather.ranges import read
 from ndgather.stored import estimate
 from ndgather.stored.chunks import Grid
-from ndgather.stored.ranges import gather
+from ndgather.stored.ranges import run_ranges
 
 DTYPES = ("?", "i1", ">i4", "f4", "c16", "M8[s]")
 
@@ -68,7 +68,7 @@ def test_each_touched_chunk_is_read_once(call, draws):
         cuts.append(np.diff([0, *sorted(each for each in some if each < size), size]))
     cut = CutArray(data, Grid.of_sizes(cuts))
     named = read("gather_ranges", starts, stops, None, data.shape[axis])
-    found = gather(Call("gather_ranges", Kind.GATHER, cut, None, axis=axis), cut, named)
+    found = run_ranges(Call("gather_ranges", Kind.GATHER, cut, None, axis=axis), cut, named)
     wanted, _ = reference.gather_ranges(data, starts, stops, axis)
     np.testing.assert_array_equal(found, wanted, strict=True)
     touched = {

@@ -18,6 +18,7 @@ import numpy as np
 
 from ndgather import arguments, reductions, slow_path, windows
 from ndgather.array_call import Kind, _core
+from ndgather.axes import Axes
 from ndgather.errors import AttributeValueError
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
 
 
-LARGEST = int(np.iinfo(np.int64).max)
 Shape: TypeAlias = "Sequence[Any]"  # sizes are integers, or scalars of a library if not known yet
 
 
@@ -53,7 +53,7 @@ class Library:
             if modulus is not None:
                 size = xp.asarray(modulus, dtype=xp.uint64, **self.options)
                 return xp.astype(indices % size, xp.int64)
-            largest = xp.asarray(LARGEST, dtype=xp.uint64, **self.options)
+            largest = xp.asarray(windows.LARGEST, dtype=xp.uint64, **self.options)
             indices = xp.where(indices > largest, largest, indices)
         values = xp.astype(indices, xp.int64)
         return values if modulus is None else values % modulus
@@ -107,22 +107,26 @@ class Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a call sees data: axes ``first:end`` are the rows; `axes` of them are addressed.
+    """How a call sees data: axes ``first:end`` are rows, of which one is looked up at a time.
 
-    Of data of shape (5, 6, 7, 8)::
-
-        gather, axis 2                  (5, 6 | 7 | 8)    30 times 7 rows of width 8
-        gather_nd, 1 batch axis, k = 2  (| 5, 6, 7 | 8)   210 rows; axes 1 and 2 are addressed
-        gather_elements, axis 1         (| 5, 6, 7, 8 |)  1680 rows of width 1
+    For ``gather(data, indices, axis=2, batch_dims=1)`` of data of shape (B, C, D, E) and indices of
+    shape (B, I), there are B * C * D rows of E elements: `first` is 0, `end` 3 and `positions`
+    (B, C, I). Without `batch_dims`, of every one of B * C blocks the same of its D rows are taken:
+    `first` is 2, `end` 3 and `positions` (B, I).
     """
 
+    roles: Axes
     first: int
     end: int
-    axes: Sequence[int]
     data: Shape
     shape: Shape  # of the index tuples, to be broadcast to `positions`
     positions: Shape  # one row is looked up at every position
-    along: Shape  # the sizes of row axes that are not addressed
+    result: Shape
+
+    @property
+    def axes(self) -> Sequence[int]:
+        """The axes that indices address."""
+        return self.roles.indexed
 
     @property
     def outer(self) -> Any:
@@ -136,10 +140,6 @@ class Layout:
     def width(self) -> Any:
         return prod(self.data[self.end :])
 
-    @property
-    def result(self) -> Shape:
-        return (*self.data[: self.first], *self.positions, *self.data[self.end :])
-
     def others(self) -> list[tuple[int, Any, Shape]]:
         """Return the row axes that are not addressed, with the size and shape of coordinates there.
 
@@ -147,41 +147,29 @@ class Layout:
         """
         axes: list[tuple[int, Any, Shape]] = []
         for axis in (a for a in range(self.first, self.end) if a not in self.axes):
-            size = 1 if _is(self.data[axis], 1) else self.along[axis]
+            size = 1 if _is(self.data[axis], 1) else self.positions[axis]
             shape: list[Any] = [1] * len(self.positions)
             shape[axis] = size
             axes.append((axis, size, shape))
         return axes
 
 
-def layout_of(call: Any, data: Shape, indices: Shape) -> Layout:
-    """Return the layout for shapes that fit; `call` is a `Call`, or has its options."""
-    batch, shape = int(call.batch_dims), tuple(indices)
-    first, positions, along = 0, shape, tuple(data)
-    if call.kind.elements:
-        axes, end = range(int(call.axis) % len(data), int(call.axis) % len(data) + 1), len(data)
-        along = shape
-    elif call.kind is Kind.GATHER:
-        axis = int(call.axis) % len(data)
-        batch += len(shape) * (batch < 0)
-        axes, end = range(axis, axis + 1), axis + 1
-        if batch:
-            positions = (*shape[:batch], *data[batch:axis], *shape[batch:])
-            shape = (*shape[:batch], *(1,) * (axis - batch), *shape[batch:])
-        else:
-            first = axis
-    else:
-        end = batch + indices[-1]
-        axes, positions = range(batch, end), (*shape[:-1], *call.window_shape)
-        shape = (*shape[:-1], *(1,) * len(call.window_shape))
+def layout_of(call: Call, data: Shape, indices: Shape) -> Layout:
+    """Return the layout for shapes that fit; of `call` its options count."""
+    roles = Axes.of(call, len(data), indices)
+    slices, ones = [data[axis] for axis in roles.slices], (1,) * len(data)
+    sizes, window = indices[: len(roles.positions)], call.window_shape
+    result = roles.in_dense(sizes, window, slices)
+    first, end = min(roles.points, default=0), max(roles.points, default=-1) + 1
+    rows = slice(first, len(result) - (len(data) - end))
     return Layout(
+        roles=roles,
         first=first,
         end=end,
-        axes=axes,
         data=tuple(data),
-        shape=shape,
-        positions=positions,
-        along=along,
+        shape=roles.in_dense(sizes, ones[: len(window)], ones[: len(slices)])[rows],
+        positions=result[rows],
+        result=result,
     )
 
 
@@ -228,7 +216,7 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
     for entry, wide in enumerate(window):
         along = (wide, *(1,) * (len(window) - entry - 1))
         columns[entry] = columns[entry] + library.reshape(library.arange(wide), along)
-        columns[entry] = _repeated(library, modes[entry], columns[entry], sizes[entry])
+        columns[entry] = windows.positions(modes[entry], columns[entry], sizes[entry], library)
     if window and "fill" in modes:
         if not coordinates.known:
             raise AttributeValueError(
@@ -254,37 +242,11 @@ def _starts(
     if any(raising):
         begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=True)]
         resolved = _resolved(replace(call, mode="raise"), library, layout, begins, raising)
-    columns = []
-    for entry, (mode, wide, size) in enumerate(zip(modes, window, sizes, strict=True)):
-        values = call.indices[..., entry]
-        if mode in ("wrap", "reflect"):
-            period = size if mode == "wrap" else _period(library, size)
-            columns.append(library.integers(values, 1 if _is(period, 0) else period))
-            continue
-        # A start far outside stays outside, whatever is added to it.
-        lowest, highest = (-wide, size) if mode in ("fill", "edge") else (0, size - wide)
-        columns.append(library.clip(library.integers(values, None), lowest, highest))
-    return replace(resolved, columns=columns)
-
-
-def _period(library: Library, size: Any) -> Any:
-    """Return after how many positions an axis that is reflected repeats."""
-    twice = 2 * size - 2
-    return max(twice, 1) if isinstance(twice, int) else library.clip(twice, 1, LARGEST)
-
-
-def _repeated(library: Library, mode: str, at: Any, size: Any) -> Any:
-    """Return the positions on an axis that a window repeats or mirrors."""
-    if _is(size, 0):
-        return at  # of no window
-    if mode == "wrap":
-        return at % size
-    if mode == "edge":
-        return library.clip(at, 0, size - 1)
-    if mode == "reflect":
-        period = _period(library, size)
-        return library.where(at % period < size, at % period, period - at % period)
-    return at
+    near = [
+        windows.near(mode, call.indices[..., entry], size, wide, library)
+        for entry, (mode, size, wide) in enumerate(zip(modes, sizes, window, strict=True))
+    ]
+    return replace(resolved, columns=near)
 
 
 def _resolved(

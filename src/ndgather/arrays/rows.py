@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arguments, dtypes, reductions, slow_path
+from ndgather import arguments, dtypes, reductions, slow_path, windows
 from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 
@@ -34,12 +34,7 @@ _SPARSE = 8  # rows are copied if fewer than one of this many elements is addres
 class _NumPy(lowering.Library):
     """NumPy as a library of the lowering, with what all of its versions have."""
 
-    def integers(self, indices: Any, modulus: Any) -> Any:
-        if indices.dtype == np.uint64:
-            most = np.uint64(lowering.LARGEST)
-            indices = np.minimum(indices, most) if modulus is None else indices % np.uint64(modulus)
-        values = indices.astype(np.int64)
-        return values if modulus is None else values % modulus
+    integers = staticmethod(windows.NumPyLibrary.integers)
 
 
 def run(call: Call) -> Array:

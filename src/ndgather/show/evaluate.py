@@ -11,17 +11,17 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from importlib import import_module
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ndgather import arguments, exchange, slow_path, windows
 from ndgather.api import gather_nd, run
+from ndgather.axes import Axes
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
-from ndgather.stored.estimates import reader_of
-from ndgather.stored.plan import PointAxes, axes_of, make_plan, with_data
+from ndgather.stored.plan import make_plan, with_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
+    from ndgather.stored.chunks import Reader
 
     Array = NDArray[Any]
 
@@ -104,7 +105,7 @@ def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
 def _data(call: Call) -> tuple[Array, bool, Grid | None]:
     """Return data as an array, whether its values can be read, and its chunks if any."""
     if exchange.store_of(call.data) is not None and not isinstance(call.data, np.memmap):
-        reader = reader_of(call)
+        reader: Reader = exchange.opened(call)
         if math.prod(reader.grid.shape) > _MOST_READ:
             return with_data(call, reader.grid, reader.dtype).data, False, reader.grid
         return gather_nd(call.data, np.zeros((1, 0), np.int64))[0], True, reader.grid
@@ -128,11 +129,8 @@ def shape_of(call: Call) -> tuple[int, ...]:
 
 def _without_labels(value: object) -> object:
     """Return the array in an array of xarray, without computing a lazy one."""
-    module = "ndgather.arrays.xarray"
-    if exchange.adapter_name(value) != module:
-        return value
-    array: object = import_module(module).array_behind(value)
-    return array
+    behind = getattr(exchange.adapter(value), "array_behind", None)
+    return value if behind is None else behind(value)
 
 
 def _numpy_array(caller: str, name: str, value: object) -> Array:
@@ -170,7 +168,7 @@ class Entry:
     values: tuple[int, ...]
     coordinates: tuple[int | None, ...]  # that the values address, one by one
     state: State
-    start: Position | None  # on the axes of data that `PointAxes.points` lists
+    start: Position | None  # on the axes of data that `Axes.points` lists
     data: Region | None
     dense: Region
 
@@ -180,27 +178,24 @@ class DrawnEntries:
     """The entries of a call that its picture shows."""
 
     call: Call
-    axes: PointAxes
+    axes: Axes
     dense_shape: tuple[int, ...]
     coordinates: tuple[tuple[int, ...], ...]  # along every axis of the entries
     entries: tuple[Entry, ...]  # at all combinations of the coordinates, in C order
 
     def entry_at(self, place: Position) -> Entry:
         """Return the entry that an element of the dense array belongs to."""
-        position = tuple(place[axis] for axis in self.axes.dense_positions)
+        position = tuple(place[axis] for axis in self.axes.positions)
         return next(entry for entry in self.entries if entry.position == position)
 
     def source(self, entry: Entry, place: Position) -> Position | None:
         """Return the element of data that belongs to an element of the dense array."""
         if entry.start is None:
             return None
-        source = [0] * self.call.data.ndim
-        for axis, coordinate in zip(self.axes.points, entry.start, strict=True):
-            source[axis] = coordinate
-        for axis, dense_axis in zip(self.axes.slices, self.axes.dense_slices, strict=True):
-            source[axis] = place[dense_axis]
+        slices = [place[axis] for axis in self.axes.dense_slices]
+        source = [*self.axes.in_data(entry.start, slices)]
         for axis, mode in enumerate(windows.modes_of(self.call)):
-            at = source[axis] + place[len(entry.position) + axis]
+            at = source[axis] + place[self.axes.window[axis]]
             source[axis] = int(windows.positions(mode, np.int64(at), self.call.data.shape[axis]))
         pairs = zip(source, self.call.data.shape, strict=True)
         return tuple(source) if all(0 <= at < size for at, size in pairs) else None
@@ -227,8 +222,7 @@ def resolve_entries(
         most, fewer = _WINDOWS
     limit = most if math.prod(shape) <= most else fewer
     coordinates = some_coordinates(shape, limit, [(at,) for at in wanted[: len(shape)]])
-    axes = axes_of(call)
-    axes = replace(axes, dense_slices=axes.dense_slices[len(call.window_shape) :])
+    axes = Axes.of(call, call.data.ndim, call.indices.shape)
     return DrawnEntries(
         call=call,
         axes=axes,
@@ -241,16 +235,13 @@ def resolve_entries(
     )
 
 
-def _entry(call: Call, axes: PointAxes, dense_shape: tuple[int, ...], position: Position) -> Entry:
+def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Position) -> Entry:
     entry: Any = call.indices[position]
     values = tuple(entry.tolist()) if call.kind.tuples else (int(entry),)
-    first = batch_dims(call) if call.kind.tuples else int(call.axis) % call.data.ndim
-    coordinates = tuple(_coordinate(call, raw, first + n) for n, raw in enumerate(values))
+    coordinates = tuple(map(partial(_coordinate, call), values, axes.indexed))
     start = data = None
     if None not in coordinates:
-        start = (*position[: batch_dims(call)], *(at or 0 for at in coordinates))
-        if call.kind.elements:
-            start = (*position[:first], *start, *position[first + 1 :])
+        start = axes.point(position, coordinates)
         region: list[Sequence[int]] = [range(size) for size in call.data.shape]
         sizes = call.window_shape or (1,) * len(start)
         modes = windows.modes_of(call) or ("",) * len(start)
@@ -265,7 +256,7 @@ def _entry(call: Call, axes: PointAxes, dense_shape: tuple[int, ...], position: 
         if call.window_shape and not all(data):
             start = data = None
     dense = [range(size) for size in dense_shape]
-    for axis, at in zip(axes.dense_positions, position, strict=True):
+    for axis, at in zip(axes.positions, position, strict=True):
         dense[axis] = range(at, at + 1)
     return Entry(
         position=position,

@@ -241,12 +241,12 @@ class _Panels:
     def _dense_panel(self, name: str, array: Array | None, note: str = "") -> Panel:
         drawn, window = self.drawn, self.call.window_shape
         coordinates: list[tuple[int, ...]] = [()] * len(drawn.dense_shape)
-        for axis, some in zip(drawn.axes.dense_positions, drawn.coordinates, strict=True):
+        for axis, some in zip(drawn.axes.positions, drawn.coordinates, strict=True):
             coordinates[axis] = some
         for axis, dense_axis in zip(drawn.axes.slices, drawn.axes.dense_slices, strict=True):
             coordinates[dense_axis] = self.slices[axis]
-        lead = len(drawn.coordinates)
-        coordinates[lead : lead + len(window)] = some_coordinates(window, _WINDOW)
+        for axis, some in zip(drawn.axes.window, some_coordinates(window, _WINDOW), strict=True):
+            coordinates[axis] = some
         planes = _planes(coordinates, batch_dims(self.call))[: _PLANES + 2]
         dtype = (self.call.updates if self.call.scatters else self.call.data).dtype
         marks = self._marks([entry.dense for entry in drawn.entries], name != "result")

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ndgather.array_call import Call
+    from ndgather.axes import Axes
     from ndgather.stored.chunks import Array, Chunk, Reader, Writer
     from ndgather.stored.journals import CallJournal
-    from ndgather.stored.plan import ChunkCopy, Plan, PointAxes, Runs
+    from ndgather.stored.plan import ChunkCopy, Runs, StoredPlan
 
 _MOST_SHOWN = 20  # chunks in one text
 
@@ -69,7 +70,7 @@ def run(
     return gather(call, reader(call.data)) if isinstance(call.data, stored) else slow_path.run(call)
 
 
-def gather(call: Call, reader: Reader, plans: list[Plan] | None = None) -> Array:
+def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) -> Array:
     """Carry out a gather of what `reader` reads; gathers of tuples that raise may share `plans`.
 
     Indices and `out` are checked before the first chunk is read.
@@ -108,17 +109,17 @@ def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
     return out
 
 
-def _fill(plan: Plan, value: Array, dense: Array) -> None:
+def _fill(plan: StoredPlan, value: Array, dense: Array) -> None:
     """Fill the slices of indices out of bounds."""
     points = plan.points
     if points.outside:
         slices = plan.grid.along(plan.axes.slices).shape
-        # One element, broadcast to all slices: every outside point has local coordinate 0.
+        # One element, broadcast to all slices: every outside point has coordinate in its chunk 0.
         filled = np.broadcast_to(value, (1,) * len(points.bits) + slices)
         move(points, points.runs(-1), filled, dense)
 
 
-def _fill_windows(plan: Plan, value: Array, dense: Array) -> None:
+def _fill_windows(plan: StoredPlan, value: Array, dense: Array) -> None:
     """Fill the windows that stick out; their parts inside data are copied later."""
     value, dense = with_padding(value), with_padding(dense)
     window, lead, sizes = plan.call.window_shape, plan.call.indices.shape[:-1], plan.grid.shape
@@ -151,10 +152,10 @@ class _GatherJob:
     def send(self) -> tuple[Callable[[Array], Any], int]:
         sources, count = [], 0
         for copy in self.copies:
-            local, positions = copy.points.of_runs(copy.runs)
-            sources.append((copy.points.bits, local, copy.view))
+            offset_in_chunk, positions = copy.points.of_runs(copy.runs)
+            sources.append((copy.points.bits, offset_in_chunk, copy.view))
             self.positions.append(positions)
-            count += len(local) * (copy.value_bytes + local.itemsize)
+            count += len(offset_in_chunk) * (copy.value_bytes + offset_in_chunk.itemsize)
         return partial(_values_at, sources), count
 
     def receive(self, result: Any) -> None:
@@ -169,7 +170,7 @@ def _values_at(
     sources: Sequence[tuple[tuple[int, ...], Array, Callable[[Array], Array]]], values: Array
 ) -> list[Array]:
     """Return the values of a chunk at some points; executors are sent this."""
-    return [read_at(bits, local, view(values)) for bits, local, view in sources]
+    return [read_at(bits, offset_in_chunk, view(values)) for bits, offset_in_chunk, view in sources]
 
 
 def scatter(call: Call, writer: Writer) -> Any:
@@ -212,7 +213,7 @@ def scatter(call: Call, writer: Writer) -> Any:
     return call.out
 
 
-def _checked_scatter(call: Call, writer: Writer) -> tuple[Plan, Array]:
+def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
     """Return the plan of a call, and its updates with the axes of the positions first."""
     if not writer.writeable:
         raise messages.out_read_only(call.caller)
@@ -226,7 +227,7 @@ def _checked_scatter(call: Call, writer: Writer) -> tuple[Plan, Array]:
     return plan, plan.axes.dense_view(updates)
 
 
-def _overwrites(plan: Plan, step: int) -> bool:
+def _overwrites(plan: StoredPlan, step: int) -> bool:
     """Whether the updates of a step replace every element of its chunk."""
     data = plan.call.data
     if plan.call.reduction != "none" or data.dtype.hasobject or not data.itemsize:
@@ -242,7 +243,7 @@ def _overwrites(plan: Plan, step: int) -> bool:
 class ChunkUpdate:
     """The updates of one chunk; executors are sent those that are `compact`."""
 
-    axes: PointAxes
+    axes: Axes
     points: Points
     runs: Runs
     updates: Array  # the axes of the positions come first
@@ -272,10 +273,12 @@ class ChunkUpdate:
 
     def compact(self) -> ChunkUpdate:
         """Return the same without the points and updates of other chunks."""
-        local, positions = self.points.of_runs(self.runs)
-        lead = self.updates.shape[: len(self.axes.dense_positions)]
+        offset_in_chunk, positions = self.points.of_runs(self.runs)
+        lead = self.updates.shape[: len(self.axes.positions)]
         updates = self.updates if lead else self.updates[np.newaxis]
-        points = Points.one_run(self.points.bits, local, np.arange(len(local), dtype=np.uint32))
+        points = Points.one_run(
+            self.points.bits, offset_in_chunk, np.arange(len(offset_in_chunk), dtype=np.uint32)
+        )
         updates = updates[np.unravel_index(positions, lead or (1,))]
         return replace(self, points=points, runs=points.runs(0), updates=updates)
 
@@ -306,7 +309,7 @@ class _ScatterJob:
 
     def send(self) -> tuple[Callable[[Array], Any], int]:
         update = self.update.compact()
-        sent = update.points.local.nbytes + update.updates.nbytes
+        sent = update.points.offset_in_chunk.nbytes + update.updates.nbytes
         return update.apply_elsewhere, sent + self.writer.chunk_bytes
 
     def receive(self, result: Any) -> None:
@@ -330,7 +333,7 @@ def move(
         return
     chunk, dense = np.asarray(chunk), np.asarray(dense)  # without subclasses
     arithmetic = None if reduction is None else slow_path.core_arithmetic(chunk.dtype, reduction)
-    where = points.local, points.positions, points.block
+    where = points.offset_in_chunk, points.positions, points.block
     _core.move_points(chunk, dense, points.bits, *where, *runs, reduction, arithmetic)
 
 
@@ -339,8 +342,8 @@ def _move_references(
 ) -> None:
     """Do as `move` for elements that are references, which NumPy counts, or have no bytes."""
     rank = dense.ndim - (chunk.ndim - len(points.bits))
-    local, positions = points.of_runs(runs)
-    here = coordinates(points.bits, local) or (np.zeros(len(local), np.intp),)
+    offset_in_chunk, positions = points.of_runs(runs)
+    here = coordinates(points.bits, offset_in_chunk) or (np.zeros(len(offset_in_chunk), np.intp),)
     where = np.unravel_index(positions, dense.shape[:rank] or (1,))
     of_chunk = chunk if points.bits else chunk[np.newaxis]
     of_dense = dense if rank else dense[np.newaxis]
@@ -350,23 +353,23 @@ def _move_references(
         of_chunk[here] = of_dense[where]  # of repeated places NumPy keeps the last
 
 
-def coordinates(bits: tuple[int, ...], local: Array) -> tuple[Array, ...]:
+def coordinates(bits: tuple[int, ...], offset_in_chunk: Array) -> tuple[Array, ...]:
     """Return packed coordinates, as in `Points`, as one array per axis."""
-    columns, rest = [], local.astype(np.int64)
+    columns, rest = [], offset_in_chunk.astype(np.int64)
     for count in reversed(bits):
         columns.append(rest & ((1 << count) - 1))
         rest >>= count
     return tuple(reversed(columns))
 
 
-def read_at(bits: tuple[int, ...], local: Array, block: Array) -> Array:
+def read_at(bits: tuple[int, ...], offset_in_chunk: Array, block: Array) -> Array:
     """Return the values at packed coordinates on the first axes of `block`."""
-    count = len(local)
+    count = len(offset_in_chunk)
     values = np.empty((count, *block.shape[len(bits) :]), block.dtype)
     if count:
         # Memory from another process may begin at any byte.
         points = Points.one_run(
-            bits, np.require(local, None, ["C", "A"]), np.arange(count, dtype=np.uint32)
+            bits, np.require(offset_in_chunk, None, ["C", "A"]), np.arange(count, dtype=np.uint32)
         )
         move(points, points.runs(0), block, values)
     return values

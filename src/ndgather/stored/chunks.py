@@ -87,12 +87,16 @@ def no_chunk() -> LookupError:
 class Grid:
     """Where the axes of an array are cut into chunks.
 
-    `steps` has one entry per axis: the length of all chunks but the last, which may be shorter; or,
-    for chunks of different lengths, an array of int64 that rises from 0 to the size of the axis.
+    `chunk_lengths` has one entry per axis: the length of all chunks but the last, which may be
+    shorter; or, for chunks of different lengths, an array of int64 with the borders of all chunks.
+    An axis of size 10 in chunks of length 4, and one in chunks of the lengths 3, 5 and 2::
+
+        0  1  2  3 | 4  5  6  7 | 8  9        4
+        0  1  2 | 3  4  5  6  7 | 8  9        [0, 3, 8, 10]
     """
 
     shape: tuple[int, ...]
-    steps: tuple[int | NDArray[np.int64], ...]
+    chunk_lengths: tuple[int | NDArray[np.int64], ...]
 
     @classmethod
     def regular(cls, shape: Sequence[int], chunk: Sequence[int]) -> Grid:
@@ -102,30 +106,57 @@ class Grid:
     @classmethod
     def of_sizes(cls, sizes: Iterable[Sequence[int]]) -> Grid:
         """Return the grid of chunks with these lengths, one sequence per axis."""
-        shape, steps = [], []
+        shape, chunk_lengths = [], []
         for axis in sizes:
             lengths = np.array([length for length in axis if length > 0], np.int64)
             shape.append(int(lengths.sum()))
             first = int(lengths[0]) if lengths.size else 1
             regular = (lengths[:-1] == first).all() and (lengths[-1:] <= first).all()
-            steps.append(first if regular else np.concatenate(([0], lengths.cumsum())))
-        return cls(tuple(shape), tuple(steps))
+            chunk_lengths.append(first if regular else np.concatenate(([0], lengths.cumsum())))
+        return cls(tuple(shape), tuple(chunk_lengths))
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether all chunks have one shape, but for those that the ends of the array cut."""
+        return all(isinstance(length, int) for length in self.chunk_lengths)
 
     @property
     def counts(self) -> tuple[int, ...]:
         """The number of chunks along each axis."""
         return tuple(
-            -(-size // step) if isinstance(step, int) else len(step) - 1
-            for size, step in zip(self.shape, self.steps, strict=True)
+            -(-size // length) if isinstance(length, int) else len(length) - 1
+            for size, length in zip(self.shape, self.chunk_lengths, strict=True)
         )
 
     @cached_property
     def largest(self) -> tuple[int, ...]:
         """The length of the longest chunk along each axis."""
         return tuple(
-            min(size, step) if isinstance(step, int) else int(np.diff(step).max(initial=0))
-            for size, step in zip(self.shape, self.steps, strict=True)
+            min(size, length) if isinstance(length, int) else int(np.diff(length).max(initial=0))
+            for size, length in zip(self.shape, self.chunk_lengths, strict=True)
         )
+
+    @property
+    def shortest(self) -> tuple[int, ...]:
+        """The length of the shortest chunk along each axis, but for one that its end cuts."""
+        return tuple(
+            length if isinstance(length, int) else int(np.diff(length).min(initial=1))
+            for length in self.chunk_lengths
+        )
+
+    def chunk_at(self, axis: int, at: Any) -> Any:
+        """Return the numbers of the chunks of an axis in which positions lie."""
+        length = self.chunk_lengths[axis]
+        if isinstance(length, int):
+            return at // length
+        return np.searchsorted(length, at, side="right") - 1
+
+    def borders(self, axis: int, number: Any) -> tuple[Any, Any]:
+        """Return where chunks of an axis begin and end."""
+        length = self.chunk_lengths[axis]
+        if isinstance(length, int):
+            return number * length, np.minimum((number + 1) * length, self.shape[axis])
+        return length[number], length[number + 1]
 
     @property
     def bits(self) -> tuple[int, ...]:
@@ -136,10 +167,10 @@ class Grid:
         """Return the slices of the array that a chunk holds."""
         return tuple(
             [
-                slice(number * step, min((number + 1) * step, size))
-                if isinstance(step, int)
-                else slice(int(step[number]), int(step[number + 1]))
-                for number, size, step in zip(chunk, self.shape, self.steps, strict=True)
+                slice(number * length, min((number + 1) * length, size))
+                if isinstance(length, int)
+                else slice(int(length[number]), int(length[number + 1]))
+                for number, size, length in zip(chunk, self.shape, self.chunk_lengths, strict=True)
             ]
         )
 
@@ -149,11 +180,11 @@ class Grid:
 
         None: there may be several.
         """
-        if not all(isinstance(step, int) for step in self.steps):
+        if not self.is_regular:
             return None
         return tuple(
-            count - 1 if size % step else -1
-            for count, size, step in zip(self.counts, self.shape, self.steps, strict=True)
+            count - 1 if size % length else -1
+            for count, size, length in zip(self.counts, self.shape, self.chunk_lengths, strict=True)
         )
 
     def extent(self, chunk: Chunk) -> tuple[int, ...]:
@@ -164,12 +195,19 @@ class Grid:
 
     def is_like(self, other: Grid) -> bool:
         """Whether another grid has the same shape and the same chunks."""
-        steps = zip(self.steps, other.steps, strict=False)
-        return self.shape == other.shape and all(np.array_equal(*pair) for pair in steps)
+        pairs = zip(self.chunk_lengths, other.chunk_lengths, strict=False)
+        return self.shape == other.shape and all(np.array_equal(*pair) for pair in pairs)
 
     def along(self, axes: Sequence[int]) -> Grid:
         """Return the grid of some axes alone."""
-        return Grid(tuple(self.shape[a] for a in axes), tuple(self.steps[a] for a in axes))
+        lengths = tuple(self.chunk_lengths[axis] for axis in axes)
+        return Grid(tuple(self.shape[axis] for axis in axes), lengths)
+
+
+def numbered(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return 0 up to each count, one after another: of counts 2, 0 and 3 these are 0 1 0 1 2."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

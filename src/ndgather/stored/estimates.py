@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from importlib import import_module
-from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from ndgather import arguments, exchange, messages, ranges
+from ndgather import arguments, exchange, ranges
 from ndgather.array_call import Call, Kind
-from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.plan import make_plan, with_data
 from ndgather.stored.ranges import RangePlan
 from ndgather.stored.walk import workers
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ndgather.stored.chunks import Reader
-    from ndgather.stored.plan import Plan
+    from ndgather.stored.plan import StoredPlan
 
 _OVERHEAD = 16 << 20
 
@@ -107,7 +104,7 @@ def estimate(
     call = arguments.check_storage_options(
         Call(caller, chosen, data, indices, memory=memory, **options)
     )
-    reader = reader_of(call)
+    reader: Reader = exchange.opened(call)
     if kind != "gather_ranges":
         return estimate_of(call, reader)
     shape = reader.grid.shape
@@ -127,7 +124,7 @@ def estimate_of(call: Call, reader: Reader) -> Estimate:
     return _estimate(call, reader, plan, points)
 
 
-def _estimate(call: Call, reader: Reader, plan: Plan | RangePlan, points: int) -> Estimate:
+def _estimate(call: Call, reader: Reader, plan: StoredPlan | RangePlan, points: int) -> Estimate:
     steps = len(plan)
     dense = math.prod(plan.dense_shape) * reader.dtype.itemsize
     reading, decoding = workers(call, reader, steps)
@@ -145,32 +142,7 @@ def _estimate(call: Call, reader: Reader, plan: Plan | RangePlan, points: int) -
     )
 
 
-def reader_of(call: Call, argument: str = "data") -> Reader:
-    """Return the reader, or for a scatter the writer, of the stored array of a call."""
-    if isinstance(call.data, str | PathLike):
-        raise messages.text_not_opened(call.caller, argument, fspath(call.data))
-    module = exchange.adapter_name(call.data)
-    adapter = None if module is None else import_module(module)
-    opened = getattr(adapter, "writer" if call.scatters else "reader", None)
-    cause = None
-    if opened is not None:
-        try:
-            reader: Reader = opened(call.data)
-        except (NdgatherError, MemoryError):
-            raise
-        except Exception as error:  # a group, or a dataset of a closed file
-            cause = error
-        else:
-            return reader
-    raise DTypeError(
-        f"{call.caller}: {argument} = {type(call.data).__name__} object is not stored, or not "
-        f"writeable "
-        f"(allowed: an array of zarr, tensorstore or h5py, a memory map, or a DataArray that is "
-        f"read lazily: xarray.open_dataset(path, chunks=None)[name])"
-    ) from cause
-
-
-def _stored_bytes(reader: Reader, plan: Plan | RangePlan) -> int | None:
+def _stored_bytes(reader: Reader, plan: StoredPlan | RangePlan) -> int | None:
     """Return the bytes of all chunks as they are stored; None if the store does not know them."""
     size_of = getattr(reader, "stored_size", None)
     if size_of is None:

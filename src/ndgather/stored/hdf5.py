@@ -21,7 +21,7 @@ from h5py._objects import phil
 
 from ndgather.errors import DTypeError
 from ndgather.messages import LOGGER
-from ndgather.stored import calls
+from ndgather.stored import calls, ranges
 from ndgather.stored.chunks import Grid, LocalFile, box_shape, missing_raises, no_chunk
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ def run(call: Call) -> Any:
                 ", ".join(packed),
             )
     return calls.run(call, h5py.Dataset, reader, writer)
+
+
+run_ranges = ranges.run_ranges
 
 
 class DatasetReader:

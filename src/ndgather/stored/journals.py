@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ndgather.stored.chunks import Array, Chunk, Writer
-    from ndgather.stored.plan import Plan
+    from ndgather.stored.plan import StoredPlan
 
 _FIRST_LINE = "ndgather journal 1"
 
@@ -98,7 +98,7 @@ class Journal:
     def _error(self, what: str) -> AttributeValueError:
         return AttributeValueError(f"journal: path = {shown_value(self.path)} {what}")
 
-    def begin(self, plan: Plan, writer: Writer) -> CallJournal:
+    def begin(self, plan: StoredPlan, writer: Writer) -> CallJournal:
         """Return the journal of the next call, which is a new one or that of the same call."""
         caller = plan.call.caller
         if plan.call.executor is not None:
@@ -127,7 +127,9 @@ class Journal:
 class CallJournal:
     """The part of a journal for one call."""
 
-    def __init__(self, journal: Journal, record: CallRecord, plan: Plan, writer: Writer) -> None:
+    def __init__(
+        self, journal: Journal, record: CallRecord, plan: StoredPlan, writer: Writer
+    ) -> None:
         self._journal, self._record = journal, record
         self._caller, self._writer = plan.call.caller, writer
         steps = range(len(plan))
@@ -172,7 +174,7 @@ def digest(*arrays: Array, of: str = "") -> str:
     return hashed.hexdigest()
 
 
-def _digest_of(plan: Plan, writer: Writer) -> str:
+def _digest_of(plan: StoredPlan, writer: Writer) -> str:
     call, grid = plan.call, writer.grid
     if call.data.dtype.hasobject or not call.data.dtype.itemsize:
         raise AttributeValueError(
@@ -187,8 +189,8 @@ def _digest_of(plan: Plan, writer: Writer) -> str:
         call.reduction,
         call.use_init_val,
     )
-    steps = [step if isinstance(step, int) else step.tolist() for step in grid.steps]
-    described: list[Any] = [writer.name, grid.shape, steps, writer.dtype.str, *options]
+    lengths = [n if isinstance(n, int) else n.tolist() for n in grid.chunk_lengths]
+    described: list[Any] = [writer.name, grid.shape, lengths, writer.dtype.str, *options]
     for array in (call.indices, call.updates):
         described += [array.shape, array.dtype.str]
     arrays = (np.atleast_1d(array) for array in (call.indices, call.updates))

@@ -15,9 +15,10 @@ import numpy as np
 
 from ndgather import arguments, slow_path, windows
 from ndgather.array_call import Call, _core
+from ndgather.axes import Axes
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
-from ndgather.stored.chunks import stand_in
+from ndgather.stored.chunks import numbered, stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,59 +39,11 @@ WINDOW_BLOCK = 2**17  # windows, or parts of windows, that are grouped at a time
 
 
 @dataclass(frozen=True, slots=True)
-class PointAxes:
-    """The roles of the axes of data and of the dense array: the result, or the updates.
-
-    A position of the dense array, one per tuple of indices, fixes a place on the axes `points` of
-    data; the axes `slices` are copied whole.
-    """
-
-    points: tuple[int, ...]  # of data
-    slices: tuple[int, ...]  # of data
-    dense_positions: tuple[int, ...]  # of the dense array
-    dense_slices: tuple[int, ...]  # of the dense array: those of a window, and those of `slices`
-
-    def data_view(self, data: Array) -> Array:
-        """Return `data`, or a chunk of it, with the axes `points` first."""
-        return data.transpose(self.points + self.slices)
-
-    def dense_view(self, dense: Array) -> Array:
-        """Return the dense array with the axes of the positions first."""
-        return dense.transpose(self.dense_positions + self.dense_slices)
-
-
-def axes_of(call: Call) -> PointAxes:
-    """Return the roles of the axes of a call whose shapes are checked."""
-    rank, indices = call.data.ndim, call.indices.ndim
-    axes = tuple(range(rank))
-    if call.kind.elements:
-        return PointAxes(axes, (), axes, ())
-    if call.kind.windows:
-        depth, lead = len(call.window_shape), indices - 1
-        return PointAxes(
-            axes[:depth], axes[depth:], tuple(range(lead)), tuple(range(lead, lead + rank))
-        )
-    if call.kind.tuples:
-        depth, lead = int(call.batch_dims) + call.indices.shape[-1], indices - 1
-        slices = tuple(range(lead, lead + rank - depth))
-        return PointAxes(axes[:depth], axes[depth:], tuple(range(lead)), slices)
-    axis = int(call.axis) % rank
-    batch = int(call.batch_dims) % (indices + 1 if call.batch_dims >= 0 else max(indices, 1))
-    inner = indices - batch
-    return PointAxes(
-        (*axes[:batch], axis),
-        (*axes[batch:axis], *axes[axis + 1 :]),
-        (*range(batch), *range(axis, axis + inner)),
-        (*range(batch, axis), *range(axis + inner, rank + inner - 1)),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Points:
     """Points in groups, one group per touched chunk.
 
-    Point i lies in its chunk at ``local[i]``, which packs one coordinate per axis, with `bits[d]`
-    bits for axis d, the last axis lowest. It is the point at position
+    Point i lies in its chunk at ``offset_in_chunk[i]``, which packs one coordinate per axis, with
+    `bits[d]` bits for axis d, the last axis lowest. It is the point at position
     ``positions[i] + i // block * block`` of the call. Group g has the runs
     ``first[g]..first[g + 1]``, and run r the points ``starts[r]..stops[r]``; within a run positions
     rise. For windows, positions are their numbers, and every point of run r copies the box
@@ -98,7 +51,7 @@ class Points:
     """
 
     bits: tuple[int, ...]
-    local: NDArray[np.unsignedinteger[Any]]  # uint32, or uint64 for more than 32 bits
+    offset_in_chunk: NDArray[np.unsignedinteger[Any]]  # uint32, or uint64 for more than 32 bits
     positions: NDArray[np.uint32]
     block: int
     chunks: Integers  # rising: the number of the chunk of every group, in C order
@@ -110,11 +63,13 @@ class Points:
     high: Integers | None = None
 
     @classmethod
-    def one_run(cls, bits: tuple[int, ...], local: Array, positions: Array) -> Points:
+    def one_run(cls, bits: tuple[int, ...], offset_in_chunk: Array, positions: Array) -> Points:
         """Return points of one chunk, whose number does not matter, as one run."""
-        count = len(local)
+        count = len(offset_in_chunk)
         start, stop = np.array([0]), np.array([count])
-        return cls(bits, local, positions, max(count, 1), start, np.array([0, 1]), start, stop)
+        return cls(
+            bits, offset_in_chunk, positions, max(count, 1), start, np.array([0, 1]), start, stop
+        )
 
     def runs(self, group: int) -> Runs:
         """Return where the runs of a group start and stop; group -1 are the points outside."""
@@ -123,17 +78,19 @@ class Points:
         return self.starts[part], self.stops[part]
 
     def of_runs(self, runs: Runs) -> tuple[Array, Array]:
-        """Return copies of the local coordinates and of the positions of runs."""
+        """Return copies of the coordinates in chunks and of the positions of runs."""
         parts = [slice(*pair) for pair in zip(*(ends.tolist() for ends in runs), strict=True)]
         number: Any = np.uint32 if len(self.positions) <= 2**32 else np.int64
         positions = [
             self.positions[part] + number(part.start // self.block * self.block) for part in parts
         ]
-        return np.concatenate([self.local[part] for part in parts]), np.concatenate(positions)
+        return np.concatenate([self.offset_in_chunk[part] for part in parts]), np.concatenate(
+            positions
+        )
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.local, self.positions, self.chunks, self.starts, self.stops)
+        arrays = (self.offset_in_chunk, self.positions, self.chunks, self.starts, self.stops)
         return sum(array.nbytes for array in arrays)
 
 
@@ -154,14 +111,14 @@ class ChunkCopy:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StoredPlan:
     """The points of a call by chunk, and the steps of the walk, each of which needs one chunk.
 
     A group of points needs one chunk along the axes of its points, and all chunks along the others.
     """
 
     call: Call  # with plain indices, and a stand-in for data that has its shape and dtype
-    axes: PointAxes
+    axes: Axes
     grid: Grid
     points: Points
     dense_shape: tuple[int, ...]
@@ -202,7 +159,7 @@ class Plan:
 
     def copies(self, step: int, chunk: Chunk, dense: Array) -> list[ChunkCopy]:
         """Return what a step copies; the axes of the positions come first in `dense`."""
-        points, rank = self.points, len(self.axes.dense_positions)
+        points, rank = self.points, len(self.axes.positions)
         starts, stops = self.runs(step)
         whole: list[Any] = []
         if self.axes.slices:
@@ -223,7 +180,7 @@ class Plan:
         return copies
 
 
-def make_plan(call: Call, grid: Grid) -> Plan:
+def make_plan(call: Call, grid: Grid) -> StoredPlan:
     """Check all of a call but its `out` and updates, and group its points by chunk."""
     indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
     if call.kind.windows:
@@ -238,13 +195,13 @@ def make_plan(call: Call, grid: Grid) -> Plan:
     else:
         call = replace(call, indices=indices)
     dense_shape = slow_path.result_shape(call)
-    axes = axes_of(call)
-    group = _window_points if call.kind.windows else _points
-    points = group(call, grid.along(axes.points))
-    return Plan(call, axes, grid, points, dense_shape)
+    axes = Axes.of(call, call.data.ndim, call.indices.shape)
+    along = grid.along(axes.points)
+    points = _window_points(call, along) if call.kind.windows else _points(call, along, axes.points)
+    return StoredPlan(call, axes, grid, points, dense_shape)
 
 
-def shared_plan(call: Call, grid: Grid, plans: list[Plan]) -> Plan:
+def shared_plan(call: Call, grid: Grid, plans: list[StoredPlan]) -> StoredPlan:
     """Return the one of `plans` for the same points in the same chunks, or else a new one."""
     for known in plans:
         if grid.is_like(known.grid) and np.array_equal(known.call.indices, call.indices):
@@ -269,15 +226,15 @@ def _too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> 
     )
 
 
-def _points(call: Call, grid: Grid) -> Points:
-    """Check the indices of a call, and group its points by the chunks of the grid."""
+def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
+    """Check the indices of a call, and group its points by the chunks of the grid of some axes."""
     if sum(max(0, size - 1).bit_length() for size in grid.shape) > _MOST_BITS:
-        raise _too_many_places(call.caller, call.data.shape, axes_of(call).points)
+        raise _too_many_places(call.caller, call.data.shape, axes)
     bits = grid.bits
     shape = call.indices.shape[:-1] if call.kind.tuples else call.indices.shape
     count = math.prod(shape)
     block = min(max(_LEAST_BLOCK, -(-count // _BLOCKS)), _MOST_BLOCK)
-    local = np.empty(count, np.uint32 if sum(bits) <= 32 else np.uint64)
+    offset_in_chunk = np.empty(count, np.uint32 if sum(bits) <= 32 else np.uint64)
     positions = np.empty(count, np.uint32)
     bare = Call(  # only indices matter for where points lie
         call.caller,
@@ -293,7 +250,9 @@ def _points(call: Call, grid: Grid) -> Points:
 
     def sort(begin: int) -> tuple[Array, Array]:
         part = slice(begin, begin + block)
-        result = _core.sort_points(kind, grid.steps, begin, local[part], positions[part], *options)
+        result = _core.sort_points(
+            kind, grid.chunk_lengths, begin, offset_in_chunk[part], positions[part], *options
+        )
         if isinstance(result, _core.Refusal):
             arguments.raise_error(call, result)
         return result
@@ -309,7 +268,7 @@ def _points(call: Call, grid: Grid) -> Points:
             sorted_blocks = [sort(begin) for begin in begins]
         _core.release_memory()  # else it would stay allocated while chunks are read
     runs = runs_of_blocks(sorted_blocks, begins, count, math.prod(grid.counts))
-    return Points(bits, local, positions, block, *runs)
+    return Points(bits, offset_in_chunk, positions, block, *runs)
 
 
 def runs_of_blocks(
@@ -342,26 +301,25 @@ def _window_points(call: Call, grid: Grid) -> Points:
     """
     window = call.window_shape
     starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))
-    shortest = (
-        step if isinstance(step, int) else int(np.diff(step).min(initial=1)) for step in grid.steps
-    )
     most_parts = math.prod(
-        min(size // step + 2, count)
-        for size, step, count in zip(window, shortest, grid.counts, strict=True)
+        min(size // length + 2, count)
+        for size, length, count in zip(window, grid.shortest, grid.counts, strict=True)
     )
     length = max(1, WINDOW_BLOCK // most_parts)
     blocks = [
         _window_block(call, starts[first : first + length], first, grid)
         for first in range(0, max(len(starts), 1), length)
     ]
-    local, positions, chunk, run_starts, low, high = map(np.concatenate, zip(*blocks, strict=True))
+    offset_in_chunk, positions, chunk, run_starts, low, high = map(
+        np.concatenate, zip(*blocks, strict=True)
+    )
     begins = np.cumsum([0, *(len(block[0]) for block in blocks)])
     run_starts += np.repeat(begins[:-1], [len(block[3]) for block in blocks])
     order = np.argsort(chunk, kind="stable")
     chunks, first = np.unique(chunk[order], return_index=True)
     return Points(
         grid.bits,
-        local,
+        offset_in_chunk,
         positions,
         int(begins[-1]) + 1,
         chunks,
@@ -384,38 +342,30 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
     window, starts, low, high = parts.window, parts.starts, parts.low, parts.high
     member = np.arange(len(window))  # of every piece of a part in one chunk
     chunk: list[Integers] = []
-    for axis, step in enumerate(grid.steps):
-        first = chunk_at(step, (starts + low)[member, axis])
-        count = chunk_at(step, (starts + high)[member, axis] - 1) - first + 1
+    for axis in range(len(grid.shape)):
+        first = grid.chunk_at(axis, (starts + low)[member, axis])
+        count = grid.chunk_at(axis, (starts + high)[member, axis] - 1) - first + 1
         member = np.repeat(member, count)
         chunk = [np.repeat(numbers, count) for numbers in (*chunk, first)]
-        chunk[-1] += np.arange(len(member)) - np.repeat(np.cumsum(count) - count, count)
+        chunk[-1] += numbered(count)
     starts, low, high = starts[member], low[member], high[member]
     numbers = np.zeros(len(member), np.int64)
-    local = np.zeros(len(member), np.uint64)
-    for axis, step in enumerate(grid.steps):
-        if isinstance(step, int):
-            begin, end = chunk[axis] * step, np.minimum((chunk[axis] + 1) * step, grid.shape[axis])
-        else:
-            begin, end = step[chunk[axis]], step[chunk[axis] + 1]
+    offset_in_chunk = np.zeros(len(member), np.uint64)
+    for axis in range(len(grid.shape)):
+        begin, end = grid.borders(axis, chunk[axis])
         low[:, axis] = np.maximum(low[:, axis], begin - starts[:, axis])
         high[:, axis] = np.minimum(high[:, axis], end - starts[:, axis])
         at = (starts[:, axis] + low[:, axis] - begin).astype(np.uint64)
-        local = (local << np.uint64(grid.bits[axis])) | at
+        offset_in_chunk = (offset_in_chunk << np.uint64(grid.bits[axis])) | at
         numbers = numbers * grid.counts[axis] + chunk[axis]
     order = np.lexsort((*high.T, *low.T, numbers))
     keys = np.column_stack([numbers, low, high])[order]
     new = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1))[: len(keys)])
     return (
-        local[order].astype(np.uint32 if sum(grid.bits) <= 32 else np.uint64),
+        offset_in_chunk[order].astype(np.uint32 if sum(grid.bits) <= 32 else np.uint64),
         (window[member[order]] + number).astype(np.uint32),
         keys[new, 0],
         new,
         low[order[new]],
         high[order[new]],
     )
-
-
-def chunk_at(step: int | Integers, at: Integers) -> Integers:
-    """Return the numbers of the chunks of an axis in which positions lie."""
-    return at // step if isinstance(step, int) else np.searchsorted(step, at, side="right") - 1

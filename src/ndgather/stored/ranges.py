@@ -12,7 +12,8 @@ import numpy as np
 from ndgather import ranges
 from ndgather.messages import LOGGER, plural
 from ndgather.stored.calls import provide_out
-from ndgather.stored.plan import chunk_at, with_data
+from ndgather.stored.chunks import numbered
+from ndgather.stored.plan import with_data
 from ndgather.stored.walk import walk
 
 if TYPE_CHECKING:
@@ -33,17 +34,13 @@ class RangePlan:
 
     def __init__(self, grid: Grid, axis: int, named: Ranges) -> None:
         self.grid, self.axis = grid, axis
-        step, some = grid.steps[axis], np.flatnonzero(named.lengths)
+        some = np.flatnonzero(named.lengths)
         starts = named.starts[some]
         stops, offsets = starts + named.lengths[some], named.offsets[some]
-        first = chunk_at(step, starts)
-        count = chunk_at(step, stops - 1) - first + 1
-        chunk = np.repeat(first, count)
-        chunk += np.arange(len(chunk)) - np.repeat(np.cumsum(count) - count, count)
-        if isinstance(step, int):
-            begin, end = chunk * step, (chunk + 1) * step
-        else:
-            begin, end = step[chunk], step[chunk + 1]
+        first = grid.chunk_at(axis, starts)
+        count = grid.chunk_at(axis, stops - 1) - first + 1
+        chunk = np.repeat(first, count) + numbered(count)
+        begin, end = grid.borders(axis, chunk)
         starts, stops, offsets = (np.repeat(array, count) for array in (starts, stops, offsets))
         low, high = np.maximum(starts, begin), np.minimum(stops, end)
         order = np.argsort(chunk, kind="stable")
@@ -58,7 +55,7 @@ class RangePlan:
 
     def __len__(self) -> int:
         """Return the number of steps; every step needs one chunk."""
-        return len(self.chunks) * math.prod(self._others)
+        return int(len(self.chunks) * math.prod(self._others))
 
     @property
     def nbytes(self) -> int:
@@ -113,8 +110,11 @@ def _joined(values: Array, axis: int, starts: Integers, lengths: Integers) -> Ar
     return ranges.copy(values, axis, starts, lengths, offsets, None, int(lengths.sum()))
 
 
-def gather(call: Call, reader: Reader, named: Ranges) -> Array:
-    """Return the values of ranges, all of which are inside the array that `reader` reads."""
+def run_ranges(call: Call, reader: Reader, named: Ranges) -> Array:
+    """Return the values of ranges, all of which are inside the array that `reader` reads.
+
+    All stores have this function.
+    """
     call = with_data(call, reader.grid, reader.dtype)
     plan = RangePlan(reader.grid, call.axis, named)
     out = provide_out(call, plan.dense_shape)

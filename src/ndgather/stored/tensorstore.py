@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorstore
 
-from ndgather.stored import calls
+from ndgather.stored import calls, ranges
 from ndgather.stored.chunks import Grid, box_shape
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ _PATIENCE = 0.1  # seconds until a request is cancelled after the call has ended
 def run(call: Call) -> Any:
     """Carry out a call with an array of tensorstore."""
     return calls.run(call, tensorstore.TensorStore, reader, writer)
+
+
+run_ranges = ranges.run_ranges
 
 
 def reader(array: tensorstore.TensorStore) -> TensorStoreReader:

@@ -11,6 +11,7 @@ import queue
 import threading
 from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ndgather import messages
@@ -222,14 +223,9 @@ def _by_executor(
 @contextmanager
 def _named(call: Call, reader: Reader, chunk: Chunk) -> Iterator[None]:
     """Name the chunk and the executor in whatever error an executor or its task raises."""
-    try:
+    what = f"was not read by executor = {type(call.executor).__name__} object"
+    with messages.converted_errors(partial(chunk_error, call.caller, reader, chunk, what)):
         yield
-    except (NdgatherError, MemoryError):
-        raise
-    except Exception as error:
-        name = type(call.executor).__name__
-        what = f"was not read by executor = {name} object: {_cause(error)}"
-        raise chunk_error(call.caller, reader, chunk, what) from error
 
 
 def _tasks(jobs: Iterator[Job], steps: int) -> Iterator[tuple[list[Job], list[Request], int]]:
@@ -271,8 +267,7 @@ def read_chunk(caller: str, reader: Reader, chunk: Chunk, is_read: bool, buffers
     except (MemoryError, NdgatherError):
         raise
     except Exception as error:
-        what = f"cannot be read: {_cause(error)}"
-        raise chunk_error(caller, reader, chunk, what) from error
+        raise chunk_error(caller, reader, chunk, "cannot be read", error) from error
     if values.shape != shape or values.dtype != reader.dtype:
         raise chunk_error(
             caller,
@@ -286,17 +281,17 @@ def read_chunk(caller: str, reader: Reader, chunk: Chunk, is_read: bool, buffers
 
 def write(caller: str, writer: Writer, chunk: Chunk, values: Array) -> None:
     """Replace a chunk by its new values."""
-    try:
+    unwritten = partial(chunk_error, caller, writer, chunk, "cannot be written")
+    with messages.converted_errors(unwritten):
         writer.write(chunk, values)
-    except (MemoryError, NdgatherError):
-        raise
-    except Exception as error:
-        what = f"cannot be written: {_cause(error)}"
-        raise chunk_error(caller, writer, chunk, what) from error
 
 
-def chunk_error(caller: str, reader: Reader, chunk: Chunk, what: str) -> StoredArrayError:
+def chunk_error(
+    caller: str, reader: Reader, chunk: Chunk, what: str, cause: Exception | None = None
+) -> StoredArrayError:
     """Return the error of one chunk, which names it and the box that it holds."""
+    if cause is not None:
+        what = f"{what}: {type(cause).__name__}: {reason(cause)}"
     box = reader.grid.box(chunk)
     number = ", ".join(map(str, chunk))
     held = ", ".join(f"{part.start}:{part.stop}" for part in box)
@@ -306,7 +301,3 @@ def chunk_error(caller: str, reader: Reader, chunk: Chunk, what: str) -> StoredA
         chunk=tuple(chunk),
         box=box,
     )
-
-
-def _cause(error: BaseException) -> str:
-    return f"{type(error).__name__}: {reason(error)}"

@@ -136,7 +136,7 @@ def gather_by_lazy_indices(
     tuples = int(call.kind.tuples)
     if tuples:
         cut[-1] = (sum(cut[-1]),)
-    for axis in layout.aligned:
+    for axis in layout.axes.aligned:
         if not isinstance(data, np.ndarray):
             cut[axis] = (sum(cut[axis]),)
     indices = _rechunked(call.indices, tuple(cut))
@@ -156,7 +156,7 @@ def gather_by_lazy_indices(
             error = checked
         for region, block in zip(regions, blocks, strict=True):
             box = [slice(None)] * len(layout.data_chunks)
-            for axis in layout.aligned:
+            for axis in layout.axes.aligned:
                 if isinstance(data, np.ndarray):
                     box[axis] = region.box[axis]
             graph[(name, *layout.result_block(region, copied))] = (
@@ -229,17 +229,17 @@ def _data_block(
     layout: BlockLayout, block: Coordinates, copied: Coordinates
 ) -> tuple[Coordinates, tuple[int, ...]]:
     """Return the numbers and the shape of a block of data."""
-    at = layout.data_block(block, copied)
+    at = layout.axes.in_data(block, copied)
     return at, tuple(sizes[number] for sizes, number in zip(layout.data_chunks, at, strict=True))
 
 
 def _auto_positions(layout: BlockLayout, dtype: np.dtype[Any]) -> Chunks:
     """Return chunks of positions that keep blocks of the result below dask's array.chunk-size."""
     chunks = layout.result_chunks
-    axes = layout.axes.dense_positions
+    axes = layout.axes.positions
     shape = tuple(map(sum, chunks))
     if not dtype.hasobject and dtype.itemsize and prod(shape):
-        free = [axis for number, axis in enumerate(axes) if number not in layout.aligned]
+        free = [axis for number, axis in enumerate(axes) if number not in layout.axes.aligned]
         wanted = tuple("auto" if axis in free else sizes for axis, sizes in enumerate(chunks))
         chunks = cast("Chunks", normalize_chunks(wanted, shape=shape, dtype=dtype))
     return tuple(chunks[axis] for axis in axes)
@@ -248,9 +248,11 @@ def _auto_positions(layout: BlockLayout, dtype: np.dtype[Any]) -> Chunks:
 def _positions_of_updates(call: Call, layout: BlockLayout) -> Chunks:
     """Return chunks of positions as lazy updates are cut, where that keeps C order in a block."""
     cut = list(layout.position_chunks)
-    free = [axis for axis in range(len(cut)) if axis not in layout.aligned and sum(cut[axis]) > 1]
+    free = [
+        axis for axis in range(len(cut)) if axis not in layout.axes.aligned and sum(cut[axis]) > 1
+    ]
     if free and isinstance(call.updates, DaskArray):
-        cut[free[0]] = call.updates.chunks[layout.axes.dense_positions[free[0]]]
+        cut[free[0]] = call.updates.chunks[layout.axes.positions[free[0]]]
     return tuple(cut)
 
 

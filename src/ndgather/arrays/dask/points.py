@@ -16,11 +16,12 @@ import numpy as np
 
 from ndgather import slow_path, windows
 from ndgather.array_call import Kind
+from ndgather.axes import Axes
 from ndgather.errors import NdgatherError
 from ndgather.messages import shown
 from ndgather.stored.calls import coordinates, read_at, write_at
 from ndgather.stored.chunks import Grid, stand_in
-from ndgather.stored.plan import PointAxes, axes_of, make_plan
+from ndgather.stored.plan import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,8 +57,7 @@ class BlockLayout:
     """The axes and the chunks of a call."""
 
     call: Call  # the gather that reads what the call reads or updates, without its arrays
-    axes: PointAxes  # of windows: `dense_slices` begins with the axes of a window
-    aligned: tuple[int, ...]  # axes of data, and the same axes of positions
+    axes: Axes
     data_chunks: Chunks
     position_chunks: Chunks
 
@@ -80,18 +80,11 @@ class BlockLayout:
         """The chunks of the result of a gather, and of the updates of a scatter."""
         window = [(size,) for size in self.call.window_shape]
         copied = [self.data_chunks[axis] for axis in self.axes.slices]
-        return tuple(self.in_result(self.position_chunks, [*window, *copied]))
-
-    def in_result(self, positions: Sequence[Any], slices: Sequence[Any]) -> list[Any]:
-        """Return values for the axes of positions and of slices in the order of the result."""
-        order = self.axes.dense_positions + self.axes.dense_slices
-        by_axis = dict(zip(order, (*positions, *slices), strict=True))
-        return [by_axis[axis] for axis in range(len(order))]
+        return self.axes.in_dense(self.position_chunks, window, copied)
 
     def result_block(self, region: Region, copied: Coordinates) -> Coordinates:
         """Return the chunk of the result that a region fills."""
-        window = [0] * len(self.call.window_shape)
-        return tuple(self.in_result(region.coordinates, [*window, *copied]))
+        return self.axes.in_dense(region.coordinates, [0] * len(self.axes.window), copied)
 
     def result_shape(self, region: Region, copied: Coordinates) -> tuple[int, ...]:
         """Return the shape of that chunk."""
@@ -99,18 +92,12 @@ class BlockLayout:
             self.data_chunks[axis][number]
             for axis, number in zip(self.axes.slices, copied, strict=True)
         ]
-        return tuple(self.in_result(region.shape, [*self.call.window_shape, *sizes]))
-
-    def data_block(self, points: Coordinates, copied: Coordinates) -> Coordinates:
-        """Return the chunk of data with these numbers along the axes of points and of slices."""
-        order = self.axes.points + self.axes.slices
-        by_axis = dict(zip(order, points + copied, strict=True))
-        return tuple(by_axis[axis] for axis in range(len(order)))
+        return self.axes.in_dense(region.shape, self.call.window_shape, sizes)
 
     def with_positions(self, chunks: Iterable[Sequence[int]]) -> BlockLayout:
         """Return the layout with positions cut at `chunks`, and along aligned axes as data is."""
         cut = [tuple(sizes) for sizes in chunks]
-        for axis in self.aligned:
+        for axis in self.axes.aligned:
             cut[axis] = _cut_to(self.data_chunks[axis], sum(cut[axis]))
         return replace(self, position_chunks=tuple(cut))
 
@@ -120,7 +107,7 @@ class BlockLayout:
         It has the size of the positions along aligned axes, and one element along copied axes.
         """
         chunks = list(self.data_chunks)
-        for axis in self.aligned:
+        for axis in self.axes.aligned:
             chunks[axis] = (shape[axis],)
         for axis in self.axes.slices:
             chunks[axis] = (1,)
@@ -131,17 +118,11 @@ def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
     """Return the layout of a call with valid shapes; its positions are cut only where data is."""
     kind = call.kind.gather
     tuples, shape = int(kind.tuples), call.indices.shape
-    data = stand_in(tuple(map(sum, data_chunks)), np.dtype(np.uint8))
-    axes = axes_of(replace(call, kind=kind, data=data))
-    aligned = axes.points[: len(axes.points) - (shape[-1] if tuples else 1)]
-    if kind.elements:
-        aligned = tuple(axis for axis in axes.points if axis != int(call.axis) % data.ndim)
     mode = "fill" if call.mode == "drop" else call.mode
     bare = replace(call, kind=kind, data=None, indices=None, updates=None, mode=mode)
     layout = BlockLayout(
         call=replace(bare, reduction="none", use_init_val=True, fill_value=None),
-        axes=axes,
-        aligned=aligned,
+        axes=Axes.of(call, len(data_chunks), shape),
         data_chunks=data_chunks,
         position_chunks=(),
     )
@@ -171,7 +152,7 @@ class Sources:
     """Where points lie in a block of data: four or eight bytes a point."""
 
     bits: tuple[int, ...]
-    local: NDArray[np.unsignedinteger[Any]]
+    offset_in_chunk: NDArray[np.unsignedinteger[Any]]
     boxes: Boxes
 
     def read(self, block: Array) -> list[Array]:
@@ -180,13 +161,13 @@ class Sources:
         for run, box in self.boxes:
             shape = tuple(part.stop - part.start for part in box)
             view = windows.view(block, shape) if shape else block
-            values.append(read_at(self.bits, self.local[run], view))
+            values.append(read_at(self.bits, self.offset_in_chunk[run], view))
         return values
 
     def coordinates(self) -> Array:
         """Return the points as index tuples."""
-        tuples = np.empty((len(self.local), len(self.bits)), np.intp)
-        for axis, column in enumerate(coordinates(self.bits, self.local)):
+        tuples = np.empty((len(self.offset_in_chunk), len(self.bits)), np.intp)
+        for axis, column in enumerate(coordinates(self.bits, self.offset_in_chunk)):
             tuples[:, axis] = column
         return tuples
 
@@ -239,8 +220,8 @@ def group(layout: BlockLayout, region: Region, indices: Array) -> Groups:
                 (slice(begin, end), tuple(map(slice, low, high)))
                 for begin, end, low, high in zip([0, *ends[:-1]], ends, *corners, strict=True)
             ]
-        local, positions = points.of_runs((starts, stops))
-        groups[block] = Sources(points.bits, local, boxes), Targets(positions, boxes)
+        offset_in_chunk, positions = points.of_runs((starts, stops))
+        groups[block] = Sources(points.bits, offset_in_chunk, boxes), Targets(positions, boxes)
     return groups
 
 
@@ -248,7 +229,7 @@ def _blocks(layout: BlockLayout, region: Region, numbers: Array) -> list[Coordin
     """Return the numbers of blocks along every axis of points; empty chunks have no number."""
     filled = [
         np.array([region.coordinates[axis]])
-        if axis in layout.aligned
+        if axis in layout.axes.aligned
         else np.flatnonzero(layout.data_chunks[axis])
         for axis in layout.axes.points
     ]
@@ -270,7 +251,7 @@ def plain(caller: str, argument: str, block: Any, shape: tuple[int, ...]) -> Arr
 
 
 def take(
-    caller: str, axes: PointAxes, shape: tuple[int, ...], block: Any, sources: Sequence[Sources]
+    caller: str, axes: Axes, shape: tuple[int, ...], block: Any, sources: Sequence[Sources]
 ) -> list[list[Array]]:
     """Return the values that regions need of a block of data, one list for every region."""
     view = axes.data_view(plain(caller, "data", block, shape))
@@ -294,7 +275,7 @@ def assemble(
     dense = np.empty(shape, dtype)
     if fill is not None:
         dense[...] = fill
-    rank = len(axes.dense_positions)
+    rank = len(axes.positions)
     view = axes.dense_view(dense) if rank else dense[np.newaxis]
     for points, of_region in zip(targets, values, strict=True):
         points.write(of_region, view, max(rank, 1))
@@ -304,10 +285,10 @@ def assemble(
     return dense
 
 
-def pick(axes: PointAxes, dtype: np.dtype[Any], positions: Array, updates: Any) -> Array:
+def pick(axes: Axes, dtype: np.dtype[Any], positions: Array, updates: Any) -> Array:
     """Return the updates at some positions of a region."""
     view = axes.dense_view(np.asarray(updates, dtype))
-    rank = len(axes.dense_positions)
+    rank = len(axes.positions)
     rows: Array = view.reshape(int(np.prod(view.shape[:rank])), *view.shape[rank:])[positions]
     return rows
 

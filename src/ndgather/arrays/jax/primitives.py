@@ -302,14 +302,12 @@ def elements_of_windows(starts: jax.Array, op: Operation, shape: Sequence[int]) 
     columns = []
     for axis, (mode, wide) in enumerate(zip(windows.modes_of(op), window, strict=True)):
         size, at = shape[axis], starts[..., axis]
-        if mode in ("wrap", "reflect"):
-            at = library.integers(at, max(size if mode == "wrap" else 2 * size - 2, 1))
+        if mode == "raise":  # the end of a window beyond all axes is negative
+            at = library.integers(at, None)
         else:
-            at = library.integers(at, None)  # the end of a window beyond all axes is negative
-            if mode in ("clip", "edge"):
-                ends = (0, size - wide) if mode == "clip" else (-wide, size)
-                at = jnp.clip(at, *np.array(ends, at.dtype))
+            at = windows.near(mode, at, size, wide, library)
         within = np.arange(wide).reshape(-1, *(1,) * (len(window) - axis - 1)).astype(at.dtype)
-        at = windows.positions(mode, at.reshape(*at.shape, *(1,) * len(window)) + within, size)
+        at = at.reshape(*at.shape, *(1,) * len(window)) + within
+        at = windows.positions(mode, at, size, library)
         columns.append(jnp.broadcast_to(at, (*starts.shape[:-1], *window)))
     return jnp.stack(columns, -1) if columns else jnp.zeros((*starts.shape[:-1], 0), starts.dtype)

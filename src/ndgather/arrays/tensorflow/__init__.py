@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ndgather import arguments, exchange, messages, reductions, slow_path
+from ndgather import arguments, exchange, messages, reductions, slow_path, windows
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import reason
@@ -58,7 +58,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         values = tf.cast(indices, tf.int64)
         if indices.dtype != tf.uint64:
             return values
-        return tf.where(values < 0, tf.constant(lowering.LARGEST, tf.int64), values)
+        return tf.where(values < 0, tf.constant(windows.LARGEST, tf.int64), values)
 
     def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
         """Check now, or let the graph check when it runs."""

@@ -24,7 +24,6 @@ import triton
 import triton.language as tl
 
 from ndgather import arguments, reductions
-from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.errors import AttributeValueError
@@ -259,13 +258,6 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
                 tl.atomic_add(to, new, mask=mask, sem="relaxed")
 
 
-def _index_axes(call: Call, layout: lowering.Layout) -> list[int]:
-    """Return where the axes of index tuples are among those of the slices."""
-    rank = call.indices.dim() - call.kind.tuples
-    batch = call.batch_dims if call.kind is Kind.GATHER else rank
-    return [*range(batch), *range(layout.end - 1, layout.end - 1 + rank - batch)]
-
-
 def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any) -> Any:
     """Return how to walk data, or the result of a scatter, and a dense array of these strides.
 
@@ -285,13 +277,13 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     dense_strides = [stride * halves for stride in dense_strides]
     steps, index_steps, alone = ([0] * len(layout.result) for _ in range(3))
     end = layout.first + len(layout.positions)
-    within = range(end - len(window), end)
+    within = layout.roles.window
     for axis in (*range(layout.first), *(axis for axis, _, _ in layout.others())):
         steps[axis] = strides[axis] if layout.data[axis] > 1 else 0
     for entry, axis in enumerate(within):
         steps[axis], alone[axis] = (0, 1) if fills else (strides[entry], 0)
     steps[end:] = strides[layout.end :]
-    places = _index_axes(call, layout)
+    places = layout.roles.positions
     for axis, stride in zip(places, indices.stride(), strict=False):
         index_steps[axis] = stride
     every = zip(layout.result, alone, steps, index_steps, dense_strides, strict=True)
@@ -374,7 +366,7 @@ def _read(
     indices, halves = call.indices, 2 if call.data.itemsize == 16 else 1
     element = (2**63 - 1 - found[0]) * args.run // halves
     at = np.unravel_index(element, tuple(layout.result))
-    where = tuple(int(at[axis]) for axis in _index_axes(call, layout))
+    where = tuple(int(at[axis]) for axis in layout.roles.positions)
     values = indices[where].reshape(-1).tolist()
     lowest = [-limit * (call.negative and not call.window_shape) for limit in args.limits]
     pairs = enumerate(zip(values, lowest, args.limits, strict=True))

@@ -12,9 +12,9 @@ from xarray.core import indexing
 from ndgather import exchange, slow_path
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.accessor import Accessor, not_a_data_array
+from ndgather.axes import Axes
 from ndgather.errors import AttributeValueError, ShapeError
 from ndgather.stored import calls
-from ndgather.stored.plan import axes_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -93,24 +93,15 @@ def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -
     names: Sequence[Hashable | None] = (None,) * np.ndim(indices)
     if isinstance(indices, _NAMED):
         names = indices.dims
-    of_indices: Sequence[Hashable | None]
-    positions: Sequence[Hashable | None]
-    dims, axes = data.dims, axes_of(replace(call, data=data, indices=indices))
-    kept = [dims[axis] for axis in axes.slices]  # dimensions that the result keeps of data
-    if call.kind.elements:
-        axis = int(call.axis) % data.ndim
-        of_indices, positions = (), dims
-        kept = [d for i, d in enumerate(dims) if i != axis and result.shape[i] == data.shape[i]]
-    else:
-        tuples = call.kind.tuples
-        batch = len(axes.points) - (np.shape(indices)[-1] if tuples else 1)
-        of_indices = names[batch:-1] if tuples else names[batch:]
-        positions = (*dims[:batch], *of_indices)
-        kept += dims[:batch]
-    slices = range(data.ndim) if call.kind.windows else axes.slices
-    of_axis = dict(zip(axes.dense_positions, positions, strict=True))
-    of_axis |= zip(axes.dense_slices, (dims[axis] for axis in slices), strict=True)
-    of_result = [of_axis[axis] for axis in range(result.ndim)]
+    dims, axes = data.dims, Axes.of(call, data.ndim, np.shape(indices))
+    # An axis of positions has the name that data, or else indices, have for it.
+    aligned = dims if call.kind.elements else dims[: len(axes.aligned)]
+    of_indices = names[len(aligned) : len(axes.positions)]
+    window = [dims[axis] for axis in axes.indexed[: len(axes.window)]]
+    slices = [dims[axis] for axis in axes.slices]
+    of_result = [*axes.in_dense((*aligned, *of_indices), window, slices)]
+    whole = [a for a in axes.aligned if result.shape[a] == data.shape[a]]  # else the first part
+    kept = [*slices, *(dims[axis] for axis in whole)]
     named = [dim for dim in of_result if dim is not None]
     for dim in named:
         if named.count(dim) > 1:

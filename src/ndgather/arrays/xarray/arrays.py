@@ -25,7 +25,6 @@ from ndgather.stored import calls
 from ndgather.stored.cache import CachedArray, cached_array
 from ndgather.stored.chunks import Grid, IndexedArray, box_shape, stand_in
 from ndgather.stored.estimates import estimate_of
-from ndgather.stored.plan import chunk_at
 from ndgather.stored.walk import read_chunk
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from ndgather.stored.cache import ChunkCache
     from ndgather.stored.chunks import Array, Box, Buffers, Chunk, Reader
     from ndgather.stored.estimates import Estimate
-    from ndgather.stored.plan import Plan
+    from ndgather.stored.plan import StoredPlan
 
 Positions: TypeAlias = "NDArray[np.int64]"
 # The axes of arrays come first in the result.
@@ -58,13 +57,13 @@ class Options:
     call: Call  # a gather without arrays, with the options for stored arrays
     name: str = ""  # of the variable
     chunks: Any = None  # of the stored array, if its variable knows them
-    plans: list[Plan] = field(default_factory=list)  # shared by the variables of a data set
+    plans: list[StoredPlan] = field(default_factory=list)  # shared by the variables of a data set
     estimates: dict[str, Estimate] | None = None  # by variable, in place of values
-    kept: Kept | None = None  # of data sets that are opened with a cache
+    kept: CachedVariable | None = None  # of data sets that are opened with a cache
 
 
 @dataclass(slots=True)
-class Kept:
+class CachedVariable:
     """The stored array of a variable, whose chunks stay in a cache."""
 
     cache: ChunkCache
@@ -160,7 +159,7 @@ class PartReader:
         self.name, self.dtype = reader.name, reader.dtype
         self.chunk_bytes, self.stored_bytes = reader.chunk_bytes, reader.stored_bytes
         self.in_flight = reader.in_flight
-        steps: list[Any] = [*reader.grid.steps]
+        chunk_lengths: list[Any] = [*reader.grid.chunk_lengths]
         shape = [*reader.grid.shape]
         # By axis, the chunks there and what is taken of them; and the positions in the order asked.
         self.parts: dict[int, list[tuple[int, Any]]] = {}
@@ -171,16 +170,16 @@ class PartReader:
             positions, inverse = np.unique(_along(entry, shape[axis]), return_inverse=True)
             if not np.array_equal(inverse, np.arange(len(positions))):
                 self.inverses[axis] = inverse
-            along = reader.grid.along([axis])
-            numbers, first = np.unique(chunk_at(along.steps[0], positions), return_index=True)
+            chunks = reader.grid.chunk_at(axis, positions)
+            numbers, first = np.unique(chunks, return_index=True)
             pieces = np.split(positions, first[1:])  # one piece where there is no position
             self.parts[axis] = [
-                (number, _as_slice(piece - along.box((number,))[0].start))
+                (number, _as_slice(piece - reader.grid.borders(axis, number)[0]))
                 for number, piece in zip(numbers.tolist(), pieces, strict=False)
             ]
             of_axis = Grid.of_sizes([[*map(len, pieces)]])
-            shape[axis], steps[axis] = of_axis.shape[0], of_axis.steps[0]
-        self.grid = Grid(tuple(shape), tuple(steps)).along(order)
+            shape[axis], chunk_lengths[axis] = of_axis.shape[0], of_axis.chunk_lengths[0]
+        self.grid = Grid(tuple(shape), tuple(chunk_lengths)).along(order)
 
     def stored_size(self, chunk: Chunk) -> int | None:
         size_of = getattr(self.reader, "stored_size", None)
@@ -211,7 +210,7 @@ class PartReader:
         return values
 
 
-def kept_of(array: Any) -> Kept | None:
+def kept_of(array: Any) -> CachedVariable | None:
     """Return what a data set keeps of the array of a variable, if it was opened with a cache."""
     while type(array).__name__ != _OF_ENGINE:
         if isinstance(array, np.ndarray) or not hasattr(array, "array"):
@@ -317,7 +316,7 @@ def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) 
     return decoded(steps, calls.gather(call, part))
 
 
-def _reader(inner: Any, kept: Kept | None, options: Options) -> Reader:
+def _reader(inner: Any, kept: CachedVariable | None, options: Options) -> Reader:
     if kept is None or options.estimates is not None:
         return open_reader(inner, options.chunks, options.name)
     return cached_array.reader(kept.of(inner))

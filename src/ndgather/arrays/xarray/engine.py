@@ -90,14 +90,14 @@ class Engine(BackendEntrypoint):
         cache = chunk_cache
         if not (cache is None or isinstance(cache, ChunkCache)):
             cache = ChunkCache(cache)
-        all_kept: list[arrays.Kept] = []
+        all_kept: list[arrays.CachedVariable] = []
         data: xarray.Dataset = engine.open_dataset(filename_or_obj, **options)
         pointwise = data.copy(deep=False)
         for name, variable in pointwise.variables.items():
             array = arrays.array_of(variable)
             if isinstance(array, indexing.ExplicitlyIndexed) and variable.dtype.kind in _KINDS:
                 chunks = arrays.chunks_of(variable)
-                kept = None if cache is None else arrays.Kept(cache, chunks, str(name))
+                kept = None if cache is None else arrays.CachedVariable(cache, chunks, str(name))
                 of_name = arrays.Options(call, str(name), chunks, kept=kept)
                 variable.data = StoredArray(array, of_name)
                 all_kept += [] if kept is None else [kept]
@@ -105,7 +105,7 @@ class Engine(BackendEntrypoint):
         return pointwise
 
 
-def _close(data: xarray.Dataset, all_kept: list[arrays.Kept]) -> None:
+def _close(data: xarray.Dataset, all_kept: list[arrays.CachedVariable]) -> None:
     """Close a data set, and drop its chunks."""
     for kept in all_kept:
         if kept.array is not None:

@@ -21,10 +21,9 @@ from ndgather.api import own_errors
 from ndgather.array_call import Call, Kind, _core, with_padding
 from ndgather.errors import CallError, DTypeError
 from ndgather.messages import shown_value
-from ndgather.stored import calls
+from ndgather.stored import calls, ranges
 from ndgather.stored.cache.chunk_cache import ArrayChunks, ChunkCache, itself
 from ndgather.stored.chunks import Buffers, Grid, IndexedArray, box_shape, stand_in
-from ndgather.stored.estimates import reader_of
 from ndgather.stored.plan import make_plan, with_data
 from ndgather.stored.walk import read_chunk, walk
 
@@ -160,15 +159,11 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def chunks(self) -> tuple[Any, ...]:
-        steps = self._kept.grid.steps
-        if all(isinstance(step, int) for step in steps):
-            return steps
-        return tuple(
-            tuple(min(step, size - at) for at in range(0, size, step))
-            if isinstance(step, int)
-            else tuple(np.diff(step).tolist())
-            for step, size in zip(steps, self.shape, strict=True)
-        )
+        grid = self._kept.grid
+        if grid.is_regular:
+            return grid.chunk_lengths
+        borders = (grid.borders(axis, np.arange(n)) for axis, n in enumerate(grid.counts))
+        return tuple(tuple((end - begin).tolist()) for begin, end in borders)
 
     def info(self) -> CacheInfo:
         """Return what the cache holds of this array, and how it was used."""
@@ -315,21 +310,21 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
             given.append(...)
         place = next(n for n, entry in enumerate(given) if entry is ...)
         given[place : place + 1] = [slice(None)] * (self.ndim - len(given) + 1)
-        ranges = [
+        sides = [
             range(size)[entry if isinstance(entry, slice) else slice(at := entry % size, at + 1)]
             for entry, size in zip(given, self.shape, strict=True)
         ]
-        rising = [steps if steps.step > 0 else steps[::-1] for steps in ranges]
-        turned: Any = (*(slice(None, None, 1 if steps.step > 0 else -1) for steps in ranges), ...)
+        rising = [side if side.step > 0 else side[::-1] for side in sides]
+        turned: Any = (*(slice(None, None, 1 if side.step > 0 else -1) for side in sides), ...)
         values = self._box(rising)[turned].reshape(np.shape(result))
         return values if values.ndim or any(entry is ... for entry in entries) else values[()]
 
-    def _box(self, ranges: Sequence[range]) -> Array:
+    def _box(self, sides: Sequence[range]) -> Array:
         """Return the elements at some rising positions along every axis."""
-        result: Array = np.empty([len(steps) for steps in ranges], self.dtype)
+        result: Array = np.empty([len(side) for side in sides], self.dtype)
         jobs = [
             _BoxJob(chunk, here, result[there] if there else result)
-            for chunk, here, there in _parts(ranges, self._kept.grid)
+            for chunk, here, there in _parts(sides, self._kept.grid)
         ]
         _read(Call("cached", Kind.GATHER_ND, None, None), self._kept, jobs)
         return result
@@ -361,6 +356,9 @@ def run(call: Call) -> Any:
         if found is not NotImplemented:
             return found
     return calls.run(call, CachedArray, reader, writer)
+
+
+run_ranges = ranges.run_ranges
 
 
 def reader(array: CachedArray) -> ArrayChunks:
@@ -417,7 +415,7 @@ def _opened(array: Any, what: str = "reader") -> Any:
             f"zarr, tensorstore or h5py, a memory map, or an object with shape, dtype and [...])"
         )
     kind = Kind.GATHER_ND if what == "reader" else Kind.SCATTER_ND
-    return reader_of(Call("cached", kind, array, None), "array")
+    return exchange.opened(Call("cached", kind, array, None), "array")
 
 
 def _indexed(array: Any) -> IndexedArray:
@@ -493,27 +491,17 @@ def _parts(
 ) -> Iterator[tuple[Chunk, tuple[slice, ...], tuple[slice, ...]]]:
     """Yield the chunks that rising positions lie in, and their part there and in the result."""
     sides = []
-    for axis, steps in enumerate(ranges):
-        side, along = [], grid.along([axis])
-        cut = along.steps[0]
-        if len(steps):
-            ends: Any = (steps[0], steps[-1])
-            low, high = (
-                (end // cut for end in ends)
-                if isinstance(cut, int)
-                else np.searchsorted(cut, ends, side="right") - 1
+    for axis, at in enumerate(ranges):
+        side = []
+        low, high = (int(grid.chunk_at(axis, end)) for end in (at[0], at[-1])) if at else (0, -1)
+        for number in range(low, high + 1):
+            first, last = map(int, grid.borders(axis, number))
+            begin, end = (
+                min(max(0, -(-(n - at.start) // at.step)), len(at)) for n in (first, last)
             )
-            for number in range(low, high + 1):
-                box = along.box((number,))[0]
-                begin, end = (
-                    min(max(0, -(-(at - steps.start) // steps.step)), len(steps))
-                    for at in (box.start, box.stop)
-                )
-                if begin < end:
-                    here = slice(
-                        steps[begin] - box.start, steps[end - 1] - box.start + 1, steps.step
-                    )
-                    side.append((number, here, slice(begin, end)))
+            if begin < end:
+                here = slice(at[begin] - first, at[end - 1] - first + 1, at.step)
+                side.append((number, here, slice(begin, end)))
         sides.append(side)
     for chosen in itertools.product(*sides):
         parts: Any = tuple(zip(*chosen, strict=True)) or ((), (), ())

@@ -53,7 +53,7 @@ class CacheInfo:
     memory: int  # the budget
 
 
-class KeptChunk:
+class CachedChunk:
     """A decoded chunk in a cache; its values never change."""
 
     __slots__ = ("number", "of", "own_use", "size", "values")
@@ -119,14 +119,14 @@ class ArrayChunks:
         self.forget_reader()
         self.is_cleared = True
         grid, size = self.grid, self.dtype.itemsize
-        steps: Any = grid.steps
         self._largest = grid.largest
         is_plain = size > 0 and not self.dtype.hasobject
         # Where the core looks up points, if it can.
         self.table = None
-        if is_plain and all(isinstance(step, int) for step in steps):
-            self.table = _core.chunk_table(grid.shape, steps, size)
-        self.kept: dict[int, KeptChunk] = {}
+        if is_plain and grid.is_regular:
+            lengths: Any = grid.chunk_lengths
+            self.table = _core.chunk_table(grid.shape, lengths, size)
+        self.kept: dict[int, CachedChunk] = {}
         self.reading: dict[int, futures.Future[Array | None]] = {}
         self.hits = self.misses = self.decodes = self.evictions = self.bytes = 0
 
@@ -226,7 +226,7 @@ class ChunkCache:
     def __init__(self, memory: int | str = "512 MiB") -> None:
         self.memory: int = arguments.byte_count("ChunkCache", memory)
         self._arrays: WeakSet[ArrayChunks] = WeakSet()
-        self._order: list[tuple[int, int, KeptChunk]]  # a heap by the last use
+        self._order: list[tuple[int, int, CachedChunk]]  # a heap by the last use
         self._start_empty()
         _CACHES.add(self)
 
@@ -359,7 +359,7 @@ class ChunkCache:
         try:
             values = chunks.copy(values)
             values.flags.writeable = False
-            kept = KeptChunk(chunks, number, values, size)
+            kept = CachedChunk(chunks, number, values, size)
         finally:
             with self._lock:
                 is_current = chunks.reading.get(number) is mine
@@ -393,7 +393,7 @@ class ChunkCache:
             oldest.of.evictions += 1
         return self._bytes + size <= self.memory
 
-    def _remove(self, chunk: KeptChunk) -> None:
+    def _remove(self, chunk: CachedChunk) -> None:
         chunk.of.put(chunk.number, None)
         del chunk.of.kept[chunk.number]
         chunk.of.bytes -= chunk.size

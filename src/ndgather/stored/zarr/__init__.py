@@ -17,7 +17,7 @@ import zarr.codecs
 import zarr.storage
 from zarr.core.sync import sync
 
-from ndgather.stored import calls
+from ndgather.stored import calls, ranges
 from ndgather.stored.chunks import Grid, missing_raises, no_chunk
 from ndgather.stored.zarr.codecs import v2_decoder, v3_decoder
 from ndgather.stored.zarr.objects import Shards, objects_of
@@ -42,6 +42,9 @@ _OF_OBJECTS = (
 def run(call: Call) -> Any:
     """Carry out a call with a zarr array."""
     return calls.run(call, zarr.Array, reader, writer)
+
+
+run_ranges = ranges.run_ranges
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,114 @@
+"""The roles that the axes of data, and of the result, have in a call.
+
+For ``gather(data, indices, axis=2, batch_dims=1)`` of data with four axes and indices with three::
+
+    data                 axis 0   axis 1   axis 2   axis 3
+                         batch    slice    indexed  slice
+                           |        |        |         |
+                           |        |       ---        |
+    result               axis 0   axis 1   2   3     axis 4
+                         position slice    positions slice
+                           |               |   |
+    indices              axis 0            1   2
+
+The *dense* array is the result of a gather or the updates of a scatter, which has the same axes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgather.array_call import Call
+
+    Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """The roles of axes; those of data come first.
+
+    A position of the dense array fixes one coordinate on each of the axes `points`. On those in
+    `indexed` it is an index value. On the others it is that of the position itself: axis 1 of data
+    then is axis 1 of the positions.
+
+    >>> from ndgather.array_call import Call, Kind
+    >>> axes = Axes.of(Call("gather", Kind.GATHER, None, None, axis=2, batch_dims=1), 4, (5, 6, 7))
+    >>> axes.points, axes.indexed, axes.slices
+    ((0, 2), (2,), (1, 3))
+    >>> axes.positions, axes.dense_slices
+    ((0, 2, 3), (1, 4))
+    """
+
+    points: tuple[int, ...]
+    indexed: tuple[int, ...]
+    slices: tuple[int, ...]  # are copied whole
+    positions: tuple[int, ...]  # of the dense array, as all that follow
+    window: tuple[int, ...] = ()  # the elements of a window, whose starts are indexed
+    dense_slices: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, call: Call, data_rank: int, indices: Sequence[Any]) -> Axes:
+        """Return the roles for shapes that fit; `indices` is one, and of `call` options count."""
+        kind, batch = call.kind, int(call.batch_dims)
+        axes, rank = tuple(range(data_rank)), len(indices) - kind.tuples
+        if kind.elements:
+            return cls(points=axes, indexed=(axes[int(call.axis)],), slices=(), positions=axes)
+        if kind.tuples:
+            end, window = batch + int(indices[-1]), rank + len(call.window_shape)
+            return cls(
+                points=axes[:end],
+                indexed=axes[batch:end],
+                slices=axes[end:],
+                positions=tuple(range(rank)),
+                window=tuple(range(rank, window)),
+                dense_slices=tuple(range(window, window + data_rank - end)),
+            )
+        axis, batch = int(call.axis) % data_rank, batch + rank * (batch < 0)
+        end = axis + rank - batch  # of the axes of the dense array that are those of indices
+        return cls(
+            points=(*axes[:batch], axis),
+            indexed=(axis,),
+            slices=(*axes[batch:axis], *axes[axis + 1 :]),
+            positions=(*range(batch), *range(axis, end)),
+            dense_slices=(*range(batch, axis), *range(end, end + data_rank - axis - 1)),
+        )
+
+    @property
+    def aligned(self) -> tuple[int, ...]:
+        """The axes of data on which the coordinate is that of the position."""
+        return tuple(axis for axis in self.points if axis not in self.indexed)
+
+    def data_view(self, data: Array) -> Array:
+        """Return `data`, or a chunk of it, with the axes `points` first."""
+        return data.transpose(self.points + self.slices)
+
+    def dense_view(self, dense: Array) -> Array:
+        """Return the dense array with the axes of the positions first."""
+        return dense.transpose(self.positions + self.window + self.dense_slices)
+
+    def point(self, position: Sequence[Any], indexed: Iterable[Any]) -> tuple[Any, ...]:
+        """Return what the axes `points` have, of a position and of index values."""
+        values = iter(indexed)
+        return tuple(next(values) if a in self.indexed else position[a] for a in self.points)
+
+    def in_data(self, points: Sequence[Any], slices: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what axes of data have by their roles, in the order of the axes."""
+        return _ordered(self.points + self.slices, (*points, *slices))
+
+    def in_dense(
+        self, positions: Sequence[Any], window: Sequence[Any], slices: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """Return what axes of the dense array have by their roles, in the order of the axes."""
+        order = self.positions + self.window + self.dense_slices
+        return _ordered(order, (*positions, *window, *slices))
+
+
+def _ordered(axes: tuple[int, ...], values: Sequence[Any]) -> tuple[Any, ...]:
+    by_axis = dict(zip(axes, values, strict=True))
+    return tuple(by_axis[axis] for axis in range(len(axes)))
