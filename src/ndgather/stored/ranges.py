@@ -59,7 +59,7 @@ class RangePlan:
 
     @property
     def nbytes(self) -> int:
-        return 3 * self.starts.nbytes
+        return 3 * int(self.starts.nbytes)
 
     def chunk(self, step: int) -> Chunk:
         """Return the chunk that a step needs."""

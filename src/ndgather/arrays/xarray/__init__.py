@@ -64,7 +64,7 @@ def run(call: Call) -> Any:
 
 def reader(data: Any) -> Reader:
     """Return the reader of the stored array behind a DataArray."""
-    inner, _, _ = arrays.unwrapped(array_behind(data))
+    inner = arrays.Source.whole(array_behind(data)).array
     if not isinstance(inner, indexing.ExplicitlyIndexed):
         raise TypeError("the values are not read lazily")
     return arrays.open_reader(inner, arrays.chunks_of(data), "data")

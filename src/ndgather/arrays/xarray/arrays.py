@@ -1,20 +1,27 @@
 """Values at points of the array of a variable, which is in memory or is read lazily.
 
-xarray wraps a stored array once for every step of its decoding. These steps work element by
-element: points are gathered from the innermost array, and then decoded by the same steps. An array
-that is wrapped in another way is read in boxes by indexing it.
+xarray wraps a stored array once for every selection, and for every function that decodes its
+values, element by element. A `Source` has what is inside: points are gathered from the stored
+array, and then decoded. For ``data.sst.isel(lat=slice(10, 20), time=3)``, stored as integers::
+
+    array     CopyOnWriteArray(LazilyIndexedArray(_ElementwiseFunctionArray(ZarrArrayWrapper)))
+    source    array = ZarrArrayWrapper, key = (3, Line([10, ..., 19]), slice(None)), decoders = (f,)
+
+An array that is wrapped in another way is read in boxes by indexing it.
 """
 
 from __future__ import annotations
 
-import copy
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from xarray.coding.common import _ElementwiseFunctionArray
+from xarray.coding.variables import BoolTypeArray, NativeEndiannessArray
 from xarray.core import indexing
 from xarray.core.dtypes import maybe_promote
 
@@ -28,7 +35,7 @@ from ndgather.stored.estimates import estimate_of
 from ndgather.stored.walk import read_chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import xarray
     from numpy.typing import NDArray
@@ -44,9 +51,7 @@ Positions: TypeAlias = "NDArray[np.int64]"
 Key: TypeAlias = "tuple[slice | Line | Positions, ...]"
 
 _BOX_BYTES = 4 << 20  # of arrays with unknown chunks
-# Decoding steps that keep the shape, by their name: xarray has moved them between its modules.
-_STEPS = ("_ElementwiseFunctionArray", "NativeEndiannessArray", "BoolTypeArray")
-_OF_ENGINE = "StoredArray"  # of this package
+_DECODED = (_ElementwiseFunctionArray, NativeEndiannessArray, BoolTypeArray)
 _CACHES = (indexing.CopyOnWriteArray, indexing.MemoryCachedArray, indexing.NumpyIndexingAdapter)
 
 
@@ -59,7 +64,6 @@ class Options:
     chunks: Any = None  # of the stored array, if its variable knows them
     plans: list[StoredPlan] = field(default_factory=list)  # shared by the variables of a data set
     estimates: dict[str, Estimate] | None = None  # by variable, in place of values
-    kept: CachedVariable | None = None  # of data sets that are opened with a cache
 
 
 @dataclass(slots=True)
@@ -210,45 +214,78 @@ class PartReader:
         return values
 
 
-def kept_of(array: Any) -> CachedVariable | None:
-    """Return what a data set keeps of the array of a variable, if it was opened with a cache."""
-    while type(array).__name__ != _OF_ENGINE:
-        if isinstance(array, np.ndarray) or not hasattr(array, "array"):
-            return None
-        array = array.array
-    return array.options.kept  # type: ignore[no-any-return]  # of `engine.StoredArray`
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a lazy array takes of the array of a backend, and the functions that decode its values.
 
-
-def unwrapped(array: Any, key: Key | None = None) -> tuple[Any, Key | None, list[Any]]:
-    """Return the innermost array, the key into it, and the steps that decode its values.
-
-    Without a key, the array is unwrapped as far as it is whole.
+    `key` has an entry for every axis of `array`: a slice, a `Line`, or the positions of points,
+    which for an axis that was dropped are one number.
     """
-    steps: list[Any] = []
-    while not isinstance(array, np.ndarray):
-        if type(array).__name__ in _STEPS:
-            steps.insert(0, array)
-        elif isinstance(array, indexing.LazilyIndexedArray):
-            first, shape = array.key.tuple, array.array.shape
-            if key is not None:
-                key = _composed(first, key, shape)
-            elif not all(map(_is_whole, first, shape)):
-                break
-        elif not isinstance(array, _CACHES) and type(array).__name__ != _OF_ENGINE:
-            break
-        array = array.array
-    return array, key, steps
 
+    array: Any
+    key: Key
+    decoders: tuple[Callable[[Array], Array], ...] = ()
+    dtype: Any = None  # of the decoded values
+    cached: CachedVariable | None = None  # of data sets that are opened with a cache
 
-def decoded(steps: Sequence[Any], values: Array) -> Array:
-    """Return values decoded by the steps of their variable."""
-    if steps and not values.size:  # xarray looks for the first time of a calendar
-        return np.empty(values.shape, steps[-1].dtype)
-    for step in steps:
-        step_of_values = copy.copy(step)
-        step_of_values.array = indexing.NumpyIndexingAdapter(values)  # type: ignore[no-untyped-call]
-        values = np.asarray(step_of_values.get_duck_array())
-    return values
+    @classmethod
+    def of(cls, array: Any) -> Source:
+        """Return what is inside of the wrappers of xarray."""
+        if isinstance(source := getattr(array, "source", None), Source):  # of the engine
+            return source
+        if isinstance(array, indexing.LazilyIndexedArray):
+            return cls.of(array.array).at(array.key.tuple)
+        if isinstance(array, _CACHES):
+            return cls.of(array.array)
+        if isinstance(array, _DECODED):
+            inner, dtype = cls.of(array.array), array.dtype
+            decode = getattr(array, "func", methodcaller("astype", dtype, copy=False))
+            return replace(inner, decoders=(*inner.decoders, decode), dtype=dtype)
+        return cls.plain(array)
+
+    @classmethod
+    def whole(cls, array: Any) -> Source:
+        """Return what is inside if the array has all of it, and else the array as it is."""
+        source = cls.of(array)
+        return source if all(map(_is_whole, source.key, source.array.shape)) else cls.plain(array)
+
+    @classmethod
+    def plain(cls, array: Any) -> Source:
+        """Return an array as it is."""
+        return cls(array, (slice(None),) * len(array.shape))
+
+    def at(self, taken: Sequence[Any]) -> Source:
+        """Return what is taken by numbers, slices and arrays of one axis, which stay axes."""
+        return self.taken(tuple(map(_as_entry, taken)))
+
+    def taken(self, key: Key) -> Source:
+        """Return the source of what a key takes, with an entry for every axis that is left."""
+        entries = iter(key)
+        composed: list[Any] = []
+        for first, size in zip(self.key, self.array.shape, strict=True):
+            entry = first if isinstance(first, np.ndarray) else next(entries)
+            if entry is not first and not (_is_whole(first, size) and _is_plain(entry)):
+                there = _along(first, size)
+                if isinstance(entry, slice | Line):
+                    entry = Line(there[_along(entry, len(there))])
+                else:  # a copy: another thread may write into the positions while NumPy uses them
+                    entry = np.asarray(there[np.array(entry)], np.int64)
+            composed.append(entry)
+        return replace(self, key=tuple(composed))
+
+    def decoded(self, values: Array) -> Array:
+        """Return the values of the variable, of values of the array."""
+        if self.decoders and not values.size:  # xarray looks for the first time of a calendar
+            return np.empty(values.shape, self.dtype)
+        for decode in self.decoders:
+            values = np.asarray(decode(values))
+        return values
+
+    def reader(self, options: Options) -> Reader:
+        """Return the reader of the whole array."""
+        if self.cached is None or options.estimates is not None:
+            return open_reader(self.array, options.chunks, options.name)
+        return cached_array.reader(self.cached.of(self.array))
 
 
 def take(array: Any, key: Key, options: Options) -> Array:
@@ -270,23 +307,22 @@ def take(array: Any, key: Key, options: Options) -> Array:
 
 def take_present(array: Any, key: Key, options: Options) -> Array:
     """Return the elements of `array` at a key without negative positions."""
-    inner, of_inner, steps = unwrapped(array, key)
-    key = of_inner or ()
+    source = Source.of(array).taken(key)
+    inner, key = source.array, source.key
     front = [axis for axis, entry in enumerate(key) if isinstance(entry, np.ndarray)]
     behind = [axis for axis in range(len(key)) if axis not in front]
     positions: list[Any] = [key[axis] for axis in front]
     if isinstance(inner, np.ndarray):
-        return decoded(steps, _take_in_memory(inner, key, front, positions))
+        return source.decoded(_take_in_memory(inner, key, front, positions))
     call = replace(options.call, indices=tuples(positions))
-    kept = kept_of(array)
-    if kept is not None and options.estimates is None and not behind:
-        return decoded(steps, cached_array.run(replace(call, data=kept.of(inner))))
-    part = PartReader(_reader(inner, kept, options), (*front, *behind), key, call.caller)
+    if source.cached is not None and options.estimates is None and not behind:
+        return source.decoded(cached_array.run(replace(call, data=source.cached.of(inner))))
+    part = PartReader(source.reader(options), (*front, *behind), key, call.caller)
     if options.estimates is not None:
         options.estimates[options.name] = estimate_of(call, part)
         lengths = [len(_along(key[axis], inner.shape[axis])) for axis in behind]
         return stand_in((*call.indices.shape[:-1], *lengths), np.dtype(array.dtype))
-    return decoded(steps, part.arranged(calls.gather(call, part, options.plans)))
+    return source.decoded(part.arranged(calls.gather(call, part, options.plans)))
 
 
 def _take_in_memory(data: Array, key: Key, front: list[int], positions: list[Any]) -> Array:
@@ -304,33 +340,39 @@ def _take_in_memory(data: Array, key: Key, front: list[int], positions: list[Any
 def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) -> Any:
     """Return the result of a gather from `array`, of which some axes are moved to the front."""
     order = (*front, *(axis for axis in range(len(array.shape)) if axis not in front))
-    whole: Key = (slice(None),) * len(order)
-    inner, key, steps = unwrapped(array, whole)
-    kept = kept_of(array)
-    if isinstance(inner, np.ndarray) or not all(map(_is_rising, key or ())):
-        inner, _, steps = unwrapped(array)
-        key, kept = whole, None if isinstance(inner, indexing.LazilyIndexedArray) else kept
-    if not isinstance(inner, indexing.ExplicitlyIndexed):
-        return decoded(steps, slow_path.run(replace(call, data=inner.transpose(order))))
-    part = PartReader(_reader(inner, kept, options), order, key or (), call.caller)
-    return decoded(steps, calls.gather(call, part))
-
-
-def _reader(inner: Any, kept: CachedVariable | None, options: Options) -> Reader:
-    if kept is None or options.estimates is not None:
-        return open_reader(inner, options.chunks, options.name)
-    return cached_array.reader(kept.of(inner))
+    source = Source.of(array)
+    lazy = isinstance(source.array, indexing.ExplicitlyIndexed)
+    if not (lazy and all(map(_is_rising, source.key))):
+        source = Source.whole(array)
+    if not isinstance(source.array, indexing.ExplicitlyIndexed):
+        data = source.array.transpose(order)
+        return source.decoded(slow_path.run(replace(call, data=data)))
+    part = PartReader(source.reader(options), order, source.key, call.caller)
+    return source.decoded(calls.gather(call, part))
 
 
 def _is_whole(entry: Any, size: int) -> bool:
     return isinstance(entry, slice) and entry.indices(size) == (0, size, 1)
 
 
+def _is_plain(entry: Any) -> bool:
+    """Whether an entry is the same for an axis that is whole."""
+    return isinstance(entry, slice) or (isinstance(entry, np.ndarray) and entry.ndim > 0)
+
+
+def _as_entry(taken: Any) -> Any:
+    """Return an entry of a key of xarray as one of `Key`."""
+    if isinstance(taken, slice):
+        return taken
+    positions = np.asarray(taken, np.int64)
+    return Line(positions) if positions.ndim else positions
+
+
 def _is_rising(entry: Any) -> bool:
     """Whether an axis stays an axis, with its positions in their order."""
     if isinstance(entry, Line):
         return bool((np.diff(entry.positions) > 0).all())
-    return isinstance(entry, slice)
+    return isinstance(entry, slice) and (entry.step or 1) > 0
 
 
 def _along(entry: Any, size: int) -> Positions:
@@ -343,29 +385,6 @@ def _as_slice(positions: Positions) -> slice | Positions:
     if (np.diff(positions) == step).all():
         return slice(int(positions[0]), int(positions[-1]) + 1, step)
     return positions
-
-
-def _composed(first: Sequence[Any], key: Key, shape: Sequence[int]) -> Key:
-    """Return the key that takes from an array what `key` takes from the selection `first` of it.
-
-    `first` has a number, a slice or a 1-d array of positions for every axis of an array of this
-    shape; `key` has an entry for every axis that is left.
-    """
-    entries = iter(key)
-    composed: list[Any] = []
-    for taken, size in zip(first, shape, strict=True):
-        if _is_whole(taken, size):
-            composed.append(next(entries))
-            continue
-        there = np.arange(size)[taken]
-        entry = next(entries) if there.ndim else ()
-        if isinstance(entry, slice | Line):
-            composed.append(Line(there[_along(entry, len(there))]))
-        else:
-            # A copy: another thread may write into the positions while NumPy uses them.
-            positions = np.array(entry) if there.ndim else ()
-            composed.append(np.asarray(there[positions], np.int64))
-    return tuple(composed)
 
 
 def tuples(positions: list[Positions]) -> Positions:

@@ -98,8 +98,8 @@ class Engine(BackendEntrypoint):
             if isinstance(array, indexing.ExplicitlyIndexed) and variable.dtype.kind in _KINDS:
                 chunks = arrays.chunks_of(variable)
                 kept = None if cache is None else arrays.CachedVariable(cache, chunks, str(name))
-                of_name = arrays.Options(call, str(name), chunks, kept=kept)
-                variable.data = StoredArray(array, of_name)
+                source = replace(arrays.Source.of(array), cached=kept)
+                variable.data = StoredArray(array, source, arrays.Options(call, str(name), chunks))
                 all_kept += [] if kept is None else [kept]
         pointwise.set_close(partial(_close, data, all_kept))
         return pointwise
@@ -121,12 +121,12 @@ def _is_zarr(place: Any) -> bool:
 
 
 class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
-    """The lazy array of a variable; points of it are `Points`."""
+    """The lazy array of a variable, which knows its source; points of it are `Points`."""
 
-    __slots__ = ("array", "options")
+    __slots__ = ("array", "options", "source")
 
-    def __init__(self, array: Any, options: arrays.Options) -> None:
-        self.array, self.options = array, options
+    def __init__(self, array: Any, source: arrays.Source, options: arrays.Options) -> None:
+        self.array, self.source, self.options = array, source, options
 
     def get_duck_array(self) -> Any:
         return self.array.get_duck_array()
@@ -138,10 +138,11 @@ class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
         return self.array.transpose(order)
 
     def __getitem__(self, indexer: Any) -> StoredArray:
-        return StoredArray(self.array[indexer], self.options)
+        return StoredArray(self.array[indexer], self.source.at(indexer.tuple), self.options)
 
     def _oindex_get(self, indexer: Any) -> StoredArray:
-        return StoredArray(self.array.oindex[indexer], self.options)
+        part = self.array.oindex[indexer]
+        return StoredArray(part, self.source.at(indexer.tuple), self.options)
 
     def _vindex_get(self, indexer: Any) -> Points:
         key: list[Any] = []
