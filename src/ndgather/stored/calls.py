@@ -24,7 +24,14 @@ from ndgather.errors import (
 )
 from ndgather.messages import LOGGER, plural, shown_value
 from ndgather.stored.journals import digest, open_journal
-from ndgather.stored.plan import WINDOW_BLOCK, Points, make_plan, shared_plan, with_data
+from ndgather.stored.plan import (
+    WINDOW_BLOCK,
+    Points,
+    PointsOfChunk,
+    make_plan,
+    shared_plan,
+    with_data,
+)
 from ndgather.stored.walk import walk, write
 
 if TYPE_CHECKING:
@@ -86,7 +93,7 @@ def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) ->
 
     def job_of(step: int) -> _GatherJob:
         chunk = plan.chunk(step)
-        return _GatherJob(chunk, plan.copies(step, chunk, dense), [])
+        return _GatherJob(chunk, plan.copies(step, chunk), dense, len(plan.axes.positions), [])
 
     walk(call, reader, len(plan), job_of)
     if call.kind.windows:
@@ -142,35 +149,36 @@ class _GatherJob:
 
     chunk: Chunk
     copies: Sequence[ChunkCopy]
+    dense: Array  # the axes of the positions come first
+    rank: int  # the number of these axes
     positions: list[Array]  # of the points of every copy, once they are sent
     is_read: bool = True
 
     def use(self, values: Array) -> None:
         for copy in self.copies:
-            move(copy.points, copy.runs, copy.view(values), copy.dense)
+            move(copy.points, copy.runs, copy.view(values), self.dense[copy.part])
 
     def send(self) -> tuple[Callable[[Array], Any], int]:
         sources, count = [], 0
         for copy in self.copies:
-            offset_in_chunk, positions = copy.points.of_runs(copy.runs)
-            sources.append((copy.points.bits, offset_in_chunk, copy.view))
+            source, positions = copy.apart()
+            sources.append(source)
             self.positions.append(positions)
-            count += len(offset_in_chunk) * (copy.value_bytes + offset_in_chunk.itemsize)
-        return partial(_values_at, sources), count
+            of_point = math.prod(self.dense[copy.part].shape[self.rank :]) * self.dense.itemsize
+            count += len(positions) * (of_point + source.offset_in_chunk.itemsize)
+        return partial(values_at, sources), count
 
     def receive(self, result: Any) -> None:
         for copy, positions, values in zip(self.copies, self.positions, result, strict=True):
             if len(values) != len(positions):
                 raise ValueError(f"{len(values)} values for {len(positions)} points")
             # Pickles may have turned them to native byte order.
-            write_at(positions, copy.dense, values.astype(copy.dense.dtype, copy=False))
+            write_at(positions, self.dense[copy.part], values.astype(self.dense.dtype, copy=False))
 
 
-def _values_at(
-    sources: Sequence[tuple[tuple[int, ...], Array, Callable[[Array], Array]]], values: Array
-) -> list[Array]:
+def values_at(sources: Sequence[PointsOfChunk], values: Array) -> list[Array]:
     """Return the values of a chunk at some points; executors are sent this."""
-    return [read_at(bits, offset_in_chunk, view(values)) for bits, offset_in_chunk, view in sources]
+    return [read_at(source, source.view(values)) for source in sources]
 
 
 def scatter(call: Call, writer: Writer) -> Any:
@@ -188,9 +196,9 @@ def scatter(call: Call, writer: Writer) -> Any:
     def job_of(number: int) -> _ScatterJob:
         step = steps[number]
         chunk = plan.chunk(step)
-        [copy] = plan.copies(step, chunk, updates)
+        [copy] = plan.copies(step, chunk)
         options = plan.call.reduction, plan.call.use_init_val
-        update = ChunkUpdate(plan.axes, copy.points, copy.runs, copy.dense, *options)
+        update = ChunkUpdate(plan.axes, copy.points, copy.runs, updates[copy.part], *options)
         is_read = not _overwrites(plan, step)
         return _ScatterJob(chunk, update, is_read, writer, replace_chunk, journal)
 
@@ -343,7 +351,8 @@ def _move_references(
     """Do as `move` for elements that are references, which NumPy counts, or have no bytes."""
     rank = dense.ndim - (chunk.ndim - len(points.bits))
     offset_in_chunk, positions = points.of_runs(runs)
-    here = coordinates(points.bits, offset_in_chunk) or (np.zeros(len(offset_in_chunk), np.intp),)
+    source = PointsOfChunk(points.bits, offset_in_chunk, np.asarray)
+    here = tuple(source.coordinates()) or (np.zeros(len(positions), np.intp),)
     where = np.unravel_index(positions, dense.shape[:rank] or (1,))
     of_chunk = chunk if points.bits else chunk[np.newaxis]
     of_dense = dense if rank else dense[np.newaxis]
@@ -353,24 +362,14 @@ def _move_references(
         of_chunk[here] = of_dense[where]  # of repeated places NumPy keeps the last
 
 
-def coordinates(bits: tuple[int, ...], offset_in_chunk: Array) -> tuple[Array, ...]:
-    """Return packed coordinates, as in `Points`, as one array per axis."""
-    columns, rest = [], offset_in_chunk.astype(np.int64)
-    for count in reversed(bits):
-        columns.append(rest & ((1 << count) - 1))
-        rest >>= count
-    return tuple(reversed(columns))
-
-
-def read_at(bits: tuple[int, ...], offset_in_chunk: Array, block: Array) -> Array:
-    """Return the values at packed coordinates on the first axes of `block`."""
-    count = len(offset_in_chunk)
+def read_at(source: PointsOfChunk, block: Array) -> Array:
+    """Return the values at points whose coordinates are on the first axes of `block`."""
+    bits, count = source.bits, len(source.offset_in_chunk)
     values = np.empty((count, *block.shape[len(bits) :]), block.dtype)
     if count:
         # Memory from another process may begin at any byte.
-        points = Points.one_run(
-            bits, np.require(offset_in_chunk, None, ["C", "A"]), np.arange(count, dtype=np.uint32)
-        )
+        offset_in_chunk = np.require(source.offset_in_chunk, None, ["C", "A"])
+        points = Points.one_run(bits, offset_in_chunk, np.arange(count, dtype=np.uint32))
         move(points, points.runs(0), block, values)
     return values
 

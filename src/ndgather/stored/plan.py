@@ -94,20 +94,36 @@ class Points:
         return sum(array.nbytes for array in arrays)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ChunkCopy:
     """The points of one chunk, and the part of the dense array that they are copied from or to."""
 
     points: Points
     runs: Runs
     view: Callable[[Array], Array]  # of the chunk: the axes of the points come first; is pickled
-    dense: Array  # the axes of the positions come first
-    rank: int  # the number of these axes
+    part: tuple[Any, ...]  # the key of the part, in a dense array with the axes of positions first
 
-    @property
-    def value_bytes(self) -> int:
-        """The bytes that are copied per point."""
-        return math.prod(self.dense.shape[self.rank :]) * self.dense.itemsize
+    def apart(self) -> tuple[PointsOfChunk, Array]:
+        """Return copies of where the points lie in the chunk, and of their positions."""
+        offset_in_chunk, positions = self.points.of_runs(self.runs)
+        return PointsOfChunk(self.points.bits, offset_in_chunk, self.view), positions
+
+
+@dataclass(frozen=True, slots=True)
+class PointsOfChunk:
+    """Where points lie in a chunk, in four or eight bytes each; executors and tasks are sent it."""
+
+    bits: tuple[int, ...]
+    offset_in_chunk: NDArray[np.unsignedinteger[Any]]
+    view: Callable[[Array], Array]
+
+    def coordinates(self) -> list[Integers]:
+        """Return the coordinates in the chunk, an array for every axis of points."""
+        columns, rest = [], self.offset_in_chunk.astype(np.int64)
+        for count in reversed(self.bits):
+            columns.append(rest & ((1 << count) - 1))
+            rest >>= count
+        return columns[::-1]
 
 
 @dataclass(frozen=True)
@@ -157,26 +173,21 @@ class StoredPlan:
         """Return the runs of points of a step."""
         return self.points.runs(step // self._counts[2])
 
-    def copies(self, step: int, chunk: Chunk, dense: Array) -> list[ChunkCopy]:
-        """Return what a step copies; the axes of the positions come first in `dense`."""
-        points, rank = self.points, len(self.axes.positions)
-        starts, stops = self.runs(step)
-        whole: list[Any] = []
-        if self.axes.slices:
-            box = self.grid.box(chunk)
-            whole = [box[axis] for axis in self.axes.slices]
+    def copies(self, step: int, chunk: Chunk) -> list[ChunkCopy]:
+        """Return what a step copies."""
+        points, (starts, stops) = self.points, self.runs(step)
+        box = self.grid.box(chunk)
+        slices = [box[axis] for axis in self.axes.slices]
         if points.low is None or points.high is None:
-            part = dense[(..., *whole)] if whole else dense
-            return [ChunkCopy(points, (starts, stops), self.axes.data_view, part, rank)]
+            return [ChunkCopy(points, (starts, stops), self.axes.data_view, (..., *slices))]
         first = self.points.first.item(step // self._counts[2])
         copies = []
         for run in range(first, first + len(starts)):
             low, high = points.low[run].tolist(), points.high[run].tolist()
             window = tuple(end - begin for begin, end in zip(low, high, strict=True))
             view = partial(windows.view, window=window)
-            part = dense[(..., *map(slice, low, high), *whole)]
             runs = points.starts[run : run + 1], points.stops[run : run + 1]
-            copies.append(ChunkCopy(points, runs, view, part, rank))
+            copies.append(ChunkCopy(points, runs, view, (..., *map(slice, low, high), *slices)))
         return copies
 
 

@@ -66,7 +66,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
             source, shape = _data_block(layout, block, copied)
             taken = (f"take-{token}", *source)
             read = (call.data.name, *source)
-            graph[taken] = (points.take, call.caller, layout.axes, shape, read, sources[block])
+            graph[taken] = (points.take, call.caller, shape, read, sources[block])
             for number, (region, *_) in enumerate(members):
                 of_region: Any = (operator.getitem, taken, number)
                 if len(members) > 1:  # so that no region depends on the values of another
@@ -109,7 +109,7 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
                     points.pick,
                     layout.axes,
                     call.data.dtype,
-                    target.positions,
+                    target,
                     (updates.name, *layout.result_block(region, copied)),
                 )
                 for region, _, target in members

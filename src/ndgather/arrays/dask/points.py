@@ -19,7 +19,7 @@ from ndgather.array_call import Kind
 from ndgather.axes import Axes
 from ndgather.errors import NdgatherError
 from ndgather.messages import shown
-from ndgather.stored.calls import coordinates, read_at, write_at
+from ndgather.stored.calls import values_at, write_at
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import make_plan
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgather.array_call import Call
+    from ndgather.stored.plan import PointsOfChunk
 
     Array = NDArray[Any]
 
@@ -104,13 +105,13 @@ class BlockLayout:
     def read_chunks(self, shape: Sequence[int]) -> Chunks:
         """Return the chunks of the part of data that positions of this shape address.
 
-        It has the size of the positions along aligned axes, and one element along copied axes.
+        It has the size of the positions along aligned axes, and one chunk along copied axes.
         """
         chunks = list(self.data_chunks)
         for axis in self.axes.aligned:
             chunks[axis] = (shape[axis],)
         for axis in self.axes.slices:
-            chunks[axis] = (1,)
+            chunks[axis] = (max(1, sum(chunks[axis])),)
         return tuple(chunks)
 
 
@@ -142,50 +143,9 @@ def _pick(lines: Iterable[Sequence[int]], at: Coordinates) -> tuple[int, ...]:
     return tuple(line[number] for line, number in zip(lines, at, strict=True))
 
 
-# Runs of points, and the box of a window that the points of a run copy; here no windows.
-Boxes: TypeAlias = "Sequence[tuple[slice, tuple[slice, ...]]]"
-_ELEMENTS = ((slice(None), ()),)
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where points lie in a block of data: four or eight bytes a point."""
-
-    bits: tuple[int, ...]
-    offset_in_chunk: NDArray[np.unsignedinteger[Any]]
-    boxes: Boxes
-
-    def read(self, block: Array) -> list[Array]:
-        """Return the values of every run; the axes of points come first in `block`."""
-        values = []
-        for run, box in self.boxes:
-            shape = tuple(part.stop - part.start for part in box)
-            view = windows.view(block, shape) if shape else block
-            values.append(read_at(self.bits, self.offset_in_chunk[run], view))
-        return values
-
-    def coordinates(self) -> Array:
-        """Return the points as index tuples."""
-        tuples = np.empty((len(self.offset_in_chunk), len(self.bits)), np.intp)
-        for axis, column in enumerate(coordinates(self.bits, self.offset_in_chunk)):
-            tuples[:, axis] = column
-        return tuples
-
-
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """The positions of the same points in their region, in C order: four bytes a point."""
-
-    positions: NDArray[np.uint32]
-    boxes: Boxes
-
-    def write(self, values: Sequence[Array], dense: Array, rank: int) -> None:
-        """Write the values of every run to `dense`, whose first `rank` axes are the positions."""
-        for (run, box), of_run in zip(self.boxes, values, strict=True):
-            write_at(self.positions[run], dense[(*[slice(None)] * rank, *box)], of_run)
-
-
-Groups: TypeAlias = "dict[Coordinates, tuple[Sources, Targets]]"  # by block along the point axes
+Sources: TypeAlias = "list[PointsOfChunk]"  # of windows one for every box of theirs that is copied
+# The positions of the same points in their region, in four bytes each, and the key of the box.
+Targets: TypeAlias = "list[tuple[NDArray[np.uint32], tuple[Any, ...]]]"
 
 
 def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> None:
@@ -196,8 +156,13 @@ def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> 
         (windows.check if call.kind.windows else slow_path.run)(call)
 
 
-def group(layout: BlockLayout, region: Region, indices: Array) -> Groups:
-    """Return the points of a region by block of data; positions to fill are in no block."""
+def group(
+    layout: BlockLayout, region: Region, indices: Array
+) -> dict[Coordinates, tuple[Sources, Targets]]:
+    """Return the points of a region by block of data; positions to fill are in no block.
+
+    A block has its number along the axes of points.
+    """
     chunks = layout.read_chunks(region.shape)
     box: tuple[Any, ...] = (*region.box, ...)  # with the ellipsis, never a scalar
     call = replace(
@@ -205,38 +170,21 @@ def group(layout: BlockLayout, region: Region, indices: Array) -> Groups:
         data=stand_in(tuple(map(sum, chunks)), np.dtype(np.uint8)),
         indices=indices[box],
     )
-    grid = Grid.of_sizes(chunks)
-    points = make_plan(call, grid).points
+    plan = make_plan(call, Grid.of_sizes(chunks))
+    # The numbers of chunks, of which the plan does not count those that are empty.
+    filled = [np.flatnonzero(sizes).tolist() for sizes in layout.data_chunks]
+    for axis in layout.axes.aligned:
+        filled[axis] = [region.coordinates[axis]]
     groups = {}
-    blocks = _blocks(layout, region, points.chunks)
-    for number, block in enumerate(blocks):
-        starts, stops = points.runs(number)
-        boxes: Boxes = _ELEMENTS
-        if points.low is not None and points.high is not None:
-            runs = slice(points.first[number], points.first[number + 1])
-            ends = (stops - starts).cumsum().tolist()
-            corners = points.low[runs].tolist(), points.high[runs].tolist()
-            boxes = [
-                (slice(begin, end), tuple(map(slice, low, high)))
-                for begin, end, low, high in zip([0, *ends[:-1]], ends, *corners, strict=True)
-            ]
-        offset_in_chunk, positions = points.of_runs((starts, stops))
-        groups[block] = Sources(points.bits, offset_in_chunk, boxes), Targets(positions, boxes)
+    for step in range(len(plan)):
+        chunk = plan.chunk(step)
+        sources, targets = [], []
+        for copy in plan.copies(step, chunk):
+            source, positions = copy.apart()
+            sources.append(source)
+            targets.append((positions, copy.part))
+        groups[tuple(filled[axis][chunk[axis]] for axis in layout.axes.points)] = sources, targets
     return groups
-
-
-def _blocks(layout: BlockLayout, region: Region, numbers: Array) -> list[Coordinates]:
-    """Return the numbers of blocks along every axis of points; empty chunks have no number."""
-    filled = [
-        np.array([region.coordinates[axis]])
-        if axis in layout.axes.aligned
-        else np.flatnonzero(layout.data_chunks[axis])
-        for axis in layout.axes.points
-    ]
-    along = np.unravel_index(numbers, (1, *(max(1, len(chunks)) for chunks in filled)))[1:]
-    columns = [chunks[at] for chunks, at in zip(filled, along, strict=True)]
-    rows = np.array(columns, np.int64).reshape(len(filled), len(numbers)).T
-    return list(map(tuple, rows.tolist()))
 
 
 def plain(caller: str, argument: str, block: Any, shape: tuple[int, ...]) -> Array:
@@ -251,11 +199,11 @@ def plain(caller: str, argument: str, block: Any, shape: tuple[int, ...]) -> Arr
 
 
 def take(
-    caller: str, axes: Axes, shape: tuple[int, ...], block: Any, sources: Sequence[Sources]
+    caller: str, shape: tuple[int, ...], block: Any, sources: Sequence[Sources]
 ) -> list[list[Array]]:
     """Return the values that regions need of a block of data, one list for every region."""
-    view = axes.data_view(plain(caller, "data", block, shape))
-    return [points.read(view) for points in sources]
+    values = plain(caller, "data", block, shape)
+    return [values_at(of_region, values) for of_region in sources]
 
 
 def assemble(
@@ -275,18 +223,21 @@ def assemble(
     dense = np.empty(shape, dtype)
     if fill is not None:
         dense[...] = fill
-    rank = len(axes.positions)
-    view = axes.dense_view(dense) if rank else dense[np.newaxis]
-    for points, of_region in zip(targets, values, strict=True):
-        points.write(of_region, view, max(rank, 1))
+    view = axes.dense_view(dense)
+    if not axes.positions:
+        view = view[np.newaxis]
+    for of_block, taken in zip(targets, values, strict=True):
+        for (positions, part), of_box in zip(of_block, taken, strict=True):
+            write_at(positions, view[part], of_box)
     if starts is not None:
         sizes = tuple(map(sum, layout.data_chunks))
         windows.arrange(replace(layout.call, indices=starts), sizes, axes.dense_view(dense))
     return dense
 
 
-def pick(axes: Axes, dtype: np.dtype[Any], positions: Array, updates: Any) -> Array:
+def pick(axes: Axes, dtype: np.dtype[Any], targets: Targets, updates: Any) -> Array:
     """Return the updates at some positions of a region."""
+    [(positions, _)] = targets
     view = axes.dense_view(np.asarray(updates, dtype))
     rank = len(axes.positions)
     rows: Array = view.reshape(int(np.prod(view.shape[:rank])), *view.shape[rank:])[positions]
@@ -301,6 +252,12 @@ def apply(
     updates: Sequence[Array],
 ) -> Array:
     """Return a block of data with its updates applied in the order of the regions."""
+    tuples = []
+    for [points] in sources:
+        of_region = np.empty((len(points.offset_in_chunk), len(points.bits)), np.intp)
+        for axis, column in enumerate(points.coordinates()):
+            of_region[:, axis] = column
+        tuples.append(of_region)
     return slow_path.run(
         replace(
             call,
@@ -309,7 +266,7 @@ def apply(
             batch_dims=0,
             mode="raise",
             data=plain(call.caller, "data", block, shape),
-            indices=np.concatenate([points.coordinates() for points in sources]),
+            indices=np.concatenate(tuples),
             updates=np.concatenate(list(updates)),
         )
     )
