@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
 
 
+LARGEST = windows.LARGEST
 Shape: TypeAlias = "Sequence[Any]"  # sizes are integers, or scalars of a library if not known yet
 
 
@@ -53,7 +54,7 @@ class Library:
             if modulus is not None:
                 size = xp.asarray(modulus, dtype=xp.uint64, **self.options)
                 return xp.astype(indices % size, xp.int64)
-            largest = xp.asarray(windows.LARGEST, dtype=xp.uint64, **self.options)
+            largest = xp.asarray(LARGEST, dtype=xp.uint64, **self.options)
             indices = xp.where(indices > largest, largest, indices)
         values = xp.astype(indices, xp.int64)
         return values if modulus is None else values % modulus

@@ -245,13 +245,10 @@ def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Posit
         region: list[Sequence[int]] = [range(size) for size in call.data.shape]
         sizes = call.window_shape or (1,) * len(start)
         modes = windows.modes_of(call) or ("",) * len(start)
-        for axis, begin, size, mode in zip(axes.points, start, sizes, modes, strict=True):
-            size_of_axis = call.data.shape[axis]
-            if mode in ("wrap", "edge", "reflect") and not 0 <= begin <= size_of_axis - size:
-                at = windows.positions(mode, begin + np.arange(size), size_of_axis)
-                region[axis] = tuple(np.unique(at).tolist())
-                continue
-            region[axis] = range(max(begin, 0), max(min(begin + size, size_of_axis), 0))
+        for axis, begin, wide, mode in zip(axes.points, start, sizes, modes, strict=True):
+            size = call.data.shape[axis]
+            at = windows.positions(mode, begin + np.arange(wide), size)
+            region[axis] = tuple(np.unique(at[(at >= 0) & (at < size)]).tolist())
         data = tuple(region)
         if call.window_shape and not all(data):
             start = data = None

@@ -8,7 +8,6 @@ or in a store; their values are checked when the result is computed.
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ndgather import arguments, exchange, messages, slow_path, windows
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.points import layout_of
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
-from ndgather.messages import reason, shown
+from ndgather.messages import shown
 from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def run(call: Call) -> DaskArray:
             )
     data = _checked(caller, "data", call.data)
     if not isinstance(data, DaskArray):
-        data = _in_memory_or_stored(caller, data)
+        data = _in_memory_or_stored(call)
     indices = _checked(caller, call.indices_name, call.indices)
     if not isinstance(indices, DaskArray):
         indices = arguments.native_indices(caller, indices, call.indices_name)
@@ -80,17 +79,11 @@ class _Stored:
         self.array, self.shape, self.dtype, self.ndim = array, shape, dtype, len(shape)
 
 
-def _in_memory_or_stored(caller: str, value: Any) -> Any:
-    adapter = exchange.adapter_name(value)
-    if adapter is None or isinstance(value, np.ndarray):
-        return arguments.plain_array(caller, "data", value)
-
-    def not_stored(error: Exception) -> DTypeError:
-        why = f"is not a stored array: {reason(error)}"
-        return messages.not_an_array(caller, "data", value, why)
-
-    with messages.converted_errors(not_stored):
-        reader = import_module(adapter).reader(value)
+def _in_memory_or_stored(call: Call) -> Any:
+    value = call.data
+    if exchange.adapter_name(value) is None or isinstance(value, np.ndarray):
+        return arguments.plain_array(call.caller, "data", value)
+    reader = exchange.opened(call)
     return _Stored(value, reader.grid.shape, reader.dtype)
 
 

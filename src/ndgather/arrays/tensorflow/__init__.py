@@ -58,7 +58,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         values = tf.cast(indices, tf.int64)
         if indices.dtype != tf.uint64:
             return values
-        return tf.where(values < 0, tf.constant(windows.LARGEST, tf.int64), values)
+        return tf.where(values < 0, tf.constant(lowering.LARGEST, tf.int64), values)
 
     def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
         """Check now, or let the graph check when it runs."""

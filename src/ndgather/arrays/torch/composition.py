@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ndgather import messages, reductions, windows
+from ndgather import messages, reductions
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks
 
@@ -52,7 +52,7 @@ class TorchLibrary(Steps, lowering.Library):
             return values if modulus is None else values.remainder(modulus)
         bits = indices.view(torch.int64)  # negative for values beyond int64
         if modulus is None:
-            return torch.where(bits < 0, windows.LARGEST, bits)
+            return torch.where(bits < 0, lowering.LARGEST, bits)
         beyond = torch.where(bits < 0, 2**64 % modulus, 0)
         return (bits.remainder(modulus) + beyond).remainder(modulus)
 

@@ -159,29 +159,26 @@ class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
 class Points(indexing.ExplicitlyIndexedNDArrayMixin):
     """Points of a stored array, which are read when their values are needed."""
 
-    __slots__ = ("_key", "_options", "_order", "array")
+    __slots__ = ("_key", "_options", "_order", "_shape", "array")
 
     def __init__(
         self,
         array: StoredArray,
         key: tuple[slice | Positions, ...],
         options: arrays.Options,
-        order: Any = None,
+        order: Sequence[int] | None = None,
     ) -> None:
         self.array, self._key, self._options = array, key, options
-        self._order = range(len(self._in_order())) if order is None else order
-
-    def _in_order(self) -> tuple[int, ...]:
-        """Return the shape with the axes of the points first."""
-        pairs = [*zip(self._key, self.array.shape, strict=True)]
+        pairs = [*zip(key, array.shape, strict=True)]
         slices = [range(size)[entry] for entry, size in pairs if isinstance(entry, slice)]
-        points = [entry for entry in self._key if not isinstance(entry, slice)]
-        return (*np.broadcast_shapes(*(entry.shape for entry in points)), *map(len, slices))
+        points = [entry.shape for entry in key if not isinstance(entry, slice)]
+        first = (*np.broadcast_shapes(*points), *map(len, slices))  # those of the points
+        self._order = range(len(first)) if order is None else order
+        self._shape = tuple(first[axis] for axis in self._order)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape = self._in_order()
-        return tuple(shape[axis] for axis in self._order)
+        return self._shape
 
     def transpose(self, order: Sequence[int]) -> Points:
         return Points(self.array, self._key, self._options, [self._order[axis] for axis in order])
