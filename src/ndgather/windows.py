@@ -56,7 +56,14 @@ class Parts:
 def parts_of(call: Call, starts: Array, sizes: Sequence[int]) -> Parts:
     """Return the parts of some windows, which begin at the rows of `starts`.
 
-    In the modes raise and clip, and where a window lies inside, a part is the whole window.
+    In the modes raise and clip, and where a window lies inside, a part is the whole window. Of a
+    window of size 4 that starts at -1 of an axis of size 6::
+
+        elements     0  1  2  3
+        fill         -  0  1  2     one part: low 1, high 4, starts at -1
+        wrap         5  0  1  2     two parts: 1..4 starts at -1, and 0..1 starts at 5
+        edge         0  0  1  2     one part, 0 1 2 of data, which `arrange` makes 0 0 1 2
+        reflect      1  0  1  2     the same, which becomes 1 0 1 2
     """
     modes, depth = modes_of(call), len(call.window_shape)
     parts = Parts(np.arange(len(starts)), *(np.empty(starts.shape, np.int64) for _ in range(3)))
@@ -134,7 +141,11 @@ def shared_part(starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:
 
 
 def _reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:
-    """Return the first and the last position that windows repeat or mirror on an axis."""
+    """Return the first and the last position that windows repeat or mirror on an axis.
+
+    On an axis of size 4 a window of size 3 that starts at 2 has the positions 2 3 2 in mode
+    reflect, and 2 3 3 in mode edge: the first is 2, the last 3.
+    """
     last = starts + wide - 1
     if mode == "edge":
         return starts.clip(0, size - 1), last.clip(0, size - 1)
@@ -170,7 +181,9 @@ def positions(mode: str, at: Any, size: Any, library: Any = NumPyLibrary) -> Any
 def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
     """Repeat and mirror, in place, what windows in the modes edge and reflect took from data.
 
-    The axes of ``call.indices`` but its last come first in `dense`.
+    The axes of ``call.indices`` but its last come first in `dense`. Of a window whose positions are
+    1 0 1 2, the elements 0 1 2 of data were taken, and are arranged as the elements 1 0 1 2 of
+    what was taken. Windows that start at the same position are arranged together.
     """
     lead = call.indices.shape[:-1]
     starts = call.indices.reshape(math.prod(lead), len(call.window_shape))

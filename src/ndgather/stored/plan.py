@@ -1,6 +1,14 @@
 """The plan of a call on a stored array: its points grouped by chunk, and the chunks to read.
 
-Every index is checked, and every point is listed once in 8 bytes, before a chunk is read.
+Every index is checked, and every point is listed once in 8 bytes, before a chunk is read. For
+``gather_nd(data, [[0, 5], [3, 1], [1, 4]])`` of data of shape (4, 6) in chunks of shape (2, 3)::
+
+           0  1  2 | 3  4  5
+        0  .  .  . | .  .  a        chunk 1 (0, 1) has the points a and c,
+        1  .  .  . | .  c  .        at (0, 2) and (1, 1) of the chunk;
+           --------+---------       chunk 2 (1, 0) has b, at (1, 1);
+        2  .  .  . | .  .  .        the others are not read.
+        3  .  b  . | .  .  .
 """
 
 from __future__ import annotations
@@ -47,7 +55,13 @@ class Points:
     ``positions[i] + i // block * block`` of the call. Group g has the runs
     ``first[g]..first[g + 1]``, and run r the points ``starts[r]..stops[r]``; within a run positions
     rise. For windows, positions are their numbers, and every point of run r copies the box
-    ``low[r]..high[r]`` of its window.
+    ``low[r]..high[r]`` of its window. The example above, whose chunks take 1 and 2 bits::
+
+        points            a       c       b
+        offset_in_chunk   0b0_10  0b1_01  0b1_01
+        positions         0       2       1
+        chunks            1               2         first   0  1  2
+        starts            0               2         stops   2  3
     """
 
     bits: tuple[int, ...]
@@ -308,7 +322,13 @@ def runs_of_blocks(
 def _window_points(call: Call, grid: Grid) -> Points:
     """Group the parts of windows by chunk, and by the box that they copy of their window.
 
-    A part of a window is what it shares with one chunk.
+    A part of a window is what it shares with one chunk. Here windows of size 4 start at 1, 2 and 5
+    of an axis of size 9 in chunks of length 3::
+
+        axis       0  1  2 | 3  4  5 | 6  7  8
+        window 0      0  1 | 2  3    |            chunk 0: 0..1 of window 1, 0..2 of window 0
+        window 1         0 | 1  2  3 |            chunk 1: 0..1 of 2, 1..4 of 1, 2..4 of 0
+        window 2           |       0 | 1  2  3    chunk 2: 1..4 of 2
     """
     window = call.window_shape
     starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))

@@ -155,7 +155,12 @@ class PartReader:
     """Reads a part of an array, with its axes in another order.
 
     Of axes with slices or lines, every position is read once, in rising order: `arranged` gives
-    the order of the key. Only chunks with such a position are chunks of its grid.
+    the order of the key. Only chunks with such a position are chunks of its grid. Of an axis of
+    size 12 in chunks of length 4, the line 9 1 0 1 is read as an axis of size 3::
+
+        axis       0  1  2  3 | 4  5  6  7 | 8  9 10 11
+        read       *  *       |            |    *            grid: 2 | 1
+        parts      chunk 0, 0:2              chunk 2, 1:2    inverse: 2 1 0 1
     """
 
     def __init__(self, reader: Reader, order: Sequence[int], key: Key, caller: str) -> None:
