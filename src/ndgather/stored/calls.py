@@ -25,7 +25,6 @@ from ndgather.errors import (
 from ndgather.messages import LOGGER, plural, shown_value
 from ndgather.stored.journals import digest, open_journal
 from ndgather.stored.plan import (
-    WINDOW_BLOCK,
     Points,
     PointsOfChunk,
     make_plan,
@@ -87,9 +86,10 @@ def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) ->
     plan = make_plan(call, grid) if plans is None else shared_plan(call, grid, plans)
     out = provide_out(call, plan.dense_shape)
     dense = plan.axes.dense_view(out)
-    if "fill" in call.mode:
+    if plan.points.outside or (call.kind.windows and "fill" in call.mode):
+        # What is inside is copied later.
         value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
-        (_fill_windows if call.kind.windows else _fill)(plan, value, dense)
+        with_padding(out)[...] = with_padding(value)
 
     def job_of(step: int) -> _GatherJob:
         chunk = plan.chunk(step)
@@ -114,33 +114,6 @@ def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
         out = arguments.plain_array(call.caller, "out", out)
     arguments.check_plain_out(replace(call, out=out), shape)
     return out
-
-
-def _fill(plan: StoredPlan, value: Array, dense: Array) -> None:
-    """Fill the slices of indices out of bounds."""
-    points = plan.points
-    if points.outside:
-        slices = plan.grid.along(plan.axes.slices).shape
-        # One element, broadcast to all slices: every outside point has coordinate in its chunk 0.
-        filled = np.broadcast_to(value, (1,) * len(points.bits) + slices)
-        move(points, points.runs(-1), filled, dense)
-
-
-def _fill_windows(plan: StoredPlan, value: Array, dense: Array) -> None:
-    """Fill the windows that stick out; their parts inside data are copied later."""
-    value, dense = with_padding(value), with_padding(dense)
-    window, lead, sizes = plan.call.window_shape, plan.call.indices.shape[:-1], plan.grid.shape
-    starts = plan.call.indices.reshape(math.prod(lead), len(window))
-    for first in range(0, len(starts), WINDOW_BLOCK):
-        some = starts[first : first + WINDOW_BLOCK]
-        outside = np.zeros(len(some), bool)
-        for axis, mode in enumerate(windows.modes_of(plan.call)):
-            if mode == "fill":
-                at = windows.near(mode, some[:, axis], sizes[axis], window[axis])
-                outside |= (at < 0) | (at > sizes[axis] - window[axis])
-        where = np.flatnonzero(outside) + first
-        if len(where):
-            dense[np.unravel_index(where, lead) if lead else ()] = value
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import arguments, slow_path
+from ndgather.stored import ranges
 from ndgather.stored.chunks import Grid, box_shape
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Pages:
 
 
 reader = writer = Pages
+run_ranges = ranges.run_ranges
 
 
 def _plain(value: Any) -> Any:

@@ -43,7 +43,7 @@ _LEAST_BLOCK = 1 << 18  # points that are sorted at once, in 28 bytes each
 _MOST_BLOCK = (1 << 32) - 1  # positions within a block have 4 bytes
 _BLOCKS = 16  # of many points: each lists its own chunks
 _MOST_WINDOWS = 2**32  # their numbers have 4 bytes
-WINDOW_BLOCK = 2**17  # windows, or parts of windows, that are grouped at a time: a few MiB
+_WINDOW_BLOCK = 2**17  # windows, or parts of windows, that are grouped at a time: a few MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Points:
     first: Integers
     starts: Integers
     stops: Integers
-    outside: int = 0  # the number of groups at the end for indices out of bounds: 0 or 1
+    outside: bool = False  # whether there are indices out of bounds, in a group at the end
     low: Integers | None = None
     high: Integers | None = None
 
@@ -86,8 +86,7 @@ class Points:
         )
 
     def runs(self, group: int) -> Runs:
-        """Return where the runs of a group start and stop; group -1 are the points outside."""
-        group %= len(self.first) - 1
+        """Return where the runs of a group start and stop."""
         part = slice(self.first.item(group), self.first.item(group + 1))
         return self.starts[part], self.stops[part]
 
@@ -298,7 +297,7 @@ def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
 
 def runs_of_blocks(
     sorted_blocks: list[tuple[Array, Array]], begins: Sequence[int], count: int, chunk_count: int
-) -> tuple[Integers, Integers, Integers, Integers, int]:
+) -> tuple[Integers, Integers, Integers, Integers, bool]:
     """Return the last fields of `Points` for blocks that are each sorted by chunk.
 
     The blocks are removed from the list: with many small chunks they take as much as the result.
@@ -315,7 +314,7 @@ def runs_of_blocks(
     numbers = numbers[order]
     first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[:length])
     chunks = numbers[first]
-    outside = int(len(chunks) > 0 and int(chunks[-1]) == chunk_count)
+    outside = bool(len(chunks) > 0 and int(chunks[-1]) == chunk_count)
     return chunks[: len(chunks) - outside], np.append(first, length), starts, stops, outside
 
 
@@ -336,7 +335,7 @@ def _window_points(call: Call, grid: Grid) -> Points:
         min(size // length + 2, count)
         for size, length, count in zip(window, grid.shortest, grid.counts, strict=True)
     )
-    length = max(1, WINDOW_BLOCK // most_parts)
+    length = max(1, _WINDOW_BLOCK // most_parts)
     blocks = [
         _window_block(call, starts[first : first + length], first, grid)
         for first in range(0, max(len(starts), 1), length)
