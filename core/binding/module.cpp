@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "../pool.h"
+#include "../tuning.h"
 #include "call.h"
 
 namespace {
@@ -151,6 +152,7 @@ int execute(PyObject* module) {
   }
   if (PyModule_AddObjectRef(module, "Refusal", reinterpret_cast<PyObject*>(refusal_type)) < 0) return -1;
   if (PyModule_AddIntConstant(module, "HIGHEST_RANK", kMaxRank) < 0) return -1;
+  if (PyModule_AddIntConstant(module, "LISTED_CHUNKS", kLimits.listed_chunks) < 0) return -1;
 #ifdef NDGATHER_JAX
   PyObject* handler = make_jax_handler();
 #else

@@ -31,6 +31,7 @@ SCATTER_MODES: Final[tuple[str, ...]]
 REDUCTIONS: Final[tuple[str, ...]]
 RULES: Final[tuple[str, ...]]
 HIGHEST_RANK: Final[int]
+LISTED_CHUNKS: Final[int]  # that `look_up` lists at most
 
 # A capsule for jax.ffi.register_ffi_target; None where the core was built without jaxlib's headers.
 jax_handler: Final[tuple[object, int, int] | None]

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ndgather.stored.chunks import Array, Chunk, Reader, Writer
 
 _MEMORY = "512 MiB"
-_MOST_LISTED = 1024  # chunks that the core lists
 _BOX_BYTES = 2**20  # of arrays without chunks
 
 
@@ -263,7 +262,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
             found = _core.look_up(kept.table, True, kind, kept.data, *rest)
             if isinstance(found, np.ndarray):
                 return []
-            if not isinstance(found, _core.Refusal) and 0 < len(found[0]) < _MOST_LISTED:
+            if not isinstance(found, _core.Refusal) and 0 < len(found[0]) < _core.LISTED_CHUNKS:
                 return kept.chunks_at(found[0])
         plan = make_plan(with_data(call, kept.grid, kept.dtype), kept.grid)
         chunks = [*map(plan.chunk, range(len(plan)))]
@@ -355,7 +354,7 @@ def run(call: Call) -> Any:
         found = _look_up(kind, data, *rest, caller=call.caller)
         if found is not NotImplemented:
             return found
-    return calls.run(call, CachedArray, reader, writer)
+    return calls.gather_or_scatter(call, CachedArray, reader, writer)
 
 
 run_ranges = ranges.run_ranges
