@@ -85,11 +85,16 @@ def parts_of(call: Call, starts: Array, sizes: Sequence[int]) -> Parts:
     ):
         size, wide = sizes[axis], call.window_shape[axis]
         turns = -(-(parts.starts[:, axis] + wide) // size)  # of the axis that a window extends over
-        turn = np.arange(turns.sum()) - np.repeat(np.cumsum(turns) - turns, turns)
         parts = parts.only(np.repeat(np.arange(len(turns)), turns))
-        parts.starts[:, axis] -= turn * size
+        parts.starts[:, axis] -= numbered(turns) * size
         parts.low[:, axis], parts.high[:, axis] = shared_part(parts.starts[:, axis], size, wide)
     return parts
+
+
+def numbered(counts: Starts) -> Starts:
+    """Return 0 up to each count, one after another: of counts 2, 0 and 3 these are 0 1 0 1 2."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 class NumPyLibrary:
@@ -120,19 +125,18 @@ def near(mode: str, starts: Any, size: Any, wide: int, library: Any = NumPyLibra
     """
     if mode in ("wrap", "reflect"):
         return library.integers(starts, _period(mode, size, library))
-    outside = mode in ("fill", "edge")
-    lowest, highest = (-wide, size) if outside else (0, _at_least(0, size - wide, library))
+    lowest, highest = (-wide, size) if mode in ("fill", "edge") else (0, size - wide)
+    if isinstance(highest, int):  # else a scalar of the library
+        highest = max(highest, 0)
     return library.clip(library.integers(starts, None), lowest, highest)
 
 
 def _period(mode: str, size: Any, library: Any) -> Any:
     """Return after how many positions an axis repeats."""
-    return _at_least(1, size if mode == "wrap" else 2 * size - 2, library)
-
-
-def _at_least(least: int, number: Any, library: Any) -> Any:
-    """Return a number, or `least` if that is more; a size may be a scalar of a library."""
-    return max(number, least) if isinstance(number, int) else library.clip(number, least, LARGEST)
+    period = size if mode == "wrap" else 2 * size - 2
+    if isinstance(period, int):
+        return max(period, 1)
+    return period if mode == "wrap" else library.clip(period, 1, LARGEST)
 
 
 def shared_part(starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:

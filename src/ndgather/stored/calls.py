@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 20  # chunks in one text
 
 
-def run(
+def gather_or_scatter(
     call: Call, stored: type, reader: Callable[[Any], Reader], writer: Callable[[Any], Writer]
 ) -> Any:
     """Carry out a call with arrays of the type `stored`; all but its data are read whole."""

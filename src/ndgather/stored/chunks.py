@@ -204,12 +204,6 @@ class Grid:
         return Grid(tuple(self.shape[axis] for axis in axes), lengths)
 
 
-def numbered(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 0 up to each count, one after another: of counts 2, 0 and 3 these are 0 1 0 1 2."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
-
-
 def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return an array of a shape and dtype that takes no memory."""
     return np.broadcast_to(np.zeros((), dtype), shape)

@@ -64,7 +64,7 @@ def run(call: Call) -> Any:
                 data.name,
                 ", ".join(packed),
             )
-    return calls.run(call, h5py.Dataset, reader, writer)
+    return calls.gather_or_scatter(call, h5py.Dataset, reader, writer)
 
 
 run_ranges = ranges.run_ranges

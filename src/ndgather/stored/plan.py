@@ -26,7 +26,7 @@ from ndgather.array_call import Call, _core
 from ndgather.axes import Axes
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
-from ndgather.stored.chunks import numbered, stand_in
+from ndgather.stored.chunks import stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -377,7 +377,7 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
         count = grid.chunk_at(axis, (starts + high)[member, axis] - 1) - first + 1
         member = np.repeat(member, count)
         chunk = [np.repeat(numbers, count) for numbers in (*chunk, first)]
-        chunk[-1] += numbered(count)
+        chunk[-1] += windows.numbered(count)
     starts, low, high = starts[member], low[member], high[member]
     numbers = np.zeros(len(member), np.int64)
     offset_in_chunk = np.zeros(len(member), np.uint64)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import ranges
+from ndgather import ranges, windows
 from ndgather.messages import LOGGER, plural
 from ndgather.stored.calls import provide_out
-from ndgather.stored.chunks import numbered
 from ndgather.stored.plan import with_data
 from ndgather.stored.walk import walk
 
@@ -39,7 +38,7 @@ class RangePlan:
         stops, offsets = starts + named.lengths[some], named.offsets[some]
         first = grid.chunk_at(axis, starts)
         count = grid.chunk_at(axis, stops - 1) - first + 1
-        chunk = np.repeat(first, count) + numbered(count)
+        chunk = np.repeat(first, count) + windows.numbered(count)
         begin, end = grid.borders(axis, chunk)
         starts, stops, offsets = (np.repeat(array, count) for array in (starts, stops, offsets))
         low, high = np.maximum(starts, begin), np.minimum(stops, end)

@@ -25,7 +25,7 @@ _PATIENCE = 0.1  # seconds until a request is cancelled after the call has ended
 
 def run(call: Call) -> Any:
     """Carry out a call with an array of tensorstore."""
-    return calls.run(call, tensorstore.TensorStore, reader, writer)
+    return calls.gather_or_scatter(call, tensorstore.TensorStore, reader, writer)
 
 
 run_ranges = ranges.run_ranges

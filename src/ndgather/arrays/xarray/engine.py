@@ -121,7 +121,7 @@ def _is_zarr(place: Any) -> bool:
 
 
 class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
-    """The lazy array of a variable, which knows its source; points of it are `Points`."""
+    """The lazy array of a variable, which knows its source; points of it are `SelectedPoints`."""
 
     __slots__ = ("array", "options", "source")
 
@@ -144,7 +144,7 @@ class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
         part = self.array.oindex[indexer]
         return StoredArray(part, self.source.at(indexer.tuple), self.options)
 
-    def _vindex_get(self, indexer: Any) -> Points:
+    def _vindex_get(self, indexer: Any) -> SelectedPoints:
         key: list[Any] = []
         for axis, (entry, size) in enumerate(zip(indexer.tuple, self.shape, strict=True)):
             # As unsigned numbers, negative positions are larger than any size.
@@ -153,10 +153,10 @@ class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
             else:
                 named = xarray.Variable(range(entry.ndim), entry)
                 key.append(checked_positions("isel", f"axis {axis}", named, size).values)
-        return Points(self, tuple(key), self.options)
+        return SelectedPoints(self, tuple(key), self.options)
 
 
-class Points(indexing.ExplicitlyIndexedNDArrayMixin):
+class SelectedPoints(indexing.ExplicitlyIndexedNDArrayMixin):
     """Points of a stored array, which are read when their values are needed."""
 
     __slots__ = ("_key", "_options", "_order", "_shape", "array")
@@ -180,8 +180,10 @@ class Points(indexing.ExplicitlyIndexedNDArrayMixin):
     def shape(self) -> tuple[int, ...]:
         return self._shape
 
-    def transpose(self, order: Sequence[int]) -> Points:
-        return Points(self.array, self._key, self._options, [self._order[axis] for axis in order])
+    def transpose(self, order: Sequence[int]) -> SelectedPoints:
+        return SelectedPoints(
+            self.array, self._key, self._options, [self._order[axis] for axis in order]
+        )
 
     def get_duck_array(self) -> Any:
         options = replace(self._options, plans=[])

@@ -41,7 +41,7 @@ _OF_OBJECTS = (
 
 def run(call: Call) -> Any:
     """Carry out a call with a zarr array."""
-    return calls.run(call, zarr.Array, reader, writer)
+    return calls.gather_or_scatter(call, zarr.Array, reader, writer)
 
 
 run_ranges = ranges.run_ranges

@@ -124,7 +124,7 @@ class Decoder:
         """Return the values of a chunk, valid until `buffers` are used again."""
         buffers.acquire_permit()
         for step in self.steps:
-            stored = _run(step, stored, buffers)
+            stored = _decoded(step, stored, buffers)
         if stored.size != self.bytes:
             raise _wrong_size(stored.size, self.bytes)
         values = stored.view(self.stored_dtype)
@@ -135,7 +135,7 @@ class Decoder:
         return values.reshape(self.stored_shape).transpose(self.axes)
 
 
-def _run(step: Step, stored: Bytes, buffers: Buffers) -> Bytes:
+def _decoded(step: Step, stored: Bytes, buffers: Buffers) -> Bytes:
     size, expected = step.size_of(stored) if step.size_of else None, step.size
     if size is not None and expected is not None and size != expected:
         raise _wrong_size(size, expected)
