@@ -314,11 +314,11 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[
     layout = layout_of(call, data, indices)
     coordinates = coordinates_of(call, library, layout)
     positions = layout.positions
-    steps = {axis: prod(data[axis + 1 : layout.end]) for axis in range(layout.first, layout.end)}
+    strides = {axis: prod(data[axis + 1 : layout.end]) for axis in range(layout.first, layout.end)}
     pairs = zip(coordinates.columns, layout.axes, strict=True)
-    terms = [column * steps[axis] for column, axis in pairs]
+    terms = [column * strides[axis] for column, axis in pairs]
     for axis, size, shape in layout.others():
-        terms.append(library.reshape(library.arange(size) * steps[axis], shape))
+        terms.append(library.reshape(library.arange(size) * strides[axis], shape))
     if not terms:  # one row, number 0
         terms.append(library.reshape(library.arange(1), (1,) * len(positions)))
     numbers = library.broadcast(reduce(add, terms), positions)
