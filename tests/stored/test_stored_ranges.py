@@ -152,3 +152,14 @@ def test_estimate():
     assert (beyond.points, beyond.chunks) == (10, 4)
     with pytest.raises(IndexOutOfBoundsError, match=r"estimate: lengths\[0\] = 5"):
         estimate("gather_ranges", stored, [998], lengths=5)
+
+
+def test_ranges_of_a_class_of_memory_maps(tmp_path):
+    class Mapped(np.memmap):
+        """A subclass is a stored array as well."""
+
+    np.arange(20.0).tofile(tmp_path / "data")
+    mapped = Mapped(tmp_path / "data", np.float64, "r", shape=(20,))
+    found, offsets = gather_ranges(mapped, [15, 2], lengths=[3, 2])
+    np.testing.assert_array_equal(found, [15.0, 16.0, 17.0, 2.0, 3.0])
+    np.testing.assert_array_equal(offsets, [0, 3, 5])

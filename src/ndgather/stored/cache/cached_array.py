@@ -29,7 +29,6 @@ from ndgather.stored.walk import read_chunk, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
 
     from numpy.typing import ArrayLike
 
@@ -183,12 +182,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def prefetch(
