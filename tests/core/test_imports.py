@@ -15,12 +15,6 @@ CONTRACTS = Path(__file__).parents[2] / ".importlinter"
 # The modules that list others by name, for them to be imported when an argument needs them.
 REGISTRIES = {"ndgather.exchange", "ndgather.runtimes.runtime"}
 
-# Names that lead upwards, and are still to be removed.
-KNOWN = {
-    ("ndgather.ranges", "ndgather.stored.estimates"),
-    ("ndgather.ranges", "ndgather.stored.ranges"),
-}
-
 
 def module_name(file):
     *folders, stem = file.relative_to(SOURCE.parent).with_suffix("").parts
@@ -84,12 +78,8 @@ def height(module, ordered):
 
 
 def test_there_is_no_circle():
-    graph = {
-        name: {other for other in others if (name, other) not in KNOWN}
-        for name, others in imports().items()
-    }
     try:
-        TopologicalSorter(graph).prepare()
+        TopologicalSorter(imports()).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
@@ -103,7 +93,7 @@ def test_nothing_leads_upwards():
         if None not in (own := height(name, ordered), theirs := height(other, ordered))
         if own < theirs
     }
-    assert upwards <= KNOWN
+    assert not upwards
 
 
 @pytest.mark.parametrize(

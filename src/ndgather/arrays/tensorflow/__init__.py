@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ndgather import arguments, exchange, messages, reductions, slow_path, windows
+from ndgather import arguments, exchange, messages, reductions, slow_path
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import reason
