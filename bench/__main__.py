@@ -35,7 +35,7 @@ Measure gathers and scatters on this machine, and compare ndgather with the othe
 libraries that are installed, and with the speed of copies and of random reads.
 Every answer is compared with NumPy's before it is timed.
 
-    pip install 'ndgather[bench]'
+    pip install --editable . --group bench
 
 installs torch, onnxruntime, openvino, numba, polars, SciPy and OpenCV. Without
 numba the random reads are not measured, and a case beyond the caches seems

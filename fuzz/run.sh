@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh SECONDS: fuzzes the core, the ONNX reader and the IR reader for SECONDS each, beginning with
 # the inputs in fuzz/corpus; fails when one of them finds something. PYTHON is the interpreter that has
-# the extra `fuzz`, CORE_FUZZ the program built of core.cpp; what is found stays under build/fuzz.
+# the dependency group `fuzz`, CORE_FUZZ the program built of core.cpp; what is found stays under build/fuzz.
 set -euo pipefail
 seconds=$1
 work=build/fuzz

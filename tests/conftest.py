@@ -1,7 +1,7 @@
 """Settings of the whole suite: how many examples Hypothesis draws, and from which seed.
 
-``HYPOTHESIS_PROFILE=nightly`` draws many, ``short`` (of ``make check``) few;
-``CI=true`` draws the same ones each time.
+``HYPOTHESIS_PROFILE=nightly`` draws many, ``short`` (of ``make check``) and ``quick`` few; ``fixed``
+draws the same ones each time. ``--hypothesis-seed`` (``SEED`` of the Makefile) draws those of a seed.
 
 At the end the skipped tests are counted by their reasons.
 """
@@ -18,16 +18,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell began the suite
 COMMON = {
     "deadline": None,
     "print_blob": True,
-    "derandomize": os.environ.get("CI") == "true",
+    "derandomize": False,  # Hypothesis draws the same for ever where it sees continuous integration
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 settings.register_profile("dev", **COMMON, max_examples=150)
 settings.register_profile("short", **COMMON, max_examples=20)
+settings.register_profile("quick", **COMMON, max_examples=5)
 settings.register_profile("nightly", **COMMON, max_examples=10_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+settings.register_profile("fixed", **COMMON | {"derandomize": True}, max_examples=150)
+settings.load_profile(PROFILE)
 
 
-def pytest_terminal_summary(terminalreporter):
+def pytest_terminal_summary(terminalreporter, config):
+    seed = config.getoption("--hypothesis-seed")
+    if seed is not None:
+        terminalreporter.write_line(f"drawn by HYPOTHESIS_PROFILE={PROFILE} and --hypothesis-seed={seed}")
     reports = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
     for reason, times in reasons.most_common():

@@ -54,7 +54,7 @@ sharded: shards of 256^3 of chunks of 32^3. Every value is a function of its pla
 
 ## How to repeat it
 
-    pip install 'ndgather[test]'
+    pip install --editable . --group test
     python -m bench --suite stored --page
 
 ## Versions

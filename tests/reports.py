@@ -1,0 +1,90 @@
+"""``python -m tests.reports FOLDER``: what the runs of tests left out, by their reports.
+
+The folder has a JUnit file of each run. A test is left out if every run skipped it. Exit status 1:
+one was left out for a reason that is not in ``ALLOWED``, a test that a promise names was not run,
+or a run failed.
+"""
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("docs/guarantees.md", "docs/security.md")
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+OF_A_MODULE = re.compile(r"""Skipped: (.*?)['"]\)$""", re.DOTALL)
+
+# Why a test may be left out where everything is installed: patterns of reasons.
+ALLOWED = ()
+
+
+def links(page):
+    """Yield the texts and the files of the links of a page that stay in the repository."""
+    for text, target in LINK.findall((ROOT / page).read_text()):
+        if not target.startswith(("http:", "https:")):
+            yield text, ((ROOT / page).parent / target).resolve()
+
+
+def outcomes(report):
+    """Yield the module, the name and the outcome of each test of a report.
+
+    The outcome is "ran", "failed", or why it was skipped. A module that was skipped has no name.
+    """
+    for case in ElementTree.parse(report).iter("testcase"):
+        module, name = case.get("classname"), case.get("name")
+        skipped = case.find("skipped")
+        if not module:
+            module, name = name, ""
+        if case.find("failure") is not None or case.find("error") is not None:
+            yield module, name, "failed"
+        elif skipped is None:
+            yield module, name, "ran"
+        elif skipped.get("type") != "pytest.xfail":
+            inner = OF_A_MODULE.search(skipped.text or "")
+            yield module, name, skipped.get("message") if name or inner is None else inner[1]
+
+
+def read(folder):
+    """Return the tests that ran, those that failed, and the reasons of those that were left out."""
+    ran, failed, skipped = set(), set(), {}
+    for report in sorted(Path(folder).glob("*.xml")):
+        for module, name, outcome in outcomes(report):
+            if outcome == "ran":
+                ran |= {(module, name), (module, "")}
+            elif outcome == "failed":
+                failed.add((module, name))
+            else:
+                skipped[module, name] = outcome
+    return ran, failed, {test: why for test, why in skipped.items() if test not in ran}
+
+
+def not_run(page, ran):
+    """Return the tests that a page names, and that no run has run."""
+    functions = {(module, name.partition("[")[0]) for module, name in ran}
+    return [
+        f"{path.relative_to(ROOT)}::{text}"
+        for text, path in links(page)
+        if text.startswith("test_")
+        and (".".join(path.relative_to(ROOT).with_suffix("").parts), text) not in functions
+    ]
+
+
+def main(folder):
+    ran, failed, left_out = read(folder)
+    print(f"{sum(bool(name) for _, name in ran)} tests ran, {len(left_out)} were left out:")
+    complaints = [f"failed: {module}::{name}" for module, name in sorted(failed)]
+    for why, times in Counter(left_out.values()).most_common():
+        allowed = any(re.fullmatch(pattern, why) for pattern in ALLOWED)
+        print(f"{times:5} {'' if allowed else 'NOT ALLOWED: '}{why}")
+        if not allowed:
+            tests = [f"{module}::{name}" for (module, name), each in left_out.items() if each == why]
+            complaints.append(f"left out: {tests[0]}, and {len(tests) - 1} more: {why}")
+    for page in PAGES:
+        complaints += [f"{page} names a test that did not run: {each}" for each in not_run(page, ran)]
+    sys.exit("\n".join(complaints))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
