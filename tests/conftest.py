@@ -1,16 +1,21 @@
 """Settings of the whole suite: how many examples Hypothesis draws, and from which seed.
 
-``HYPOTHESIS_PROFILE=nightly`` draws many, ``short`` (of ``make check``) and ``quick`` few; ``fixed``
-draws the same ones each time. ``--hypothesis-seed`` (``SEED`` of the Makefile) draws those of a seed.
+``HYPOTHESIS_PROFILE=nightly`` draws many, ``short`` (of ``make check``) and ``quick`` few; those of
+``fixed`` are the same each time. ``--hypothesis-seed`` (``SEED`` of the Makefile) draws by a seed.
 
-At the end the skipped tests are counted by their reasons.
+A file of tests that imports a package which is not installed is skipped. At the end the skipped
+tests are counted by their reasons.
 """
 
 import os
 import signal
+import sys
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from ndgather.errors import ExtraMissingError
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell began the suite in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -30,10 +35,30 @@ settings.register_profile("fixed", **COMMON | {"derandomize": True}, max_example
 settings.load_profile(PROFILE)
 
 
+OWN = {"ndgather", "tests", "tools", "bench", "fuzz"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Skip a file that imports a package which is not installed."""
+    report = yield
+    error = report.call.excinfo.value if report.outcome == "failed" else None
+    while error is not None:
+        absent = isinstance(error, ModuleNotFoundError) and error.name.split(".")[0] not in OWN
+        if absent or isinstance(error, ExtraMissingError):
+            report.outcome = "skipped"
+            report.longrepr = (str(collector.path), 0, f"Skipped: {error}")
+            # Half of the module is left there, for others that import it.
+            path = collector.path.relative_to(collector.config.rootpath).with_suffix("")
+            sys.modules.pop(".".join(path.parts), None)
+        error = error.__cause__
+    return report
+
+
 def pytest_terminal_summary(terminalreporter, config):
     seed = config.getoption("--hypothesis-seed")
     if seed is not None:
-        terminalreporter.write_line(f"drawn by HYPOTHESIS_PROFILE={PROFILE} and --hypothesis-seed={seed}")
+        terminalreporter.write_line(f"drawn by {PROFILE}, --hypothesis-seed={seed}")
     reports = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
     for reason, times in reasons.most_common():

@@ -79,10 +79,10 @@ def main(folder):
         allowed = any(re.fullmatch(pattern, why) for pattern in ALLOWED)
         print(f"{times:5} {'' if allowed else 'NOT ALLOWED: '}{why}")
         if not allowed:
-            tests = [f"{module}::{name}" for (module, name), each in left_out.items() if each == why]
+            tests = ["::".join(test) for test, each in left_out.items() if each == why]
             complaints.append(f"left out: {tests[0]}, and {len(tests) - 1} more: {why}")
     for page in PAGES:
-        complaints += [f"{page} names a test that did not run: {each}" for each in not_run(page, ran)]
+        complaints += [f"{page} names what did not run: {test}" for test in not_run(page, ran)]
     sys.exit("\n".join(complaints))
 
 

@@ -8,9 +8,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from ndgather.cli import main
 
@@ -29,6 +27,8 @@ class Outcome:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files of DATA, INDICES and a model, in what is then the working directory."""
+    onnx = pytest.importorskip("onnx")
+    helper, int16 = onnx.helper, onnx.TensorProto.INT16
     monkeypatch.chdir(tmp_path)
     np.save("data.npy", DATA)
     np.save("indices.npy", INDICES)
@@ -40,14 +40,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ],
         "two outputs",
         [
-            helper.make_tensor_value_info("data", TensorProto.INT16, ["H", 4]),
-            helper.make_tensor_value_info("indices", TensorProto.INT64, ["N", 2]),
+            helper.make_tensor_value_info("data", int16, ["H", 4]),
+            helper.make_tensor_value_info("indices", onnx.TensorProto.INT64, ["N", 2]),
         ],
         [
-            helper.make_tensor_value_info("picked", TensorProto.INT16, ["N"]),
-            helper.make_tensor_value_info("more", TensorProto.INT16, ["N"]),
+            helper.make_tensor_value_info("picked", int16, ["N"]),
+            helper.make_tensor_value_info("more", int16, ["N"]),
         ],
-        [helper.make_tensor("one", TensorProto.INT16, [], [1])],
+        [helper.make_tensor("one", int16, [], [1])],
     )
     opsets = [helper.make_opsetid("", 13)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "model.onnx")

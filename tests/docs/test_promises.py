@@ -4,7 +4,6 @@ import ast
 import importlib.util
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 from tests.reports import PAGES, ROOT, links

@@ -5,7 +5,7 @@ and what the same call on NumPy arrays returns out, in the type of `data`: on th
 gradients, names and labels if the library has them. It raises if one of these would be lost.
 
 An adapter imports the package that it adapts, `ndgather.api` and what is below; of other adapters
-it may use those below it in the contract "arrays" in ``.importlinter``. Only `dispatch` knows
+it may use those below it in the contract "arrays" in ``.importlinter``. Only `exchange` knows
 adapters, by name. ``import ndgather.arrays.torch`` is needed only for what comes with an adapter,
 such as accessors or operators.
 """

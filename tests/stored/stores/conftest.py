@@ -1,12 +1,12 @@
 """Stored arrays of every kind, made of an array in memory."""
 
-import h5py
-import numcodecs
 import numpy as np
 import pytest
-import tensorstore
-import zarr
-from zarr.codecs import TransposeCodec
+
+h5py = pytest.importorskip("h5py")
+numcodecs = pytest.importorskip("numcodecs")
+tensorstore = pytest.importorskip("tensorstore")
+zarr = pytest.importorskip("zarr")
 
 
 def _zarr(folder, values, **layout):
@@ -94,7 +94,7 @@ STORES = {
     "zarr3": lambda *a: _zarr(*a, chunks=(3, 4, 5)),
     "zarr3-sharded": lambda *a: _zarr(*a, chunks=(3, 2, 5), shards=(6, 4, 10)),
     "zarr3-transposed": lambda *a: _zarr(
-        *a, chunks=(3, 4, 5), filters=TransposeCodec(order=(2, 0, 1)), compressors=None
+        *a, chunks=(3, 4, 5), filters=zarr.codecs.TransposeCodec(order=(2, 0, 1)), compressors=None
     ),
     "tensorstore-zarr": lambda *a: _tensorstore(*a, "zarr", chunk_shape=(3, 4, 5)),
     "tensorstore-sharded": lambda *a: _tensorstore(

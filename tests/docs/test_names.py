@@ -1,0 +1,121 @@
+"""What the texts for developers name in backquotes is there: a file, a target, a word of the code.
+
+Texts are `docs/design.md`, `CONTRIBUTING.md` and the docstrings of the package.
+"""
+
+import ast
+import builtins
+import fnmatch
+import re
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+QUOTED = re.compile(r"(?<![`\w])(`{1,2})(?!`)([^`\n]+?(?:\n[^`\n]+?)?)\1(?![`\w])")
+EXAMPLE = re.compile(r"^```[\s\S]*?^```|(?:^    .*\n)+", re.MULTILINE)
+WORD = re.compile(r"[A-Za-z_]\w*")
+MAKE = re.compile(r"(?:`|^    )make ([a-z -]+)", re.MULTILINE)
+FILE = re.compile(r"[\w*./-]+(/|\.(py|pyi|h|cpp|md|mk|js|toml))")
+NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*(\(\))?")
+MODULES = sorted((ROOT / "src").rglob("*.py"))
+PLAIN = (
+    *("core/**/*.*", "tests/core/*.*", "docs/static/*.js", "src/**/*.toml", "src/**/*.pyi"),
+    *("Makefile", "*.mk", "pyproject.toml", "CMakeLists.txt", ".importlinter"),
+)
+FOLDERS = ("src", "core", "tests", "docs", "tools", "bench", "fuzz", "examples", ".github", ".ci")
+OTHERS = ("tf.", "torch.", "jax.", "np.", "onnx.", "xr.", "da.")  # names of other libraries
+
+
+def docstrings(tree):
+    """Yield the docstrings of a module, as nodes."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            value = body[0].value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value
+
+
+def words_of(tree):
+    """Yield the names and the words of strings in a module, but for its docstrings."""
+    left_out = set(docstrings(tree))
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if node not in left_out:
+                yield from WORD.findall(text)
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.keyword(arg=str(name)):
+                yield name
+            case ast.alias(name=name):
+                yield from name.split(".")
+
+
+@cache
+def words():
+    """Return the words of all code, and the parts of the names of its files."""
+    code = ("src", "tests", "tools", "bench", "fuzz", "examples", "docs/extensions")
+    python = chain.from_iterable((ROOT / folder).rglob("*.py") for folder in code)
+    found = {*dir(builtins), *dir(np), *dir(np.ndarray)}
+    for path in python:
+        found |= {path.stem, path.parent.name, *words_of(ast.parse(path.read_text()))}
+    for path in chain.from_iterable(map(ROOT.glob, PLAIN)):
+        found |= {path.stem, *WORD.findall(path.read_text())}
+    return found
+
+
+@cache
+def files():
+    """Return the files of the repository, and its folders with a slash at the end."""
+    found = list(ROOT.glob("*"))
+    for folder in FOLDERS:
+        found += [path for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
+    return [f"/{path.relative_to(ROOT)}{'/' * path.is_dir()}" for path in found]
+
+
+def is_there(text, own=()):
+    """Whether what stands in backquotes is a file, or has only words of the code or of `own`."""
+    if FILE.fullmatch(text) and "NAME" not in text:
+        return bool(fnmatch.filter(files(), f"*/{text}"))
+    if not NAME.fullmatch(text) or text.startswith(OTHERS):
+        return True
+    return (words() | {*own}).issuperset(WORD.findall(text))
+
+
+def quoted(text):
+    return [found[2].replace("\n", " ").strip() for found in QUOTED.finditer(text)]
+
+
+@pytest.mark.parametrize("page", ["docs/design.md", "CONTRIBUTING.md"])
+def test_pages_name_what_is_there(page):
+    text = (ROOT / page).read_text()
+    examples = [found[0] for found in EXAMPLE.finditer(text)]
+    names = quoted(EXAMPLE.sub("", text))
+    assert len(names) > 100
+    own = WORD.findall("\n".join(examples))
+    assert [name for name in names if not is_there(name, own=own)] == []
+
+
+def test_docstrings_name_what_is_there():
+    absent, count = [], 0
+    for path in MODULES:
+        for node in docstrings(ast.parse(path.read_text())):
+            names = quoted(node.value)
+            count += len(names)
+            absent += [(path.name, name) for name in names if not is_there(name)]
+    assert absent == []
+    assert count > 1000
+
+
+def test_targets_of_make_are_there():
+    targets = set(re.findall(r"^([\w -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets |= set(re.findall(r"^([\w -]+):", (ROOT / "nightly.mk").read_text(), re.MULTILINE))
+    targets = {each for line in targets for each in line.split()} | {"test-torch"}
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"]
+    for page in pages:
+        for line in MAKE.findall(page.read_text()):
+            assert set(line.split("  ")[0].split()) <= targets, (page.name, line)
