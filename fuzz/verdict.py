@@ -36,7 +36,7 @@ _OWN = tuple(
         sys.prefix,
         sys.base_prefix,
         *sysconfig.get_paths().values(),
-        str(Path(__file__).parents[1] / "src"),
+        *filter(Path.is_absolute, map(Path, sys.path)),
         "/usr/lib",
         "/usr/share",
         "/proc",
