@@ -411,7 +411,7 @@ def write_converted(source: Path, target: Path, constants: Path) -> tuple[int, t
     """
     openvino = import_module("openvino")
     with foreign_errors(ModelError, f"{source}: OpenVINO cannot convert it"):
-        converted = openvino.convert_model(str(source))
+        converted = openvino.Core().read_model(str(source))  # convert_model reports home
     if not target.parent.is_dir():
         raise FileError(f"{target}: cannot be written: there is no folder {target.parent}")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".ndgather-") as folder:
