@@ -1,0 +1,76 @@
+"""What the reports of runs say: which tests were left out by all of them, and why."""
+
+from textwrap import dedent
+
+import pytest
+from tests import reports
+
+LIGHT = """
+    <testsuites><testsuite name="pytest">
+    <testcase classname="tests.a" name="test_here" time="0.1" />
+    <testcase classname="tests.a" name="test_both[1]"><skipped type="pytest.skip"
+      message="no torch">tests/a.py:3: no torch</skipped></testcase>
+    <testcase classname="tests.a" name="test_never"><skipped type="pytest.skip"
+      message="no room">tests/a.py:9: no room</skipped></testcase>
+    <testcase classname="tests.a" name="test_expected"><skipped type="pytest.xfail" message="" />
+    </testcase>
+    <testcase classname="" name="tests.b"><skipped type="pytest.skip" message="collection skipped">
+      ('tests/b.py', 1, "Skipped: could not import 'torch'")</skipped></testcase>
+    <testcase classname="" name="tests.c"><skipped type="pytest.skip" message="collection skipped">
+      ('tests/c.py', 1, "Skipped: could not import 'cupy'")</skipped></testcase>
+    </testsuite></testsuites>
+"""
+FULL = """
+    <testsuites><testsuite name="pytest">
+    <testcase classname="tests.a" name="test_both[1]" time="0.1" />
+    <testcase classname="tests.b" name="test_there" time="0.1" />
+    <testcase classname="tests.xarray_suite.engine_tests.TestNetcdf" name="test_x"><skipped
+      type="pytest.skip" message="of its own">x</skipped></testcase>
+    </testsuite></testsuites>
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "light.xml").write_text(dedent(LIGHT))
+    (tmp_path / "full.xml").write_text(dedent(FULL))
+    return tmp_path
+
+
+def test_what_one_run_skips_another_may_run(folder):
+    ran, failed, left_out = reports.read(folder)
+
+    assert {name for _, name in ran if name} == {"test_here", "test_both[1]", "test_there"}
+    assert failed == set()
+    assert left_out == {
+        ("tests.a", "test_never"): "no room",
+        ("tests.c", ""): "could not import 'cupy'",
+    }
+
+
+def test_reasons_have_to_be_allowed(folder, monkeypatch, capsys):
+    monkeypatch.setattr(reports, "PAGES", ())
+    monkeypatch.setattr(reports, "ALLOWED", ("no .*",))
+    with pytest.raises(SystemExit, match=r"left out: tests\.c::.*could not import 'cupy'$"):
+        reports.main(folder)
+    assert "    1 no room\n" in capsys.readouterr().out
+
+    monkeypatch.setattr(reports, "ALLOWED", ("no .*", "could not import 'cupy'"))
+    with pytest.raises(SystemExit) as end:
+        reports.main(folder)
+    assert not end.value.code
+
+
+def test_a_failure_of_any_run_is_one(folder):
+    text = FULL.replace(
+        'name="test_there" time="0.1" />', 'name="test_there"><failure /></testcase>'
+    )
+    (folder / "full.xml").write_text(dedent(text))
+    assert reports.read(folder)[1] == {("tests.b", "test_there")}
+
+
+def test_what_a_page_names_has_to_run(tmp_path, monkeypatch):
+    (tmp_path / "page.md").write_text("[test_one](tests/a.py), [test_two](tests/a.py)")
+    monkeypatch.setattr(reports, "ROOT", tmp_path)
+    ran = {("tests.a", "test_one[case]"), ("tests.b", "test_two")}
+    assert reports.not_run("page.md", ran) == ["tests.a::test_two"]
