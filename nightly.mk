@@ -71,8 +71,8 @@ nightly-borders: check-borders
 nightly-fuzz: export TIME := 600
 nightly-fuzz: fuzz
 
-# JAX in one process and what compiles by Triton in another: Triton 3.7 crashes where it is imported after XLA has
-# compiled. The kernels of tensors on a GPU are interpreted by Triton, on tensors of the CPU.
+# Three parts, of which `make check` runs two at a time. The kernels of tensors on a GPU are interpreted by Triton, on
+# tensors of the CPU.
 KERNELS := tests/frameworks/test_torch_kernels.py
 OF_TORCH := $(filter-out $(KERNELS),$(wildcard tests/frameworks/test_torch_*.py)) src/ndgather/arrays/torch
 FRAMEWORK_TESTS := test-torch test-kernels test-jax

@@ -11,6 +11,8 @@ import os
 import signal
 import sys
 from collections import Counter
+from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +21,9 @@ from ndgather.errors import ExtraMissingError
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell began the suite in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+if find_spec("triton"):  # it crashes where TensorFlow is imported, or XLA has compiled, before it
+    import_module("triton")
 
 COMMON = {
     "deadline": None,
