@@ -146,6 +146,7 @@ PACKAGES_OF := -c 'import site; print(site.getsitepackages()[0])'
 
 $(RUNTIMES)/bin/python: | $(VENV)/bin/python
 	$(BIN)/python -m venv --without-pip $(RUNTIMES)
+	ln -s $(abspath $(BIN)/ndgather) $(RUNTIMES)/bin
 	echo "import site; site.addsitedir('$$($(BIN)/python $(PACKAGES_OF))')" > "$$($@ $(PACKAGES_OF))/over.pth"
 
 include nightly.mk
