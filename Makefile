@@ -32,6 +32,9 @@ environment = $(PYTHON) -m venv $(1) && $(1)/bin/python $(INSTALL) --upgrade 'pi
 FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
+# Half an environment is none.
+.DELETE_ON_ERROR:
+
 .PHONY: run run-storage quick test lint check docs clean
 
 run: $(VENV)/installed-run
@@ -86,10 +89,11 @@ check:
 	$(MAKE) $(VENV)/installed-$(GROUPS)
 	touch $(addprefix $(VENV)/installed-,test docs samples run)
 	$(MAKE) --jobs 2 --output-sync=target lint check-core $(RUNTIMES)/installed-all
-	touch $(RUNTIMES)/installed-models
+	touch $(addprefix $(RUNTIMES)/installed-,frameworks backends models)
 	$(MAKE) check-borders TIME=0
 	$(MAKE) test
-	$(MAKE) --jobs 2 --output-sync=target $(FRAMEWORK_TESTS) test-runtimes test-xarray docs bench-quick models-quick run test-large run-storage
+	$(MAKE) --jobs 2 --output-sync=target --keep-going $(FRAMEWORK_TESTS) test-runtimes test-xarray docs bench-quick \
+	  models-quick run test-large run-storage
 	$(BIN)/python -m tests.reports build/reports
 
 # A warning of the build is an error; no network is used.
