@@ -52,6 +52,12 @@ class _Only(MetaPathFinder):
         return spec
 
 
+def only_from(folder: str) -> None:
+    """Let ndgather be imported from one folder alone; "" leaves imports as they are."""
+    if folder:
+        sys.meta_path.insert(0, _Only(folder))
+
+
 class _Prepared:
     """The calls of one case with their arrays."""
 
@@ -121,7 +127,6 @@ class _Server:
 
 
 if __name__ == "__main__":
-    if sys.argv[1]:
-        sys.meta_path.insert(0, _Only(sys.argv[1]))
+    only_from(sys.argv[1])
     gc.disable()
     serve(_Server().answer)

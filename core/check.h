@@ -30,7 +30,7 @@ inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
   Cursor cursor(plan, begin);
   for (Size done = begin; done < end;) {
     const Size n = std::min({end - done, cursor.left, kLimits.block});
-    if (!walk.offsets(plan, cursor.index, 0, walk.bases, n, at)) {
+    if (!walk.offsets.compute(plan, cursor.index, 0, walk.bases, n, at)) {
       const Outside found = with_policy(plan, [&](auto policy) {
         return with_index_type(plan.index_type, [&](auto index) {
           return find_outside<decltype(policy), decltype(index)>(plan, cursor.index, n);

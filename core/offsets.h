@@ -4,6 +4,7 @@
 // pointers, so no caller can see the values again.
 #pragma once
 
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -21,15 +22,15 @@ inline constexpr bool is_u64 = std::is_same_v<Index, std::uint64_t>;
 // 2**63 and more is out of bounds, never negative.
 struct Raise {
   static constexpr bool fills = false;
-  template <class Index>
-  static bool resolve(Index value, const IndexColumn& column, std::uint64_t& at) noexcept {
+  template <class Index, class Column, class Position>
+  static bool resolve(Index value, const Column& column, Position& at) noexcept {
     if constexpr (is_u64<Index>) {
       at = value;
     } else {
-      const std::int64_t wide = value;
-      at = static_cast<std::uint64_t>(wide + ((wide >> 63) & column.wrap));
+      const std::make_signed_t<Position> wide = value;
+      at = static_cast<Position>(wide + ((wide >> (8 * sizeof wide - 1)) & column.wrap));
     }
-    return at < static_cast<std::uint64_t>(column.extent);
+    return at < static_cast<Position>(column.extent);
   }
 };
 
@@ -41,8 +42,8 @@ struct Fill : Raise {
 // The value modulo the size of the axis, as numpy.take(mode="wrap") has it.
 struct Wrap {
   static constexpr bool fills = false;
-  template <class Index>
-  static bool resolve(Index value, const IndexColumn& column, std::uint64_t& at) noexcept {
+  template <class Index, class Column>
+  static bool resolve(Index value, const Column& column, std::uint64_t& at) noexcept {
     if (Raise::resolve(value, column, at)) return true;
     if (column.extent == 0) return false;
     if constexpr (is_u64<Index>) {
@@ -58,8 +59,8 @@ struct Wrap {
 // The nearest position, negative values being below the first, as numpy.take(mode="clip") has it.
 struct Clip {
   static constexpr bool fills = false;
-  template <class Index>
-  static bool resolve(Index value, const IndexColumn& column, std::uint64_t& at) noexcept {
+  template <class Index, class Column>
+  static bool resolve(Index value, const Column& column, std::uint64_t& at) noexcept {
     if (column.extent == 0) return false;
     const auto last = static_cast<std::uint64_t>(column.extent - 1);
     if constexpr (std::is_signed_v<Index>) {
@@ -81,30 +82,49 @@ inline Index load(const char* at) noexcept {
 
 // Writes out[0..n) for n positions of the innermost loop dim, the first of which reads its tuple at `index`; position
 // i starts at base + bases[i]. False: an index is outside its axis; under Fill its offset is kOutside, under the
-// other policies the offsets must not be used.
-using Offsets = bool (*)(const Plan&, const char* index, Size base, const Size* bases, Size n, Size* out) noexcept;
+// other policies the offsets must not be used. The bases are of the type in which a plan is summed up; see Plan::narrow.
+using Offsets = bool (*)(const Plan&, const char* index, Size base, const void* bases, Size n, Size* out) noexcept;
 
 // How the values of a tuple lie: one after the other as in a C-ordered array of tuples, each column contiguous as
 // numpy.argwhere leaves them, or in any other way. Known at compile time, so that the loop can be vectorised.
 enum class Layout { tuples, columns, any };
 
-template <class Policy, class Index, int Columns, Layout layout>
-bool offsets(const Plan& plan, const char* index, Size base, const Size* __restrict bases, Size n,
-             Size* __restrict out) noexcept {
+// A column in the numbers in which offsets are summed up.
+template <class Number, class At>
+struct ColumnOf {
+  Number extent, wrap;
+  At stride;
+};
+
+// A product of 64 bits takes three instructions and more, so that the offsets of narrow plans are summed up in fewer bits.
+// Of a 64-bit value the low half is then used, if the high half says nothing else.
+template <class Policy, class Index, int Columns, Layout layout, class At>
+bool offsets(const Plan& plan, const char* index, Size base, const void* bases, Size n, Size* __restrict out) noexcept {
+  constexpr bool kNarrow = sizeof(At) < sizeof(Size);
+  using Number = std::conditional_t<kNarrow, std::int32_t, Size>;
+  using Good = std::make_unsigned_t<Number>;  // as wide as what is computed, so that the loop is vectorised
+  using Value = std::conditional_t<kNarrow, Number, Index>;
   constexpr Size kValue{sizeof(Index)};
+  constexpr Size kLow = std::endian::native == std::endian::big ? kValue - Size{sizeof(Value)} : 0;
   const Size step = layout == Layout::tuples ? Columns * kValue : layout == Layout::columns ? kValue : plan.inner().index;
   const Size column_step = layout == Layout::tuples ? kValue : plan.column_stride;
-  IndexColumn column[Columns];  // a copy that the stores to `out` cannot touch
-  for (int c = 0; c < Columns; ++c) column[c] = plan.column[c];
-  std::uint64_t good = 1;  // as wide as the offsets, so that the loop is vectorised
+  const auto* const __restrict from = static_cast<const At*>(bases);
+  ColumnOf<Number, At> column[Columns];  // a copy that the stores to `out` cannot touch
+  for (int c = 0; c < Columns; ++c) {
+    const auto [extent, wrap, stride] = plan.column[c];
+    column[c] = {static_cast<Number>(extent), static_cast<Number>(wrap), static_cast<At>(stride)};
+  }
+  Good good = 1;
   for (Size i = 0; i < n; ++i) {
-    auto at = static_cast<std::uint64_t>(base + bases[i]);
-    std::uint64_t inside = 1;
+    auto at = static_cast<At>(static_cast<At>(base) + from[i]);
+    Good inside = 1;
     for (int c = 0; c < Columns; ++c) {
-      std::uint64_t position = 0;
-      const auto value = load<Index>(index + i * step + c * column_step);
-      inside &= std::uint64_t{Policy::resolve(value, column[c], position)};
-      at += position * static_cast<std::uint64_t>(column[c].stride);
+      Good position = 0;
+      const char* const entry = index + i * step + c * column_step;
+      const auto value = load<Value>(entry + kLow);
+      inside &= Good{Policy::resolve(value, column[c], position)};
+      if constexpr (sizeof(Value) < sizeof(Index)) inside &= Good{load<Value>(entry + 4 - kLow) == value >> 31};
+      at = static_cast<At>(at + static_cast<At>(position) * column[c].stride);
     }
     out[i] = inside || !Policy::fills ? static_cast<Size>(at) : kOutside;
     good &= inside;
@@ -114,10 +134,10 @@ bool offsets(const Plan& plan, const char* index, Size base, const Size* __restr
 
 // The same for any number of columns: column after column, so that what is known of a column stays in registers.
 template <class Policy, class Index>
-bool offsets_by_column(const Plan& plan, const char* index, Size base, const Size* __restrict bases, Size n,
+bool offsets_by_column(const Plan& plan, const char* index, Size base, const void* bases, Size n,
                        Size* __restrict out) noexcept {
   const Size step = plan.inner().index;
-  for (Size i = 0; i < n; ++i) out[i] = base + bases[i];
+  for (Size i = 0; i < n; ++i) out[i] = base + static_cast<const Size*>(bases)[i];
   std::uint64_t good = 1;
   for (int c = 0; c < plan.column_count; ++c, index += plan.column_stride) {
     const IndexColumn column = plan.column[c];
@@ -159,36 +179,61 @@ auto with_policy(const Plan& plan, Visit visit) noexcept {
   }
 }
 
-template <class Policy, class Index, Layout layout>
+template <class Policy, class Index, Layout layout, class At>
 Offsets pick_count(int columns) noexcept {
   switch (columns) {
-    case 1: return offsets<Policy, Index, 1, layout>;
-    case 2: return offsets<Policy, Index, 2, layout>;
-    case 3: return offsets<Policy, Index, 3, layout>;
-    case 4: return offsets<Policy, Index, 4, layout>;
-    default: return offsets_by_column<Policy, Index>;
+    case 1: return offsets<Policy, Index, 1, layout, At>;
+    case 2: return offsets<Policy, Index, 2, layout, At>;
+    case 3: return offsets<Policy, Index, 3, layout, At>;
+    default: return offsets<Policy, Index, 4, layout, At>;
+  }
+}
+
+// A loop, and whether it sums up narrow offsets.
+struct PickedOffsets {
+  Offsets compute;
+  bool narrow = false;
+
+  // The bases from one on.
+  const void* from(const Size* bases, Size first) const noexcept {
+    return reinterpret_cast<const char*>(bases) + first * (narrow ? Size{sizeof(Narrow)} : Size{sizeof(Size)});
+  }
+};
+
+// Makes the bases of narrow offsets, in their place.
+inline void narrow_bases(Size* bases, Size n) noexcept {
+  char* const to = reinterpret_cast<char*>(bases);
+  for (Size i = 0; i < n; ++i) {
+    const auto base = static_cast<Narrow>(bases[i]);
+    std::memcpy(to + i * Size{sizeof(Narrow)}, &base, sizeof base);
   }
 }
 
 // Contiguous int32 and int64 indices have specialised loops under raise and fill; all others share the general ones.
 template <class Policy, class Index>
-Offsets pick_layout(const Plan& plan) noexcept {
+PickedOffsets pick_layout(const Plan& plan) noexcept {
   if constexpr ((std::is_same_v<Policy, Raise> || std::is_same_v<Policy, Fill>) && std::is_signed_v<Index> &&
                 sizeof(Index) >= 4) {
     constexpr Size kValue{sizeof(Index)};
+    const int count = plan.column_count;
     const Size step = plan.inner().index;
-    if (plan.column_stride == kValue && step == kValue * plan.column_count) {
-      return pick_count<Policy, Index, Layout::tuples>(plan.column_count);
+    const bool tuples = plan.column_stride == kValue && step == kValue * count;
+    if ((tuples || step == kValue) && count >= 1 && count <= 4) {
+      const auto pick = [&](auto at) {
+        using At = decltype(at);
+        return tuples ? pick_count<Policy, Index, Layout::tuples, At>(count)
+                      : pick_count<Policy, Index, Layout::columns, At>(count);
+      };
+      return plan.narrow ? PickedOffsets{pick(Narrow{}), true} : PickedOffsets{pick(std::uint64_t{})};
     }
-    if (step == kValue) return pick_count<Policy, Index, Layout::columns>(plan.column_count);
   }
-  if (plan.column_count == 1) return offsets<Policy, Index, 1, Layout::any>;
-  return offsets_by_column<Policy, Index>;
+  if (plan.column_count == 1) return {offsets<Policy, Index, 1, Layout::any, std::uint64_t>};
+  return {offsets_by_column<Policy, Index>};
 }
 
-inline Offsets pick_offsets(const Plan& plan) noexcept {
+inline PickedOffsets pick_offsets(const Plan& plan) noexcept {
   return with_policy(plan, [&](auto policy) {
-    return with_index_type(plan.index_type, [&](auto index) -> Offsets {
+    return with_index_type(plan.index_type, [&](auto index) {
       return pick_layout<decltype(policy), decltype(index)>(plan);
     });
   });

@@ -83,13 +83,14 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   const Size most_columns = std::min(kLine / plan.width, kLimits.block);
   const Size most_rows = std::min(kLimits.block / most_columns, along.size);
   const bool joined = most_rows == along.size && across.index == along.size * along.index;
-  const Offsets offsets = pick_offsets(by_columns);
+  const PickedOffsets offsets = pick_offsets(by_columns);
   const CopyTile copy = pick_tile(plan.width);
   Size bases[kLimits.block];
   for (Size i = 0; i < most_columns * most_rows; ++i) {
     const Size column = i / most_rows, row = i % most_rows;
     bases[i] = column * across.indexed + row * along.indexed;
   }
+  if (offsets.narrow) narrow_bases(bases, most_columns * most_rows);
   Updates tile;
   for (Size column = 0; column < across.size; column += most_columns) {
     const Size columns = std::min(most_columns, across.size - column);
@@ -101,12 +102,12 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
       for (Size c = 0; c < columns && !joined; ++c) {
         const char* const first = index + c * across.index;
         if (prefetches) prefetch_lines(first + 2 * rows * along.index, rows * along.index);
-        good &= offsets(by_columns, first, base, bases + c * most_rows, rows, tile.at + c * rows);
+        good &= offsets.compute(by_columns, first, base, offsets.from(bases, c * most_rows), rows, tile.at + c * rows);
       }
       tile.n = columns * rows;
       if (joined) {
         if (prefetches) prefetch_lines(index + kTuning.index_ahead, tile.n * along.index);
-        good = offsets(by_columns, index, base, bases, tile.n, tile.at);
+        good = offsets.compute(by_columns, index, base, bases, tile.n, tile.at);
       }
       if (!good && !plan.fills()) return false;
       const Size dense = column * plan.width + row * along.dense;
@@ -140,6 +141,7 @@ inline bool run_panel(const Plan& plan, const Schedule& schedule, Store store, S
   copy_panel(buffer, panels.pitch, columns, stride, column.extent, bytes);
   panel.indexed = buffer;
   column.stride = panels.pitch;
+  panel.narrow = is_narrow(panel);
   const bool scatters = store != nullptr;
   const Size all = panel.positions;
   const bool good = scatters ? scatter(panel, within, store, 0, all) : gather(panel, within, 0, all);

@@ -136,6 +136,7 @@ struct Plan {
   bool tuples = false;        // the last axis of indices holds the columns
   bool any_order = false;     // the result does not depend on the order of the loop dims
   bool dense_linear = false;  // after simplify: position p of the dense array is at p times one step
+  bool narrow = false;        // offsets may be summed up in few bits; see is_narrow
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
   bool all_or_nothing = false;  // nothing is written unless all index values are inside

@@ -109,6 +109,7 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   simplify(plan);
   if (is_small(plan)) {
     if (plan.positions > kLimits.block && !may_write(plan, stop)) return false;
+    plan.narrow = plan.positions > kTuning.small_positions && is_narrow(plan);
     join_runs(plan, kTuning.short_run);
     return loops().gather(plan, kUnscheduled, 0, plan.positions);
   }
@@ -181,6 +182,7 @@ Outside run_check(Plan& check, Stop* stop) noexcept {
   }
   const Plan once = check;
   simplify(check);
+  check.narrow = is_narrow(check);
   // Indices that lie in another order are checked in that; the first is found in C order.
   Plan ordered = check;
   ordered.any_order = true;

@@ -188,12 +188,8 @@ bool set_split_dim(Schedule& schedule, const Plan& plan) {
 
 // How the offsets of a plan can be kept.
 Records records_of(const Plan& plan) {
-  Size lowest = 0, highest = 0;
-  const auto reaches = [&](Size size, Size step) { (step < 0 ? lowest : highest) += (size - 1) * step; };
-  for (int c = 0; c < plan.column_count; ++c) reaches(plan.column[c].extent, plan.column[c].stride);
-  for (int d = 0; d < plan.loop_rank; ++d) reaches(plan.loop[d].size, plan.loop[d].indexed);
-  const bool narrow = highest - lowest < Size{kNarrowOutside};
-  return {nullptr, narrow, narrow ? lowest : 0};
+  const OffsetRange range(plan);
+  return {nullptr, range.fits(), range.fits() ? range.lowest : 0};
 }
 
 }  // namespace
@@ -246,6 +242,7 @@ bool order_loops(Plan& plan) {
 void arrange(Plan& plan, bool gathers) {
   if (are_spread(plan, gathers)) loop_over_slices(plan, plan.slice[plan.slice_rank - 1].dense == plan.width ? 1 : 0);
   order_loops(plan);
+  plan.narrow = is_narrow(plan);
 }
 
 Schedule schedule_gather(const Plan& plan, int threads) {

@@ -38,6 +38,24 @@ struct Partition {
   Size border[kLimits.owners + 1];  // owner o has the recorded offsets from border o up to the next
 };
 
+// The lowest and the highest offset that a plan can have.
+struct OffsetRange {
+  Size lowest = 0, highest = 0;
+  explicit OffsetRange(const Plan& plan) {
+    const auto reaches = [this](Size size, Size step) { (step < 0 ? lowest : highest) += (size - 1) * step; };
+    for (int c = 0; c < plan.column_count; ++c) reaches(plan.column[c].extent, plan.column[c].stride);
+    for (int d = 0; d < plan.loop_rank; ++d) reaches(plan.loop[d].size, plan.loop[d].indexed);
+  }
+  bool fits() const { return highest - lowest < Size{kNarrowOutside}; }
+};
+
+// Whether the offsets of a plan fit the narrow type as they are, and its index values 32 bits.
+inline bool is_narrow(const Plan& plan) {
+  const auto is_long = [](const IndexColumn& column) { return column.extent > INT32_MAX; };
+  const OffsetRange range(plan);
+  return range.lowest == 0 && range.fits() && std::none_of(plan.column, plan.column + plan.column_count, is_long);
+}
+
 struct Schedule {
   int threads = 1;
   bool prefetch = false;     // slices are likely to miss the cache

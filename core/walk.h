@@ -63,14 +63,14 @@ struct Cursor {
 // once, and their offsets are part of the bases.
 struct Walk {
   const Plan& plan;
-  Offsets offsets;
+  PickedOffsets offsets;
   bool repeated, repeated_good = true;
   Size ahead = 0;     // prefetch distance of the indices in bytes; 0: none
   Size dense_ahead = 0;  // the same of the dense array, where runs are short
   // Of a row whose elements are looked up in any order, if the next one follows it: its bytes, and for each position
   // how many of the next one are asked for, in parts of 2**16.
   Size next_row = 0, row_share = 0;
-  alignas(kLine) Size bases[kLimits.block + kTuning.short_run];
+  alignas(kLine) Size bases[kLimits.block + kTuning.short_run];  // or as many of the type of narrow offsets
 
   explicit Walk(const Plan& p, const Schedule& schedule = {}) noexcept
       : plan(p), offsets(pick_offsets(p)), repeated(p.joined.index != 0) {
@@ -84,6 +84,7 @@ struct Walk {
       const Size before = bases[i - joined.run];
       bases[i] = before == kOutside ? kOutside : before + joined.next_run;
     }
+    if (offsets.narrow && !repeated) narrow_bases(bases, end);
     if (schedule.prefetch_rows) {
       next_row = plan.reach();
       row_share = (next_row << 16) / (joined.run > 0 ? joined.run : inner.size);
@@ -112,11 +113,12 @@ struct Walk {
       prefetch_lines(plan.indexed + cursor.base + next_row + (done * row_share >> 16), n * row_share >> 16);
     }
     const Joined& joined = plan.joined;
-    if (joined.run == 0) return offsets(plan, cursor.index, cursor.base, bases, n, out);
+    if (joined.run == 0) return offsets.compute(plan, cursor.index, cursor.base, bases, n, out);
     const Size done = plan.inner().size - cursor.left, runs = done < joined.run ? 0 : done / joined.run;
     const Size base = cursor.base + runs * joined.next_run;
-    const Size* const from = bases + done - runs * joined.run;
-    if (!repeated) return offsets(plan, cursor.index, base, from, n, out);
+    const Size first = done - runs * joined.run;
+    if (!repeated) return offsets.compute(plan, cursor.index, base, offsets.from(bases, first), n, out);
+    const Size* const from = bases + first;
     for (Size i = 0; i < n; ++i) out[i] = repeated_good || from[i] != kOutside ? base + from[i] : kOutside;
     return repeated_good;
   }
@@ -126,8 +128,9 @@ struct Walk {
     Plan once = plan;
     once.loop_rank = 1;
     once.loop[0].index = plan.joined.index;
+    once.narrow = false;
     Size checked[kTuning.short_run];
-    repeated_good = pick_offsets(once)(once, plan.indices, 0, bases, plan.joined.run, checked);
+    repeated_good = pick_offsets(once).compute(once, plan.indices, 0, bases, plan.joined.run, checked);
     for (Size i = 0; i < plan.joined.run; ++i) bases[i] = repeated_good || plan.fills() ? checked[i] : kOutside;
   }
 };

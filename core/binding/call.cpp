@@ -72,20 +72,22 @@ PyObject* run(Kind kind, PyObject* const* given) {
 }
 
 Call::~Call() {
+  Py_XDECREF(result_);
+  if (library_ == nullptr) return;
   for (dlpack::Managed* each : {exported_, made_, held_[0], held_[1], held_[2]}) {
     if (each != nullptr && each->deleter != nullptr) each->deleter(each);
   }
-  Py_XDECREF(result_);
 }
 
 PyObject* Call::run() {
-  Refusal refusal = read_arguments();
-  if (!refusal) refusal = read_shapes();
-  if (!refusal) refusal = provide_out();
-  if (!refusal) refusal = hold();
-  if (!refusal) refusal = carry_out();
-  if (!refusal) refusal = deliver();
-  return refusal ? refused(refusal) : std::exchange(result_, nullptr);
+  if (const auto refusal = read_arguments()) return refused(refusal);
+  if (const auto refusal = read_shapes()) return refused(refusal);
+  if (const auto refusal = provide_out()) return refused(refusal);
+  const bool foreign = library_ != nullptr;
+  if (const auto refusal = foreign ? hold() : Refusal{}) return refused(refusal);
+  if (const auto refusal = carry_out()) return refused(refusal);
+  if (const auto refusal = foreign ? deliver() : Refusal{}) return refused(refusal);
+  return std::exchange(result_, nullptr);
 }
 
 Refusal Call::read_options() {
@@ -224,7 +226,6 @@ Refusal Call::view_out(const Shape& shape) {
 // Questions to other libraries, and finalisers, may have run any code. If an array is no longer what its view says, Python
 // carries out the call. If the GIL may be given up, the arrays are exported, so that their memory stays.
 Refusal Call::hold() {
-  if (library_ == nullptr) return {};
   constexpr double kMany = 1'000;  // elements and index values
   const auto count = [](const Size* shape, int rank) {
     return std::accumulate(shape, shape + rank, 1., std::multiplies<double>());
