@@ -13,19 +13,20 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Calls visit(indexed offset, dense offset) for every run of plan.width bytes of one slice. Always inlined: as a
-// function of its own it would hand over what `visit` holds by way of memory.
+// Calls visit(indexed offset, dense offset) for every place in the first `rank` dims of one slice; with all of them, for
+// every run of plan.width bytes. Always inlined: as a function of its own it would hand over what `visit` holds by way
+// of memory.
 template <class Visit>
-[[gnu::always_inline]] inline void each_run(const Plan& plan, Visit visit) noexcept {
-  if (plan.slice_rank == 0) return visit(0, 0);
-  const Dim inner = plan.slice[plan.slice_rank - 1];
+[[gnu::always_inline]] inline void each_run(const Plan& plan, int rank, Visit visit) noexcept {
+  if (rank == 0) return visit(0, 0);
+  const Dim inner = plan.slice[rank - 1];
   Size coordinate[kMaxRank];
-  for (int d = 0; d < plan.slice_rank - 1; ++d) coordinate[d] = 0;
+  for (int d = 0; d < rank - 1; ++d) coordinate[d] = 0;
   Size indexed = 0, dense = 0;
   for (;;) {
 #pragma GCC unroll 8
     for (Size e = 0; e < inner.size; ++e) visit(indexed + e * inner.indexed, dense + e * inner.dense);
-    int d = plan.slice_rank - 2;
+    int d = rank - 2;
     for (; d >= 0; --d) {
       const Dim& dim = plan.slice[d];
       indexed += dim.indexed;
@@ -52,37 +53,44 @@ template <class Visit>
   }
 }
 
-// Calls visit(indexed offset, dense offset) for every run of n slices, slice after slice.
+// Calls visit(indexed offset, dense offset) for every place in the first `rank` dims of n slices, slice after slice.
 template <class Visit>
-[[gnu::always_inline]] inline void each_slice(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n,
+[[gnu::always_inline]] inline void each_slice(const Plan& plan, int rank, const Size* at, const DenseOffsets& dense, Size n,
                                               Visit visit) noexcept {
-  if (plan.slice_rank == 0) return each_single_run(at, dense, n, visit);
+  if (rank == 0) return each_single_run(at, dense, n, visit);
   for (Size i = 0; i < n; ++i) {
     const Size from = at[i], to = dense.listed != nullptr ? dense.listed[i] : dense.first + i * dense.step;
-    each_run(plan, [=](Size indexed, Size offset) { visit(from + indexed, to + offset); });
+    each_run(plan, rank, [=](Size indexed, Size offset) { visit(from + indexed, to + offset); });
   }
 }
 
-// Calls move(to, from) for every run of n slices: of a gather, the dense array is written to.
+// Calls move(to, from) for every place in the first `rank` dims of n slices: of a gather, the dense array is written to.
 template <bool Gathers, class Move>
-[[gnu::always_inline]] inline void each_move(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n,
-                                             Move move) noexcept {
+[[gnu::always_inline]] inline void each_place(const Plan& plan, int rank, const Size* at, const DenseOffsets& dense, Size n,
+                                              Move move) noexcept {
   char *const to = Gathers ? plan.dense : plan.indexed, *const from = Gathers ? plan.indexed : plan.dense;
-  each_slice(plan, at, dense, n, [=](Size indexed, Size offset) {
+  each_slice(plan, rank, at, dense, n, [=](Size indexed, Size offset) {
     move(to + (Gathers ? offset : indexed), static_cast<const char*>(from) + (Gathers ? indexed : offset));
   });
 }
 
-// Elements from anywhere, written side by side: put together in a register, as wide stores cost less than many. Past the
-// caches, if wanted, where they fill whole registers.
-template <int Width, bool Past>
-void join_elements(char* to, const char* from, const Size* at, Size n) noexcept {
+// The same for every run of n slices.
+template <bool Gathers, class Move>
+[[gnu::always_inline]] inline void each_move(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n,
+                                             Move move) noexcept {
+  each_place<Gathers>(plan, plan.slice_rank, at, dense, n, move);
+}
+
+// n elements, number i from at(i), written side by side: put together in a register, as wide stores cost less than many.
+// Past the caches, if wanted, where they fill whole registers.
+template <int Width, bool Past, class At>
+[[gnu::always_inline]] inline void join_elements(char* to, const char* from, At at, Size n) noexcept {
   constexpr int kTogether = 16 % Width == 0 ? 16 / Width : 1;
   Size i = 0;
   for (; kTogether > 1 && i + kTogether <= n; i += kTogether) {
     char joined[kTogether * Width];
 #pragma GCC unroll 16
-    for (int e = 0; e < kTogether; ++e) std::memcpy(joined + e * Width, from + at[i + e], Width);
+    for (int e = 0; e < kTogether; ++e) std::memcpy(joined + e * Width, from + at(i + e), Width);
 #if defined(__SSE2__)
     if constexpr (Past) {
       const __m128i whole = _mm_loadu_si128(reinterpret_cast<const __m128i*>(joined));
@@ -93,7 +101,7 @@ void join_elements(char* to, const char* from, const Size* at, Size n) noexcept 
     std::memcpy(to + i * Width, joined, sizeof joined);
   }
 #pragma GCC unroll 8
-  for (; i < n; ++i) std::memcpy(to + i * Width, from + at[i], Width);
+  for (; i < n; ++i) std::memcpy(to + i * Width, from + at(i), Width);
 }
 
 template <bool Gathers, int Width, bool Past = false>
@@ -101,7 +109,15 @@ void move_elements(const Plan& plan, const Size* at, const DenseOffsets& dense, 
   if (Gathers && dense.step == Width && plan.slice_rank == 0) {
     char* const to = plan.dense + dense.first;
     const bool aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
-    return (Past && aligned ? join_elements<Width, Past> : join_elements<Width, false>)(to, plan.indexed, at, n);
+    const auto listed = [at](Size i) { return at[i]; };
+    return Past && aligned ? join_elements<Width, Past>(to, plan.indexed, listed, n)
+                           : join_elements<Width, false>(to, plan.indexed, listed, n);
+  }
+  if (Gathers && plan.slice_rank > 0 && plan.slice[plan.slice_rank - 1].dense == Width) {
+    const Dim line = plan.slice[plan.slice_rank - 1];
+    return each_place<true>(plan, plan.slice_rank - 1, at, dense, n, [line](char* to, const char* from) {
+      join_elements<Width, false>(to, from, [line](Size e) { return e * line.indexed; }, line.size);
+    });
   }
   each_move<Gathers>(plan, at, dense, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
 }
@@ -167,7 +183,7 @@ void move_rows(const Plan& plan, const Size* at, const DenseOffsets& dense, Size
 inline void copy_or_fill(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
   const auto element = static_cast<std::size_t>(plan.element);
   for (Size i = 0; i < n; ++i) {
-    each_run(plan, [&](Size indexed_offset, Size dense_offset) {
+    each_run(plan, plan.slice_rank, [&](Size indexed_offset, Size dense_offset) {
       char* const to = plan.dense + dense.first + i * dense.step + dense_offset;
       if (at[i] != kOutside) {
         std::memcpy(to, plan.indexed + at[i] + indexed_offset, static_cast<std::size_t>(plan.width));

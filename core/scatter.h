@@ -36,9 +36,8 @@ template <Reduction R, class T>
 
 [[gnu::noinline]] inline void reduce_lines(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n,
                                            void (*reduce)(char*, const char*, const Dim&) noexcept) noexcept {
-  Plan lines = plan;
-  const Dim& line = plan.slice[--lines.slice_rank];
-  each_move<false>(lines, at, updates, n, [&](char* to, const char* from) { reduce(to, from, line); });
+  const int outer = plan.slice_rank - 1;
+  each_place<false>(plan, outer, at, updates, n, [&](char* to, const char* from) { reduce(to, from, plan.slice[outer]); });
 }
 
 template <Reduction R, class T>

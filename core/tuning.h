@@ -33,7 +33,7 @@ struct Caches {
 // The room in buffers and tables, and the thresholds of single rules.
 struct Limits {
   Size block = 256;                    // offsets that are computed before they are used
-  Size slices_ahead = 32;              // that are prefetched: one moves while the next ones come
+  Size slices_ahead = 128;             // that are prefetched: one moves while the next ones come
   Size owners = 16;                    // each of which reads all recorded offsets
   Size lines_for_owners = 64;          // of a destination, for each owner: in fewer most updates would be those of one
   Size border_samples = 512;           // recorded offsets that are looked at to set the borders of owners

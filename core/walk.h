@@ -142,16 +142,18 @@ struct Block {
   bool good = true;  // whether all index values are inside
 };
 
-// Fills a block with up to `want` positions: across runs where the dense array is linear, else to the end of a run.
-inline void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want) noexcept {
+// Fills a block with up to `want` positions: across runs where the dense array is linear, else to the end of a run. The
+// cursor stays where the last positions of all are.
+inline void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want, bool last = false) noexcept {
   block.dense = cursor.dense;
   block.good = true;
   block.n = 0;
   do {
     const Size n = std::min(want - block.n, cursor.left);
     block.good &= walk.block(cursor, n, block.at + block.n);
-    cursor.advance(n);
     block.n += n;
+    if (last && block.n == want) return;
+    cursor.advance(n);
   } while (block.n < want && walk.plan.dense_linear);
 }
 
@@ -228,7 +230,7 @@ bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size en
   const auto fill = [&](B& block) {
     block.n = 0;
     if (left == 0) return true;
-    fill_block(block, cursor, walk, std::min(left, most));
+    fill_block(block, cursor, walk, std::min(left, most), left <= most);
     left -= block.n;
     return block.good || plan.fills();
   };

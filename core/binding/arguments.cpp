@@ -5,13 +5,13 @@
 
 namespace ndgather {
 
-PyObject *kind_names, *argument_names, *gather_mode_names, *scatter_mode_names, *reduction_names,
-    *rule_names;
+Names kind_names, argument_names, gather_mode_names, scatter_mode_names, reduction_names, rule_names;
 
 namespace {
 
 template <int Count>
-bool make_tuple(PyObject*& made, const char* const (&names)[Count]) {
+bool make_tuple(Names& made, const char* const (&names)[Count]) {
+  static_assert(Count <= std::size(Names{}.each));
   PyObject* tuple = PyTuple_New(Count);
   for (int n = 0; tuple != nullptr && n < Count; ++n) {
     PyObject* name = PyUnicode_InternFromString(names[n]);
@@ -19,10 +19,11 @@ bool make_tuple(PyObject*& made, const char* const (&names)[Count]) {
       Py_DECREF(tuple);
       return false;
     }
-    PyTuple_SetItem(tuple, n, name);
+    PyTuple_SetItem(tuple, n, made.each[n] = name);
   }
-  made = tuple;
-  return made != nullptr;
+  made.tuple = tuple;
+  made.count = Count;
+  return tuple != nullptr;
 }
 
 }  // namespace
@@ -34,19 +35,20 @@ bool make_names() {
          make_tuple(reduction_names, kReductionNames) && make_tuple(rule_names, kRuleNames);
 }
 
-int position_among(PyObject* object, PyObject* names) {
-  const auto count = static_cast<int>(PyTuple_Size(names));
-  for (int n = 0; n < count; ++n) {
-    if (object == PyTuple_GetItem(names, n)) return n;
+int position_among(PyObject* object, const Names& names) {
+  for (int n = 0; n < names.count; ++n) {
+    if (object == names.each[n]) return n;
   }
-  if (!PyUnicode_Check(object)) return -1;
-  for (int n = 0; n < count; ++n) {
-    if (PyUnicode_Compare(object, PyTuple_GetItem(names, n)) == 0) return n;
+  for (int n = 0; n < names.count && PyUnicode_Check(object); ++n) {
+    if (PyUnicode_Compare(object, names.each[n]) == 0) return n;
   }
   return -1;
 }
 
 Refusal read_integer(PyObject* object, Argument which, Size& value) {
+  int beyond = 0;
+  if (PyLong_CheckExact(object)) value = PyLong_AsLongLongAndOverflow(object, &beyond);
+  if (PyLong_CheckExact(object) && beyond == 0) return {};
   // Without an exception type, integers beyond 64 bits are cut to the nearest that fits: out of range all
   // the same.
   value = PyNumber_AsSsize_t(object, nullptr);

@@ -34,15 +34,19 @@ static_assert(static_cast<int>(Mode::fill) == 3);
 inline constexpr const char* kReductionNames[] = {"none", "add", "sub", "mul", "min", "max"};
 static_assert(static_cast<int>(Reduction::max) == 5);
 
-// Interned, each a tuple.
-extern PyObject *kind_names, *argument_names, *gather_mode_names, *scatter_mode_names,
-    *reduction_names, *rule_names;
+// Interned names: a tuple for Python, and its entries, which take no call to be read.
+struct Names {
+  PyObject* tuple = nullptr;
+  int count = 0;
+  PyObject* each[32];
+};
+extern Names kind_names, argument_names, gather_mode_names, scatter_mode_names, reduction_names, rule_names;
 
 // Makes the tuples of names, once in a process. False: a Python exception is set.
 bool make_names();
 
-// The position of a string in a tuple of interned strings; -1 where it is none of them.
-int position_among(PyObject* object, PyObject* names);
+// The position of a string among names; -1 where it is none of them.
+int position_among(PyObject* object, const Names& names);
 
 // An integer option: rule `option_type` with the argument where it is not an integer.
 Refusal read_integer(PyObject* object, Argument which, Size& value);

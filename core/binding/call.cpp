@@ -46,7 +46,7 @@ bool make_refusal_type() {
 PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices,
                   const Shape& slices, const Array& updates) {
   PyObject* made = facts == nullptr ? nullptr : PyStructSequence_New(refusal_type);
-  PyObject* const fields[] = {Py_NewRef(PyTuple_GetItem(rule_names, static_cast<int>(refusal.rule))),
+  PyObject* const fields[] = {Py_NewRef(rule_names.each[static_cast<int>(refusal.rule)]),
                               facts,
                               shape_tuple(data.shape, data.rank),
                               shape_tuple(indices.shape, indices.rank),

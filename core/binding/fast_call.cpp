@@ -43,7 +43,7 @@ bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject*
 PyObject* call_python(PyObject* slow_path, Kind kind, PyObject* refusal, PyObject* const* arguments, Py_ssize_t count) {
   PyObject* const all = PyTuple_New(2 + count);
   if (all == nullptr) return nullptr;
-  PyTuple_SetItem(all, 0, Py_NewRef(PyTuple_GetItem(kind_names, static_cast<int>(kind))));
+  PyTuple_SetItem(all, 0, Py_NewRef(kind_names.each[static_cast<int>(kind)]));
   PyTuple_SetItem(all, 1, Py_NewRef(refusal));
   for (Py_ssize_t a = 0; a < count; ++a) PyTuple_SetItem(all, 2 + a, Py_NewRef(arguments[a]));
   PyObject* const result = PyObject_CallObject(slow_path, all);

@@ -133,7 +133,7 @@ int execute(PyObject* module) {
   }
   // Once in a process: a second import, after the first was purged, shares what the functions of the first
   // still use.
-  if (rule_names == nullptr) {
+  if (rule_names.tuple == nullptr) {
     if (!make_memory_handler() || !make_names() || !make_refusal_type()) return -1;
     loops();  // asks the processor, and the system for the sizes of its caches
     caches();
@@ -143,9 +143,9 @@ int execute(PyObject* module) {
     const char* name;
     PyObject* value;
   } lists[] = {
-      {"KINDS", kind_names},           {"ARGUMENTS", argument_names},
-      {"GATHER_MODES", gather_mode_names}, {"SCATTER_MODES", scatter_mode_names},
-      {"REDUCTIONS", reduction_names}, {"RULES", rule_names},
+      {"KINDS", kind_names.tuple},           {"ARGUMENTS", argument_names.tuple},
+      {"GATHER_MODES", gather_mode_names.tuple}, {"SCATTER_MODES", scatter_mode_names.tuple},
+      {"REDUCTIONS", reduction_names.tuple}, {"RULES", rule_names.tuple},
   };
   for (const auto& list : lists) {
     if (PyModule_AddObjectRef(module, list.name, list.value) < 0) return -1;
