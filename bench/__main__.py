@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import against, cases, options, page, report
+from . import against, busy, cases, history, instructions, options, page, report
 from .frameworks.__main__ import main as frameworks
 from .limits import Machine
 from .measure import BusyError, check, measure
@@ -28,6 +28,7 @@ _LIBRARIES = ("jax", "torch")
 _QUICK_ELEMENTS = 1 << 14
 _ROUNDS = 5
 _ROUNDS_AGAINST = 12
+_IN_HISTORY = 10  # cases of a row
 _RESULTS = Path("bench/results")
 
 _DESCRIPTION = """\
@@ -55,6 +56,12 @@ examples:
 
   python -m bench --against v1.0 --case 'rows-*'
       is this build faster than another one? The two take turns
+
+  python -m bench --instructions --against v1.0
+      how many instructions do calls take? The same on every machine, whatever runs there
+
+  python -m bench --busy 2
+      two threads beside one, while up to two other processes compute
 
   python -m bench --suite stored --help
       another table: arrays that do not fit in memory
@@ -109,6 +116,18 @@ def parser() -> argparse.ArgumentParser:
         help="compare with another revision of this repository, which is built once, or with a"
         " folder that contains an installed ndgather or its sources",
     )
+    add("--instructions", action="store_true", help="count the instructions of some calls")
+    add(
+        "--busy",
+        type=options.positive,
+        metavar="N",
+        help="time calls on one thread and on all while up to N other processes compute",
+    )
+    add(
+        "--history",
+        action="store_true",
+        help=f"add a row to {history.PATH.name}: of --against on an idle machine, or of counts",
+    )
     add(
         "--json",
         type=Path,
@@ -142,8 +161,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{case.name:28} {case.group:11} {case.size_class:7} {case.why}")
         return 0
     try:
+        if args.busy:
+            return busy.measure(args.busy, args.threads)
+        if args.instructions:
+            return _count(args)
         if args.against:
-            return against.compare(
+            failed, timed = against.compare(
                 args.against,
                 [case.reduced(_QUICK_ELEMENTS) for case in chosen] if args.quick else chosen,
                 args.threads,
@@ -151,6 +174,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 answers_only=args.quick,
                 path=args.json,
             )
+            if args.history and timed:
+                least = {one.name: one.ratio for one in against.least(timed, _IN_HISTORY)}
+                history.append(f"against {args.against}", against.mean_ratio(timed), least)
+            return failed
         _check_installed(args)
         run = report.load(args.load, report.Record) if args.load else None
     except (OSError, ValueError, ModuleNotFoundError) as error:
@@ -171,6 +198,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         page.write(run, args.page)
         print(f"\nwrote {args.page}")
     return 1 if any(result.failed for result in run.results) else 0
+
+
+def _count(args: argparse.Namespace) -> int:
+    """Print the instructions of a position, or of a tiny call; also those of another build."""
+    here = instructions.count("")
+    there = instructions.count(str(against.build(args.against))) if args.against else {}
+    for name, counted in here.items():
+        other = f"  there {there[name]:9.2f}" if name in there else ""
+        print(f"{name:28} {counted:9.2f}{other}")
+    if args.history:
+        history.append("instructions", None, here)
+    return 0
 
 
 def _check_installed(args: argparse.Namespace) -> None:

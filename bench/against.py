@@ -143,7 +143,7 @@ def build(what: str) -> Path:
         return _installed(_digest(path), path)
     if path.is_dir():
         raise ValueError(f"{what}: neither an installed ndgather nor its source tree")
-    sha = _git("rev-parse", "--verify", "--quiet", f"{what}^{{commit}}").decode().strip()
+    sha = git("rev-parse", "--verify", "--quiet", f"{what}^{{commit}}").decode().strip()
     return _installed(sha, None)
 
 
@@ -159,7 +159,7 @@ def _installed(name: str, source: Path | None) -> Path:
         nullcontext(source) if source else TemporaryDirectory() as tree,
     ):
         if not source:
-            with tarfile.open(fileobj=BytesIO(_git("archive", name))) as archive:
+            with tarfile.open(fileobj=BytesIO(git("archive", name))) as archive:
                 archive.extractall(tree, filter="data")
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
         command += ["--target", f"{temporary}/installed"]
@@ -171,7 +171,7 @@ def _installed(name: str, source: Path | None) -> Path:
     return target
 
 
-def _git(*arguments: str) -> bytes:
+def git(*arguments: str) -> bytes:
     done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False)
     if done.returncode:
         revision = arguments[-1].removesuffix("^{commit}")
@@ -198,11 +198,11 @@ def compare(
     *,
     answers_only: bool,
     path: Path | None,
-) -> int:
+) -> tuple[int, list[Comparison]]:
     """Compare `what` (a revision or a folder) with this build and print the table.
 
-    Returns 0, or 1 if an answer differed or this build failed. Raises ValueError if `what` does
-    not exist or does not build, or if a process ends.
+    Returns 0, or 1 if an answer differed or this build failed; and what was timed. Raises
+    ValueError if `what` does not exist or does not build, or if a process ends.
     """
     folder = str(build(what))
     done: list[Comparison] = []
@@ -229,7 +229,7 @@ def compare(
         print(f"\n{summary(done)}\nin {perf_counter() - started:.0f} s")
     if path:
         _save(path, what, threads, done)
-    return 1 if wrong else 0
+    return (1 if wrong else 0), done
 
 
 def _in_more_processes(
@@ -262,13 +262,21 @@ def _agree(other: Sequence[float], own: Sequence[float]) -> bool:
 def summary(done: Sequence[Comparison]) -> str:
     """Return the mean, the worst cases, and how many cases are slower."""
     ratios = [one.ratio for one in done]
-    worst = sorted(done, key=lambda one: one.ratio)[:_WORST]
     below = [f"{sum(ratio < limit for ratio in ratios)} below {limit}" for limit in _LIMITS]
     return (
-        f"{len(done)} cases, geometric mean {geometric_mean(ratios):.3f}"
+        f"{len(done)} cases, geometric mean {mean_ratio(done):.3f}"
         f" (above 1: faster here), {', '.join(below)}\n"
-        f"least: {', '.join(f'{one.name} {one.ratio:.2f}' for one in worst)}"
+        f"least: {', '.join(f'{one.name} {one.ratio:.2f}' for one in least(done, _WORST))}"
     )
+
+
+def mean_ratio(done: Sequence[Comparison]) -> float:
+    return geometric_mean([one.ratio for one in done])
+
+
+def least(done: Sequence[Comparison], count: int) -> list[Comparison]:
+    """Return the cases with the lowest ratios, the lowest first."""
+    return sorted(done, key=lambda one: one.ratio)[:count]
 
 
 def _save(path: Path, what: str, threads: int, done: Sequence[Comparison]) -> None:
@@ -276,7 +284,7 @@ def _save(path: Path, what: str, threads: int, done: Sequence[Comparison]) -> No
     content = {
         "against": what,
         "threads": threads,
-        "geometric_mean": geometric_mean([one.ratio for one in done]) if done else None,
+        "geometric_mean": mean_ratio(done) if done else None,
         "cases": [asdict(one) | {name: getattr(one, name) for name in derived} for one in done],
     }
     path.parent.mkdir(parents=True, exist_ok=True)

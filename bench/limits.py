@@ -126,6 +126,12 @@ class Machine:
         return self.line_seconds[reach]
 
 
+def cache_bytes(level: int) -> int:
+    """Return the size of a level of cache, or 0 if the system does not report it."""
+    path = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size")
+    return int(path.read_text().strip().removesuffix("K")) << 10 if path.exists() else 0
+
+
 def last_level_cache_bytes() -> int:
     """Return the size of the last-level cache, or 32 MB if the system does not report it."""
     sizes = [

@@ -56,7 +56,7 @@ def setting(peers: Sequence[Peer], threads: int, *, quiet: bool = True) -> Setti
     """Describe this machine and the installed peers; `quiet`: disturbed turns do not count."""
     return Setting(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        processor=_processor(),
+        processor=processor(),
         system=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
         threads=threads,
@@ -77,7 +77,7 @@ def usable_processors() -> int:
     return os.cpu_count() or 1
 
 
-def _processor() -> str:
+def processor() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text().splitlines():

@@ -15,7 +15,7 @@ const Loops NDGATHER_LOOPS{
     .name = NDGATHER_NAME(NDGATHER_ISA),
     .gather = NDGATHER_ISA::gather,
     .scatter = NDGATHER_ISA::scatter,
-    .run_panel = NDGATHER_ISA::run_panel,
+    .run_band = NDGATHER_ISA::run_band,
     .record_offsets = NDGATHER_ISA::record_offsets,
     .apply_owned = NDGATHER_ISA::apply_owned,
     .check = NDGATHER_ISA::check,

@@ -42,8 +42,8 @@ struct Loops {
   // arrays was touched then, and what is written to is partly written. Positions are those in [begin, end).
   bool (*gather)(const Plan&, const Schedule&, Size begin, Size end) noexcept;
   bool (*scatter)(const Plan&, const Schedule&, Store, Size begin, Size end) noexcept;
-  // One panel of a scatter, or of a gather where the store is null.
-  bool (*run_panel)(const Plan&, const Schedule&, Store, Size number, char* buffer) noexcept;
+  // One band of a scatter, or of a gather where the store is null.
+  bool (*run_band)(const Plan&, const Schedule&, Store, Size number, char* buffer) noexcept;
   bool (*record_offsets)(const Plan&, Size begin, Size end, const Records&) noexcept;
   void (*apply_owned)(const Plan&, const Schedule&, Store, const Partition&, int owner) noexcept;
   Outside (*check)(const Plan&, Size begin, Size end) noexcept;

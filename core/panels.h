@@ -1,10 +1,10 @@
-// panels.h - a plan in panels of columns, each with a copy in a buffer that stays in the cache.
+// panels.h - a plan in bands of columns, of which each is packed as a panel, or walked by tiles.
 //
 // Lookups along an axis that is not the last, where neighbouring positions read neighbouring columns of the data, each
 // at a row of its own: those rows lie far apart, and where their stride is a power of two they compete for the same few
-// cache sets. There the panel of the *data* is packed, and walked as a plan of its own; a scatter copies it back.
-// Where indices and data lie in another order than the dense array, the panel is walked in their order, and its part of
-// the *dense* array is turned while it is in the cache.
+// cache sets. There the band of the *data* is packed into a panel that stays in the cache, and walked as a plan of its
+// own; a scatter copies it back. Where indices and data lie in another order than the dense array, the band is walked in
+// their order by tiles, and its part of the *dense* array is turned while it is in the cache.
 #pragma once
 
 #include <utility>
@@ -14,27 +14,27 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// The part of a plan that lies in one panel.
-inline Plan panel_of(const Plan& plan, const Panels& panels, Size number) noexcept {
-  Plan panel = plan;
-  panel.loop_rank = 2;
+// The part of a plan that lies in one band.
+inline Plan band_of(const Plan& plan, const Bands& bands, Size number) noexcept {
+  Plan band = plan;
+  band.loop_rank = 2;
   const Dim* const inner = &plan.inner();
-  panel.loop[0] = inner[panels.swapped ? 0 : -1];
-  panel.loop[1] = inner[panels.swapped ? -1 : 0];
-  Size plane = number / panels.per_plane;
+  band.loop[0] = inner[bands.swapped ? 0 : -1];
+  band.loop[1] = inner[bands.swapped ? -1 : 0];
+  Size plane = number / bands.per_plane;
   for (int d = plan.loop_rank - 3; d >= 0; --d) {
     const Dim& dim = plan.loop[d];
     const Size at = plane % dim.size;
     plane /= dim.size;
-    panel.indices += at * dim.index;
-    panel.indexed += at * dim.indexed;
-    panel.dense += at * dim.dense;
+    band.indices += at * dim.index;
+    band.indexed += at * dim.indexed;
+    band.dense += at * dim.dense;
   }
-  panel.positions = panel.loop[0].size * panel.loop[1].size;
-  panel.dense_linear = false;
-  const Size first = number % panels.per_plane * panels.columns;
-  keep_range(panel, 1, first, std::min(first + panels.columns, panel.loop[1].size));
-  return panel;
+  band.positions = band.loop[0].size * band.loop[1].size;
+  band.dense_linear = false;
+  const Size first = number % bands.per_plane * bands.columns;
+  keep_range(band, 1, first, std::min(first + bands.columns, band.loop[1].size));
+  return band;
 }
 
 // Copies `bytes` of each of `rows` rows.
@@ -128,24 +128,24 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   return true;
 }
 
-// Runs one panel of a scatter, or of a gather where the store is null.
-inline bool run_panel(const Plan& plan, const Schedule& schedule, Store store, Size number, char* buffer) noexcept {
-  const Panels& panels = schedule.panels;
-  Plan panel = panel_of(plan, panels, number);
-  if (!panels.packed) return run_tiles(panel, schedule.prefetch_indices, store);
+// Runs one band of a scatter, or of a gather where the store is null.
+inline bool run_band(const Plan& plan, const Schedule& schedule, Store store, Size number, char* buffer) noexcept {
+  const Bands& bands = schedule.bands;
+  Plan panel = band_of(plan, bands, number);
+  if (schedule.split == Split::tiles) return run_tiles(panel, schedule.prefetch_indices, store);
   Schedule within;  // what a panel is looked up in is in the cache; the indices need not be
   within.prefetch_indices = schedule.prefetch_indices;
   char* const columns = panel.indexed;
   IndexColumn& column = panel.column[0];
   const Size stride = column.stride, bytes = panel.inner().size * panel.width;
-  copy_panel(buffer, panels.pitch, columns, stride, column.extent, bytes);
+  copy_panel(buffer, bands.pitch, columns, stride, column.extent, bytes);
   panel.indexed = buffer;
-  column.stride = panels.pitch;
+  column.stride = bands.pitch;
   panel.narrow = is_narrow(panel);
   const bool scatters = store != nullptr;
   const Size all = panel.positions;
   const bool good = scatters ? scatter(panel, within, store, 0, all) : gather(panel, within, 0, all);
-  if (good && scatters) copy_panel(columns, stride, buffer, panels.pitch, column.extent, bytes);
+  if (good && scatters) copy_panel(columns, stride, buffer, bands.pitch, column.extent, bytes);
   return good;
 }
 

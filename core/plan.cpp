@@ -321,12 +321,4 @@ void keep_range(Plan& plan, int d, Size begin, Size end) {
   dim.size = end - begin;
 }
 
-void keep_part(Plan& plan, Size begin, Size end) {
-  const bool bytes = plan.slice_rank == 0;
-  Dim& last = plan.slice[bytes ? 0 : plan.slice_rank - 1];
-  plan.indexed += begin * (bytes ? 1 : last.indexed);
-  plan.dense += begin * (bytes ? 1 : last.dense);
-  (bytes ? plan.width : last.size) = end - begin;
-}
-
 }  // namespace ndgather

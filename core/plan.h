@@ -176,9 +176,6 @@ struct Plan {
     return n;
   }
 
-  // In bytes of a contiguous slice, else in elements along its last dim.
-  Size slice_length() const { return slice_rank == 0 ? width : slice[slice_rank - 1].size; }
-
   Size slice_bytes() const { return width * slice_elements(); }
   bool is_empty() const { return positions == 0 || slice_bytes() == 0; }
 };
@@ -218,8 +215,7 @@ void join_runs(Plan& plan, Size most);
 // Makes the slice dims loop dims, the innermost ones, but for the last `left` of them.
 void loop_over_slices(Plan& plan, int left = 0);
 
-// Leaves the range [begin, end) of one loop dim, or of the length of every slice.
+// Leaves the range [begin, end) of one loop dim.
 void keep_range(Plan& plan, int dim, Size begin, Size end);
-void keep_part(Plan& plan, Size begin, Size end);
 
 }  // namespace ndgather

@@ -23,9 +23,9 @@ bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
   return good;
 }
 
-bool run_panels(const Plan& plan, const Schedule& schedule, Store store, char* buffers, Stop* stop) noexcept {
+bool run_bands(const Plan& plan, const Schedule& schedule, Store store, char* buffers, Stop* stop) noexcept {
   return share_all(schedule.threads, schedule.tasks, stop, [&](int worker, Size number) {
-    return loops().run_panel(plan, schedule, store, number, buffers + worker * schedule.panels.buffer);
+    return loops().run_band(plan, schedule, store, number, buffers + worker * schedule.bands.buffer);
   });
 }
 
@@ -42,7 +42,8 @@ bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction,
   return true;
 }
 
-// Round after round: all threads record the offsets of the updates, then each applies its own.
+// Round after round: all threads record the offsets of the updates, then each applies its own, of some positions at a
+// time: what another thread has not begun by then the caller does, and so it waits for no more than that.
 bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, char* memory, Stop* stop) noexcept {
   const int owners = schedule.threads;
   Partition partition{schedule.records, 0, 0, owners, {}};
@@ -60,16 +61,21 @@ bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, c
     });
     if (!good) return false;
     set_borders(partition);
-    share(owners, owners, nullptr, [&](int, Size owner) {
-      loops().apply_owned(plan, schedule, store, partition, static_cast<int>(owner));
-    });
+    Partition part = partition;
+    for (part.end = part.begin; part.end < partition.end;) {
+      part.begin = std::exchange(part.end, std::min(part.end + schedule.owned_at_a_time, partition.end));
+      part.offsets.memory = memory + (part.begin - partition.begin) * part.offsets.bytes();
+      share(owners, owners, nullptr, [&](int, Size owner) {
+        loops().apply_owned(plan, schedule, store, part, static_cast<int>(owner));
+      });
+    }
   }
   return true;
 }
 
 // Checks all positions of a check plan, and names the first entry that is outside.
 Outside check_all(const Plan& check, Stop* stop) noexcept {
-  const Schedule schedule = schedule_check(check, threads());
+  const Schedule schedule = schedule_check(check, usable_threads());
   Outside all;
   std::mutex mutex;
   share(schedule.threads, schedule.tasks, stop, [&](int, Size task) {
@@ -116,21 +122,21 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   plan.any_order = true;  // each position writes to a place of its own
   arrange(plan, true);
   if (!may_write(plan, stop)) return false;
-  const Schedule schedule = schedule_gather(plan, threads());
-  if (schedule.panels.count > 0) {
-    const pool::Scratch buffers(schedule.panels.buffer * schedule.threads);
-    if (!buffers && schedule.panels.packed) return loops().gather(plan, schedule, 0, plan.positions);
-    return run_panels(plan, schedule, nullptr, buffers.memory(), stop);
+  const Schedule schedule = schedule_gather(plan, usable_threads());
+  if (schedule.split != Split::positions) {
+    const pool::Scratch buffers(schedule.bands.buffer * schedule.threads);
+    if (!buffers && schedule.split == Split::panels) return loops().gather(plan, schedule, 0, plan.positions);
+    return run_bands(plan, schedule, nullptr, buffers.memory(), stop);
   }
   if (plan.width <= 16) join_runs(plan, kTuning.short_run);
-  const Size length = plan.slice_length(), parts = (length + schedule.task_slice - 1) / schedule.task_slice;
+  const Size ranges = (plan.positions + schedule.task_positions - 1) / schedule.task_positions;
+  const Size parts = schedule.tasks / ranges;
   return share_all(schedule.threads, schedule.tasks, stop, [&](int, Size task) {
     const Size begin = task / parts * schedule.task_positions;
     const Size end = std::min(begin + schedule.task_positions, plan.positions);
     if (parts == 1) return loops().gather(plan, schedule, begin, end);
     Plan part = plan;
-    const Size first = task % parts * schedule.task_slice;
-    keep_part(part, first, std::min(first + schedule.task_slice, length));
+    keep_part(part, schedule, task % parts);
     return loops().gather(part, schedule, begin, end);
   });
 }
@@ -143,34 +149,36 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
     return scatter_in_order(plan, kUnscheduled, reduction, type, nullptr, 0);
   }
   arrange(plan, false);
-  const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, threads());
+  const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, usable_threads());
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
-  const pool::Scratch scratch(schedule.panels.count > 0 ? schedule.panels.buffer * schedule.threads
-                                                        : schedule.round * schedule.records.bytes());
-  const bool recorded_first = scratch && schedule.panels.count == 0 && schedule.round == plan.positions;
+  const pool::Scratch scratch(schedule.bands.buffer * schedule.threads + schedule.round * schedule.records.bytes());
+  const bool recorded_first = scratch && schedule.split == Split::owners && schedule.round == plan.positions;
   if (!recorded_first && !may_write(plan, stop)) return false;
-  if (schedule.panels.count > 0 && (scratch || !schedule.panels.packed)) {
-    return run_panels(plan, schedule, store, scratch.memory(), stop);
+  switch (schedule.split) {
+    case Split::positions: break;
+    case Split::tiles: return run_bands(plan, schedule, store, nullptr, stop);
+    case Split::panels:
+      if (scratch) return run_bands(plan, schedule, store, scratch.memory(), stop);
+      break;
+    case Split::owners:
+      if (!scratch) break;  // there is no memory
+      join_runs(plan, kTuning.short_run);
+      return scatter_by_owner(plan, schedule, store, scratch.memory(), stop);
+    case Split::slices:
+    case Split::dim:
+      return share_all(schedule.threads, schedule.tasks, nullptr, [&](int worker, Size task) {
+        Plan part = plan;
+        if (schedule.split == Split::dim) {
+          // No product overflows: steps that write to memory of their own are fewer than 2**46, and tasks than 2**17.
+          const Size size = plan.loop[schedule.dim].size;
+          keep_range(part, schedule.dim, size * task / schedule.tasks, size * (task + 1) / schedule.tasks);
+        } else {
+          keep_part(part, schedule, task);
+        }
+        return scatter_in_order(part, schedule, reduction, type, stop, worker);
+      });
   }
-  if (scratch && schedule.round > 0) {  // else there is no memory, or none is wanted
-    join_runs(plan, kTuning.short_run);
-    return scatter_by_owner(plan, schedule, store, scratch.memory(), stop);
-  }
-  const Size length = plan.slice_length();
-  const bool whole = schedule.split_dim < 0 && schedule.task_slice == length;
-  if (whole) return scatter_in_order(plan, schedule, reduction, type, stop, 0);
-  return share_all(schedule.threads, schedule.tasks, nullptr, [&](int worker, Size task) {
-    Plan part = plan;
-    if (schedule.split_dim >= 0) {
-      // No product overflows: steps that write to memory of their own are fewer than 2**46, and tasks than 2**17.
-      const Size size = plan.loop[schedule.split_dim].size;
-      keep_range(part, schedule.split_dim, size * task / schedule.tasks, size * (task + 1) / schedule.tasks);
-    } else {
-      const Size first = task * schedule.task_slice;
-      keep_part(part, first, std::min(first + schedule.task_slice, length));
-    }
-    return scatter_in_order(part, schedule, reduction, type, stop, worker);
-  });
+  return scatter_in_order(plan, schedule, reduction, type, stop, 0);
 }
 
 Outside run_check(Plan& check, Stop* stop) noexcept {

@@ -10,15 +10,14 @@ namespace ndgather {
 // The sizes of the caches of this machine.
 const Caches& caches() noexcept;
 
-// How a plan falls into panels of columns; see panels.h.
-struct Panels {
-  Size count = 0;       // in all; 0: the plan does not suit
-  Size per_plane = 0;   // within one step of the dims outside
-  Size columns = 0;     // in each but the last of a plane
-  bool packed = false;  // the columns of the data are copied; else they are walked by tiles
+// How a plan falls into bands of columns, which are packed as panels or walked by tiles; see panels.h.
+struct Bands {
+  Size count = 0;        // in all; 0: the plan does not suit
+  Size per_plane = 0;    // within one step of the dims outside
+  Size columns = 0;      // in each but the last of a plane
   bool swapped = false;  // the innermost loop dim goes along the columns, not across them
-  Size pitch = 0;       // bytes from one row of the copy to the next
-  Size buffer = 0;      // bytes of the copy
+  Size pitch = 0;        // of panels: bytes from one row of the copy to the next
+  Size buffer = 0;       // and bytes of the copy
 };
 
 // Checked offsets that are kept: as they are, or where their range allows it as narrow numbers from the lowest one on.
@@ -56,20 +55,36 @@ inline bool is_narrow(const Plan& plan) {
   return range.lowest == 0 && range.fits() && std::none_of(plan.column, plan.column + plan.column_count, is_long);
 }
 
+// What the tasks are into which a call is split.
+enum class Split : std::uint8_t {
+  positions,  // ranges of positions, each of them whole or by parts of every slice; all of them: one task
+  slices,     // parts of every slice, at all positions
+  dim,        // ranges of a loop dim, whose steps address parts of their own
+  panels,     // bands of columns that are packed
+  tiles,      // bands of columns that are walked by tiles
+  owners,     // the updates of an owner, in a scatter of some positions at a time
+};
+
 struct Schedule {
   int threads = 1;
   bool prefetch = false;     // slices are likely to miss the cache
   bool prefetch_rows = false;     // each is looked up in any order, and the next one follows it
   bool prefetch_indices = false;  // they are larger than the second-level cache
   bool nontemporal = false;  // rows are written past the caches
-  Size tasks = 1;            // each of which is one of these:
-  Size task_positions = 0;   //   so many positions,
-  int split_dim = -1;        //   a range of this loop dim, whose steps address parts of their own,
-  Size task_slice = 0;       //   so many bytes of every slice, or elements along its last dim,
-  Panels panels;             //   a panel,
-  Size round = 0;            //   or the part of an owner in a scatter of so many positions at a time,
-  Records records{nullptr};  //   whose offsets are recorded like this
+  Split split = Split::positions;
+  Size tasks = 1;
+  Size task_positions = 0;   // of Split::positions
+  Size part_bytes = 0;       // of a contiguous slice; 0: slices stay whole
+  Size part_elements = 0;    // of a slice of several runs, along its last dim; 0: slices stay whole
+  int dim = 0;               // of Split::dim
+  Bands bands;               // of Split::panels and Split::tiles
+  Size round = 0;            // of Split::owners: the offsets of so many positions are recorded,
+  Records records{nullptr};  // like this,
+  Size owned_at_a_time = 0;  // and applied for so many of them at a time
 };
+
+// Leaves one of the parts of every slice.
+void keep_part(Plan& plan, const Schedule& schedule, Size number);
 
 // Brings the dims of a simplified plan into the order in which they are walked.
 void arrange(Plan& plan, bool gathers);

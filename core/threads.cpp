@@ -57,6 +57,13 @@ struct Job {
 // asleep waits 5 to 50 microseconds for their help.
 constexpr auto kSpin = std::chrono::microseconds(50);
 
+// Where other programs or spinning threads of other libraries use the processors, a thread may be held up in the middle of
+// a task, which nobody else can finish. Then calls go alone for so many times as long as the caller waited for it, so that
+// waiting takes a hundredth of the time.
+constexpr int kAlone = 100;
+
+using Clock = std::chrono::steady_clock;
+
 inline void pause() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -68,13 +75,13 @@ inline void pause() noexcept {
 // Spins until a condition holds. False: it did not in time.
 template <class Condition>
 bool spin_until(Condition holds) noexcept {
-  const auto end = std::chrono::steady_clock::now() + kSpin;
+  const auto end = Clock::now() + kSpin;
   do {
     for (int turn = 0; turn < 16; ++turn) {
       if (holds()) return true;
       pause();
     }
-  } while (std::chrono::steady_clock::now() < end);
+  } while (Clock::now() < end);
   return false;
 }
 
@@ -142,9 +149,25 @@ class Team {
       to_wake_ = 0;
     }
     const auto done = [this] { return working_.load(std::memory_order_acquire) == 0; };
+    const auto begin = Clock::now();
     if (spin_until(done)) return;
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, done);
+    {
+      std::unique_lock lock(mutex_);
+      done_.wait(lock, done);
+    }
+    const auto waited = Clock::now() - begin;
+    if (waited >= std::chrono::nanoseconds(kLimits.longest_wait)) {
+      alone_until_.store(begin + kAlone * waited, std::memory_order_relaxed);
+    }
+  }
+
+  // Whether calls had better go without help. Asked by any thread.
+  bool is_hindered() noexcept {
+    const auto until = alone_until_.load(std::memory_order_relaxed);
+    if (until == Clock::time_point{}) return false;
+    if (Clock::now() < until) return true;
+    alone_until_.store({}, std::memory_order_relaxed);
+    return false;
   }
 
  private:
@@ -228,6 +251,7 @@ class Team {
   int to_wake_ = 0, processor_ = -1;  // of the caller
   std::atomic<int> working_{0}, spinning_{0};
   std::atomic<unsigned> jobs_{0};  // posted so far: what a spinning thread waits for
+  std::atomic<Clock::time_point> alone_until_{};
 };
 
 std::atomic<int> thread_count{1};
@@ -255,6 +279,8 @@ Team& team() noexcept {
 
 int threads() noexcept { return thread_count.load(std::memory_order_relaxed); }
 
+int usable_threads() noexcept { return threads() > 1 && team().is_hindered() ? 1 : threads(); }
+
 void set_threads(int count) noexcept { thread_count.store(count, std::memory_order_relaxed); }
 
 void prepare_threads() noexcept { team(); }
@@ -266,7 +292,7 @@ bool threads_are_awake() noexcept { return team().is_awake(); }
 bool Stop::reached(int worker) noexcept {
   constexpr auto kAskEvery = std::chrono::milliseconds(50);
   if (wanted() || worker != 0) return wanted();
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = Clock::now();
   if (now < next_) return false;
   next_ = now + kAskEvery;
   if (ask_(context_)) wanted_.store(true, std::memory_order_relaxed);

@@ -12,7 +12,11 @@ namespace ndgather {
 int threads() noexcept;
 void set_threads(int count) noexcept;
 
-// Makes what a fork must not meet half made.
+// How many of them a call may use now: one for a while after a caller had to wait for another thread, whose processor
+// others want too.
+int usable_threads() noexcept;
+
+// Creates the team and its fork handlers, before the first call.
 void prepare_threads() noexcept;
 
 // Changes when this process is forked from another. The threads stay behind then, and what they had begun is not done.

@@ -41,6 +41,8 @@ struct Limits {
   Size same_sets = 4096;               // bytes between lines that compete for the same cache sets, or a multiple
   Size spread_positions = 64;          // fewer slices share few lines with their neighbours
   double longest_task = 20'000'000;    // nanoseconds between two times when a call can be stopped
+  double owner_task = 300'000;         // nanoseconds of the work of one owner, for which others may have to wait
+  std::int64_t longest_wait = 300'000;  // nanoseconds that a caller waits for others before it does without them
   Size point_tile = 512;               // points that are split, looked up or moved at a time
   int digit_bits = 11;                 // that one pass of a sort looks at: its counters stay in the cache
   Size chunks = Size{1} << 20;         // of a table, which takes 16 bytes for each
@@ -70,7 +72,7 @@ inline constexpr Tuning kTuning{
 inline constexpr Caches kCaches{.second_level = 256, .last_level = 1024};
 inline constexpr Limits kLimits{
     .block = 4, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .line_samples = 6,
-    .same_sets = 64, .spread_positions = 2, .longest_task = 200, .point_tile = 4, .digit_bits = 2, .chunks = 6,
+    .same_sets = 64, .spread_positions = 2, .longest_task = 200, .owner_task = 20, .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6,
     .listed_chunks = 2, .range_task_bytes = 16, .range_tasks = 5, .ranges_ahead = 2, .shares_of_tasks = 2,
     .pooled_bytes = 4096, .huge_page = 4096};
 using Narrow = std::uint8_t;

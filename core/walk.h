@@ -222,7 +222,7 @@ inline Size block_size(const Plan& plan, const Schedule& schedule) noexcept {
 // Calls use(block) for the positions [begin, end). False: an index is outside its axis, and the mode has no answer
 // to that; what was used before may be any part of the positions.
 template <class B, bool Write, class Use>
-bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, Use use) noexcept {
+bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, const Use& use) noexcept {
   const Walk walk(plan, schedule);
   const Size most = block_size(plan, schedule);
   Cursor cursor(plan, begin);

@@ -46,9 +46,6 @@ int position_among(PyObject* object, const Names& names) {
 }
 
 Refusal read_integer(PyObject* object, Argument which, Size& value) {
-  int beyond = 0;
-  if (PyLong_CheckExact(object)) value = PyLong_AsLongLongAndOverflow(object, &beyond);
-  if (PyLong_CheckExact(object) && beyond == 0) return {};
   // Without an exception type, integers beyond 64 bits are cut to the nearest that fits: out of range all
   // the same.
   value = PyNumber_AsSsize_t(object, nullptr);

@@ -79,7 +79,7 @@ Call::~Call() {
   }
 }
 
-PyObject* Call::run() {
+[[gnu::flatten]] PyObject* Call::run() {
   if (const auto refusal = read_arguments()) return refused(refusal);
   if (const auto refusal = read_shapes()) return refused(refusal);
   if (const auto refusal = provide_out()) return refused(refusal);

@@ -136,7 +136,7 @@ void RangeCopy::copy_task(const Task& first, const Task& last) const noexcept {
 void RangeCopy::run(Stop* stop) const noexcept {
   const Size all = total_ * slice_bytes_;
   if (all == 0) return;
-  const Size wanted = std::min({all / kLimits.range_task_bytes, threads() * kTuning.tasks_each, kLimits.range_tasks});
+  const Size wanted = std::min({all / kLimits.range_task_bytes, usable_threads() * kTuning.tasks_each, kLimits.range_tasks});
   const Size parts = std::max<Size>(1, wanted);
   Task border[kLimits.range_tasks + 1];
   border[0] = {0, 0};
@@ -148,7 +148,7 @@ void RangeCopy::run(Stop* stop) const noexcept {
     before += lengths_[r];
   }
   border[parts] = {count_, 0};
-  share(static_cast<int>(std::min<Size>(threads(), parts)), parts, stop,
+  share(static_cast<int>(std::min<Size>(usable_threads(), parts)), parts, stop,
         [&](int, Size task) noexcept { copy_task(border[task], border[task + 1]); });
 }
 

@@ -68,7 +68,7 @@ FAULTS = {
     # the updates of a partition are counted from the first position of the call
     "owned-from-the-start": Fault("scatter.h", "cursor(plan, partition.begin)", "cursor(plan, 0)"),
     # every panel of a plane begins at its first column
-    "panels-start-alike": Fault("panels.h", "number % panels.per_plane * panels.columns", "0"),
+    "panels-start-alike": Fault("panels.h", "number % bands.per_plane * bands.columns", "0"),
     # what a scatter added to a packed panel stays in the buffer
     "panel-not-copied-back": Fault("panels.h", "if (good && scatters)", "if (false)"),
     # an entry on the border of two chunks counts as one of the chunk before
@@ -82,7 +82,7 @@ FAULTS = {
         "schedule.cpp", "std::min(border, partition.border[partition.owners])", "border"
     ),
     # the highest offset is kept as the number that stands for none
-    "narrow-is-outside": Fault("schedule.cpp", "< Size{kNarrowOutside}", "<= Size{kNarrowOutside}"),
+    "narrow-is-outside": Fault("schedule.h", "< Size{kNarrowOutside}", "<= Size{kNarrowOutside}"),
     # runs are joined that are longer than the room for them
     "run-of-one-more": Fault("plan.cpp", "inner.size > most ||", "inner.size > most + 1 ||"),
     # an owner collects twice as many updates as there is room for
@@ -90,8 +90,8 @@ FAULTS = {
     # the copy of a panel has no room for its last row
     "panel-of-one-less": Fault(
         "schedule.cpp",
-        "plan.column[0].extent * panels.pitch;",
-        "(plan.column[0].extent - 1) * panels.pitch;",
+        "plan.column[0].extent * bands.pitch;",
+        "(plan.column[0].extent - 1) * bands.pitch;",
     ),
     # the records of a shared scatter have no room for the last one
     "records-of-one-less": Fault(

@@ -25,13 +25,13 @@ struct Crossing {
   std::atomic<long> calls{0};
 };
 enum Border {
-  kUnscheduled, kBlocks, kShared, kTasks, kSlicesAhead, kRowsAhead, kIndicesAhead, kPastCaches, kPacked, kTiles, kSwapped, kNarrow,
+  kUnscheduled, kBlocks, kShared, kTasks, kSlicesAhead, kRowsAhead, kIndicesAhead, kPastCaches, kSums, kPacked, kTiles, kSwapped, kNarrow,
   kWide, kRounds, kSplit, kParts, kJoined, kRepeated, kLongRuns, kSpread, kBorders
 };
 Crossing crossings[kBorders] = {
     {"so few positions that nothing is scheduled"}, {"several blocks of offsets"}, {"several threads"}, {"several tasks"},
     {"slices are prefetched"}, {"the next row is prefetched"}, {"indices are prefetched"}, {"written past the caches"},
-    {"panels are packed"}, {"panels are walked by tiles"}, {"panels along the outer of two dims"},
+    {"offsets are summed up in few bits"}, {"panels are packed"}, {"bands are walked by tiles"}, {"bands along the outer of two dims"},
     {"owners, of narrow offsets"}, {"owners, of wide offsets"}, {"owners, in several rounds"},
     {"a scatter is split along a dim"}, {"slices fall into parts"}, {"runs are joined"}, {"joined runs share indices"},
     {"runs too long to be joined"}, {"slices are walked by their elements"}};
@@ -50,22 +50,24 @@ void count_crossings(Plan plan, bool writes, bool assigns) {
   arrange(plan, !writes);
   count(kSpread, plan.slice_rank < slices);
   const Schedule schedule = writes ? schedule_scatter(plan, assigns, threads()) : schedule_gather(plan, threads());
-  const Panels& panels = schedule.panels;
+  const Split split = schedule.split;
+  const bool owners = split == Split::owners, tiles = split == Split::tiles, panels = split == Split::panels;
   count(kShared, schedule.threads > 1);
   count(kTasks, schedule.tasks > 1);
   count(kSlicesAhead, schedule.prefetch);
   count(kRowsAhead, schedule.prefetch_rows);
   count(kIndicesAhead, schedule.prefetch_indices);
   count(kPastCaches, schedule.nontemporal);
-  count(kPacked, panels.count > 0 && panels.packed);
-  count(kTiles, panels.count > 0 && !panels.packed);
-  count(kSwapped, panels.count > 0 && panels.swapped);
-  count(kNarrow, schedule.round > 0 && schedule.records.narrow);
-  count(kWide, schedule.round > 0 && !schedule.records.narrow);
-  count(kRounds, schedule.round > 0 && schedule.round < plan.positions);
-  count(kSplit, schedule.split_dim >= 0);
-  count(kParts, panels.count == 0 && schedule.task_slice < plan.slice_length());
-  if (panels.count > 0) return;
+  count(kSums, plan.narrow);
+  count(kPacked, panels);
+  count(kTiles, tiles);
+  count(kSwapped, (panels || tiles) && schedule.bands.swapped);
+  count(kNarrow, owners && schedule.records.narrow);
+  count(kWide, owners && !schedule.records.narrow);
+  count(kRounds, owners && schedule.round < plan.positions);
+  count(kSplit, split == Split::dim);
+  count(kParts, schedule.part_bytes > 0 || schedule.part_elements > 0);
+  if (panels || tiles) return;
   if (writes || plan.width <= 16) join_runs(plan, kTuning.short_run);
   count(kBlocks, plan.positions > kLimits.block);
   count(kJoined, plan.joined.run > 0);
