@@ -28,9 +28,9 @@ _MORE: tuple[Case, ...] = (
     Case("add-rows-of-16", "", (20000, 16), (500000, 1), **_ADD),  # type: ignore[arg-type]
     Case("add-rows-of-64", "", (100, 64), (100000, 1), **_ADD),  # type: ignore[arg-type]
 )
-_NAMES = tuple(
-    "points-64MB points-batch3 rows-64B rows-1KB bootstrap-draws elements-last elements-first"
-    " scatter-add-points scatter-add-rows scatter-set-rows".split()
+_NAMES = (
+    *("points-64MB", "points-batch3", "rows-64B", "rows-1KB", "bootstrap-draws", "elements-last"),
+    *("elements-first", "scatter-add-points", "scatter-add-rows", "scatter-set-rows"),
 )
 _SPINNING = ("torch", "onnxruntime", "openvino")
 _CALLS = 50

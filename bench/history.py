@@ -23,7 +23,7 @@ def revision() -> str:
     return git("rev-parse", "--short", "HEAD").decode().strip() + ("+" if changed else "")
 
 
-def append(run: str, mean: float | None, cases: Mapping[str, float], path: Path = PATH) -> None:
+def append(run: str, mean: float | None, cases: Mapping[str, float]) -> None:
     """Add a row: a comparison and its least ratios, or counted instructions.
 
     The machine is named where it matters, for times: `mean` is their ratio.
@@ -31,8 +31,8 @@ def append(run: str, mean: float | None, cases: Mapping[str, float], path: Path 
     machine, caches = "", ""
     if mean is not None:
         machine, caches = processor(), f"{cache_bytes(2) >> 10} KiB, {cache_bytes(3) >> 20} MiB"
-    is_new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
+    is_new = not PATH.exists()
+    with PATH.open("a", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         if is_new:
             writer.writerow(FIELDS)

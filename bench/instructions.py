@@ -36,7 +36,7 @@ COUNTED = {
     "rows-64B": 1 << 17,
     "real-parts": 1 << 18,
     "elements-first": 1 << 18,
-    "elements-last": 1 << 18,
+    "topk-scores": 1 << 18,
     "scatter-add-points": 1 << 18,
 }
 _FEW, _MANY = 2, 4

@@ -115,9 +115,13 @@ void move_elements(const Plan& plan, const Size* at, const DenseOffsets& dense, 
   }
   if (Gathers && plan.slice_rank > 0 && plan.slice[plan.slice_rank - 1].dense == Width) {
     const Dim line = plan.slice[plan.slice_rank - 1];
-    return each_place<true>(plan, plan.slice_rank - 1, at, dense, n, [line](char* to, const char* from) {
-      join_elements<Width, false>(to, from, [line](Size e) { return e * line.indexed; }, line.size);
-    });
+    const auto join_lines = [&](auto step) {
+      each_place<true>(plan, plan.slice_rank - 1, at, dense, n, [step, size = line.size](char* to, const char* from) {
+        join_elements<Width, false>(to, from, [step](Size e) { return e * step; }, size);
+      });
+    };
+    if (line.indexed == 2 * Width) return join_lines(std::integral_constant<Size, 2 * Width>{});  // as of real parts
+    return join_lines(line.indexed);
   }
   each_move<Gathers>(plan, at, dense, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
 }
