@@ -59,8 +59,9 @@ constexpr auto kSpin = std::chrono::microseconds(50);
 
 // Where other programs or spinning threads of other libraries use the processors, a thread may be held up in the middle of
 // a task, which nobody else can finish. Then calls go alone for so many times as long as the caller waited for it, so that
-// waiting takes a hundredth of the time.
-constexpr int kAlone = 100;
+// waiting takes a fortieth of the time.
+constexpr int kAlone = 40;
+constexpr auto kMostAlone = std::chrono::milliseconds(200);
 
 using Clock = std::chrono::steady_clock;
 
@@ -157,7 +158,7 @@ class Team {
     }
     const auto waited = Clock::now() - begin;
     if (waited >= std::chrono::nanoseconds(kLimits.longest_wait)) {
-      alone_until_.store(begin + kAlone * waited, std::memory_order_relaxed);
+      alone_until_.store(begin + std::min<Clock::duration>(kAlone * waited, kMostAlone), std::memory_order_relaxed);
     }
   }
 
