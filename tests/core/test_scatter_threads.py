@@ -6,34 +6,21 @@ import sys
 import numpy as np
 import pytest
 from tests.core.comparing import threads
+from tests.definitions import large_calls
 from tests.definitions.calls import element_bytes
+from tests.definitions.large_calls import SKEWS, floats
 
 import ndgather
 from ndgather import scatter_elements, scatter_nd
 
-UFUNCS = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-}
-
 
 def in_order(data, places, updates, reduction):
-    """NumPy's own loop over the places, one update after the other."""
-    result = data.copy()
-    if reduction == "none":
-        for place, update in zip(zip(*places, strict=True), updates, strict=True):
-            result[place] = update
-    else:
-        UFUNCS[reduction].at(result, places, updates)
-    return result
-
-
-def floats(rng, shape, char="f"):
-    """Numbers whose sums depend on the order, in every bit."""
-    return (rng.standard_normal(shape) * np.exp2(rng.integers(-8, 8, shape))).astype(char)
+    """One update after the other, at places that count from the end of an axis where negative."""
+    sizes = data.shape[: len(places)]
+    flat = np.ravel_multi_index(places, sizes, mode="wrap")
+    rows = data.reshape(int(np.prod(sizes)), -1)
+    updates = updates.reshape(len(flat), rows.shape[1])
+    return large_calls.in_order(rows, flat, updates, reduction).reshape(data.shape)
 
 
 # name: shape of data, how many tuples, how many places they are spread over
@@ -230,31 +217,21 @@ def test_modes_by_place(mode, number):
 
 
 # name: where updates go among 300,000 places; what is beyond is dropped
-CROWDS = {
-    "most at the first": lambda rng, n: np.where(
-        rng.random(n) < 0.9, 0, rng.integers(0, 300_000, n)
+CROWDS = SKEWS | {
+    "most at one": lambda rng, n, places: np.where(
+        rng.random(n) < 0.6, 77_777, rng.integers(0, places, n)
     ),
-    "most at the last": lambda rng, n: np.where(
-        rng.random(n) < 0.9, -1, rng.integers(0, 300_000, n)
-    ),
-    "most at one": lambda rng, n: np.where(
-        rng.random(n) < 0.6, 77_777, rng.integers(0, 300_000, n)
-    ),
-    "two places": lambda rng, n: np.where(rng.random(n) < 0.5, 16, 299_999),
-    "neighbours": lambda rng, n: rng.integers(150_000, 150_040, n),
-    "in order": lambda rng, n: np.sort(rng.integers(0, 300_000, n)),
-    "backwards": lambda rng, n: np.sort(rng.integers(0, 300_000, n))[::-1],
-    "in turn": lambda rng, n: np.arange(n) % 8 * 37_000,
-    "all dropped": lambda rng, n: np.full(n, 300_000),
-    "all dropped but one": lambda rng, n: np.where(np.arange(n) == n // 2, 5, 300_000),
-    "every second dropped": lambda rng, n: np.where(np.arange(n) % 2, 300_000, np.arange(n)),
+    "two places": lambda rng, n, places: np.where(rng.random(n) < 0.5, 16, places - 1),
+    "all dropped": lambda _, n, places: np.full(n, places),
+    "all dropped but one": lambda _, n, places: np.where(np.arange(n) == n // 2, 5, places),
+    "every second dropped": lambda _, n, places: np.where(np.arange(n) % 2, places, np.arange(n)),
 }
 
 
 @pytest.mark.parametrize("name", CROWDS)
 def test_owners_of_crowded_places(name):
     rng = np.random.default_rng(13)
-    indices, updates = CROWDS[name](rng, 100_000), floats(rng, 100_000)
+    indices, updates = CROWDS[name](rng, 100_000, 300_000), floats(rng, 100_000)
     inside = indices < 300_000
     data = floats(rng, 300_000)
     expected = in_order(data, (indices[inside],), updates[inside], "add")
@@ -299,14 +276,9 @@ ROWS = {
 
 
 # name: which of so many places n updates go to
-REPEATS = {
+REPEATS = SKEWS | {
     "none": lambda rng, n, places: rng.permutation(places)[:n],
     "each twice": lambda rng, n, places: rng.permutation(places)[:n] // 2 * 2,
-    "any": lambda rng, n, places: rng.integers(0, places, n),
-    "one, often": lambda rng, n, places: np.where(
-        rng.random(n) < 0.4, places - 1, rng.integers(0, places, n)
-    ),
-    "in order": lambda rng, n, places: np.sort(rng.integers(0, places, n)),
 }
 
 
