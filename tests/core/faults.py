@@ -101,6 +101,68 @@ FAULTS = {
     ),
     # the positions of a block of points are counted from the first one of all
     "base-of-block-left-out": Fault("group.cpp", "static_cast<std::uint64_t>(base)", "0"),
+    # the threads of a scatter share a dim whose steps write to the same elements
+    "any-dim-is-split": Fault("schedule.cpp", "std::abs(dim.indexed) * dim.size /", "dim.size *"),
+    # a NaN of a small float does not stay
+    "small-nan-is-taken": Fault(
+        "reduction.h", "return !(update <= old) & (old == old);", "return !(update <= old);"
+    ),
+    # an update that is NaN does not count
+    "nan-is-dropped": Fault("reduction.h", "one : old == old ? update : old;", "one : old;"),
+    # half of the last digit is always rounded up
+    "half-rounds-up": Fault("reduction.h", "- 0x38000000u + 0xfff + even)", "- 0x37fff000u)"),
+    # the imaginary part of a product is that of a square
+    "product-of-parts": Fault(
+        "reduction.h", "* update.imag() + old.imag()", "* update.imag() + old.real()"
+    ),
+    # the last of the tasks of a thread is done by none
+    "task-left-out": Fault(
+        "threads.cpp", "tasks * (i + 1) / ranges;", "tasks * (i + 1) / ranges - i % 2;"
+    ),
+    # a task that two threads share is done twice
+    "task-done-twice": Fault(
+        "threads.cpp", "next.store(tasks * i / ranges,", "next.store(tasks * i / ranges - (i > 0),"
+    ),
+    # a call does not wait for the other threads
+    "nobody-waits": Fault("threads.cpp", "if (spin_until(done)) return;", "return;"),
+    # two calls at once use the same threads
+    "team-of-two-calls": Fault(
+        "threads.cpp", "|| !team().take()) {", "|| (!team().take(), false)) {"
+    ),
+    # a block that is too small counts as one that fits
+    "pooled-block-too-small": Fault("pool.cpp", "if (capacity < bytes || ", "if ("),
+    # a block that is lent stays in the pool, in the place of another
+    "pooled-block-lent-twice": Fault(
+        "pool.cpp", "std::copy(kept_ + at + 1, kept_ + count_--, kept_ + at);", "--count_;"
+    ),
+    # a result may be written over data that is still read
+    "out-over-data": Fault(
+        "binding/call.cpp", "(!in_place_ && extent.meets(data_.extent())) ||", ""
+    ),
+    # an error leaves parts of a result in the caller's array
+    "out-half-written": Fault("binding/call.cpp", "plan_.all_or_nothing = callers_out_;", ""),
+    # a value of 2**63 and more is named as a negative one
+    "bad-value-is-signed": Fault(
+        "binding/call.cpp", "plan_.index_type != IndexType::u64;", "true;"
+    ),
+    # strides of arrays of other libraries count bytes
+    "strides-in-bytes": Fault("binding/arrays.cpp", "static_cast<std::size_t>(bits / 8));", "1);"),
+    # memory below the first element does not belong to an array
+    "extent-from-the-first": Fault(
+        "binding/arrays.cpp", "(reach < 0 ? extent.begin : extent.end)", "extent.end"
+    ),
+    # an array whose elements share memory may be written to
+    "elements-may-share": Fault(
+        "binding/arrays.cpp", "if (dims[d].stride < covered) return true;", ""
+    ),
+    # a task of ranges begins at the first position of a range
+    "ranges-begin-anew": Fault("binding/ranges.cpp", "r == first.range ? first.offset : 0;", "0;"),
+    # a range may end one step behind the axis
+    "range-ends-behind": Fault(
+        "binding/ranges.cpp", "length[r] <= size - start &&", "length[r] <= size - start + 1 &&"
+    ),
+    # updates of another byte order are taken as they are
+    "swapped-is-native": Fault("binding/arrays.cpp", "!PyArray_ISBYTESWAPPED(numpy_) ?", "true ?"),
 }
 
 # From the quickest to the slowest: the first failure ends a run.
@@ -108,8 +170,9 @@ TESTS = (
     "tests/core/test_scatter_threads.py::test_more_updates_than_offsets_are_kept_at_once",
     *(f"tests/core/test_{name}.py" for name in ("error_texts", "modes", "results", "overflow")),
     *(f"tests/core/test_{name}definitions.py" for name in ("", "scatter_")),
-    *(f"tests/core/test_{name}.py" for name in ("orders", "scatter_refusals", "points")),
+    *(f"tests/core/test_{name}.py" for name in ("orders", "scatter_refusals", "points", "ranges")),
     *("tests/core/test_windows.py", "tests/stored/test_definitions.py"),
+    *("tests/core/test_exchange.py", "tests/core/test_drawn_threads.py"),
     *("tests/core/test_thread_count.py", "tests/core/test_scatter_threads.py"),
 )
 PYTEST = (

@@ -405,8 +405,11 @@ _GEOMETRIES: dict[str, Callable[[_Work, dict[str, Any]], tuple[Any, ...]]] = {
 }
 
 
-def large_call(function: str, skew: str, seed: int) -> LargeCall:
-    """Draw a call of 20,000 to 300,000 index tuples, of fewer where each names a row."""
+def large_call(function: str, skew: str, seed: int, **chosen: Any) -> LargeCall:
+    """Draw a call of 20,000 to 300,000 index tuples, of fewer where each names a row.
+
+    `chosen` has the `dtype`, `index_dtype`, `mode` and `reduction`, or some of them.
+    """
     rng = np.random.default_rng(seed)
 
     def one_of(*choices: Any) -> Any:
@@ -414,8 +417,11 @@ def large_call(function: str, skew: str, seed: int) -> LargeCall:
 
     kind, of_gradient = function.removeprefix("vjp."), function in GRADIENTS
     moves = function in GATHERS or (function in SCATTERS and rng.random() < 0.3)
-    dtype = one_of(*(MOVED if moves else NUMBERS[1:] if of_gradient else NUMBERS))
-    mode = one_of(*_MODES.get(kind, ("raise", "wrap", "clip", "fill")))
+    moves = chosen["reduction"] == "none" if "reduction" in chosen else moves
+    dtype = chosen.get("dtype") or one_of(
+        *(MOVED if moves else NUMBERS[1:] if of_gradient else NUMBERS)
+    )
+    mode = chosen.get("mode") or one_of(*_MODES.get(kind, ("raise", "wrap", "clip", "fill")))
     mode = "raise" if of_gradient and kind != "gather_windows" else mode
     rest = one_of((), (), (), (3,), (17,), (2, 3), (300,))
     work = _Work(
@@ -424,7 +430,7 @@ def large_call(function: str, skew: str, seed: int) -> LargeCall:
         count=min(int(20_000 * 15 ** rng.random()), 600_000 // prod(rest)),
         size=min(one_of(7, 300, 5_000, 60_000, 400_000), 1_000_000 // prod(rest)),
         rest=rest,
-        dtype=one_of(*INDEX_DTYPES),
+        dtype=chosen.get("index_dtype") or one_of(*INDEX_DTYPES),
         mode=mode,
     )
     options: dict[str, Any] = {} if of_gradient and mode == "raise" else {"mode": mode}
@@ -441,7 +447,7 @@ def large_call(function: str, skew: str, seed: int) -> LargeCall:
     if mode == "fill" and not of_gradient and rng.random() < 0.5:
         options["fill_value"] = distinct((5,), dtype)[4:].reshape(())
     allowed = [name for name in REDUCTIONS if name not in _NOT_OF.get(number_kind(dtype), ())]
-    reduction = "none" if moves else one_of(*allowed)
+    reduction = "none" if moves else chosen.get("reduction") or one_of(*allowed)
 
     def made(shape: tuple[int, ...]) -> Array:
         drawn = distinct(shape, dtype) if moves else _numbers(rng, shape, dtype, reduction == "mul")
