@@ -89,6 +89,15 @@ def test_result_is_the_definition(call):
     event("empty" if not actual.size else str(options["mode"]))
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+def test_windows_of_more_memory_than_is_arranged_at_once(mode):
+    """All 150 begin at one place, and have 19 MiB."""
+    data = np.arange(5 * 4096.0).reshape(5, 4096)
+    rows = [0, 0, 0, 1] if mode == "edge" else [2, 1, 0, 1]
+    found = gather_windows(data, np.full((150, 1), -2), (4,), mode=mode)
+    np.testing.assert_array_equal(found, np.broadcast_to(data[rows], found.shape), strict=True)
+
+
 PADDED = {"wrap": "wrap", "edge": "edge", "reflect": "reflect", "fill": "constant"}
 
 

@@ -23,17 +23,6 @@ def numbers_of_pages():
     return module.numbers()
 
 
-def test_the_readme_is_short():
-    assert README.count("\n") <= 120
-    assert README.index(">>> ") < 500
-
-
-def test_a_list_of_stations_is_on_the_first_screen():
-    screen = "\n".join(README.splitlines()[:32])
-    assert "ndgather sel" in screen
-    assert "stations.csv" in screen
-
-
 def test_numbers_are_those_of_the_pages():
     table = INDEX[INDEX.index("| number |") : INDEX.index("| what you have |")]
     for name, value in numbers_of_pages().items():

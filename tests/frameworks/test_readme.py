@@ -16,7 +16,6 @@ BLOCKS = re.findall(r"^    import (?:.+\n)+", README.read_text(), re.MULTILINE)
 @pytest.mark.parametrize("package", ["torch", "jax"])
 def test_pasted_lines_run(package):
     (block,) = (each for each in map(dedent, BLOCKS) if each.startswith(f"import {package}"))
-    assert block.count("\n") == 5
     subprocess.run([sys.executable, "-c", block], check=True, timeout=120)
 
 

@@ -528,7 +528,7 @@ def without_first(value):
 
 def test_our_result_does_not_replace_a_refusal(wrong):
     feeds = {**SUM_FEEDS, "at": np.array([[2], [0], [9]])}
-    with pytest.raises((IndexOutOfBoundsError, ModelError)):
+    with pytest.raises(ModelError):
         onnx_models.run(SUMS, feeds, runtime=wrong.__name__, own_results=True)
 
 

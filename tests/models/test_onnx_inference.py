@@ -331,7 +331,7 @@ def test_a_declaration_that_is_wrong_is_refused_by_node(declared, text):
     model = pick_model([5, 4], ["M", 1])
     model.graph.value_info.add().CopyFrom(declared)
 
-    with pytest.raises((ShapeError, DTypeError)) as refusal:
+    with pytest.raises(DTypeError if text.startswith("dtype") else ShapeError) as refusal:
         onnx_models.infer(model)
     assert str(refusal.value) == f"node 'pick' (GatherND): value 'picked': {text}"
 

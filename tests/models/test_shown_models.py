@@ -74,4 +74,4 @@ def test_a_comparison_is_shown_as_its_report(printed):
     assert "index range" not in report._repr_html_()
     assert ">GatherND of picked<" in report._repr_html_()
     found = onnx.search(MODEL, 4, runtimes=["reference"])
-    assert found is None or "disagree on input" in repr(found)
+    assert found is None

@@ -88,6 +88,13 @@ def test_workers_give_what_a_call_in_memory_gives(stored, call, memory):
     np.testing.assert_array_equal(result, CALLS[call](DATA), strict=True)
 
 
+def test_more_points_than_are_sorted_at_once(stored):
+    """Positions are counted from the first point of all, not of its block of 262,144."""
+    indices = points(300_000)
+    result = ndgather.gather_nd(stored, indices, executor=Pickling())
+    np.testing.assert_array_equal(result, DATA[tuple(indices.T)], strict=True)
+
+
 def test_processes_and_threads_read(stored, processes):
     for pool in (processes, futures.ThreadPoolExecutor(2)):
         for call in CALLS.values():

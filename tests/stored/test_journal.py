@@ -240,14 +240,14 @@ def test_what_is_refused(tmp_path):
     with journal(log), refused("is used by another process"), journal(log):
         pass
     text = tmp_path / "notes.txt"
-    for content in (
-        "notes",
-        "notes\n",
-        "ndgather journal 1\nnotes\n",
-        "ndgather journal 1\ndone 1\n",
+    for content, what in (
+        ("notes", "is not a journal"),
+        ("notes\n", "is not a journal"),
+        ("ndgather journal 1\nnotes\n", "has a line that no journal writes"),
+        ("ndgather journal 1\ndone 1\n", "has a line that no journal writes"),
     ):
         text.write_text(content)
-        with refused("is not a journal|has a line that no journal writes"), journal(text):
+        with refused(what), journal(text):
             pass
         assert text.read_text() == content
     new = tmp_path / "new"
@@ -265,6 +265,7 @@ def test_what_is_refused(tmp_path):
 
 CALL = {"indices": [[3, 4]], "updates": [5], "reduction": "add"}
 OF_ELEMENTS = {"indices": [[3]], "updates": [[5]], "axis": 1, "reduction": "add"}
+COLUMN = {"indices": [[3], [4]], "updates": [[5], [6]]}  # the same bytes as those of one row
 
 
 @pytest.mark.parametrize(
@@ -279,6 +280,7 @@ OF_ELEMENTS = {"indices": [[3]], "updates": [[5]], "axis": 1, "reduction": "add"
         (CALL, {"indices": [[3, 4], [3, 4]], "updates": [5, 5]}),
         (OF_ELEMENTS, {"axis": 0}),
         (OF_ELEMENTS, {"use_init_val": False}),
+        (OF_ELEMENTS | {"indices": [[3, 4]], "updates": [[5, 6]]}, OF_ELEMENTS | COLUMN),
         (CALL, OF_ELEMENTS),
     ],
 )
@@ -309,6 +311,30 @@ def test_stores_that_may_leave_half_a_chunk_or_nothing_are_refused(tmp_path):
                 ndgather.scatter_nd(target, [[3, 4]], [5], reduction="add", out=target)
     with journal(tmp_path / "log"):
         ndgather.scatter_nd(array, [[3, 4]], [5], reduction="add", out=array)
+
+
+@pytest.mark.parametrize("other", [{"shape": (30,)}, {"chunks": (7,)}, {"dtype": "f8"}], ids=str)
+def test_another_array_at_the_same_place_is_another_call(tmp_path, other):
+    options = {"store": tmp_path / "a.zarr", "shape": (20,), "chunks": (5,), "dtype": "i8"}
+    for made in (options, options | other):
+        array = zarr.create_array(**made, overwrite=True)
+        call = array, [[3]], np.array([5], array.dtype)
+        if made is options:
+            with journal(tmp_path / "log"):
+                ndgather.scatter_nd(*call, reduction="add", out=array)
+            continue
+        with refused("was written by another call"), journal(tmp_path / "log"):
+            ndgather.scatter_nd(*call, reduction="add", out=array)
+        assert array[3] == 0
+
+
+def test_elements_without_a_fixed_size_are_refused(tmp_path):
+    """Their bytes in memory are addresses, which differ in every process."""
+    names = np.array(["a", "b", "c"], np.dtypes.StringDType())
+    array = zarr.create_array(tmp_path / "a.zarr", data=names, chunks=(2,))
+    with refused(r"data\.dtype = StringDType.* cannot be used"), journal(tmp_path / "log"):
+        ndgather.scatter_nd(array, [[1]], ["z"], out=array)
+    assert array[1] == "b"
 
 
 def test_lines_are_whole_where_writes_are_short(tmp_path, monkeypatch):
