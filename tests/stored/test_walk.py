@@ -57,13 +57,23 @@ def test_a_failing_read_says_which_chunk_and_why(in_flight):
     assert isinstance(error, OSError)
 
 
-def test_what_is_not_the_chunk_never_becomes_data():
-    class Short(CutArray):
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda values: values[:-1], "has int32 values of shape (9, 10)"),
+        (lambda values: values.view("u4"), "has uint32 values of shape (10, 10)"),
+        (lambda values: values.astype(">i4"), "has >i4 values of shape (10, 10)"),
+    ],
+    ids=["shape", "dtype", "byte order"],
+)
+def test_what_is_not_the_chunk_never_becomes_data(change, what):
+    class Changed(CutArray):
         def read(self, chunk, buffers):
-            return super().read(chunk, buffers)[:-1]
+            return change(super().read(chunk, buffers))
 
-    with pytest.raises(StoredArrayError, match=r"values of shape \(9, 10\) \(allowed: int32"):
-        gather(Short(DATA, GRID))
+    with pytest.raises(StoredArrayError) as caught:
+        gather(Changed(DATA, GRID))
+    assert str(caught.value).endswith(f"{what} (allowed: int32 values of shape (10, 10))")
 
 
 def test_memory_errors_of_a_read_pass():
