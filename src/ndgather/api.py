@@ -434,6 +434,7 @@ def gather(
     """
 
 
+@own_errors("gather_windows")
 def gather_windows(
     data: ArrayLike,
     starts: ArrayLike,

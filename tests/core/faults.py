@@ -125,10 +125,6 @@ FAULTS = {
     ),
     # a call does not wait for the other threads
     "nobody-waits": Fault("threads.cpp", "if (spin_until(done)) return;", "return;"),
-    # two calls at once use the same threads
-    "team-of-two-calls": Fault(
-        "threads.cpp", "|| !team().take()) {", "|| (!team().take(), false)) {"
-    ),
     # a block that is too small counts as one that fits
     "pooled-block-too-small": Fault("pool.cpp", "if (capacity < bytes || ", "if ("),
     # a block that is lent stays in the pool, in the place of another
