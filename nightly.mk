@@ -186,12 +186,17 @@ faults: build/mutants/installed $(CMAKE)
 
 # mutmut changes a copy of the sources in mutants/; the core has to stand beside them. Which modules, and
 # which tests have to notice: pyproject.toml.
+ifdef SAMPLE  # so many changes of all modules, drawn by the day
+mutants: build/mutants/installed
+	build/mutants/venv/bin/python -m tools.mutants $(SAMPLE)
+else
 mutants: build/mutants/installed
 	rm -rf mutants
 	mkdir -p mutants/src/ndgather
 	cp build/mutants/venv/lib/python3*/site-packages/ndgather/_core.*so mutants/src/ndgather
 	HYPOTHESIS_PROFILE=fixed build/mutants/venv/bin/mutmut run $(MUTANTS)
 	build/mutants/venv/bin/mutmut results
+endif
 
 check-portable: $(CMAKE)
 	PATH="$(abspath $(TOOLS)):$$PATH" tests/core/portable.sh $(CMAKE) build/portable

@@ -21,7 +21,7 @@ from typing import Any
 from mutmut.mutation.file_mutation import create_mutations, deep_replace
 
 PACKAGE = Path("src/ndgather")
-COPY = Path("build/mutants/src/ndgather")
+COPY = Path("build/mutants/changed/ndgather")
 FRAMEWORKS = ("torch", "jax", "tensorflow")
 
 # The first that matches is the part of the package; each line from the quickest tests on.
