@@ -104,7 +104,9 @@ def setup(app: Sphinx) -> None:
 
 def _with_repository(_app: Sphinx, _page: str, source: list[str]) -> None:
     """Write the addresses of the repository and the site that a release has in its environment."""
-    source[0] = source[0].replace("REPOSITORY", os.environ.get("REPOSITORY", "REPOSITORY"))
+    link, address = "[the repository](REPOSITORY)", os.environ.get("REPOSITORY", "")
+    known = link.replace("REPOSITORY", address) if address else "the repository"
+    source[0] = source[0].replace(link, known)
     source[0] = source[0].replace("_static/social.png", f"{html_baseurl}_static/social.png")
 
 

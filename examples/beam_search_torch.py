@@ -8,7 +8,7 @@ and another not at all, so that the cache has to follow the winners:
 
 The result is compared with a search by plain loops that keeps no cache.
 
-    pip install 'ndgather[torch]'
+    pip install '.[torch]'
     python examples/beam_search_torch.py
 """
 

@@ -8,7 +8,7 @@ that ``torch.onnx.export`` writes one model, with GatherND where ``ndgather.gath
 
 The answer is checked against plain loops, against the boxes that were drawn, and in onnxruntime.
 
-    pip install 'ndgather[torch]' onnxscript onnxruntime
+    pip install '.[torch]' onnxscript onnxruntime
     python examples/detection_torch.py
 """
 

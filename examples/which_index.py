@@ -5,7 +5,7 @@ tokenizer was extended and the embedding was not. torch says `index out of range
 of `checked_indices` says which module, which entry, which value and which line. The same for the
 labels of the loss, and for indices that torch takes modulo the size without an error.
 
-    pip install 'ndgather[torch]'
+    pip install '.[torch]'
     python examples/which_index.py
 """
 

@@ -4,6 +4,8 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 README, INDEX = ((ROOT / name).read_text() for name in ("README.md", "docs/index.md"))
 TEXT = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -23,6 +25,13 @@ def numbers_of_pages():
     return module.numbers()
 
 
+@pytest.mark.parametrize("page", [README, INDEX], ids=["README", "site"])
+def test_a_list_of_stations_is_on_the_first_screen(page):
+    screen = "\n".join(page[page.index("# ndgather") :].splitlines()[:32])
+    assert "ndgather sel" in screen
+    assert "stations.csv" in screen
+
+
 def test_numbers_are_those_of_the_pages():
     table = INDEX[INDEX.index("| number |") : INDEX.index("| what you have |")]
     for name, value in numbers_of_pages().items():
@@ -40,9 +49,12 @@ def test_install_texts_are_the_same_everywhere():
     assert len(set(installs)) == 1
 
 
-def test_extras_are_installed_by_the_name_of_the_package():
-    """That is true in a clone, where the package is installed by then, and elsewhere."""
-    assert [page.name for page in PAGES if "'.[" in page.read_text()] == []
+def test_pages_install_from_a_clone():
+    """The name of the package works where it is installed, as where an error says it."""
+    errors = ROOT / "docs" / "guide" / "errors.md"
+    named = [page for page in PAGES if "pip install 'ndgather[" in page.read_text()]
+    assert named == [errors]
+    assert not any("git clone REPOSITORY" in page.read_text() for page in PAGES)
 
 
 def test_every_extra_of_the_page_is_an_extra():
