@@ -146,3 +146,38 @@ def test_the_other_models_are_checked_after_one_that_cannot_be_read(ndgather):
     assert cut.startswith("ndgather check: error: cut.onnx: ends before the model does")
     found = ndgather("check gone.onnx checked.onnx --json")
     assert (found.status, json.loads(found.out)) == (1, [])
+
+
+TARGETS = """<ir_version: 8, opset_import: ["" : 18]>
+heads (float[4, 5] x, int64[2, 2] at, float[N, 5] new, int64[N, 1] rows)
+    => (float[2] y, float[4, 5] z, float[4, 5] s) {
+    y = GatherND(x, at)
+    z = ScatterND(x, at, y)
+    s = ScatterND<reduction = "add">(x, rows, new)
+}"""
+
+
+def test_what_a_target_does_not_take(ndgather):
+    onnx.save(onnx.parser.parse_model(TARGETS), "heads.onnx")
+
+    outcome = ndgather("check heads.onnx --target coreml --json")
+
+    assert (outcome.status, outcome.err) == (0, "")
+    found = [(item["rule"], item["where"], item["severity"]) for item in json.loads(outcome.out)]
+    assert ("target", "ScatterND of z", "portable") in found
+    assert ("target", "ScatterND of s", "portable") in found
+    assert not any(where == "GatherND of y" for _, where, _ in found)  # coreml has GatherND
+    texts = {item["where"]: item["what"] for item in json.loads(outcome.out)}
+    assert "; convert --target coreml writes " in texts["ScatterND of z"]
+    assert "convert --target" not in texts["ScatterND of s"]  # which no rule can rewrite
+    assert ndgather("check heads.onnx --target coreml --fail-on portable").status == 1
+
+
+def test_a_target_is_no_runtime(ndgather):
+    save(3)
+    outcome = ndgather("check checked.onnx --runtime coreml")
+    assert outcome.status == 1
+    assert outcome.err.endswith("; of a target of convert, write --target\n")
+    outcome = ndgather("check checked.onnx --target tensorrt")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err.endswith("; the newest is 'tensorrt-10'\n")

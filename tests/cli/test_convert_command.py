@@ -192,11 +192,14 @@ def test_a_model_for_a_target_is_written_with_a_table(ndgather, folder):
     outcome = ndgather("convert model.onnx --target basic -o new.onnx")
 
     assert (outcome.status, outcome.err) == (0, "")
-    titles, pick, put, _, counts, written = outcome.out.splitlines()
-    assert titles.split()[:4] == ["node", "was", "became", "added"]
-    assert pick.startswith("pick  ai.onnx GatherND-13   2 Add, Less, Where, Mul, 2 Slice, ")
-    assert put.endswith("may change another element  basic does not take ScatterND")
-    assert counts.endswith(": 0 fit, 2 rewritten, 0 stay; other operators are not checked")
+    pick, put, counts = outcome.out.split("\n\n")
+    assert pick.startswith("pick (ai.onnx GatherND-13)\n  became         2 Add, Less, Where, Mul,")
+    lines = [line.split() for line in put.splitlines()]
+    assert ["index", "outside", "may", "change", "another", "element"] in lines
+    assert ["why", "basic", "does", "not", "take", "ScatterND"] in lines
+    *counts, written = counts.splitlines()
+    assert " ".join(counts).endswith("0 fit, 2 rewritten, 0 stay; other operators are not checked")
+    assert max(map(len, outcome.out.splitlines())) <= 80
     assert written == f"new.onnx: {len(onnx.load('new.onnx').graph.node)} nodes"
 
 
@@ -209,7 +212,7 @@ def test_a_model_with_a_node_that_stays_is_only_written_on_request(ndgather, fol
         "ndgather convert: error: new.onnx: is not written, because 1 node cannot become basic "
         "(allowed: --partial)\n"
     )
-    assert "put   ai.onnx ScatterND-18  stays" in refused.out
+    assert "put (ai.onnx ScatterND-18)\n  became         stays\n" in refused.out
     tried = ndgather("convert model.onnx --target basic --dry-run --json")
     assert (tried.status, tried.err) == (0, "")
     assert not (folder / "new.onnx").exists()
@@ -220,6 +223,13 @@ def test_a_model_with_a_node_that_stays_is_only_written_on_request(ndgather, fol
 
     assert ndgather("convert model.onnx --target basic --partial -o new.onnx").status == 0
     assert "ScatterND" in {node.op_type for node in onnx.load("new.onnx").graph.node}
+
+
+def test_of_a_target_with_versions_the_newest_is_named(ndgather, folder):
+    save_for_targets("model.onnx", known=True)
+    refused = ndgather("convert model.onnx --target tensorrt --dry-run")
+    assert refused.status == 1
+    assert refused.err.endswith("; the newest is 'tensorrt-10'\n")
 
 
 @pytest.mark.parametrize(

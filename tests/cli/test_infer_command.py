@@ -89,6 +89,7 @@ def test_all_values_of_a_model_and_the_model_that_is_kept(ndgather):
     onnx.save(model, "less.onnx")
 
     outcome = ndgather("infer less.onnx --all -o more.onnx")
+    assert outcome.out.endswith("\n\nmore.onnx: the model with its types\n")
 
     assert (outcome.status, outcome.err) == (0, "")
     assert "value   picked   int16  (N,)" in outcome.out.splitlines()

@@ -148,6 +148,14 @@ def test_a_comparison_fits_random_sizes_too(ndgather):
     assert (outcome.status, outcome.err) == (0, "compared with --size L=1\n")
 
 
+def test_a_comparison_without_inputs_says_how_to_have_some(ndgather):
+    onnx.save(parse_model(CHAIN), "model.onnx")
+    outcome = ndgather("compare model.onnx --runtime reference")
+    assert (outcome.status, outcome.out) == (1, "")
+    ways = "write --input NAME=FILE, --inputs PLACE, --random, --search 50\n"
+    assert outcome.err.endswith(ways)
+
+
 def test_random_inputs_do_not_read_large_tensors(folder, monkeypatch):
     del folder  # where the model is written
     table = numpy_helper.from_array(np.ones((3, 2**18), np.float32), "table")

@@ -43,7 +43,7 @@ def test_options(ndgather, rows):
 
 
 def test_what_would_be_read(ndgather, rows, folder):
-    line = "gather-ranges a.zarr/data starts.npy stops.npy -o values.npy --dry-run"
+    line = "gather-ranges a.zarr/data starts.npy stops.npy --dry-run"
     outcome = ndgather(line)
 
     assert (outcome.status, outcome.err) == (0, "")

@@ -121,6 +121,7 @@ def test_writes_an_onnx_tensor(ndgather, folder):
     np.testing.assert_array_equal(numpy_helper.to_array(tensor), PICKED, strict=True)
 
 
+WAYS = "write --input NAME=FILE, --inputs PLACE, --random"
 REFUSED = {
     "no model": (
         "run none.onnx",
@@ -138,11 +139,11 @@ REFUSED = {
     ),
     "an input that is missing": (
         "run model.onnx --input data=data.npy",
-        f"input 'indices' is missing {SIGNATURE}",
+        f"input 'indices' is missing {SIGNATURE}; {WAYS}",
     ),
     "inputs that are missing": (
         "run model.onnx",
-        f"inputs 'data', 'indices' are missing {SIGNATURE}",
+        f"inputs 'data', 'indices' are missing {SIGNATURE}; {WAYS}",
     ),
     "an input that the model has not": (
         f"{GOOD} --input index=indices.npy",

@@ -59,6 +59,22 @@ def test_the_table_gets_a_column_of_values(ndgather, data, folder, place):
     assert (folder / "out.csv").read_text().splitlines() == expected
 
 
+def test_the_table_in_the_help_is_the_one_that_is_written(ndgather, folder, capsys):
+    axes = {"time": [0, 1], "lat": [-10.0, 0.0, 10.0], "lon": np.arange(0.0, 360, 90)}
+    sst = xr.DataArray(np.arange(24.0).reshape(2, 3, 4), axes, tuple(axes), "sst")
+    sst.to_dataset().to_netcdf("sst.nc", engine="h5netcdf")
+    lines = ndgather("sel --help").out.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.split() == ["track.csv", "along.csv"])
+    rows = [line.split() for line in lines[first + 1 : first + 4]]
+    points, table = ("".join(f"{row[side]}\n" for row in rows) for side in (0, 1))
+    (folder / "track.csv").write_text(points)
+
+    outcome = ndgather("sel sst.nc track.csv -o along.csv --method nearest --period lon=360")
+
+    assert (outcome.status, outcome.err) == (0, "")
+    assert (folder / "along.csv").read_text() == table
+
+
 def test_a_url_is_read_over_http(ndgather, data, served):
     assert ndgather(f"sel {served}/whole.zarr points.csv -o out.csv").err == ""
     np.testing.assert_array_equal(
@@ -126,6 +142,20 @@ def test_parquet_in_and_out(ndgather, data):
     assert table["sst"].dtype == np.float32
 
 
+def test_netcdf_out(ndgather, data):
+    outcome = ndgather("sel sst.nc points.csv -o out.nc")
+
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith("out.nc: 3 rows of name, time, lat, lon, sst;")
+    with xr.open_dataset("out.nc", engine="h5netcdf") as table:
+        assert dict(table.sizes) == {"point": 3}
+        assert table["name"].values.tolist() == ["A", "B", "A"]
+        assert (table["time"].values == TIMES[[0, 5, 1]].values).all()
+        assert table["lat"].values.tolist() == [0.0, 20.0, -10.0]
+        assert table["sst"].values.tolist() == [SST[0, 1, 1], SST[5, 3, 7], SST[1, 0, 0]]
+        assert table["sst"].dtype == np.float32
+
+
 REFUSED = {
     "a label that is not there": (
         "sel sst.nc near.csv -o out.csv",
@@ -144,7 +174,7 @@ REFUSED = {
     ),
     "another kind of output": (
         "sel sst.nc points.csv -o out.txt",
-        r"out.txt: unknown kind of file \(allowed: .csv, .tsv, .csv.gz, .tsv.gz, .parquet\)",
+        r"out.txt: unknown kind of file \(allowed: .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .nc\)",
     ),
     "an empty table": (
         "sel sst.nc empty.csv -o out.csv",
@@ -264,7 +294,7 @@ def test_ways_to_write_a_time(ndgather, data, folder, times, option):
 
 @pytest.mark.parametrize("place", ["sst.nc", "sst.zarr"])
 def test_a_dry_run_says_what_would_be_read(ndgather, data, folder, place):
-    outcome = ndgather(f"sel {place} points.csv -o out.csv --dry-run")
+    outcome = ndgather(f"sel {place} points.csv --dry-run")
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.out.startswith("sst: 3 points in 1 chunk: 768 B to decode, ")
     assert not (folder / "out.csv").exists()

@@ -150,7 +150,7 @@ def test_a_dry_run_reads_nothing_and_says_what_would_be_read(ndgather, stores):
     for chunk in (stores / "era.zarr" / "t2m" / "c").rglob("*"):
         if chunk.is_file():
             chunk.write_bytes(b"damaged")
-    outcome = ndgather("gather-nd era.zarr/t2m points.npy -o out.npy --dry-run")
+    outcome = ndgather("gather-nd era.zarr/t2m points.npy --dry-run")
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.out.startswith(
         "4 points in 3 chunks: 768 B to decode, 21.0 B as they are stored"

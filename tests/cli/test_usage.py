@@ -1,5 +1,6 @@
 """The command itself: help, version, what is not understood, and what it loads."""
 
+import io
 import logging
 import os
 import pty
@@ -33,13 +34,19 @@ COMMANDS = (
 
 
 def test_version(ndgather):
+    package.show_versions(file=(versions := io.StringIO()))
+
     outcome = ndgather("--version")
 
-    assert (outcome.status, outcome.out, outcome.err) == (
-        0,
-        f"ndgather {package.__version__}\n",
-        "",
+    assert (outcome.status, outcome.out, outcome.err) == (0, versions.getvalue(), "")
+    assert outcome.out.startswith(f"ndgather: {package.__version__}\n")
+
+
+def test_the_module_is_the_command():
+    ran = subprocess.run(
+        [sys.executable, "-m", "ndgather", "--help"], check=True, capture_output=True, text=True
     )
+    assert ran.stdout.startswith("usage: ndgather ")
 
 
 def test_without_a_command_the_help_is_shown(ndgather):
@@ -88,7 +95,20 @@ MISUSED = {
     ),
     "no output": (
         "gather-nd data.npy indices.npy",
-        "ndgather gather-nd: error: the following arguments are required: -o/--output",
+        "ndgather gather-nd: error: one of the arguments -o/--output --dry-run is required",
+    ),
+    "no output of a scatter": (
+        "scatter-nd data.npy indices.npy updates.npy",
+        "ndgather scatter-nd: error: one of the arguments -o/--output --in-place --dry-run is "
+        "required",
+    ),
+    "no output of ranges": (
+        "gather-ranges data.npy starts.npy stops.npy",
+        "ndgather gather-ranges: error: one of the arguments -o/--output --dry-run is required",
+    ),
+    "no output of sel": (
+        "sel sst.nc points.csv",
+        "ndgather sel: error: one of the arguments -o/--output --dry-run is required",
     ),
     "an output that is no .npy": (
         "gather-nd data.npy indices.npy -o out.txt",
@@ -272,7 +292,7 @@ def test_without_the_package_the_command_goes_on():
         text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("ndgather ")
+    assert done.stdout.startswith("ndgather: ")
 
 
 def needs(shell):

@@ -87,6 +87,7 @@ def test_the_reports_shown_for_targets_are_those_that_are_printed(folder, capsys
         capsys.readouterr()
         assert main(shlex.split(command)) == 0
         assert capsys.readouterr().out == text
+        assert max(map(len, text.splitlines())) <= 80
 
 
 def test_pictures_of_repeated_indices_have_different_results():

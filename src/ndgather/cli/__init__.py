@@ -17,9 +17,9 @@ import traceback
 import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ndgather import __version__, messages, set_num_threads
+from ndgather import messages, set_num_threads, show_versions
 from ndgather.cli import arrays, check, checked, compare, convert, draw, infer, pages, run, sel
 from ndgather.cli.options import (
     CommandLine,
@@ -85,6 +85,14 @@ exit status:
 """
 
 
+class _Versions(argparse.Action):
+    """Print the versions that a bug report needs, and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        show_versions()
+        parser.exit()
+
+
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     parser = CommandLine(
@@ -93,7 +101,9 @@ def command_line() -> argparse.ArgumentParser:
         epilog=STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"ndgather {__version__}")
+    parser.add_argument(
+        "--version", action=_Versions, nargs=0, help="print the versions of what is installed"
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for add_to in COMMANDS:
         add_to(commands)

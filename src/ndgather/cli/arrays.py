@@ -24,6 +24,7 @@ from ndgather.cli.options import (
     estimate_text,
     npy_file,
     print_table,
+    require_output,
 )
 from ndgather.errors import FileError, NdgatherError, one_line
 from ndgather.models.tensors import tensor_files
@@ -95,9 +96,8 @@ class ArrayCommand:
         where: Any = parser
         if scatters:
             add_options(parser, "UPDATES  the values, of the dtype of DATA")
-            where = parser.add_mutually_exclusive_group(required=True)
-        output = {"type": npy_file, "required": not scatters}
-        add_options(where, "-o --output OUT.npy  the result", output=output)
+            where = parser.add_mutually_exclusive_group()
+        add_options(where, "-o --output OUT.npy  the result", output={"type": npy_file})
         if scatters:
             add_options(where, "--in-place  change DATA itself")
             about = "with --in-place, for a command that may be killed: note what is done in FILE"
@@ -138,12 +138,14 @@ class ArrayCommand:
     def work(self, options: argparse.Namespace) -> None:
         """Run the command."""
         stored, in_place = open_path.is_stored(options.data), getattr(options, "in_place", False)
-        if stored and self.kind.scatters and not in_place:
+        if not in_place:
+            require_output(options, "--in-place " if self.kind.scatters else "")
+        if stored and self.kind.scatters and options.output is not None:
             raise FileError(
                 f"{one_line(options.data)}: a stored array is changed where it is (allowed: "
                 "--in-place)"
             )
-        if not in_place:
+        if options.output is not None:
             tensor_files.check_place(options.output)
         noted = getattr(options, "journal", None)
         if noted and not (stored and in_place):
@@ -243,7 +245,7 @@ examples:
     add_options(
         parser,
         table,
-        output={"type": npy_file, "required": True},
+        output={"type": npy_file},
         offsets={"type": npy_file},
         axis={"type": int, "default": 0},
         mode={"choices": _core.GATHER_MODES, "default": "raise"},
@@ -255,6 +257,7 @@ examples:
 
 
 def _gather_ranges(options: argparse.Namespace) -> None:
+    require_output(options)
     stored = open_path.is_stored(options.data)
     for place in filter(None, (options.output, options.offsets)):
         tensor_files.check_place(place)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndgather import __version__
+from ndgather import __version__, messages
 from ndgather.cli.options import (
     add_command,
     add_common,
@@ -16,13 +16,13 @@ from ndgather.cli.options import (
     page_width,
     working,
 )
-from ndgather.errors import NdgatherError, one_line
+from ndgather.errors import ModelError, NdgatherError, one_line
 from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Finding, Severity
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 DESCRIPTION = """\
@@ -44,6 +44,9 @@ examples:
   ndgather check encoder.onnx decoder.onnx --runtime onnxruntime,openvino
       check two models; omit what affects other runtimes only
 
+  ndgather check model.onnx --target coreml
+      list what Core ML does not take, and what convert --target makes of it
+
   ndgather check model.onnx --json > findings.json
       print the same findings as a list of JSON objects
 
@@ -60,6 +63,7 @@ def add_to(commands: Any) -> None:
     models = {"nargs": "+", "metavar": "MODEL"}
     add_options(check, "MODELS  the models: FILE.onnx or FILE.xml", models=models)
     add_runtimes(check, "omit what affects other runtimes only, as in: onnxruntime,openvino")
+    add_options(check, "--target TARGET  list what a target of convert --target does not take")
     levels = [severity.value for severity in Severity]
     table = f"""
         --fail-on {{{",".join(levels)}}}  the least severity that makes the exit status 1
@@ -75,18 +79,27 @@ def add_to(commands: Any) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    names = options.runtimes
-    diagnostics.check_runtimes(names)
+    names = list(options.runtimes)
+    try:
+        diagnostics.check_runtimes(names)
+    except ModelError as error:
+        error.args = (f"{error}; of a target of convert, write --target",)
+        raise
     results, unread = {}, False
     for model in options.models:
         try:
             with working(model):
                 results[model] = _findings(model)
+                if options.target:
+                    found = _of_target(model, options.target, results[model])
+                    results[model] = (*results[model], *found)
         except NdgatherError as error:  # the others are checked nevertheless
             if len(options.models) == 1:
                 raise
             print(f"ndgather check: error: {one_line(str(error))}", file=sys.stderr)
             unread = True
+    if options.target:
+        names.append(options.target)
     if names:
         results = {model: diagnostics.about(listed, names) for model, listed in results.items()}
     if options.sarif:
@@ -108,6 +121,24 @@ def _check(options: argparse.Namespace) -> int:
     return int(
         unread or any(diagnostics.at_least(findings, least) for findings in results.values())
     )
+
+
+def _of_target(path: str, name: str, found: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield what a target does not take of a model in which no error was found."""
+    if Path(path).suffix == ".xml":
+        raise messages.only_onnx("--target")
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+    from ndgather.models.onnx.rewriting import target  # noqa: PLC0415 - as above
+
+    target.load_target(name)
+    if diagnostics.at_least(found, Severity.ERROR):
+        return
+    for node in onnx.conversion(path, target=name).nodes:
+        if node.why:
+            instead = "" if node.stays else f"; convert --target {name} writes {node.became}"
+            yield Finding(
+                node.where, node.was, "target", f"{node.why}{instead}", Severity.PORTABLE, (name,)
+            )
 
 
 def _findings(path: str) -> Sequence[Finding]:

@@ -12,6 +12,7 @@ from ndgather.cli.options import (
     add_options,
     page_width,
     positive,
+    require_output,
     working,
 )
 from ndgather.errors import ModelError, one_line
@@ -84,7 +85,7 @@ def add_to(commands: Any) -> None:
         --checked        keep indices that are out of range out of range in rewritten nodes
         --allow-matmul   let a scatter that adds become a MatMul, which adds in another order
         --dry-run        write nothing
-        --json           print the table as JSON
+        --json           print the report as JSON
         -o --output OUT  the result: .onnx or .xml
     """
     add_options(convert, table, opset={"type": positive}, output={"type": Path})
@@ -133,8 +134,7 @@ def _convert(options: argparse.Namespace) -> None:
 
 
 def _deploy(options: argparse.Namespace) -> None:
-    if options.output is None and not options.dry_run:
-        options.parser.error("one of the arguments -o/--output --dry-run is required")
+    require_output(options)
     if options.operator or options.strict:
         options.parser.error("--operator and --strict do not apply (allowed: without --target)")
     if options.output is not None:
@@ -162,7 +162,7 @@ def _deploy(options: argparse.Namespace) -> None:
             json.dumps({**report.nodes_to_json(result.nodes, known), "written": written}, indent=2)
         )
     else:
-        print(report.nodes_as_text(result.nodes, known))
+        print(report.nodes_as_text(result.nodes, known, page_width() or 80))
         if written:
             count = len(result.model.graph.node)
             print(f"{one_line(str(options.output))}: {plural(count, 'node')}")

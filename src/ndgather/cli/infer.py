@@ -91,6 +91,8 @@ def _infer(options: argparse.Namespace) -> None:
         if not options.all:
             del values["value"]
         _print(options, values)
+        if options.output is not None and not options.json:
+            print(f"\n{one_line(str(options.output))}: the model with its types")
         return
     from ndgather.pages import find  # noqa: PLC0415 - no model needs it
 

@@ -12,7 +12,7 @@ import numpy as np
 from ndgather import messages
 from ndgather.cli.options import Named, add_options
 from ndgather.errors import DTypeError, FileError, ModelError
-from ndgather.models.graph import OutputArray, Port, port_dtype_name
+from ndgather.models.graph import OutputArray, Port, fit_inputs, port_dtype_name
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
@@ -83,9 +83,17 @@ def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str
     elif place is not None:
         arrays = tensor_files.read_all(place)
     known = {port.name: port for port in ports}
-    return arrays | {
-        name: _input(name, text, known.get(name)) for name, text in options.inputs.items()
-    }
+    arrays |= {name: _input(name, text, known.get(name)) for name, text in options.inputs.items()}
+    missing = any(port.name not in arrays and not port.optional for port in ports)
+    if options.random is None and missing and arrays.keys() <= known.keys():
+        try:
+            fit_inputs(ports, arrays)
+        except ModelError as error:
+            ways = "" if Path(options.model).suffix == ".xml" else ", --random"
+            ways += ", --search 50" if "search" in options else ""
+            error.args = (f"{error}; write --input NAME=FILE, --inputs PLACE{ways}",)
+            raise
+    return arrays
 
 
 def random_candidates(options: argparse.Namespace) -> CandidateInputs:

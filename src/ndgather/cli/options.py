@@ -171,6 +171,12 @@ class Named(argparse.Action):
             raise argparse.ArgumentError(self, str(error)) from None
 
 
+def require_output(options: argparse.Namespace, other: str = "") -> None:
+    """Exit with the usage if a command has nowhere to write to; `other` is a place of its own."""
+    if options.output is None and not options.dry_run:
+        options.parser.error(f"one of the arguments -o/--output {other}--dry-run is required")
+
+
 def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")

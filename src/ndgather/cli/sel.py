@@ -17,6 +17,7 @@ from ndgather.cli.options import (
     add_reading,
     bar,
     estimate_text,
+    require_output,
     time_text,
 )
 from ndgather.errors import one_line
@@ -36,7 +37,13 @@ every one of their labels. Only the needed parts of DATA are read.
 EPILOG = """\
 examples:
   ndgather sel sst.nc track.csv -o along.csv --method nearest
-      the column sst for each time, lat and lon of the track of a ship
+      the column sst for each time, lat and lon of the track of a ship:
+
+      track.csv                along.csv
+      ship,time,lat,lon        ship,time,lat,lon,sst
+      A,0,1,-85                A,0,1,-85,7.0
+      A,1,8,170                A,1,8,170,22.0
+
   ndgather sel s3://bucket/era5.zarr stations.csv -o series.parquet --outer \\
       --method linear --variable t2m --period longitude=360
       a time series for every station, interpolated between grid points;
@@ -47,9 +54,10 @@ examples:
 
 DATA is a file that xarray opens: netCDF, a zarr folder or its URL; or a
 GeoTIFF, with the coordinates x, y and band. POINTS and OUT are .csv, .tsv,
-.csv.gz, .tsv.gz or .parquet; POINTS may be -, text from standard input. The
-columns of POINTS are written as they are. OUT is written completely or not at
-all.
+.csv.gz, .tsv.gz or .parquet; POINTS may be -, text from standard input, and OUT
+.nc, a netCDF file whose only dimension is "point". The columns of POINTS are
+written as they are; columns that select have the type of their labels in
+.parquet and .nc. OUT is written completely or not at all.
 """
 
 
@@ -88,7 +96,7 @@ def add_to(commands: Any) -> None:
         parser,
         table,
         points={"type": Path},
-        output={"required": True, "type": Path},
+        output={"type": Path},
         variable={"action": "append", "default": []},
         method={"choices": METHODS},
         tolerance={"action": Named, "read": _number},
@@ -106,12 +114,14 @@ def add_to(commands: Any) -> None:
 
 
 def work(options: argparse.Namespace) -> None:
+    require_output(options)
     try:
         from ndgather.arrays.xarray import points, tables  # noqa: PLC0415 - slow, and an extra
     except ImportError as error:
         raise messages.extra_missing(error.name or "xarray", "xarray") from None
-    tables.suffix_of(options.output)
-    tensor_files.check_place(options.output, (options.output.suffix,))
+    if options.output is not None:
+        tables.suffix_of(options.output, tables.OUTPUTS)
+        tensor_files.check_place(options.output, (options.output.suffix,))
     lookup = points.Lookup(
         place=options.data,
         points=options.points,

@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import xarray
 
 from ndgather import messages
 from ndgather.errors import FileError
 from ndgather.messages import plural, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+OUTPUTS = (*SUFFIXES, ".nc")
 STDIN = Path("-")
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -77,10 +79,10 @@ class Table:
     ) -> None:
         """Write rows with the columns of `more` behind to `part`, which becomes `output`.
 
-        In Parquet, columns of text have the values of `typed`, if they are there.
+        In Parquet and netCDF, columns of text have the values of `typed`, if they are there.
         """
-        suffix, frame = suffix_of(output), self.frame
-        if suffix == ".parquet" and self.metadata is None:
+        suffix, frame = suffix_of(output, OUTPUTS), self.frame
+        if suffix == ".nc" or (suffix == ".parquet" and self.metadata is None):
             frame = frame.assign(**typed)
         front = frame.iloc[rows].reset_index(drop=True)
         whole = pd.concat([front, more.reset_index(drop=True)], axis=1)
@@ -88,6 +90,11 @@ class Table:
         def refused(error: Exception) -> Exception:
             return error if isinstance(error, OSError) else messages.unwritable(output, error)
 
+        if suffix == ".nc":
+            columns = {name: ("point", column.to_numpy()) for name, column in whole.items()}
+            with messages.converted_errors(refused):
+                xarray.Dataset(columns).to_netcdf(part, engine="h5netcdf")
+            return
         with messages.converted_errors(refused), part.open("wb") as raw:
             if suffix == ".parquet":
                 arrow = _pyarrow().Table.from_pandas(whole, preserve_index=False)
@@ -151,9 +158,9 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def suffix_of(path: Path) -> str:
-    """Return the one of `SUFFIXES` that a path has."""
-    for suffix in SUFFIXES:
+def suffix_of(path: Path, suffixes: Sequence[str] = SUFFIXES) -> str:
+    """Return the one of `suffixes` that a path has."""
+    for suffix in suffixes:
         if path.name.endswith(suffix):
             return suffix
-    raise messages.unknown_suffix(path, SUFFIXES)
+    raise messages.unknown_suffix(path, suffixes)

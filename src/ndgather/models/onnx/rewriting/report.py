@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from html import escape
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from ndgather.errors import one_line
 from ndgather.messages import plural
-from ndgather.models.graph import aligned, html_table
+from ndgather.models.graph import html_table
 from ndgather.models.onnx.files import ModelInFolder
 
 if TYPE_CHECKING:
@@ -96,10 +97,17 @@ def nodes_to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str,
     return {"target": about, "nodes": [asdict(report) for report in reports]}
 
 
-def nodes_as_text(reports: Sequence[RewrittenNode], target: Target) -> str:
-    """Return the reports as text, in columns, with a last line that counts them."""
-    rows, last = _rows(reports), _summary(reports, target)
-    return f"{aligned(rows)}\n\n{last}" if len(rows) > 1 else last
+def nodes_as_text(reports: Sequence[RewrittenNode], target: Target, width: int = 80) -> str:
+    """Return the reports as lines of at most `width`, with a last one that counts them."""
+    titles, *rows = _rows(reports)
+    lines = []
+    for node, was, *cells in rows:
+        lines.append(f"{node} ({was})")
+        for title, cell in zip(titles[2:], cells, strict=True):
+            start = f"  {title:13}  "
+            lines += wrap(cell, width, initial_indent=start, subsequent_indent=" " * len(start))
+        lines.append("")
+    return "\n".join([*lines, *wrap(_summary(reports, target), width, break_on_hyphens=False)])
 
 
 def _rows(reports: Sequence[RewrittenNode]) -> list[tuple[str, ...]]:

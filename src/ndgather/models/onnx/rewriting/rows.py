@@ -480,7 +480,7 @@ class Rows:
         what = f"its indices are no constant, and the number of updates is {count}"
         adds = self.meaning.reduction is Reduction.ADD and not self.matmul
         adds = adds and "float" in (self.call.types[Role.DATA].dtype or "")
-        asked = ", or any number with allow_matmul" if adds else ""
+        asked = ", or any number with allow_matmul=True, --allow-matmul" if adds else ""
         what = f"{what} (allowed: 1..{MOST_UPDATES}{asked})"
         return self.call.cannot_become("Gather", what)
 

@@ -144,9 +144,12 @@ def load_target(value: str | Path) -> Target:
     text = str(value)
     if not text.endswith(".toml"):
         if text not in target_names():
+            versions = [x for x in target_names() if x.rpartition("-")[0] == text]
+            newest = max(versions, key=lambda name: int(name.rpartition("-")[2]), default=None)
+            hint = f"; the newest is {newest!r}" if newest else did_you_mean(text, target_names())
             raise ModelError(
                 f"target = {text!r} is not a possible target (allowed: {listed(target_names())}, "
-                f"or a file that ends in .toml){did_you_mean(text, target_names())}"
+                f"or a file that ends in .toml){hint}"
             )
         return _target(tomllib.loads(_FOLDER.joinpath(f"{text}.toml").read_text("utf-8")), text)
     try:
