@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from math import exp, log
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any
 
@@ -195,6 +196,12 @@ def _list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
+def middle_half(ratios: Iterable[float]) -> tuple[float, float]:
+    """Return the quartiles of ratios, interpolated as their geometric mean and the axis are."""
+    low, _, high = quantiles(map(log, ratios), n=4, method="inclusive")
+    return exp(low), exp(high)
+
+
 def draw(run: Record, path: Path) -> None:
     """Draw one bar for every library: its mean time over ours, and the middle half of the cases."""
     ratios = {peer: times for peer, times in ratios_by_peer(run).items() if len(times) > 1}
@@ -206,7 +213,7 @@ def draw(run: Record, path: Path) -> None:
         axes = figure.subplots()
         for position, peer in enumerate(slowest_first):
             mean = geometric_mean(ratios[peer])
-            low, _, high = quantiles(ratios[peer], n=4, method="inclusive")
+            low, high = middle_half(ratios[peer])
             axes.barh(position, mean - 1, left=1, height=0.62, color=_COLOUR)
             axes.plot([low, high], [position, position], color=_LINE_COLOUR, linewidth=1.2)
             label = f"{mean:.1f} times as long, {len(ratios[peer])} cases"

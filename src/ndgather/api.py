@@ -52,13 +52,13 @@ _DEFAULTS = {field.name: field.default for field in fields(Call) if field.defaul
 
 # What other libraries call an argument.
 _ELSEWHERE = {
+    **dict.fromkeys(("input", "params", "a", "arr", "operand", "tensor"), "data"),
+    **dict.fromkeys(("src", "source", "value", "values", "v"), "updates"),
     "dim": "axis",
     "index": "indices",
-    "input": "data",
-    "params": "data",
-    "src": "updates",
-    "values": "updates",
     "reduce": "reduction",
+    "include_self": "use_init_val",
+    "default_value": "fill_value",
 }
 
 
@@ -586,7 +586,8 @@ def gather_ranges(
     values : array, shape of `data` with the sum of all lengths on `axis`, dtype of `data`
         `out` if given, or else a new C-contiguous array. Bits are copied as they are.
     offsets : array of int64, shape ``(len(starts) + 1,)``
-        Where each range begins in `values`, and at last where the last one ends.
+        Where each range begins in `values`, and at last where the last one ends. A tensor if `data`
+        is one of torch, on its device, or of TensorFlow.
 
     Raises
     ------
@@ -611,7 +612,7 @@ def gather_ranges(
     In memory each range is one copy of bytes. Of a stored array each touched chunk is read once,
     however many ranges it holds. Where a range sticks out, or `data` is an array of another
     library, the positions are listed in 8 bytes each, and gathered as `gather` gathers them; the
-    ranges themselves are always read on the CPU, and `offsets` is an array of NumPy.
+    ranges themselves are always read on the CPU.
 
     Examples
     --------

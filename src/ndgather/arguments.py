@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ndgather import dtypes, foreign, messages, reductions
-from ndgather.array_call import _core
+from ndgather.array_call import Kind, _core
 from ndgather.dtypes import number_kind
 from ndgather.errors import (
     AttributeValueError,
@@ -189,7 +189,18 @@ def integer(call: Call, option: str) -> int:
     try:
         return min(max(operator.index(value), -(2**63)), 2**63 - 1)
     except TypeError:
-        raise messages.option_not_integer(call.caller, option, value) from None
+        raise _not_integer(call, option) from None
+
+
+def _not_integer(call: Call, option: str) -> DTypeError:
+    """Return the error, which knows arguments in the order of torch: data, dim, index."""
+    hint, axis = "", call.indices
+    if option == "axis" and isinstance(axis, int) and not isinstance(axis, bool):
+        order = "data, indices, updates" if call.scatters else "data, indices"
+        hint = f"write {call.caller}({order}, axis={axis})"
+        if call.caller == "gather":
+            hint += f", or gather_elements({order}, axis={axis}) for torch.gather"
+    return messages.option_not_integer(call.caller, option, getattr(call, option), hint)
 
 
 def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
@@ -218,12 +229,45 @@ def updates_do_not_fit(
     call: Call, data: Shape, indices: Shape, slices: Shape, updates: Shape
 ) -> ShapeError:
     """Return the error, which says what to write if updates fit other indices or a broadcast."""
-    hint = ""
-    if len(indices) == 1 and tuple(updates) == (*indices, *data[1:]):
+    hint = _expanded_indices(call, data, indices, updates)
+    if call.kind.tuples and len(indices) == 1 and tuple(updates) == (*indices, *data[1:]):
         hint = "one index for each update is indices[:, None]"
     elif len(updates) == 0:
-        hint = f"one value for all is np.broadcast_to(updates, {shown(slices)})"
+        full, dtype = (
+            ("data.new_full", "") if _is_tensor(call.data) else ("np.full", ", data.dtype")
+        )
+        hint = f"one value for all is {full}({shown(slices)}, {call.updates_name}{dtype})"
     return messages.updates_do_not_fit(call.caller, updates, slices, call.updates_name, hint)
+
+
+def _expanded_indices(call: Call, data: Shape, indices: Shape, updates: Shape) -> str:
+    """Return the hint for indices of a scatter by elements that stand for whole rows, or ""."""
+    rank, shape = len(data), tuple(indices)
+    if call.kind is not Kind.SCATTER_ELEMENTS or len(updates) != rank or len(shape) > rank:
+        return ""
+    axis = int(call.axis) % rank
+    if len(shape) < 2:  # of no axis, or along the axis
+        shape = tuple((*shape, 1)[0] if d == axis else 1 for d in range(rank))
+    wanted = tuple(size if d == axis else updates[d] for d, size in enumerate(shape))
+    if wanted != tuple(updates) or any(size not in (1, updates[d]) for d, size in enumerate(shape)):
+        return ""
+    text = _indices_text(call, shape if len(indices) == 1 else None)
+    if _is_tensor(call.indices):
+        return f"the same indices for whole rows are {text}.expand({shown(updates)})"
+    return f"the same indices for whole rows are np.broadcast_to({text}, {shown(updates)})"
+
+
+def _is_tensor(value: object) -> bool:
+    """Whether an array has the methods of torch, which keep its device."""
+    return hasattr(value, "expand")
+
+
+def _indices_text(call: Call, shape: Shape | None) -> str:
+    """Return the text of indices, which may be a list or a number, in another shape or as is."""
+    if _is_tensor(call.indices):
+        text = "torch.as_tensor(indices, device=data.device)"
+        return text if shape is None else f"{text}.reshape({shown(shape)})"
+    return "indices" if shape is None else f"np.reshape(indices, {shown(shape)})"
 
 
 def check_out(call: Call, result: Shape, out: Shape) -> None:
@@ -404,18 +448,25 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
         case "data_rank":
             raise messages.rank_too_low(caller, "data", data, first)
         case "index_rank":
-            raise messages.rank_too_low(caller, call.indices_name, indices, first)
+            hint = ""
+            if not indices and call.kind.tuples:
+                is_row = call.scatters and np.shape(call.updates) == (1, *data[1:])
+                hint = f"one index tuple is {_indices_text(call, (1, 1) if is_row else (1,))}"
+            raise messages.rank_too_low(caller, call.indices_name, indices, first, hint)
         case "ranks_differ":
-            raise messages.ranks_differ(caller, data, indices)
+            hint = _expanded_indices(call, data, indices, np.shape(call.updates))
+            raise messages.ranks_differ(caller, data, indices, hint)
         case "axis" | "batch_dims":
             why = f"data of shape {shown(data)}"
             if rule == "batch_dims":
                 why += f" and indices of shape {shown(indices)}"
-            value = getattr(call, rule)
-            raise messages.option_out_of_range(caller, rule, value, first, facts[1], why)
+            value, hint = getattr(call, rule), ""
+            if rule == "batch_dims" and call.kind is Kind.GATHER and 0 <= call.axis < int(value):
+                hint = f"batch axes stand before axis = {call.axis}: write axis={value}"
+            raise messages.option_out_of_range(caller, rule, value, first, facts[1], why, hint)
         case "option_type":
             name = _core.ARGUMENTS[first]
-            raise messages.option_not_integer(caller, name, getattr(call, name))
+            raise _not_integer(call, name)
         case "mode":
             raise messages.unknown_choice(caller, "mode", call.mode, allowed_modes(call))
         case "window_rank":

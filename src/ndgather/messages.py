@@ -322,18 +322,19 @@ def index_out_of_bounds(
 
 
 def option_out_of_range(
-    caller: str, option: str, value: object, lowest: int, highest: int, why: str
+    caller: str, option: str, value: object, lowest: int, highest: int, why: str, hint: str = ""
 ) -> AttributeValueError:
     allowed = f"{lowest}..{highest}" if lowest <= highest else "nothing"
     return AttributeValueError(
         f"{caller}: {option} = {shown_value(value, str)} is out of range for {why} "
-        f"(allowed: {allowed})"
+        f"(allowed: {allowed}){hint and f'; {hint}'}"
     )
 
 
-def option_not_integer(caller: str, option: str, value: object) -> DTypeError:
+def option_not_integer(caller: str, option: str, value: object, hint: str = "") -> DTypeError:
     return DTypeError(
         f"{caller}: {option} = {shown_value(value)} is not an integer (allowed: an integer)"
+        f"{hint and f'; {hint}'}"
     )
 
 
@@ -349,10 +350,12 @@ def unknown_choice(
     )
 
 
-def rank_too_low(caller: str, argument: str, shape: Shape, lowest: int) -> ShapeError:
+def rank_too_low(
+    caller: str, argument: str, shape: Shape, lowest: int, hint: str = ""
+) -> ShapeError:
     return ShapeError(
         f"{caller}: {argument}.shape = {shown(shape)} has rank {len(shape)} "
-        f"(allowed: rank {lowest} or more)"
+        f"(allowed: rank {lowest} or more){hint and f'; {hint}'}"
     )
 
 
@@ -370,10 +373,10 @@ def too_many_axes(caller: str, name: str, rank: int, highest: int) -> ShapeError
     )
 
 
-def ranks_differ(caller: str, data: Shape, indices: Shape) -> ShapeError:
+def ranks_differ(caller: str, data: Shape, indices: Shape, hint: str = "") -> ShapeError:
     return ShapeError(
         f"{caller}: indices.shape = {shown(indices)} has rank {len(indices)}, but data.shape = "
-        f"{shown(data)} has rank {len(data)} (allowed: the same rank)"
+        f"{shown(data)} has rank {len(data)} (allowed: the same rank){hint and f'; {hint}'}"
     )
 
 
@@ -420,7 +423,7 @@ def updates_do_not_fit(
 ) -> ShapeError:
     return ShapeError(
         f"{caller}: {name}.shape = {shown(updates)} does not fit indices and data "
-        f"(allowed: {shown(expected)}){f'; {hint}' if hint else ''}"
+        f"(allowed: {shown(expected)}){hint and f'; {hint}'}"
     )
 
 

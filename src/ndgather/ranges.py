@@ -173,10 +173,18 @@ def with_axis(call: Call, shape: Sequence[int]) -> Call:
     return call if is_same else replace(call, axis=axis % rank, mode=mode)
 
 
-def gather_ranges(
-    call: Call, starts: object, stops: object, lengths: object
-) -> tuple[Any, Integers]:
-    """Return the values of ranges, and their offsets; `call` is the gather without indices."""
+def gather_ranges(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any, Any]:
+    """Return the values of ranges, and their offsets, a tensor beside tensors.
+
+    `call` is the gather without indices.
+    """
+    values, offsets = _values(call, starts, stops, lengths)
+    own = None if type(call.data) is np.ndarray else exchange.adapter(call.data)
+    convert = getattr(own, "offsets_of", None)
+    return values, (offsets if convert is None else convert(values, offsets))
+
+
+def _values(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any, Integers]:
     options = call.out, call.fill_value, call.memory, call.progress, call.executor
     has_options = call.mode != "raise" or any(option is not None for option in options)
     if not has_options and (stops is None) != (lengths is None):

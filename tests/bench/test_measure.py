@@ -342,3 +342,11 @@ def test_groups_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list", "--group", "tiny", "--group", "axis", "--case", "call-*varied"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names == ["call-nd-varied", "call-elements-varied"]
+
+
+def test_the_line_of_a_chart_meets_its_bar():
+    for ratios in ([2.0, 40.0], [0.5, 3.0, 3.0, 100.0], [1.0, 1.0, 1.0, 1.0]):
+        low, high = page.middle_half(ratios)
+        assert min(ratios) <= low <= high <= max(ratios)
+    low, high = page.middle_half([2.0, 32.0])  # whose geometric mean is 8
+    assert (low, high) == pytest.approx((4.0, 16.0))

@@ -49,6 +49,14 @@ def test_the_module_is_the_command():
     assert ran.stdout.startswith("usage: ndgather ")
 
 
+def test_what_people_do_first_is_a_command(ndgather):
+    lines = ndgather("--help").out.partition("options:")[0].splitlines()
+    first = [line.split()[1] for line in lines if line.startswith("  ndgather ")]
+    assert first[:4] == ["sel", "check", "run", "compare"]
+    for command in {*first}:
+        assert ndgather(f"{command} --help").status == 0
+
+
 def test_without_a_command_the_help_is_shown(ndgather):
     outcome = ndgather("")
 

@@ -179,7 +179,8 @@ BAD_SHAPE = (
         error=ShapeError,
         indices=np.int64(0),
         out_shape=None,
-        text="gather_nd: indices.shape = () has rank 0 (allowed: rank 1 or more)",
+        text="gather_nd: indices.shape = () has rank 0 (allowed: rank 1 or more); one index tuple "
+        "is np.reshape(indices, (1,))",
     ),
     Bad(
         name="batch sizes differ",
@@ -353,7 +354,7 @@ BAD_OPTION = (
         options={"axis": 0, "batch_dims": 1},
         out_shape=(2, 3),
         text="gather: batch_dims = 1 is out of range for data of shape (2, 3) and indices of "
-        "shape (2, 2) (allowed: 0..0)",
+        "shape (2, 2) (allowed: 0..0); batch axes stand before axis = 0: write axis=1",
     ),
     Bad(
         name="axis too large",

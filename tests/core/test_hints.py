@@ -1,6 +1,7 @@
 """What the errors of common slips say to write, and that it works."""
 
 import inspect
+import re
 from typing import get_args
 
 import numpy as np
@@ -8,7 +9,16 @@ import pytest
 from tests.definitions import reference
 
 import ndgather
-from ndgather import _core, api, gather, gather_elements, gather_nd, operator, scatter_nd
+from ndgather import (
+    _core,
+    api,
+    gather,
+    gather_elements,
+    gather_nd,
+    operator,
+    scatter_elements,
+    scatter_nd,
+)
 from ndgather.arguments import raise_error
 from ndgather.array_call import Kind
 from ndgather.errors import AttributeValueError, CallError, DTypeError, NdgatherError, ShapeError
@@ -47,7 +57,7 @@ SLIPS = {
     "one value for all": (
         lambda: scatter_nd(DATA, [[0]], 1.0),
         ShapeError,
-        "np.broadcast_to(updates, (1, 3))",
+        "np.full((1, 3), updates, data.dtype)",
     ),
     "GatherNd": (lambda: operator("GatherNd"), AttributeValueError, "did you mean 'GatherND'?"),
     "a misspelled mode": (
@@ -100,6 +110,137 @@ def test_a_name_that_is_like_none_of_the_list_gets_no_hint(mode):
     with pytest.raises(NdgatherError) as caught:
         gather_nd(DATA, [[0]], mode=mode)
     assert str(caught.value).endswith(")")
+
+
+# Calls with an error, the expression for one of their arguments that the error ends with, and what
+# the call then gives; `indices` and `updates` are those of the call.
+ROWS = np.array([0, 2])
+SIX = DATA[:2] + 100
+FOLLOWED = {
+    "a scalar for a tuple": (gather_nd, "indices", (DATA, 2), DATA[2]),
+    "a scalar in a scatter": (
+        scatter_nd,
+        "indices",
+        (DATA, 2, SIX[0]),
+        np.vstack([DATA[:2], SIX[:1], DATA[3:]]),
+    ),
+    "a scalar in a scatter of a row": (
+        scatter_nd,
+        "indices",
+        (DATA, 2, SIX[:1]),
+        np.vstack([DATA[:2], SIX[:1], DATA[3:]]),
+    ),
+    "indices without their last axis": (
+        scatter_nd,
+        "indices",
+        (DATA, ROWS, SIX),
+        np.vstack([SIX[:1], DATA[1:2], SIX[1:], DATA[3:]]),
+    ),
+    "one index for a row": (
+        scatter_elements,
+        "indices",
+        (DATA, ROWS, SIX),
+        np.vstack([SIX[:1], DATA[1:2], SIX[1:], DATA[3:]]),
+    ),
+    "one index for a row, of the same rank": (
+        scatter_elements,
+        "indices",
+        (DATA, ROWS[:, None], SIX),
+        np.vstack([SIX[:1], DATA[1:2], SIX[1:], DATA[3:]]),
+    ),
+    "one index for all": (
+        scatter_elements,
+        "indices",
+        (DATA, 2, SIX[:1]),
+        np.vstack([DATA[:2], SIX[:1], DATA[3:]]),
+    ),
+    "one value for all": (
+        scatter_nd,
+        "updates",
+        (DATA, ROWS[:, None], 7),
+        np.vstack([np.full((1, 3), 7), DATA[1:2], np.full((1, 3), 7), DATA[3:]]),
+    ),
+}
+
+
+def followed(function, name, arrays, **names):
+    """Return the result of a call in which the hint of its error is followed."""
+    named = dict(zip(("data", "indices", "updates"), arrays, strict=False))
+    with pytest.raises(ShapeError) as caught:
+        function(*arrays)
+    text = re.split(r" (?:is|are) (?=\w+[.\[])", str(caught.value).rpartition("; ")[2])[1]
+    named[name] = eval(text, {"np": np, **names, **named})
+    return function(**named)
+
+
+@pytest.mark.parametrize(("function", "name", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
+def test_a_hint_that_is_followed_works(function, name, arrays, result):
+    done = followed(function, name, arrays)
+    np.testing.assert_array_equal(done, result.astype(DATA.dtype), strict=True)
+
+
+ORDERS = {
+    "gather": (
+        lambda data: gather(data, 1, [[0], [2]]),
+        DTypeError,
+        "write gather(data, indices, axis=1), or gather_elements(data, indices, axis=1) for "
+        "torch.gather",
+    ),
+    "gather_elements": (
+        lambda data: gather_elements(data, 1, [[0], [2]]),
+        DTypeError,
+        "write gather_elements(data, indices, axis=1)",
+    ),
+    "scatter_elements": (
+        lambda data: scatter_elements(data, 1, [[0], [2]], [[1.0], [2.0]]),
+        DTypeError,
+        "write scatter_elements(data, indices, updates, axis=1)",
+    ),
+    "batch_dims": (
+        lambda data: gather(data, [[0], [1], [2], [0]], batch_dims=1),
+        AttributeValueError,
+        "batch axes stand before axis = 0: write axis=1",
+    ),
+    "include_self": (
+        lambda data: scatter_elements(data, [[0]], [[1.0]], include_self=False),
+        CallError,
+        "write use_init_val=",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "hint"), ORDERS.values(), ids=ORDERS)
+def test_arguments_as_other_libraries_have_them(call, error, hint):
+    with pytest.raises(error) as caught:
+        call(DATA)
+    assert str(caught.value).endswith(f"; {hint}")
+
+
+def test_the_order_of_torch_then_works():
+    assert gather(DATA, [0, 2], axis=1).shape == (4, 2)
+    assert gather_elements(DATA, [[0], [2]], axis=1).tolist() == [[0.0], [5.0]]
+    assert gather(DATA, [[0], [1], [2], [0]], batch_dims=1, axis=1).tolist() == [
+        [0.0],
+        [4.0],
+        [8.0],
+        [9.0],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("take", "write ndgather.gather"),
+        ("take_along_axis", "write ndgather.gather_elements"),
+        ("scatter_add", "write ndgather.scatter_elements(..., reduction='add')"),
+        ("sel", "write import ndgather.arrays.xarray, and array.ndgather.sel"),
+        ("gathernd", "did you mean 'gather_nd'?"),
+    ],
+)
+def test_names_of_other_libraries(name, hint):
+    with pytest.raises(AttributeError) as caught:
+        getattr(ndgather, name)
+    assert str(caught.value) == f"module 'ndgather' has no attribute {name!r}; {hint}"
 
 
 def test_what_the_hints_say_works():

@@ -70,7 +70,7 @@ CASES = [
         ND | {"updates": 5, "reduction": "mean"},
         ShapeError,
         "scatter_nd: updates.shape = () does not fit indices and data (allowed: (2, 3)); one value "
-        "for all is np.broadcast_to(updates, (2, 3))",
+        "for all is np.full((2, 3), updates, data.dtype)",
     ),
     (
         ELEMENTS | {"updates": INTS},
@@ -87,7 +87,8 @@ CASES = [
     (
         ND | {"indices": 0},
         ShapeError,
-        "scatter_nd: indices.shape = () has rank 0 (allowed: rank 1 or more)",
+        "scatter_nd: indices.shape = () has rank 0 (allowed: rank 1 or more); one index tuple is "
+        "np.reshape(indices, (1,))",
     ),
     (
         ELEMENTS | {"indices": np.zeros((1, 4), int), "updates": np.zeros((1, 4), int)},
@@ -99,7 +100,8 @@ CASES = [
         ELEMENTS | {"indices": [0]},
         ShapeError,
         "scatter_elements: indices.shape = (1,) has rank 1, but data.shape = (2, 3) has rank 2 "
-        "(allowed: the same rank)",
+        "(allowed: the same rank); the same indices for whole rows are np.broadcast_to(np.reshape("
+        "indices, (1, 1)), (1, 3))",
     ),
     # types
     (

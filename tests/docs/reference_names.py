@@ -11,8 +11,8 @@ from types import ModuleType
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _ONE = re.compile(r"^\.\. from-source:: (\S+)$", re.MULTILINE)
 _LIST = re.compile(
-    r"^\.\. (?:entries::(?:\n   :brief:)?|autosummary::\n   :toctree: generated)\n\n"
-    r"((?:   \S+\n)+)",
+    r"^( *)\.\. (?:entries::(?:\n   :brief:)?|autosummary::\n +:toctree: generated)\n\n"
+    r"((?:\1   \S+\n)+)",
     re.MULTILINE,
 )
 
@@ -20,7 +20,7 @@ _LIST = re.compile(
 def documented():
     """Return the names that have an entry, as `module.name`."""
     pages = [page.read_text() for page in sorted(REFERENCE.glob("*.md"))]
-    lists = [names.split() for page in pages for names in _LIST.findall(page)]
+    lists = [names.split() for page in pages for _, names in _LIST.findall(page)]
     return [*chain(*lists), *chain(*map(_ONE.findall, pages))]
 
 

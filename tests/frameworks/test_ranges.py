@@ -34,7 +34,11 @@ def test_values_are_of_the_library_of_data(library, mode):
     wanted, _ = reference.gather_ranges(DATA, STARTS - shift, STOPS + shift, 0, mode)
     assert type(values) is type(data)
     np.testing.assert_array_equal(np.asarray(values), wanted)
-    assert type(offsets) is np.ndarray
+    is_tensor = library in (torch.tensor, tf.constant)
+    assert type(offsets) is (type(data) if is_tensor else np.ndarray)
+    counts = [0, *np.cumsum(STOPS - STARTS + (0 if mode == "raise" else 8))]
+    assert np.asarray(offsets).tolist() == counts
+    assert np.asarray(offsets).dtype == np.int64
     values, _ = gather_ranges(data, [1], [3], axis=1)
     np.testing.assert_array_equal(np.asarray(values), DATA[:, 1:3])
 

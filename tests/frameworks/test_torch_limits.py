@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.core.test_hints import FOLLOWED, followed
 
 import ndgather
 import ndgather.arrays.torch
@@ -250,3 +251,12 @@ def test_one_element_may_stand_for_all():
     assert torch.ops.ndgather.scatter_nd(data, PLACES, data[:2]).tolist() == [7, 7, 7]
     with pytest.raises(AttributeValueError, match=r"^scatter_nd: out.* share memory"):
         ndgather.scatter_nd(DATA, PLACES, DATA[:2], out=data)
+
+
+@pytest.mark.parametrize(("function", "name", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
+def test_a_hint_for_tensors_that_is_followed_works(function, name, arrays, result):
+    """It gives tensors of the dtype and the device of data."""
+    arrays = [torch.tensor(each) if isinstance(each, np.ndarray) else each for each in arrays]
+    done = followed(function, name, arrays, torch=torch)
+    assert done.dtype == arrays[0].dtype
+    np.testing.assert_array_equal(done.numpy(), result)

@@ -62,12 +62,24 @@ _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} if os.name == "posix
 SUMMARY = """\
 N-d gather and scatter, exactly as each published specification says.
 
-Start with one of these:
+What people do first:
 
-  ndgather run model.onnx --input data=dem.npy --input indices=points.npy
-  ndgather gather-nd dem.npy points.npy -o heights.npy
   ndgather sel sst.nc track.csv -o along.csv --method nearest
+      values of a grid at the points of a table
+  ndgather check model.onnx
+      errors in a model, and what runtimes do differently
+  ndgather run model.onnx --random
+      run a model, and check every gather and scatter in it
+  ndgather compare model.onnx --search 50
+      find inputs on which two runtimes disagree, and who is right
+  ndgather convert model.onnx --target coreml -o out.onnx
+      a model for a runtime that takes only some gathers and scatters
+  ndgather checked train.py
+      run a program of torch; a bad index is an error that names its line
+  ndgather gather-nd dem.npy points.npy -o heights.npy
+      elements of an array at a list of indices
   ndgather doc GatherND
+      the specification of an operator
 
 The help of a command has examples: ndgather run --help
 

@@ -211,6 +211,11 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     return tuple(map(tf.convert_to_tensor, gradients))
 
 
+def offsets_of(_: Any, offsets: Any) -> Any:
+    """Return the offsets of ranges as a tensor beside their values."""
+    return tf.convert_to_tensor(offsets)
+
+
 def reshape(tensor: Any, shape: tuple[Any, ...]) -> Any:
     """Return a tensor in another shape, of whose sizes at most one is not known, for operators."""
     return tf.reshape(tensor, [-1 if size is None else size for size in shape])

@@ -21,6 +21,9 @@ from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ndgather.array_call import Call
 
 __all__ = ["onnx_translations", "run", "vjp"]
@@ -43,6 +46,11 @@ def run(call: Call) -> Any:
     if any(_composes(tensor) for _, tensor in checks.tensors(call)):
         return _composed(call)
     return checks.operate(call)
+
+
+def offsets_of(values: torch.Tensor, offsets: NDArray[np.int64]) -> torch.Tensor:
+    """Return the offsets of ranges as a tensor beside their values."""
+    return torch.from_numpy(offsets).to(values.device)
 
 
 def _with_indices_alone(call: Call) -> Any:

@@ -153,7 +153,11 @@ def run(call: Call) -> torch.Tensor:
         return reductions.in_steps(_InCore(call), call.data, call.updates, *options)
     arrays = _with_arrays(call)
     carry_out = slow_path.run if arrays.arithmetic is None else slow_path.run_plain
-    result = carry_out(arrays)
+    try:
+        result = carry_out(arrays)
+    except ShapeError:
+        checks.check_shapes(call)  # whose hints are for tensors
+        raise
     return checks.tensor_of(result, dtype) if call.out is None else call.out
 
 
