@@ -7,7 +7,12 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ndgather import _core
+from ndgather.messages import core_missing
+
+try:
+    from ndgather import _core
+except ImportError as error:
+    raise core_missing(error) from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable

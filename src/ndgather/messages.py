@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from contextlib import contextmanager
+from importlib import metadata
 from typing import TYPE_CHECKING
 
 from ndgather.errors import (
@@ -473,6 +474,20 @@ def extra_missing(package: str, extra: str) -> ExtraMissingError:
     return ExtraMissingError(
         f"this needs the package {package}, which is not installed "
         f"(install it with: pip install 'ndgather[{extra}]')"
+    )
+
+
+def core_missing(error: ImportError) -> ImportError:
+    """Return the error of an import without the compiled core."""
+    numpy = metadata.version("numpy")
+    if int(numpy.partition(".")[0]) < 2:
+        return ImportError(
+            f"ndgather: NumPy = {numpy} is too old (allowed: 2 or newer); write pip install "
+            f"'numpy>=2'"
+        )
+    return ImportError(
+        f"ndgather: the core cannot be loaded: {one_line(str(error))} (allowed: one that is "
+        f"compiled for this Python); write pip install . in a clone"
     )
 
 

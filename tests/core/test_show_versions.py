@@ -64,3 +64,23 @@ def test_it_says_which_loops_were_asked_for(instruction_set):
     )
 
     assert lines(ran.stdout)["instruction set"] in {instruction_set, "baseline"}
+
+
+@pytest.mark.parametrize(
+    ("numpy", "text"),
+    [
+        ("1.26.4", "ndgather: NumPy = 1.26.4 is too old (allowed: 2 or newer); write pip install "),
+        ("2.3.1", "; write pip install . in a clone"),
+    ],
+)
+def test_an_import_without_the_core_says_what_to_do(numpy, text):
+    code = (
+        "import sys, importlib.metadata; sys.modules['ndgather._core'] = None; "
+        f"importlib.metadata.version = lambda name: {numpy!r}; import ndgather"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+
+    assert ran.returncode == 1
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: ndgather: ")
+    assert text in last
