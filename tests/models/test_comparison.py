@@ -71,6 +71,7 @@ def odd_runtimes(tmp_path, monkeypatch):
     for name, what in {
         "clamps": "at = np.maximum(at, 0)",
         "dies": "os.abort()",
+        "refuses": "raise ValueError('not supported')",
     }.items():
         (package / f"{name}.py").write_text(ODD.replace("{what}", what))
     soft = ODD.replace("class GatherND(OpRun)", "class Softmax(OpRun)").replace(
@@ -369,12 +370,39 @@ def test_a_difference_that_no_gather_makes_is_located(odd_runtimes):
     found = onnx_models.compare(SOFT, SOFT_FEEDS, runtimes=["reference", "odd_runtimes.soft"])
     assert not found.same
     assert [run.status for node in found.nodes for run in node.runs] == ["same", "same"]
-    (origin,) = found.origins
-    start = (
-        "the first node that differs: Softmax of s: odd_runtimes.soft returns s[0, 0] = 1.0, not"
+    ((where, how),) = found.origins
+    assert where == "Softmax of s"
+    start = "odd_runtimes.soft returns s[0, 0] = 1.0, not"
+    assert how.startswith(start)
+    assert f"the first node that differs: Softmax of s: {start}" in repr(found)
+    assert repr(found).splitlines()[-1] == (
+        "No gather or scatter node differs; 1 only received other inputs."
     )
-    assert origin.startswith(start)
-    assert start in repr(found)
+
+
+HIDDEN = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+    g (float[2, 3] x, int64[1] at) => (float[1, 3] y, float[1, 3] w)
+    { s = Softmax(x)  u = Gather(s, at)  z = Sub(u, u)  y = Relu(z)  w = Gather(x, at) }""")
+
+
+def test_a_difference_that_reaches_no_output_is_named_too(odd_runtimes):
+    del odd_runtimes
+    found = onnx_models.compare(HIDDEN, SOFT_FEEDS, runtimes=["reference", "odd_runtimes.soft"])
+    assert (found.same, found.outputs) == (False, ())
+    assert [where for where, _ in found.origins] == ["Softmax of s"]
+    assert repr(found).splitlines()[-1] == (
+        "1 gather or scatter node is the same in every runtime; 1 only received other inputs."
+    )
+
+
+def test_every_kind_of_difference_has_a_rule(odd_runtimes):
+    del odd_runtimes
+    for model, other in ((SOFT, "soft"), (MODEL, "dies"), (MODEL, "refuses")):
+        runtimes = ["reference", f"odd_runtimes.{other}"]
+        parting = onnx_models.search(model, 4, runtimes=runtimes, valid_indices=True)
+        node, rule, _ = parting.kind
+        assert rule == {"soft": "another operator", "dies": "crash", "refuses": "support"}[other]
+        assert node == ("Softmax of s" if other == "soft" else node)
 
 
 def test_a_gather_at_fault_is_the_origin_itself(odd_runtimes):

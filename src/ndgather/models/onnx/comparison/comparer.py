@@ -170,9 +170,12 @@ class Comparer:
         origins = []
         for number, run in enumerate(runs):
             at_fault = any(node.runs[number].status not in {"same", "not run"} for node in nodes)
-            if outputs[run] and not at_fault:
+            name = (
+                outputs[run][0][0] if outputs[run] else self._other_input(nodes, number, run, first)
+            )
+            if name and not at_fault:
                 base = next(item for item in runs if item.values is first)
-                origins.append(self._origin(outputs[run][0][0], base, run))
+                origins.append(self._origin(name, base, run))
         return Comparison(
             runs=tuple(run.summary() for run in runs),
             nodes=nodes,
@@ -199,25 +202,37 @@ class Comparer:
             node_run, values = run.node_run(node), run.values or {}
             if node_run.status != "not run" and values is not first:
                 numbers = tuple(number for _, number in node_run.iteration)
-                differ = self._inputs_differ(node, first, values, numbers)
-                node_run = replace(node_run, inputs_differ=differ)
+                differing = self._differing_inputs(node, first, values, numbers)
+                node_run = replace(node_run, inputs_differ=any(differing))
             node_runs.append(node_run)
         op_node, row = node.op_node, node.op_node.operator().row
         reads, gives = tuple(op_node.node.input), op_node.node.output[0]
         runs = tuple(node_runs)
         return NodeComparison(op_node.where, str(row), row.source, reads, gives, runs)
 
-    def _inputs_differ(
+    def _other_input(
+        self, nodes: Sequence[NodeComparison], number: int, run: TracedRun, first: Values
+    ) -> str | None:
+        """Return the first input of a node that differs in a run, outside of loops and branches."""
+        for node, traced in zip(nodes, self.traced.nodes, strict=True):
+            outside = not (traced.in_branch or traced.in_loops)
+            if node.runs[number].inputs_differ and outside:
+                return next(self._differing_inputs(traced, first, run.values or {}, ()), None)
+        return None
+
+    def _differing_inputs(
         self, node: TracedNode, first: Values, values: Values, iteration: tuple[int, ...]
-    ) -> bool:
-        """Return whether a node had other inputs than in the first runtime."""
+    ) -> Iterator[str]:
+        """Yield the inputs of a node that are others than in the first runtime."""
         one, other = (node.values_at(run, iteration) for run in (first, values))
         names = list(node.reads)
         if not iteration:
             names += (value.shapes for name, value in node.in_loops.items() if name in node.reads)
-        shared = [name for name in names if name in one and name in other]
-        pairs = ((one[name], other[name]) for name in shared)
-        return any(self.differ(*(alike(pair) if node.in_branch else pair)) for pair in pairs)
+        for name in names:
+            if name in one and name in other:
+                pair = one[name], other[name]
+                if self.differ(*(alike(pair) if node.in_branch else pair)):
+                    yield name
 
     def _differing_outputs(self, run: TracedRun, first: Values) -> Iterator[tuple[str, str]]:
         if not run.complete or run.values is first or run.values is None:
@@ -236,7 +251,7 @@ class Comparer:
         assert at is not None
         return f"{subscript(at)} = {actual[at]}, not {expected[at]}"
 
-    def _origin(self, output: str, first: TracedRun, run: TracedRun) -> str:
+    def _origin(self, output: str, first: TracedRun, run: TracedRun) -> tuple[str, str]:
         """Find the first node that differs before `output`, by bisection.
 
         The values that leave the first nodes are the same, or one of these nodes is the first.
@@ -258,13 +273,13 @@ class Comparer:
             return None
 
         if differing(len(nodes)) is None:
-            return f"no node before {output!r} differs in {run.runtime} where it runs alone"
+            what = f"no node before it differs in {run.runtime} where it runs alone"
+            return f"output {output}", what
         counts = range(len(nodes) + 1)
         differs = bisect_left(counts, True, 1, key=lambda count: differing(count) is not None)
         how = differing(differs) or ("", "")
-        title = title_of(nodes[differs - 1])
         space = "" if how[1].startswith("[") else " "
-        return f"the first node that differs: {title}: {run.runtime} returns {space.join(how)}"
+        return title_of(nodes[differs - 1]), f"{run.runtime} returns {space.join(how)}"
 
 
 class TracedRun:

@@ -63,15 +63,24 @@ class Counterexample:
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """The first difference: the node or output, the rule, and the outcome in every runtime."""
+        """The first difference: the node or output, the rule, and the outcome in every runtime.
+
+        The rule of what is no gather or scatter is "another operator"; that of a call or a model
+        that a runtime does not run, though it is allowed, is "support" or "crash".
+        """
         report = self.report
-        for node in report.nodes:
-            if not node.same:
-                rules = (run.explanation.rule for run in node.runs if run.explanation is not None)
-                runs = ", ".join(f"{run.runtime} {run.status}" for run in node.runs)
-                return node.where, next(rules, ""), runs
-        runs = ", ".join(f"{run.runtime} {run.status}" for run in report.runs)
-        return f"output {report.outputs[0][0]}" if report.outputs else "the whole model", "", runs
+        node = next((node for node in report.nodes if not node.same), None)
+        runs = report.runs if node is None else node.runs
+        outcomes = ", ".join(f"{run.runtime} {run.status}" for run in runs)
+        rule = "crash" if any(run.status == "crashed" for run in runs) else "support"
+        if node is not None:
+            rules = (run.explanation.rule for run in node.runs if run.explanation is not None)
+            return node.where, next(rules, rule), outcomes
+        if report.origins:
+            return report.origins[0][0], "another operator", outcomes
+        if report.outputs:
+            return f"output {report.outputs[0][0]}", "another operator", outcomes
+        return "the whole model", rule, outcomes
 
 
 def search(

@@ -65,7 +65,13 @@ class NodeComparison:
 
     @property
     def same(self) -> bool:
-        return all(run.status in {"same", "not run"} and not run.inputs_differ for run in self.runs)
+        """Whether no runtime differs from the specification here."""
+        return all(run.status in {"same", "not run"} for run in self.runs)
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether the node is as specified, but received other inputs in some runtime."""
+        return self.same and any(run.inputs_differ for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -82,8 +88,8 @@ class Comparison:
         The outputs that differ from those of the first runtime, and how.
     left : tuple of (str, str)
         The nodes that cannot be compared, and why.
-    origins : tuple of str
-        Where outputs differ although no gather or scatter does: the first node that differs in a
+    origins : tuple of (str, str)
+        Where values differ although no gather or scatter does: the first node that differs in a
         runtime, and how.
     """
 
@@ -91,12 +97,13 @@ class Comparison:
     nodes: tuple[NodeComparison, ...]
     outputs: tuple[tuple[str, str], ...]
     left: tuple[tuple[str, str], ...]
-    origins: tuple[str, ...] = ()
+    origins: tuple[tuple[str, str], ...] = ()
 
     @property
     def same(self) -> bool:
         ran = all(run.status == "ran" for run in self.runs)
-        return ran and not self.outputs and all(node.same for node in self.nodes)
+        alike = all(node.same and not node.passes_on for node in self.nodes)
+        return ran and not self.outputs and alike
 
     def __repr__(self) -> str:
         return to_text(self)
@@ -120,7 +127,7 @@ def to_text(comparison: Comparison) -> str:
         for run in comparison.runs
     ]
     for node in comparison.nodes:
-        if not node.same:
+        if node.passes_on or not node.same:
             lines += ["", f"{node.where} ({node.operator}, {node.source})"]
             lines += (f"  {run.runtime}: {_outcome(run)}" for run in node.runs)
             lines += (f"  {name}: {text}" for name, text in _explanation(node))
@@ -132,16 +139,21 @@ def _last_lines(comparison: Comparison) -> Iterator[str]:
     """Yield the outputs that differ, the nodes that cannot be compared, and the counts."""
     for name, difference in comparison.outputs:
         yield f"output {name}: {difference}"
-    yield from comparison.origins
+    for where, how in comparison.origins:
+        yield f"the first node that differs: {where}: {how}"
     for node, why in comparison.left:
         yield f"not compared: {node}, because {why}"
-    same = [node for node in comparison.nodes if node.same]
+    same = [node for node in comparison.nodes if node.same and not node.passes_on]
+    passing = sum(node.passes_on for node in comparison.nodes)
     ran = sum(all(run.status != "not run" for run in node.runs) for node in same)
-    other = "other " if len(same) < len(comparison.nodes) else ""
+    other = "" if all(node.same for node in comparison.nodes) else "other "
     nodes, are = ("node", "is") if ran == 1 else ("nodes", "are")
-    rest = f"; {len(same) - ran} did not run in every one" if ran < len(same) else ""
+    rest = f"; {passing} only received other inputs" if passing else ""
+    rest += f"; {len(same) - ran} did not run in every one" if ran < len(same) else ""
     if ran:
         yield f"{ran} {other}gather or scatter {nodes} {are} the same in every runtime{rest}."
+    elif passing:
+        yield f"No {other}gather or scatter node differs{rest}."
     elif same:
         yield f"No {other}gather or scatter node ran in every runtime."
     elif comparison.nodes:
@@ -191,7 +203,7 @@ def to_table(comparison: Comparison) -> str:
     rows += [
         (one_line(node.where), *(one_line(_outcome(run)) for run in node.runs))
         for node in comparison.nodes
-        if not node.same
+        if node.passes_on or not node.same
     ]
     lines = (f"<p>{escape(one_line(line))}</p>" for line in _last_lines(comparison))
     return f"{html_table(rows)}{''.join(lines)}"
@@ -204,7 +216,7 @@ def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:
         f"<td>{escape(run.status)} {escape(run.text)}</td></tr>"
         for run in comparison.runs
     )
-    differing = (node for node in comparison.nodes if not node.same)
+    differing = (node for node in comparison.nodes if node.passes_on or not node.same)
     page = files("ndgather.models.onnx.comparison").joinpath("comparison.html").read_text("utf-8")
     return Template(page).substitute(
         title=escape(title),
