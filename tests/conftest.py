@@ -3,8 +3,8 @@
 ``HYPOTHESIS_PROFILE=nightly`` draws many, ``short`` (of ``make check``) and ``quick`` few; those of
 ``fixed`` are the same each time. ``--hypothesis-seed`` (``SEED`` of the Makefile) draws by a seed.
 
-A file of tests that imports a package which is not installed is skipped. At the end the skipped
-tests are counted by their reasons.
+Files of tests that need a package which is not installed are skipped. At the end the skipped tests
+are counted by their reasons.
 """
 
 import os
@@ -43,21 +43,30 @@ settings.load_profile(PROFILE)
 OWN = {"ndgather", "tests", "tools", "bench", "fuzz"}
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector):
-    """Skip a file that imports a package which is not installed."""
-    report = yield
-    error = report.call.excinfo.value if report.outcome == "failed" else None
-    while error is not None:
-        absent = isinstance(error, ModuleNotFoundError) and error.name.split(".")[0] not in OWN
-        if absent or isinstance(error, ExtraMissingError):
-            report.outcome = "skipped"
-            report.longrepr = (str(collector.path), 0, f"Skipped: {error}")
-            # Half of the module is left there, for others that import it.
-            path = collector.path.relative_to(collector.config.rootpath).with_suffix("")
-            sys.modules.pop(".".join(path.parts), None)
-        error = error.__cause__
-    return report
+class SkipAbsent:
+    """Skips files of tests, and folders with a conftest, that import a package which is absent.
+
+    It is no hook of this conftest: those do not see folders whose own conftest fails.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector):
+        report = yield
+        error = report.call.excinfo.value if report.outcome == "failed" else None
+        while error is not None:
+            absent = isinstance(error, ModuleNotFoundError) and error.name.split(".")[0] not in OWN
+            if absent or isinstance(error, ExtraMissingError):
+                report.outcome = "skipped"
+                report.longrepr = (str(collector.path), 0, f"Skipped: {error}")
+                # Half of the module is left there, for others that import it.
+                path = collector.path.relative_to(collector.config.rootpath).with_suffix("")
+                sys.modules.pop(".".join(path.parts), None)
+            error = error.__cause__
+        return report
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(SkipAbsent())
 
 
 def pytest_terminal_summary(terminalreporter, config):
