@@ -10,6 +10,7 @@ import logging
 import re
 from contextlib import contextmanager
 from importlib import metadata
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ndgather.errors import (
@@ -475,6 +476,12 @@ def extra_missing(package: str, extra: str) -> ExtraMissingError:
         f"this needs the package {package}, which is not installed "
         f"(install it with: pip install 'ndgather[{extra}]')"
     )
+
+
+def need(package: str, extra: str) -> None:
+    """Raise ExtraMissingError if a package that another library imports is not installed."""
+    if find_spec(package) is None:
+        raise extra_missing(package, extra)
 
 
 def core_missing(error: ImportError) -> ImportError:

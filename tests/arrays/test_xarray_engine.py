@@ -1,6 +1,7 @@
 """``xr.open_dataset(path, engine="ndgather")``: what xarray's own engines give, point for point."""
 
 import pickle
+import sys
 from importlib.metadata import entry_points
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.arrays.xarray_strategies import isel_indexers
 import ndgather
 from ndgather import ChunkCache
 from ndgather.arrays.xarray.engine import Engine
-from ndgather.errors import AttributeValueError, StoredArrayError
+from ndgather.errors import AttributeValueError, ExtraMissingError, StoredArrayError
 
 CHUNKS = {"t2m": (2, 2, 3), "plain": (1, 5, 2), "level": (2, 2)}
 LAZY = {"chunks": None, "cache": False}
@@ -265,3 +266,14 @@ def test_the_engine_has_a_name(tmp_path):
     xr.Dataset({"a": ("x", [1.0, 2])}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "a.nc", engine="ndgather") as data:
         assert data.a.values.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("place", "package"), [("a.nc", "h5netcdf"), ("a.zarr", "zarr")])
+def test_a_package_that_is_absent_is_named(place, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ExtraMissingError) as caught:
+        Engine().open_dataset(place)
+    assert str(caught.value) == (
+        f"this needs the package {package}, which is not installed (install it with: pip install "
+        "'ndgather[stores]')"
+    )

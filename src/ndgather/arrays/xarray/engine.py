@@ -18,6 +18,7 @@ import xarray
 from xarray.backends import BackendEntrypoint, H5netcdfBackendEntrypoint, ZarrBackendEntrypoint
 from xarray.core import indexing
 
+from ndgather import messages
 from ndgather.arguments import check_storage_options
 from ndgather.array_call import Call, Kind
 from ndgather.arrays.xarray import arrays
@@ -79,14 +80,14 @@ class Engine(BackendEntrypoint):
         **options: Any,
     ) -> xarray.Dataset:
         call = check_storage_options(Call("isel", Kind.GATHER_ND, None, None, memory=memory))
-        engine: Any = H5netcdfBackendEntrypoint()
-        if _is_zarr(filename_or_obj):
-            engine = ZarrBackendEntrypoint()
-            if isinstance(filename_or_obj, str):
-                store = store_of(filename_or_obj, storage_options=options.get("storage_options"))
-                if not isinstance(store, str):
-                    filename_or_obj = store
-                    options.pop("storage_options", None)  # it has them
+        is_zarr = _is_zarr(filename_or_obj)
+        engine: Any = ZarrBackendEntrypoint() if is_zarr else H5netcdfBackendEntrypoint()
+        messages.need("zarr" if is_zarr else "h5netcdf", "stores")
+        if is_zarr and isinstance(filename_or_obj, str):
+            store = store_of(filename_or_obj, storage_options=options.get("storage_options"))
+            if not isinstance(store, str):
+                filename_or_obj = store
+                options.pop("storage_options", None)  # it has them
         cache = chunk_cache
         if not (cache is None or isinstance(cache, ChunkCache)):
             cache = ChunkCache(cache)

@@ -91,6 +91,7 @@ class Table:
             return error if isinstance(error, OSError) else messages.unwritable(output, error)
 
         if suffix == ".nc":
+            messages.need("h5netcdf", "stores")
             columns = {name: ("point", column.to_numpy()) for name, column in whole.items()}
             with messages.converted_errors(refused):
                 xarray.Dataset(columns).to_netcdf(part, engine="h5netcdf")
