@@ -3,11 +3,12 @@
 ``HYPOTHESIS_PROFILE=nightly`` draws many, ``short`` (of ``make check``) and ``quick`` few; those of
 ``fixed`` are the same each time. ``--hypothesis-seed`` (``SEED`` of the Makefile) draws by a seed.
 
-Files of tests that need a package which is not installed are skipped. At the end the skipped tests
-are counted by their reasons.
+Tests that need a package which is not installed are skipped. At the end the skipped tests are
+counted by their reasons; those that `make check` does not allow fail it.
 """
 
 import os
+import re
 import signal
 import sys
 from collections import Counter
@@ -16,8 +17,6 @@ from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from ndgather.errors import ExtraMissingError
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell began the suite in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,11 +39,14 @@ settings.register_profile("fixed", **COMMON | {"derandomize": True}, max_example
 settings.load_profile(PROFILE)
 
 
-OWN = {"ndgather", "tests", "tools", "bench", "fuzz"}
+_ABSENT = re.compile(
+    r"(?:No module named '|No package metadata was found for |needs the package )(\w+)"
+)
+_OWN = {"ndgather", "tests", "bench", "tools", "fuzz"}
 
 
 class SkipAbsent:
-    """Skips files of tests, and folders with a conftest, that import a package which is absent.
+    """Skips tests, and files and folders of tests, that import a package which is absent.
 
     It is no hook of this conftest: those do not see folders whose own conftest fails.
     """
@@ -52,17 +54,25 @@ class SkipAbsent:
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector):
         report = yield
-        error = report.call.excinfo.value if report.outcome == "failed" else None
-        while error is not None:
-            absent = isinstance(error, ModuleNotFoundError) and error.name.split(".")[0] not in OWN
-            if absent or isinstance(error, ExtraMissingError):
-                report.outcome = "skipped"
-                report.longrepr = (str(collector.path), 0, f"Skipped: {error}")
-                # Half of the module is left there, for others that import it.
-                path = collector.path.relative_to(collector.config.rootpath).with_suffix("")
-                sys.modules.pop(".".join(path.parts), None)
-            error = error.__cause__
+        if report.failed and self._skip(report, collector.path, str(report.longrepr)):
+            parts = collector.path.with_suffix("").relative_to(collector.config.rootpath).parts
+            sys.modules.pop(".".join(parts), None)  # half imported, which pytest leaves there
         return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        if report.failed and isinstance(call.excinfo.value, ImportError):
+            self._skip(report, item.path, str(call.excinfo.value))
+        return report
+
+    def _skip(self, report, path, text):
+        absent = _ABSENT.search(text)
+        if absent is None or absent[1] in _OWN:
+            return False
+        report.outcome = "skipped"
+        report.longrepr = (str(path), 1, f"Skipped: {absent[1]} is not installed")
+        return True
 
 
 def pytest_configure(config):

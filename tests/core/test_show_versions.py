@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,3 +85,33 @@ def test_an_import_without_the_core_says_what_to_do(numpy, text):
     last = ran.stderr.splitlines()[-1]
     assert last.startswith("ImportError: ndgather: ")
     assert text in last
+
+
+FILES = {
+    "test_file.py": "import no_such_package\n\ndef test_it(): pass\n",
+    "test_call.py": "def test_it():\n    import no_such_package\n",
+    "sub/conftest.py": "import no_such_package\n",
+    "sub/test_in_folder.py": "def test_it(): pass\n",
+    "test_good.py": "def test_it(): pass\n",
+}
+
+
+@pytest.mark.parametrize(("ci", "status"), [("false", 0), ("true", 2)])
+def test_a_plain_run_skips_what_needs_a_package_that_is_absent(tmp_path, ci, status):
+    (tmp_path / "sub").mkdir()
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    ran = subprocess.run(
+        [*line, "--rootdir", tmp_path, tmp_path],
+        env={**os.environ, "CI": ci},
+        cwd=Path(__file__).parents[2],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert ran.returncode == status, ran.stdout
+    assert ("no_such_package is not installed" in ran.stdout) == (ci == "false")
+    if ci == "false":
+        assert "1 passed" in ran.stdout

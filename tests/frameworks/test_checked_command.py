@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytest.importorskip("torch")  # of programs in other processes
+
 PROGRAM = """\
 import sys
 import torch

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch")  # of programs in other processes
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -35,6 +35,8 @@ from ndgather.published.schema import OPERATOR_KINDS
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
 from ndgather.testing.conformance.cases import Outcome, refused, result
 
+pytest.importorskip("ml_dtypes")  # its cases have narrow dtypes
+
 CASES = load()
 BY_NAME = {case.name: case for case in CASES}
 OWN = library("ndgather")

@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+pytest.importorskip("h5py")  # of programs in other processes
+pytest.importorskip("zarr")  # of programs in other processes
+
 # Arrays of 8 GiB of which twelve chunks are written: what is not there takes no time to make.
 CHILD = """
 import resource
