@@ -2,7 +2,6 @@
 #include "run.h"
 
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -23,34 +22,6 @@ bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
   });
   return good;
 }
-
-// Whether it pays to ask for slices before they are moved differs from processor to processor, and with what else runs:
-// the first tasks of a gather try both in turns, and the others go by what was faster. (AMD Zen 4, one thread, beside others:
-// elements of 64 MiB 1.1 to 1.3 times as fast unasked, on an Intel with 2 MiB of second-level cache 0.6.)
-class Trial {
- public:
-  explicit Trial(const Schedule& schedule) noexcept
-      : schedule_(schedule), tries_(schedule.prefetch && schedule.tasks >= 2 * kLimits.trial_tasks) {}
-
-  bool gather(const Plan& plan, Size begin, Size end) noexcept {
-    if (!tries_) return loops().gather(plan, schedule_, begin, end);
-    const int turn = turns_.fetch_add(1, std::memory_order_relaxed);
-    const bool first = turn < kLimits.trial_tasks;
-    Schedule tried = schedule_;
-    tried.prefetch = first ? turn % 2 == 0 : least_[1] <= least_[0];
-    const auto before = std::chrono::steady_clock::now();
-    const bool good = loops().gather(plan, tried, begin, end);
-    const Size took = (std::chrono::steady_clock::now() - before).count();
-    if (first && took < least_[tried.prefetch]) least_[tried.prefetch] = took;
-    return good;
-  }
-
- private:
-  const Schedule& schedule_;
-  const bool tries_;
-  std::atomic<int> turns_{0};
-  std::atomic<Size> least_[2] = {PTRDIFF_MAX, PTRDIFF_MAX};  // of a task, without and with prefetching
-};
 
 bool run_bands(const Plan& plan, const Schedule& schedule, Store store, char* buffers, Stop* stop) noexcept {
   return share_all(schedule.threads, schedule.tasks, stop, [&](int worker, Size number) {
@@ -160,14 +131,13 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   if (plan.width <= 16) join_runs(plan, kTuning.short_run);
   const Size ranges = (plan.positions + schedule.task_positions - 1) / schedule.task_positions;
   const Size parts = schedule.tasks / ranges;
-  Trial trial(schedule);
   return share_all(schedule.threads, schedule.tasks, stop, [&](int, Size task) {
     const Size begin = task / parts * schedule.task_positions;
     const Size end = std::min(begin + schedule.task_positions, plan.positions);
-    if (parts == 1) return trial.gather(plan, begin, end);
+    if (parts == 1) return loops().gather(plan, schedule, begin, end);
     Plan part = plan;
     keep_part(part, schedule, task % parts);
-    return trial.gather(part, begin, end);
+    return loops().gather(part, schedule, begin, end);
   });
 }
 

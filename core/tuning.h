@@ -50,7 +50,6 @@ struct Limits {
   Size range_task_bytes = Size{1} << 18;  // that one task of copied ranges has, at least
   Size range_tasks = 1024;
   Size ranges_ahead = 8;               // that are asked for before they are copied
-  int trial_tasks = 6;                 // that find out whether prefetching slices pays
   int shares_of_tasks = 64;            // into which the tasks of a call are dealt out
   Size pooled_bytes = Size{1} << 20;   // smaller results stay with the allocator of NumPy
   Size huge_page = Size{2} << 20;      // of x86-64 and most of ARM
@@ -74,7 +73,7 @@ inline constexpr Caches kCaches{.second_level = 256, .last_level = 1024};
 inline constexpr Limits kLimits{
     .block = 4, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .line_samples = 6,
     .same_sets = 64, .spread_positions = 2, .longest_task = 200, .owner_task = 20, .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6,
-    .listed_chunks = 2, .range_task_bytes = 16, .range_tasks = 5, .ranges_ahead = 2, .trial_tasks = 2, .shares_of_tasks = 2,
+    .listed_chunks = 2, .range_task_bytes = 16, .range_tasks = 5, .ranges_ahead = 2, .shares_of_tasks = 2,
     .pooled_bytes = 4096, .huge_page = 4096};
 using Narrow = std::uint8_t;
 
