@@ -143,6 +143,7 @@ class Team {
       jobs_.fetch_add(1, std::memory_order_release);
     }
     wake(called);
+    const auto started = Clock::now();
     job.work(0);
     {
       const std::lock_guard lock(mutex_);
@@ -157,7 +158,8 @@ class Team {
       done_.wait(lock, done);
     }
     const auto waited = Clock::now() - begin;
-    if (waited >= std::chrono::nanoseconds(kLimits.longest_wait)) {
+    // Idle threads end within a task of each other.
+    if (waited >= std::max<Clock::duration>(std::chrono::nanoseconds(kLimits.longest_wait), (begin - started) / 2)) {
       alone_until_.store(begin + std::min<Clock::duration>(kAlone * waited, kMostAlone), std::memory_order_relaxed);
     }
   }
