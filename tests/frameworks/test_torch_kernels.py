@@ -270,6 +270,12 @@ def test_a_long_row_is_shared_by_programs(rng):
     same(result[1], data[1] + data[2] + data[0])
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_window_that_starts_before_data_is_outside(size):
+    with pytest.raises(IndexOutOfBoundsError, match=r"starts\[0, 0\] = -1 lets a window"):
+        ndgather.gather_windows(torch.ones(size), torch.tensor([[-1]]), (1,))
+
+
 def test_an_error_leaves_nothing_to_the_next_call():
     data = torch.arange(12.0).reshape(4, 3)
     for bad in (9, -5):

@@ -316,7 +316,7 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     ends = (sum((size - 1) * step for size, step in zip(*span, strict=True)) for span in spans)
     wide = max(args.positions, *ends) >= 2**31 - 2**16  # and those of one program more
     number, nothing = (tl.int64, 2**63 - 1) if wide else (tl.int32, 2**31 - 1)
-    return args, Config(number, nothing, call.mode, call.negative)
+    return args, Config(number, nothing, call.mode, call.negative and not window)
 
 
 def _launch(kernel: Any, args: KernelArgs, config: Config, arrays: Any, *given: Any) -> None:
