@@ -106,6 +106,7 @@ def __getattr__(name: str) -> object:
     return module if name == _LATER[name] else getattr(module, name)
 
 
+@own_errors("get_num_threads")
 def get_num_threads() -> int:
     """Return how many threads one call may use.
 
@@ -151,6 +152,7 @@ def set_num_threads(count: int) -> None:
     _core.set_num_threads(count)
 
 
+@own_errors("get_memory_limit")
 def get_memory_limit() -> int:
     """Return how many bytes of freed results are kept at most; see `set_memory_limit`."""
     return _core.get_memory_limit()
@@ -183,6 +185,7 @@ def set_memory_limit(limit: int) -> None:
     _core.set_memory_limit(limit)
 
 
+@own_errors("release_memory")
 def release_memory() -> int:
     """Return all kept memory to the system.
 

@@ -109,7 +109,7 @@ def misused(
             hint = f"; write {meant}=" if meant in parameters else did_you_mean(name, parameters)
             return CallError(
                 f"{caller}: {name} = {shown_value(value)} is not an argument of this function "
-                f"(allowed: {', '.join(parameters)}){hint}"
+                f"(allowed: {', '.join(parameters) or 'no arguments'}){hint}"
             )
         if name in known[:positional]:
             return CallError(

@@ -266,3 +266,25 @@ def test_unknown_options_of_gradients_are_refused(function, option):
     call(*GRADIENTS[function])
     with pytest.raises(CallError, match=rf"^vjp\.{function}: {option} = 1 is not an argument"):
         call(*GRADIENTS[function], **{option: 1})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        ndgather.get_memory_limit,
+        ndgather.get_num_threads,
+        ndgather.release_memory,
+        ndgather.set_memory_limit,
+        ndgather.set_num_threads,
+        ndgather.show.style_sheet,
+        ndgather.show_versions,
+        ndgather.stored.cached,
+        ndgather.stored.estimate,
+        ndgather.stored.journal,
+        ndgather.stored.missing_chunks,
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_an_unknown_option_of_any_function_is_named(function):
+    with pytest.raises(CallError, match=rf"^{function.__name__}: nonsense = 1 is not an argument"):
+        function(nonsense=1)

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from tests.definitions import reference
 
 from ndgather import operator
-from ndgather.errors import DTypeError, FileError, NdgatherError
+from ndgather.errors import CallError, DTypeError, FileError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
@@ -423,3 +423,9 @@ def test_a_path_in_an_error_breaks_no_line_and_commands_no_terminal(read):
         read("no\0such\x1b[31m\nfile")
     assert str(refusal.value).startswith(r"no\x00such\x1b[31m\nfile: cannot be read")
     assert str(pickle.loads(pickle.dumps(refusal.value))) == str(refusal.value)
+
+
+@pytest.mark.parametrize("name", [name for name in onnx_models.__all__ if name.islower()])
+def test_an_unknown_option_of_any_function_is_named(name):
+    with pytest.raises(CallError, match=rf"^{name}: nonsense = 1 is not an argument"):
+        getattr(onnx_models, name)(nonsense=1)

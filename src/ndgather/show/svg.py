@@ -6,6 +6,7 @@ import html
 import re
 from typing import TYPE_CHECKING
 
+from ndgather.api import own_errors
 from ndgather.show.evaluate import MOST_ENTRIES
 from ndgather.show.layout import (
     ENTRY,
@@ -142,6 +143,7 @@ _DARK_PAGES = "[data-theme=dark],[data-jp-theme-light=false],.vscode-dark"
 _LIGHT_PAGES = ("[data-theme=light]", "[data-jp-theme-light=true]", ".vscode-light")
 
 
+@own_errors("style_sheet")
 def style_sheet(entries: int = MOST_ENTRIES) -> str:
     """Return the style sheet of pictures, for a page with many of them.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 
+from ndgather.api import own_errors
 from ndgather.arguments import choice
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _MISSING: ContextVar[str] = ContextVar("missing_chunks", default="fill")
 
 
+@own_errors("missing_chunks")
 @contextmanager
 def missing_chunks(what: Literal["fill", "raise"]) -> Iterator[None]:
     """Let gathers raise where a chunk of a stored array does not exist, in a ``with`` block.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ndgather import arguments, exchange, ranges
+from ndgather.api import own_errors
 from ndgather.array_call import Call, Kind
 from ndgather.stored.plan import make_plan, with_data
 from ndgather.stored.ranges import RangePlan
@@ -36,6 +37,7 @@ class Estimate:
     memory_bytes: int  # at most, including the result of a gather
 
 
+@own_errors("estimate")
 def estimate(
     kind: str,
     data: Any,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgather.api import own_errors
 from ndgather.errors import AttributeValueError, one_line
 from ndgather.messages import shown_value
 from ndgather.stored.walk import chunk_error
@@ -205,6 +206,7 @@ def open_journal() -> Journal | None:
     return _OPEN.get()
 
 
+@own_errors("journal")
 @contextmanager
 def journal(path: str | os.PathLike[str]) -> Iterator[None]:
     """Let scatters into stored arrays resume after the process was killed, in a ``with`` block.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import ModelProto, NodeProto, defs
 
+from ndgather.api import own_errors
 from ndgather.errors import NdgatherError
 from ndgather.messages import reason
 from ndgather.models.graph import SMALL
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
+@own_errors("check")
 def check(model: Source) -> tuple[Finding, ...]:
     """Check the gather and scatter nodes of a model.
 

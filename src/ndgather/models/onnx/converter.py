@@ -11,6 +11,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from ndgather import messages
+from ndgather.api import own_errors
 from ndgather.errors import ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed
 from ndgather.models import file_path, instance
@@ -74,6 +75,7 @@ _TUPLES_FROM = 11  # the first opset with other gathers than Gather, and with ne
 _COMPARES_FROM = 9  # the first opset that compares integers, and chooses
 
 
+@own_errors("convert")
 def convert(
     model: Source,
     *,
@@ -150,6 +152,7 @@ def convert(
     return _deployed(result, "convert", target, checked, allow_matmul, strict=True).model
 
 
+@own_errors("conversion")
 def conversion(
     model: Source,
     *,

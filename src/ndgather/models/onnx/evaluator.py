@@ -17,6 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun, RuntimeContextError
 
 from ndgather import messages
+from ndgather.api import own_errors
 from ndgather.errors import AttributeValueError, DTypeError, ModelError, one_line
 from ndgather.messages import LOGGER, foreign_errors, listed, plural
 from ndgather.models import Array, Content, FilePath, array, instance, named_arrays, sequence
@@ -252,6 +253,7 @@ _OPS = tuple(
 )
 
 
+@own_errors("reference_ops")
 def reference_ops() -> list[type[OpRun]]:
     """Return the operators of ndgather for the reference evaluator of `onnx`.
 

@@ -22,6 +22,7 @@ from google.protobuf.message_factory import GetMessageClass
 from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper
 
 from ndgather import messages
+from ndgather.api import own_errors
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import foreign_errors, reason, shown
 from ndgather.models import Array, Content, FilePath, file_path, instance
@@ -611,6 +612,7 @@ class ModelInFolder:
     folder: str | None = None
 
 
+@own_errors("save")
 def save(model: ModelProto | ModelInFolder, path: FilePath, folder: FilePath | None = None) -> None:
     """Write a model to a file. An error leaves an existing file as it was.
 

@@ -19,6 +19,7 @@ from onnx import (
 )
 
 from ndgather import messages
+from ndgather.api import own_errors
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed, shown
 from ndgather.models import whole_number
@@ -159,6 +160,7 @@ def without_functions(model: ModelProto) -> ModelProto:
 # Inference
 
 
+@own_errors("infer")
 def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProto:
     """Return a model with the types of its values written into it.
 

@@ -29,6 +29,7 @@ from onnx import (
 )
 
 from ndgather import messages
+from ndgather.api import own_errors
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -167,6 +168,7 @@ def is_published(node: NodeProto) -> bool:
     return (node.op_type, row_domain(node.domain)) in PUBLISHED
 
 
+@own_errors("implementation")
 def implementation(op_type: str, domain: str, opset: int) -> Operator:
     """Return the operator that computes a node.
 

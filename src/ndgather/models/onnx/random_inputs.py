@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndgather.api import own_errors
 from ndgather.errors import ModelError, NdgatherError
 from ndgather.models import Array, whole_number
 from ndgather.models.graph.diagnostics import KnownCall
@@ -44,6 +45,7 @@ _SIZE = 16
 _MOST_ELEMENTS = 2**40
 
 
+@own_errors("random_inputs")
 def random_inputs(
     model: Source, seed: int = 0, *, sizes: Mapping[str, int] | None = None
 ) -> dict[str, Array]:

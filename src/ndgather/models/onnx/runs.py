@@ -16,6 +16,7 @@ import numpy as np
 from onnx import ModelProto
 
 from ndgather import messages
+from ndgather.api import own_errors
 from ndgather.errors import ExtraMissingError, FileError, ModelError, NotLoadedError
 from ndgather.messages import (
     LOGGER,
@@ -55,6 +56,7 @@ REFERENCE = "reference"
 DEFAULT = "onnxruntime"
 
 
+@own_errors("load")
 def load(
     model: Source,
     *,
@@ -117,6 +119,7 @@ def load(
     return loaded
 
 
+@own_errors("run")
 def run(
     model: Source,
     inputs: Mapping[str, Array],

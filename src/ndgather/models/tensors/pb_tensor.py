@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ndgather import messages
+from ndgather.api import own_errors
 from ndgather.errors import FileError
 from ndgather.models import Array
 from ndgather.models import array as as_array
@@ -18,6 +19,7 @@ except ModuleNotFoundError as missing:
 _KIND = "TensorProto (.pb)"
 
 
+@own_errors("tensor_from_bytes")
 def tensor_from_bytes(content: bytes, path: object) -> Array:
     """Return the array of a serialized TensorProto.
 
@@ -46,6 +48,7 @@ def tensor_from_bytes(content: bytes, path: object) -> Array:
         return np.asarray(numpy_helper.to_array(tensor))
 
 
+@own_errors("tensor_to_bytes")
 def tensor_to_bytes(array: Array, path: object) -> bytes:
     """Return an array as a serialized TensorProto.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndgather.api import own_errors
 from ndgather.arguments import byte_count
 from ndgather.errors import ModelError, NdgatherError
 from ndgather.messages import LOGGER, shown, subscript
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 Values = dict[str, Array]
 
 
+@own_errors("compare")
 def compare(
     model: Source,
     inputs: Mapping[str, Array],

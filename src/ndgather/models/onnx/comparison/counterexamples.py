@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ndgather.api import own_errors
 from ndgather.errors import IndexOutOfBoundsError, NotLoadedError
 from ndgather.models import Array, instance, whole_number
 from ndgather.models.graph import fit_inputs
@@ -83,6 +84,7 @@ class Counterexample:
         return "the whole model", rule, outcomes
 
 
+@own_errors("search")
 def search(
     model: Source,
     tries: int = 50,
@@ -137,6 +139,7 @@ def search(
     return next(searcher.counterexamples(), None)
 
 
+@own_errors("search_all")
 def search_all(
     model: Source,
     tries: int = 50,
