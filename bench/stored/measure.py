@@ -14,9 +14,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from tools.child_process import ROOT, ChildError, ChildProcess
-
 from bench.against import build
+from tools.child_process import ROOT, ChildError, ChildProcess
 
 from . import field as fields
 from .cases import Request

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
 from tests.definitions import reference
 from tests.definitions.calls import assert_same_elements, bad_entries, expected, moves_as_bytes
 from tests.definitions.scatter_strategies import (
@@ -16,9 +19,6 @@ from tests.definitions.scatter_strategies import (
     scatter_calls,
 )
 from tests.definitions.strategies import DATA_DTYPES, calls
-
-import ndgather
-from ndgather.errors import IndexOutOfBoundsError
 
 GATHERS = ["gather_nd", "gather_elements", "gather"]
 SCATTERS = ["scatter_nd", "scatter_elements"]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.definitions import reference
 
 import ndgather
 from ndgather.errors import AttributeValueError, DTypeError
+from tests.definitions import reference
 
 DATA = np.ma.array([[1, 2, 3], [4, 5, 6]], mask=[[0, 1, 0], [0, 0, 1]], fill_value=99)
 MODES = ("raise", "wrap", "clip", "fill")

@@ -5,10 +5,10 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.arrays.xarray_strategies import dataset
 
 import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
 from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
+from tests.arrays.xarray_strategies import dataset
 
 DATA = dataset().t2m
 LAT, LON = DATA.lat.values, DATA.lon.values

@@ -9,13 +9,13 @@ import pytest
 import xarray as xr
 import zarr
 from hypothesis import given, settings
-from tests.arrays.test_xarray_stored import PACKED, assert_same, written
-from tests.arrays.xarray_strategies import isel_indexers
 
 import ndgather
 from ndgather import ChunkCache
 from ndgather.arrays.xarray.engine import Engine
 from ndgather.errors import AttributeValueError, ExtraMissingError, StoredArrayError
+from tests.arrays.test_xarray_stored import PACKED, assert_same, written
+from tests.arrays.xarray_strategies import isel_indexers
 
 CHUNKS = {"t2m": (2, 2, 3), "plain": (1, 5, 2), "level": (2, 2)}
 LAZY = {"chunks": None, "cache": False}

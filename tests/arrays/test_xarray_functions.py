@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import xarray as xr
-from tests.arrays.xarray_strategies import dataset
 
 import ndgather
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
+from tests.arrays.xarray_strategies import dataset
 
 DATA = dataset().t2m
 INDICES = xr.DataArray(

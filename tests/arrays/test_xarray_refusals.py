@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from tests.arrays.xarray_strategies import dataset
 
 import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
 from ndgather.errors import (
@@ -16,6 +15,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
+from tests.arrays.xarray_strategies import dataset
 
 DATA = dataset()
 POINTS = xr.DataArray([-60.0, 45.0, 0.0], dims="p", coords={"p": [10, 20, 30]})

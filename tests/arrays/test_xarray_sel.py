@@ -6,10 +6,10 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.arrays.xarray_strategies import dataset, isel_indexers
 
 import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
 from ndgather.errors import AttributeValueError, LabelError, NdgatherError, ShapeError
+from tests.arrays.xarray_strategies import dataset, isel_indexers
 
 SOME = settings(max_examples=settings().max_examples // 3)  # an example makes some 20 arrays
 DATA = dataset()

@@ -9,7 +9,6 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.arrays.xarray_strategies import SIZES, dataset, isel_indexers
 
 import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
 from ndgather.array_call import Call, Kind
@@ -17,6 +16,7 @@ from ndgather.arrays.xarray.engine import Engine
 from ndgather.errors import NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import shared_plan
+from tests.arrays.xarray_strategies import SIZES, dataset, isel_indexers
 
 FEW = max(8, settings.default.max_examples // 6)
 PACKED = {"dtype": "i2", "scale_factor": 0.5, "add_offset": 10.0, "_FillValue": -99}

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+
 from bench.__main__ import main
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
 from bench.case import LINE_BYTES, Case
 from bench.cases import CASES, select
 from bench.measure import check

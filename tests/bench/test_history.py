@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+
 from bench import history, instructions
 from bench.__main__ import main
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
 from bench import limits, page, report
 from bench.__main__ import main
 from bench.case import Arrays, Case

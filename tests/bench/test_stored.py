@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+
 from bench import report as json_report
 from bench.__main__ import main
 from bench.stored import cases, field, measure, report

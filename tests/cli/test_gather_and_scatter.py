@@ -11,10 +11,10 @@ import h5py
 import numpy as np
 import pytest
 import zarr
-from tests.definitions import reference
 
 from ndgather import api
 from ndgather.models.tensors import tensor_files
+from tests.definitions import reference
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import zarr
+
 from tests.definitions import reference
 
 STARTS, STOPS = np.array([3, 0, 5]), np.array([7, 2, 5])

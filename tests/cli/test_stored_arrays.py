@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import zarr
 from moto.server import ThreadedMotoServer
-from tests.definitions import reference
 
 from ndgather.stored import open_path
+from tests.definitions import reference
 
 GRID = np.arange(20 * 30, dtype=np.int32).reshape(20, 30)
 POINTS = np.array([[0, 1], [19, -1], [7, 16], [0, 1]])

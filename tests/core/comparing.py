@@ -2,9 +2,8 @@
 
 from contextlib import contextmanager
 
-from tests.definitions.calls import element_bytes, moves_as_bytes
-
 import ndgather
+from tests.definitions.calls import element_bytes, moves_as_bytes
 
 WRITEABLE_LAYOUTS = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
 

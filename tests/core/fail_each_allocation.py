@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 import numpy.ma  # which NumPy would import during the first call that converts
-from tests.definitions.calls import element_bytes
 
 import ndgather
 from ndgather import _core, api
 from ndgather.array_call import Kind
 from ndgather.errors import DTypeError, IndexOutOfBoundsError
+from tests.definitions.calls import element_bytes
 
 # One failure alone, as when a block is too large; and one after the other, as when nothing is left.
 BURSTS = (1, 30)

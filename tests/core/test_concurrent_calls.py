@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.definitions import reference
 
 import ndgather
 from ndgather import errors, vjp
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from ndgather.published import operator
+from tests.definitions import reference
 
 SECONDS = 2.0
 WITH_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()

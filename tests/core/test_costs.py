@@ -8,9 +8,9 @@ import tracemalloc
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.definitions import reference
 
 import ndgather
+from tests.definitions import reference
 
 SIZES = (2**12, 2**20)
 SPARE = 2**14  # bytes that may differ between two calls that do the same

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
 from tests.core.comparing import WRITEABLE_LAYOUTS, contents, threads
 from tests.definitions.calls import Call, assert_same_elements, bad_entries, element_bytes, expected
 from tests.definitions.strategies import (
@@ -17,9 +20,6 @@ from tests.definitions.strategies import (
     calls,
     distinct,
 )
-
-import ndgather
-from ndgather.errors import IndexOutOfBoundsError
 
 FUNCTIONS = ("gather_nd", "gather_elements", "gather")
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
 from tests.core.comparing import contents, threads
 from tests.definitions.calls import LAYOUTS, assert_same_elements
 from tests.definitions.large_calls import FUNCTIONS, SCATTERS, SKEWS, expected, large_call
 from tests.definitions.scatter_strategies import assert_same_numbers
-
-import ndgather
-from ndgather.errors import IndexOutOfBoundsError
 
 COUNTS = (1, 2, 3, 5, 16)
 FEW = settings(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from tests.definitions.calls import element_bytes
 
 import ndgather
 import ndgather.vjp
@@ -18,6 +17,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
+from tests.definitions.calls import element_bytes
 
 DATA = np.arange(6).reshape(2, 3)
 DATA.flags.writeable = False

@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+
+import ndgather
+from ndgather import exchange
+from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
 from tests.definitions.calls import assert_same_elements, bad_entries, expected
 from tests.definitions.scatter_strategies import (
     assert_same_numbers,
@@ -18,10 +22,6 @@ from tests.definitions.scatter_strategies import (
     scatter_calls,
 )
 from tests.definitions.strategies import calls
-
-import ndgather
-from ndgather import exchange
-from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
 
 sys.path.insert(0, str(Path(__file__).parent))
 from exchanged import KEPT, LEVELS, Declined, Subclass, Tensor, dense

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.definitions import reference
 
 import ndgather
 from ndgather import operator, vjp
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
 from ndgather.published.schema import Inference, RankAtLeast
+from tests.definitions import reference
 
 DATA = np.arange(6.0).reshape(2, 3)
 ROWS = np.array([[1], [0]])

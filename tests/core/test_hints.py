@@ -6,7 +6,6 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from tests.definitions import reference
 
 import ndgather
 from ndgather import (
@@ -22,6 +21,7 @@ from ndgather import (
 from ndgather.arguments import raise_error
 from ndgather.array_call import Kind
 from ndgather.errors import AttributeValueError, CallError, DTypeError, NdgatherError, ShapeError
+from tests.definitions import reference
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.definitions.calls import assert_same_elements
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
+from tests.definitions.calls import assert_same_elements
 
 SIZES = {1: (600,), 2: (20, 30), 3: (4, 5, 30), 4: (4, 5, 6, 5)}
 LAYOUTS = {

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
-from tests.definitions.calls import Call, assert_same_elements, bad_entries, expected
-from tests.definitions.strategies import DATA_DTYPES, MODES, calls, moves_as_bytes
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
+from tests.definitions.calls import Call, assert_same_elements, bad_entries, expected
+from tests.definitions.strategies import DATA_DTYPES, MODES, calls, moves_as_bytes
 
 WIDTHS = (1, 2, 3, 4, 5, 8, 12, 16, 24, 64, 100, 1024)
 INDEX_DTYPES = ("i8", "i4", "u4", "i2", "u8", ">i8", "i1", "u1", "u2")

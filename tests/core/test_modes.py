@@ -3,10 +3,10 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.definitions.calls import assert_same_elements
 
 import ndgather
 from ndgather.errors import AttributeValueError, DTypeError
+from tests.definitions.calls import assert_same_elements
 
 # numpy.take steps by the size of the axis until it is inside: values far away take it years.
 VALUES = np.array([0, 4, 5, 6, 13, 999, -1, -5, -6, -11, -1000])

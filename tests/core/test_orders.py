@@ -4,10 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.definitions.calls import assert_same_elements
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
+from tests.definitions.calls import assert_same_elements
 
 SHAPES = ((150, 140), (7, 300), (300, 7), (20, 9, 140), (140, 3, 20))
 ORDERS = tuple("".join(orders) for orders in product("CF", repeat=3))

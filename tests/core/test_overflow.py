@@ -11,12 +11,12 @@ import sys
 
 import numpy as np
 import pytest
-from tests.definitions import reference
-from tests.definitions.calls import assert_same_elements
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
 from ndgather.published import operator
+from tests.definitions import reference
+from tests.definitions.calls import assert_same_elements
 
 INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 EDGES = sorted(

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import event, given, note
 from hypothesis import strategies as st
-from tests.definitions import reference
-from tests.definitions.calls import assert_same_elements, element_bytes
-from tests.definitions.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
 
 import ndgather
 from ndgather import gather_ranges, vjp
@@ -17,6 +14,9 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
 )
+from tests.definitions import reference
+from tests.definitions.calls import assert_same_elements, element_bytes
+from tests.definitions.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
 
 MODES = ("raise", "wrap", "clip", "fill")
 DATA = np.array([10, 11, 20, 30, 31, 32])

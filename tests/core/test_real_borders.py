@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from tests.core.comparing import threads
 
 import ndgather
+from tests.core.comparing import threads
 
 pytestmark = pytest.mark.slow
 

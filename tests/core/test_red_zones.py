@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.definitions.calls import element_bytes
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
+from tests.definitions.calls import element_bytes
 
 ZONE = 256  # bytes on both sides
 POISON = 0xA5

@@ -8,10 +8,10 @@ import sys
 
 import numpy as np
 import pytest
-from tests.definitions.calls import assert_same_elements
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
+from tests.definitions.calls import assert_same_elements
 
 CALLS = {
     "gather_nd": "ndgather.gather_nd(np.zeros((3, 0)), repeat({}, (2**59, 1)))",

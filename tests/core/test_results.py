@@ -4,10 +4,10 @@ import sys
 
 import numpy as np
 import pytest
-from tests.definitions.calls import assert_same_elements
 
 import ndgather
 from ndgather.errors import DTypeError, IndexOutOfBoundsError
+from tests.definitions.calls import assert_same_elements
 
 FUNCTIONS = (ndgather.gather_nd, ndgather.gather_elements, ndgather.gather)
 DATA = np.arange(24).reshape(2, 3, 4)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.definitions.calls import assert_same_elements
 
 import ndgather
 from ndgather import scatter_nd
 from ndgather.errors import IndexOutOfBoundsError
+from tests.definitions.calls import assert_same_elements
 
 
 def product(old, update):

@@ -5,12 +5,12 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.definitions import reference
-from tests.definitions.calls import element_bytes
-from tests.definitions.scatter_strategies import assert_same_numbers
 
 from ndgather import arguments, dtypes, reductions, scatter_nd, show, slow_path
 from ndgather.array_call import _core
+from tests.definitions import reference
+from tests.definitions.calls import element_bytes
+from tests.definitions.scatter_strategies import assert_same_numbers
 
 REDUCTIONS = ("add", "sub", "mul", "min", "max")
 ONE_BYTE = [

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
 from tests.core.comparing import WRITEABLE_LAYOUTS, contents, threads
 from tests.definitions.calls import assert_same_elements, bad_entries, element_bytes
 from tests.definitions.scatter_strategies import (
@@ -17,9 +20,6 @@ from tests.definitions.scatter_strategies import (
     scatter_calls,
 )
 from tests.definitions.strategies import DATA_DTYPES, arranged, arranged_in, distinct
-
-import ndgather
-from ndgather.errors import IndexOutOfBoundsError
 
 FUNCTIONS = ("scatter_nd", "scatter_elements")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.definitions.strategies import INDEX_DTYPES, arranged, distinct
 
 from ndgather import gather_elements, gather_nd, scatter_elements, scatter_nd
+from tests.definitions.strategies import INDEX_DTYPES, arranged, distinct
 
 DTYPES = [np.dtype(char) for char in "bifdD"]
 

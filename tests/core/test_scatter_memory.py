@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.definitions.calls import bad_entries
-from tests.definitions.scatter_strategies import expected_scatter, scatter_calls
 
 from ndgather import errors, scatter_elements, scatter_nd
+from tests.definitions.calls import bad_entries
+from tests.definitions.scatter_strategies import expected_scatter, scatter_calls
 
 GUARD = 0x5A
 

@@ -5,13 +5,13 @@ import sys
 
 import numpy as np
 import pytest
+
+import ndgather
+from ndgather import scatter_elements, scatter_nd
 from tests.core.comparing import threads
 from tests.definitions import large_calls
 from tests.definitions.calls import element_bytes
 from tests.definitions.large_calls import SKEWS, floats
-
-import ndgather
-from ndgather import scatter_elements, scatter_nd
 
 
 def in_order(data, places, updates, reduction):

@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from tests.definitions.calls import element_bytes
 
 import ndgather
 from ndgather import _quotas
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError
+from tests.definitions.calls import element_bytes
 
 CALLS = {
     "single elements": ("gather_nd", (700, 800), (400_000, 2), "f4", 0),

@@ -5,10 +5,10 @@ The arrays are of one byte and almost all zero, so the system backs only the pag
 
 import numpy as np
 import pytest
-from tests.definitions.calls import assert_same_elements
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
+from tests.definitions.calls import assert_same_elements
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.definitions.strategies import INDEX_DTYPES, calls
 
 import ndgather
 from ndgather import vjp
@@ -15,6 +14,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
+from tests.definitions.strategies import INDEX_DTYPES, calls
 
 
 def numerical(function, point, cotangent):

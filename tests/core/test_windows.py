@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import event, given, note
 from hypothesis import strategies as st
-from tests.definitions import reference
-from tests.definitions.calls import assert_same_elements, element_bytes, moves_as_bytes
-from tests.definitions.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
 
 from ndgather import gather_windows, vjp
 from ndgather.errors import (
@@ -16,6 +13,9 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
+from tests.definitions import reference
+from tests.definitions.calls import assert_same_elements, element_bytes, moves_as_bytes
+from tests.definitions.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
 
 MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")
 DATA = np.arange(20).reshape(4, 5)

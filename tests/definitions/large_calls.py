@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
+
+from ndgather.dtypes import number_kind
 from tests.definitions import reference
 from tests.definitions.calls import LAYOUTS
 from tests.definitions.strategies import distinct
-
-from ndgather.dtypes import number_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

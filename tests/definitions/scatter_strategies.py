@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+from ndgather.dtypes import every_element, number_kind
 from tests.definitions import reference
 from tests.definitions.calls import Call, assert_same_elements, assert_same_form, elements_at
 from tests.definitions.strategies import (
@@ -22,8 +24,6 @@ from tests.definitions.strategies import (
     draw_case,
     with_indices,
 )
-
-from ndgather.dtypes import every_element, number_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

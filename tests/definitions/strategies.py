@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
 from tests.definitions.calls import LAYOUTS, Call, moves_as_bytes, strided
 
 if TYPE_CHECKING:

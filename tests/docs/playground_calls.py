@@ -10,11 +10,11 @@ import random
 import re
 
 import numpy as np
-from tests.definitions import reference
 
 import ndgather
 from ndgather import show
 from ndgather.errors import NdgatherError
+from tests.definitions import reference
 
 COUNT = 2000
 GATHERS = ("gather_nd", "gather_elements", "gather", "gather_windows")

@@ -5,12 +5,12 @@ import re
 
 import numpy as np
 import pytest
-from tests.definitions import reference
 
 from ndgather import pages
 from ndgather.pages.examples import CALLS, PUBLISHED_EXAMPLES
 from ndgather.published import operators
 from ndgather.published.schema import OPERATOR_KINDS, BatchRule, Outside
+from tests.definitions import reference
 
 OF_THE_CORE = [op for op in operators() if op.row.definition is None]
 EVERY = pytest.mark.parametrize("op", OF_THE_CORE, ids=lambda op: str(op.row))

@@ -7,8 +7,6 @@ import re
 import numpy as np
 import onnx
 import pytest
-from tests.definitions import reference
-from tests.operators import source_examples as source
 
 from ndgather import pages
 from ndgather.array_call import Kind
@@ -16,6 +14,8 @@ from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.pages import rule_texts
 from ndgather.published import operator, operators
+from tests.definitions import reference
+from tests.operators import source_examples as source
 
 VERSION = {source.MICROSOFT: 1, source.OPENVINO: 8}
 DOMAIN = {source.MICROSOFT: "com.microsoft", source.OPENVINO: "openvino"}

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+
+from ndgather.models.onnx import run
 from tests.docs.playground_calls import (
     answer,
     by_the_definition,
@@ -20,8 +22,6 @@ from tests.docs.playground_calls import (
     drawn_calls,
     typed,
 )
-
-from ndgather.models.onnx import run
 
 STATIC = Path(__file__).parents[2] / "docs" / "static"
 NODE = shutil.which("node")

@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 import pytest
+
 from tests.reports import PAGES, ROOT, links
 
 ROW = re.compile(r"^\| \[([\w-]+)\]\(", re.MULTILINE)

@@ -3,9 +3,8 @@
 import importlib
 import pkgutil
 
-from tests.docs.reference_names import documented, importable, public, without_entry
-
 import ndgather
+from tests.docs.reference_names import documented, importable, public, without_entry
 
 
 def modules():

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
-from tests.definitions import reference
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
+from tests.definitions import reference
 
 GATHERS = ("gather_nd", "gather_elements", "gather", "gather_windows")
 SCATTERS = ("scatter_nd", "scatter_elements")

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import numpy as np
-from tests.frameworks.kinds import KINDS
 
 import ndgather
 from ndgather.errors import NdgatherError
+from tests.frameworks.kinds import KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "kinds.md"
 HEAD = (

@@ -6,6 +6,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
+
 from bench.__main__ import main
 from bench.frameworks.__main__ import measure, write_page
 from bench.frameworks.cases import CASES

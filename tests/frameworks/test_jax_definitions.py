@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
 from tests.definitions import reference
 from tests.definitions.calls import assert_same_elements, bad_entries, expected
 from tests.definitions.scatter_strategies import (
@@ -17,9 +20,6 @@ from tests.definitions.scatter_strategies import (
 )
 from tests.definitions.strategies import calls
 from tests.frameworks.jax_calls import INTEGERS, LONG, ROUTES, SHORT, as_numpy, carried_out_by
-
-import ndgather
-from ndgather.errors import IndexOutOfBoundsError
 
 GATHERS = ("gather_nd", "gather_elements", "gather")
 SCATTERS = ("scatter_nd", "scatter_elements")

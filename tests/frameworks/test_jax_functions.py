@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.frameworks.jax_calls import carried_out_by
 
 import ndgather
 from ndgather import vjp
 from ndgather.arrays.jax import export_checks, set_route
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
+from tests.frameworks.jax_calls import carried_out_by
 
 DATA = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
 PAIRS = np.array([[0, 2], [-1, 1], [0, 2]], np.int32)

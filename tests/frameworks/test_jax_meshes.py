@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
-from tests.frameworks.jax_calls import ROUTES, carried_out_by
 
 import ndgather
+from tests.frameworks.jax_calls import ROUTES, carried_out_by
 
 DEVICES = 8
 PARTS, WHOLE = PartitionSpec("s"), PartitionSpec()

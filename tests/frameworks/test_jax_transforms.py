@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.test_util import check_grads
-from tests.frameworks.jax_calls import ROUTES, carried_out_by
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
+from tests.frameworks.jax_calls import ROUTES, carried_out_by
 
 few = settings(max_examples=6)
 rng = np.random.default_rng(0)

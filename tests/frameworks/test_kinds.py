@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 import torch
-from tests.definitions import reference
-from tests.frameworks import kinds_table
-from tests.frameworks.kinds import KINDS
 
 import ndgather
 from ndgather import vjp
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
+from tests.definitions import reference
+from tests.frameworks import kinds_table
+from tests.frameworks.kinds import KINDS
 
 
 def test_the_table_is_what_calls_give_back():

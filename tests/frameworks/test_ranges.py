@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 import torch
 import xarray as xr
-from tests.definitions import reference
 
 from ndgather import gather_ranges
 from ndgather.errors import NdgatherError
+from tests.definitions import reference
 
 DATA = np.arange(24.0).reshape(8, 3)
 STARTS, STOPS = np.array([3, 0, 5]), np.array([7, 2, 5])

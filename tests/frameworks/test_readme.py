@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
 from tests.docs.test_guide import FRAMEWORKS, run_examples
 
 README = Path(__file__).parents[2] / "README.md"

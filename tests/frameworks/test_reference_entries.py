@@ -1,6 +1,7 @@
 """The reference has an entry for every public name of the adapters of torch and JAX."""
 
 import pytest
+
 from tests.docs.reference_names import documented, public, without_entry
 
 ADAPTERS = pytest.mark.parametrize(

@@ -12,12 +12,12 @@ import scipy.sparse
 import sparse
 import torch
 from hypothesis import given
-from tests.definitions import reference
-from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 import ndgather
 from ndgather.arrays import standard
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
+from tests.definitions import reference
+from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 DTYPES = ("bool", "int8", "int64", "uint8", "float32", "float64", "complex64")
 INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
-from tests.definitions import reference
-from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 import ndgather
 from ndgather import arguments, errors, vjp
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
+from tests.definitions import reference
+from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 DTYPES = ("bool", "int8", "uint16", "int64", "float32", "float64", "complex64")
 DATA = np.arange(6.0, dtype=np.float32).reshape(3, 2)

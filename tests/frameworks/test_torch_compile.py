@@ -9,13 +9,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import ndgather
+import ndgather.arrays.torch
 from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
 from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
 from tests.frameworks.drawn_calls import drawn_calls
 from tests.frameworks.torch_calls import GATHERS, SCATTERS, called, data_of, indices_of, same
-
-import ndgather
-import ndgather.arrays.torch
 
 # Of torch's own compiler.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -3,6 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from torch.utils._pytree import tree_map_only
+
+import ndgather
+from ndgather.array_call import Call, Kind
+from ndgather.arrays.torch import checks, composition
+from ndgather.arrays.torch.checks import with_nonnegative_axes
+from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from tests.frameworks.torch_calls import (
     GATHERS,
     REDUCTIONS,
@@ -12,13 +19,6 @@ from tests.frameworks.torch_calls import (
     indices_of,
     same,
 )
-from torch.utils._pytree import tree_map_only
-
-import ndgather
-from ndgather.array_call import Call, Kind
-from ndgather.arrays.torch import checks, composition
-from ndgather.arrays.torch.checks import with_nonnegative_axes
-from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 
 
 @pytest.fixture

@@ -5,6 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+
+import ndgather
+import ndgather.arrays.torch
+from ndgather.array_call import Call, Kind
+from ndgather.arrays.torch import autograd, checks, composition
+from ndgather.errors import NdgatherError
 from tests.definitions import reference
 from tests.frameworks.torch_calls import (
     GATHERS,
@@ -15,13 +22,6 @@ from tests.frameworks.torch_calls import (
     indices_of,
     same,
 )
-from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
-
-import ndgather
-import ndgather.arrays.torch
-from ndgather.array_call import Call, Kind
-from ndgather.arrays.torch import autograd, checks, composition
-from ndgather.errors import NdgatherError
 
 # torch's own tangents of other functions are written with it.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")

@@ -11,16 +11,16 @@ import torch
 import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
-from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
-from tests.frameworks.drawn_calls import drawn_calls
-from tests.frameworks.torch_calls import GATHERS, SCATTERS, data_of, expected, indices_of, same
 from triton.runtime import interpreter
 
 import ndgather
 from ndgather.array_call import Call, Kind
 from ndgather.arrays.torch import checks, kernels, operators
 from ndgather.errors import IndexOutOfBoundsError
+from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
+from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
+from tests.frameworks.drawn_calls import drawn_calls
+from tests.frameworks.torch_calls import GATHERS, SCATTERS, data_of, expected, indices_of, same
 
 INDEX_DTYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64")

@@ -4,12 +4,12 @@ import re
 
 import pytest
 import torch
-from tests.frameworks.compiled_kernels import CALLS, TARGETS, compiled
 
 import ndgather
 from ndgather.array_call import Kind
 from ndgather.arrays.torch import kernels
 from ndgather.errors import AttributeValueError
+from tests.frameworks.compiled_kernels import CALLS, TARGETS, compiled
 
 NVIDIA = [name for name in TARGETS if name.startswith("sm_")]
 CALLS_OF_ROWS = {name for name in CALLS if name.startswith("rows")} - {"rows of 6 bytes"}

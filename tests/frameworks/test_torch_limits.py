@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from tests.core.test_hints import FOLLOWED, followed
 
 import ndgather
 import ndgather.arrays.torch
 from ndgather import vjp
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
+from tests.core.test_hints import FOLLOWED, followed
 
 DATA = torch.tensor([1.0, 2.0, 3.0])
 PLACES = torch.tensor([[2], [-1]])

@@ -7,9 +7,9 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from tests.frameworks.torch_calls import GATHERS, SCATTERS, called, data_of, indices_of, same
 
 import ndgather.arrays.torch
+from tests.frameworks.torch_calls import GATHERS, SCATTERS, called, data_of, indices_of, same
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch.onnx and onnxscript, about themselves
 

@@ -4,11 +4,11 @@ import multiprocessing
 
 import pytest
 import torch
-from tests.frameworks.torch_calls import same
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ndgather
 from ndgather.errors import NdgatherError
+from tests.frameworks.torch_calls import same
 
 INDICES = torch.tensor([[1], [3], [1]])
 

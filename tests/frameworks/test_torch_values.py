@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 import torch
+
+import ndgather
+from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError
 from tests.frameworks.torch_calls import (
     GATHERS,
     REDUCTIONS,
@@ -13,9 +16,6 @@ from tests.frameworks.torch_calls import (
     indices_of,
     same,
 )
-
-import ndgather
-from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError
 
 DTYPES = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.float32, torch.complex64)
 WITHOUT_NUMPY = (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)

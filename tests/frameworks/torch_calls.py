@@ -2,9 +2,9 @@
 
 import numpy as np
 import torch
-from tests.definitions import reference
 
 import ndgather
+from tests.definitions import reference
 
 GATHERS = (
     ("gather_nd", (4, 3), (5, 2), {}),

@@ -19,13 +19,13 @@ pytest.importorskip("onnx")
 
 
 from onnx import helper
-from tests.definitions.calls import assert_same_elements
 
 import ndgather
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.published import operator
+from tests.definitions.calls import assert_same_elements
 
 F4, I4, I8 = np.float32, np.int32, np.int64
 # The operators that gather by tuples: where negative places count from the end, and all.

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.definitions import reference
 
 from ndgather import operator
 from ndgather.errors import CallError, DTypeError, FileError, NdgatherError
@@ -18,6 +17,7 @@ from ndgather.models import openvino
 from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.onnx import Backend
 from ndgather.published.schema import TensorType
+from tests.definitions import reference
 
 GATHER_ND = helper.make_node("GatherND", ["data", "indices"], ["output"])
 MODEL = helper.make_model(

@@ -11,7 +11,6 @@ pytest.importorskip("resource", reason="limits memory")
 
 from fuzz import ir_models, onnx_models
 from fuzz.verdict import OUTSIDE, BrokenPromiseError, Desk
-
 from ndgather.errors import ModelError, ShapeError
 
 CORPORA = Path(__file__).parents[2] / "fuzz" / "corpus"

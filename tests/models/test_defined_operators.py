@@ -7,12 +7,12 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 from onnx.parser import parse_model
-from tests.operators import loops
 
 from ndgather import errors
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.models.interchange import model_of
+from tests.operators import loops
 
 CACHE = parse_model("""<ir_version: 10, opset_import: ["" : 24]>
     cache (float[2, 8, 4] keys, float[2, L, 4] key, int64[2] at) => (float[2, 8, 4] present)

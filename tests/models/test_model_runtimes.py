@@ -15,10 +15,10 @@ import onnx.reference
 import pytest
 from onnx import TensorProto, helper
 from onnx.parser import parse_model
-from tests.definitions import reference
 
 from ndgather.errors import ExtraMissingError, IndexOutOfBoundsError, ModelError
 from ndgather.models import onnx as onnx_models
+from tests.definitions import reference
 
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
 INDICES = np.array([[0, 1], [2, -1]])

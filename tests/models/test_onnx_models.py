@@ -8,7 +8,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from tests.definitions import reference
 
 from ndgather.errors import (
     AttributeValueError,
@@ -21,6 +20,7 @@ from ndgather.errors import (
 )
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx import evaluator, nodes
+from tests.definitions import reference
 
 run = partial(onnx_models.run, runtime="reference")  # in which ndgather runs the nodes
 

@@ -13,8 +13,6 @@ pytest.importorskip("defusedxml")
 pytest.importorskip("onnx")
 
 import onnx
-from tests.definitions.calls import assert_same_elements, bad_entries, expected
-from tests.definitions.strategies import calls
 
 from ndgather.errors import FileError, IndexOutOfBoundsError, ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
@@ -33,6 +31,8 @@ from ndgather.models.interchange import graph_of, model_of
 from ndgather.models.openvino import Model
 from ndgather.published import operator
 from ndgather.published.schema import TensorType
+from tests.definitions.calls import assert_same_elements, bad_entries, expected
+from tests.definitions.strategies import calls
 
 DTYPES = tuple(map(np.dtype, "?bhiqBHIQefd"))
 INDEX_DTYPES = tuple(map(np.dtype, "iq"))

@@ -9,7 +9,6 @@ pytest.importorskip("defusedxml")
 pytest.importorskip("openvino", reason="runs what was written in the openvino package")
 
 import openvino as ov
-from tests.definitions.calls import assert_same_elements
 
 from ndgather.errors import ModelError
 from ndgather.models import openvino as ours
@@ -17,6 +16,7 @@ from ndgather.models.graph import CastNode, Graph, GraphInput, GraphOutput, Oper
 from ndgather.models.graph.diagnostics import has_errors
 from ndgather.published import operator
 from ndgather.published.schema import TensorType, dtype_name
+from tests.definitions.calls import assert_same_elements
 
 
 def data(*shape, dtype="float32"):

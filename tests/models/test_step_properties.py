@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import defs, helper, numpy_helper
-from tests.models.test_version_steps import NEEDS_ONNXRUNTIME, outputs_of
 
 from ndgather.errors import NdgatherError
 from ndgather.models import onnx as onnx_models
+from tests.models.test_version_steps import NEEDS_ONNXRUNTIME, outputs_of
 
 REDUCTIONS = [
     f"Reduce{name}"

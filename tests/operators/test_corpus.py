@@ -15,6 +15,11 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+
+from ndgather.array_call import Kind
+from ndgather.published.schema import OPERATOR_KINDS
+from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
+from ndgather.testing.conformance.cases import Outcome, refused, result
 from tests.definitions import reference
 from tests.definitions.calls import Call, bad_entries, expected
 from tests.operators.loops import LOOPS
@@ -29,11 +34,6 @@ from tools.conformance.libraries import (
 )
 from tools.conformance.report import as_markdown
 from tools.conformance.runner import LibraryFailedError, run_apart, run_here
-
-from ndgather.array_call import Kind
-from ndgather.published.schema import OPERATOR_KINDS
-from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
-from ndgather.testing.conformance.cases import Outcome, refused, result
 
 pytest.importorskip("ml_dtypes")  # its cases have narrow dtypes
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.operators import loops
 
 from ndgather import RankAtLeast, errors
 from ndgather.published import Operator, operator
 from ndgather.published.schema import TensorType, type_of
+from tests.operators import loops
 
 UPDATE = operator("ScatterUpdate", domain="openvino", version=3)
 CACHE = operator("TensorScatter", version=24)

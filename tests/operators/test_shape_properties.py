@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
-from tests.definitions import reference
 
 import ndgather
 from ndgather import errors
@@ -31,6 +30,7 @@ from ndgather.published.schema import (
     Role,
     TensorType,
 )
+from tests.definitions import reference
 
 OF_THE_CORE = tuple(op for op in operators() if op.row.definition is None)
 EVERY = pytest.mark.parametrize("op", OF_THE_CORE, ids=lambda op: str(op.row))

@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from tests.operators.source_examples import GATHER_ELEMENTS, GATHER_ND, OPENVINO_LAYERS, SQUARE
 
 import ndgather
+from tests.operators.source_examples import GATHER_ELEMENTS, GATHER_ND, OPENVINO_LAYERS, SQUARE
 
 
 @pytest.mark.parametrize("example", GATHER_ND, ids=str)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import event, given, note
 from hypothesis import strategies as st
-from tests.definitions import reference
-from tests.definitions.scatter_strategies import scatter_calls
-from tests.definitions.strategies import calls
 
 from ndgather.array_call import Call, Kind
 from ndgather.show.evaluate import State, evaluate, resolve_entries
 from ndgather.show.scene import make_scene, written
+from tests.definitions import reference
+from tests.definitions.scatter_strategies import scatter_calls
+from tests.definitions.strategies import calls
 
 NOTHING = -1
 GATHERS = ("gather_nd", "gather_elements", "gather")

@@ -14,7 +14,6 @@ import xarray
 import zarr
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from tests.definitions.strategies import DATA_DTYPES, distinct
 
 import ndgather
 from ndgather import show
@@ -26,6 +25,7 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
 )
+from tests.definitions.strategies import DATA_DTYPES, distinct
 
 ROOT = Path(__file__).parents[2]
 GRID = np.array([[10, 11, 12], [20, 21, 22]])

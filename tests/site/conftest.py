@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from tests.site.pages import SITE
 
 AXE = Path(__file__).parents[2] / "build" / "browser" / "node_modules" / "axe-core" / "axe.min.js"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.site.conftest import AXE
 from tests.site.pages import SITE, page_files
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
 from tests.site.pages import SITE, page_files, read, redirect_of
 
 if TYPE_CHECKING:

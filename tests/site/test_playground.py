@@ -8,6 +8,7 @@ import re
 from urllib.parse import parse_qsl
 
 import pytest
+
 from tests.docs.playground_calls import HIDDEN, answer, drawn_calls, typed
 from tests.site.pages import SITE, page_files
 

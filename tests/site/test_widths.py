@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.site.pages import SITE, page_files
 
 from ndgather.errors import NdgatherError
+from tests.site.pages import SITE, page_files
 
 NAMES = [str(place.relative_to(SITE)) for place in page_files()]
 # What is cut off: wider than its place, without a visible hint to scroll right before it.

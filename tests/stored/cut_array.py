@@ -4,9 +4,9 @@ import threading
 from dataclasses import dataclass, field
 
 import numpy as np
-from tests.definitions.calls import element_bytes, moves_as_bytes
 
 from ndgather.stored.chunks import Grid
+from tests.definitions.calls import element_bytes, moves_as_bytes
 
 
 @dataclass

@@ -18,7 +18,6 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.stored.cut_array import CutArray
 
 import ndgather
 import ndgather.arrays.xarray
@@ -31,6 +30,7 @@ from ndgather.errors import (
 )
 from ndgather.stored import estimate
 from ndgather.stored.chunks import Grid
+from tests.stored.cut_array import CutArray
 
 DATA = np.arange(7 * 9 * 11, dtype=np.int32).reshape(7, 9, 11)
 CHUNKS = (3, 4, 5)

@@ -15,6 +15,8 @@ import ml_dtypes
 import numpy as np
 import tensorstore
 import zarr
+
+import ndgather
 from tests.core.comparing import threads
 from tests.definitions import large_calls
 from tests.definitions.calls import (
@@ -31,8 +33,6 @@ from tests.definitions.scatter_strategies import (
     numbers,
 )
 from tests.definitions.strategies import distinct
-
-import ndgather
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")

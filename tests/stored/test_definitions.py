@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.definitions import strategies
-from tests.definitions.calls import assert_same_elements, bad_entries, expected
-from tests.stored.cut_array import CutArray
 
 import ndgather
 from ndgather.array_call import Call, Kind, _core
@@ -16,6 +13,9 @@ from ndgather.errors import IndexOutOfBoundsError
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import Points, make_plan, runs_of_blocks
+from tests.definitions import strategies
+from tests.definitions.calls import assert_same_elements, bad_entries, expected
+from tests.stored.cut_array import CutArray
 
 
 @st.composite

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import zarr
-from tests.stored.cut_array import CutArray
 
 import ndgather
 from ndgather.array_call import Call, Kind
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid
+from tests.stored.cut_array import CutArray
 
 DATA = np.arange(7 * 9 * 11, dtype=np.int32).reshape(7, 9, 11)
 

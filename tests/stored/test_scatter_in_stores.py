@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
-from tests.definitions.calls import assert_same_elements
 
 import ndgather
 from ndgather.errors import AttributeValueError, NdgatherError
+from tests.definitions.calls import assert_same_elements
 
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 

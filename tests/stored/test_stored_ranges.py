@@ -9,8 +9,6 @@ import tensorstore
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.definitions import reference
-from tests.stored.cut_array import CutArray
 
 from ndgather import gather_ranges
 from ndgather.array_call import Call, Kind
@@ -19,6 +17,8 @@ from ndgather.ranges import read
 from ndgather.stored import estimate
 from ndgather.stored.chunks import Grid
 from ndgather.stored.ranges import run_ranges
+from tests.definitions import reference
+from tests.stored.cut_array import CutArray
 
 DTYPES = ("?", "i1", ">i4", "f4", "c16", "M8[s]")
 

@@ -12,13 +12,6 @@ import pytest
 import zarr
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
-from tests.definitions.calls import assert_same_elements, bad_entries
-from tests.definitions.scatter_strategies import (
-    NUMBER_DTYPES,
-    assert_same_numbers,
-    expected_scatter,
-    scatter_calls,
-)
 
 import ndgather
 from ndgather.errors import (
@@ -27,6 +20,13 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
     StoredArrayError,
+)
+from tests.definitions.calls import assert_same_elements, bad_entries
+from tests.definitions.scatter_strategies import (
+    NUMBER_DTYPES,
+    assert_same_numbers,
+    expected_scatter,
+    scatter_calls,
 )
 
 # Types that zarr stores: no long double, no second type of 64-bit integers.

@@ -7,14 +7,14 @@ import pytest
 import zarr
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from tests.definitions import reference
-from tests.stored.cut_array import CutArray
 
 from ndgather import gather_windows
 from ndgather.array_call import Call, Kind
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
 from ndgather.stored.calls import gather
 from ndgather.stored.chunks import Grid
+from tests.definitions import reference
+from tests.stored.cut_array import CutArray
 
 MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")
 DTYPES = ("?", "i1", "u2", ">i4", "f4", "f8", "c16", "M8[s]")

@@ -11,7 +11,6 @@ from itertools import product
 import numpy as np
 import pytest
 import zarr
-from tests.stored.cut_array import CutArray
 
 import ndgather
 from ndgather.array_call import Call, Kind
@@ -24,6 +23,7 @@ from ndgather.errors import (
 )
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid
+from tests.stored.cut_array import CutArray
 
 DATA = np.arange(40 * 50, dtype=np.int32).reshape(40, 50)
 GRID = Grid.regular(DATA.shape, (10, 10))

@@ -1,6 +1,7 @@
 """Child processes answer requests; errors and ends of a child are reported, never raised as is."""
 
 import pytest
+
 from tools.child_process import ChildError, ChildProcess
 
 MODULE = """

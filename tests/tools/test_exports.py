@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+
 from tools.exports.page import PAGE, RESULTS, page
 from tools.exports.snippets import snippets
 from tools.exports.write import EXPORTERS

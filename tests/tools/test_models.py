@@ -1,6 +1,7 @@
 """Rows and the summary of measured models: which run, which fail, and which are wrong."""
 
 import pytest
+
 from tools.models.report import failed_checks, failed_runs, row, summary, wrong_runs
 
 

@@ -67,7 +67,7 @@ class TensorStoreReader:
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         request = self.array[self._box(chunk)].read(order="C")
         while not request.done():
-            with suppress(TimeoutError):
+            with suppress(TimeoutError):  # type: ignore[unreachable]  # after a timeout
                 request.result(timeout=_PATIENCE)
             if buffers.stopped():
                 request.cancel()

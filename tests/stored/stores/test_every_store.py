@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.definitions import reference
 
 import ndgather
+from tests.definitions import reference
 
 SHAPE = (7, 9, 11)
 DTYPES = ["float32", "int16", "uint8", "float64", "complex64", "bool"]

@@ -16,12 +16,12 @@ import pytest
 import tensorstore
 import xarray as xr
 import zarr
-from tests.definitions.calls import element_bytes
-from tests.stored.foreign_memory import PATTERN, foreign_memory
 
 import ndgather
 import ndgather.arrays.xarray
 from ndgather.errors import DTypeError, StoredArrayError
+from tests.definitions.calls import element_bytes
+from tests.stored.foreign_memory import PATTERN, foreign_memory
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 SHAPE, CHUNK = (70, 50), (32, 32)  # of 4 KiB or more: C keeps smaller pieces of memory for itself

@@ -13,13 +13,13 @@ import tensorstore
 import xarray as xr
 import zarr
 from moto.server import ThreadedMotoServer
-from tests.stored.stores.http_files import served
 from zarr.buffer.cpu import buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, ObjectStore
 
 import ndgather
 from ndgather.errors import StoredArrayError
+from tests.stored.stores.http_files import served
 
 SHAPE = (8, 12)
 VALUES = np.random.default_rng(0).integers(0, 50, SHAPE).astype("f4")
