@@ -265,9 +265,10 @@ def _is_tensor(value: object) -> bool:
 def _indices_text(call: Call, shape: Shape | None) -> str:
     """Return the text of indices, which may be a list or a number, in another shape or as is."""
     if _is_tensor(call.indices):
-        text = "torch.as_tensor(indices, device=data.device)"
+        text = f"torch.as_tensor({call.indices_name}, device=data.device)"
         return text if shape is None else f"{text}.reshape({shown(shape)})"
-    return "indices" if shape is None else f"np.reshape(indices, {shown(shape)})"
+    name = call.indices_name
+    return name if shape is None else f"np.reshape({name}, {shown(shape)})"
 
 
 def check_out(call: Call, result: Shape, out: Shape) -> None:
@@ -451,7 +452,8 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
             hint = ""
             if not indices and call.kind.tuples:
                 is_row = call.scatters and np.shape(call.updates) == (1, *data[1:])
-                hint = f"one index tuple is {_indices_text(call, (1, 1) if is_row else (1,))}"
+                one = "start" if call.kind.windows else "index tuple"
+                hint = f"one {one} is {_indices_text(call, (1, 1) if is_row else (1,))}"
             raise messages.rank_too_low(caller, call.indices_name, indices, first, hint)
         case "ranks_differ":
             hint = _expanded_indices(call, data, indices, np.shape(call.updates))

@@ -251,7 +251,8 @@ def test_a_window_around_each_place_of_a_picture():
         (
             (DATA, 3, (1,)),
             ShapeError,
-            "gather_windows: starts.shape = () has rank 0 (allowed: rank 1 or more)",
+            "gather_windows: starts.shape = () has rank 0 (allowed: rank 1 or more); one start is "
+            "np.reshape(starts, (1,))",
         ),
         (
             (DATA, [[0, 0]], (2, 6)),
