@@ -284,8 +284,11 @@
   }
 
   function outOfRange(call, option, low, high, where) {
-    const what = `${option} = ${call[option]} is out of range for ${where}`;
-    return error("AttributeValueError", call, what, low <= high ? `${low}..${high}` : "nothing");
+    const value = call[option];
+    const what = `${option} = ${value} is out of range for ${where}`;
+    const before = option === "batch_dims" && call.function === "gather" && call.axis >= 0 && call.axis < value;
+    const hint = before ? `; batch axes stand before axis = ${call.axis}: write axis=${value}` : "";
+    return error("AttributeValueError", call, what, low <= high ? `${low}..${high}` : "nothing", hint);
   }
 
   /** Check batch_dims, count it from the first axis, and check that the batch axes are equal. */

@@ -464,7 +464,7 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
                 why += f" and indices of shape {shown(indices)}"
             value, hint = getattr(call, rule), ""
             if rule == "batch_dims" and call.kind is Kind.GATHER and 0 <= call.axis < int(value):
-                hint = f"batch axes stand before axis = {call.axis}: write axis={value}"
+                hint = f"batch axes stand before axis = {call.axis}: write axis={shown_value(value)}"
             raise messages.option_out_of_range(caller, rule, value, first, facts[1], why, hint)
         case "option_type":
             name = _core.ARGUMENTS[first]

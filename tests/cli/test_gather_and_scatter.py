@@ -139,7 +139,8 @@ REFUSED = {
     ),
     "indices of rank 0": (
         "gather-nd data.npy zero.npy -o out.npy",
-        "gather_nd: indices.shape = () has rank 0 (allowed: rank 1 or more)",
+        "gather_nd: indices.shape = () has rank 0 (allowed: rank 1 or more); one index tuple is "
+        "np.reshape(indices, (1,))",
     ),
     "indices that are no integers": (
         "gather-nd data.npy float.npy -o out.npy",
