@@ -242,7 +242,11 @@
     const data = call.data.shape;
     const indices = call.indices.shape;
     const [name, needed] = call.tuples ? [call.indices.name, indices] : ["data", data];
-    if (!needed.length) throw error("ShapeError", call, `${name}.shape = () has rank 0`, "rank 1 or more");
+    if (!needed.length) {
+      const isRow = call.updates && shown(call.updates.shape) === shown([1, ...data.slice(1)]);
+      const one = `; one ${call.windows ? "start" : "index tuple"} is np.reshape(${name}, ${isRow ? "(1, 1)" : "(1,)"})`;
+      throw error("ShapeError", call, `${name}.shape = () has rank 0`, "rank 1 or more", call.tuples ? one : "");
+    }
     if (call.windows) return windowsShape(call, data, indices);
     if (call.tuples) {
       checkBatches(call, 0, Math.min(call.lead.length, data.length));
@@ -267,10 +271,11 @@
     }
     if (call.axis < -data.length || call.axis >= data.length)
       throw outOfRange(call, "axis", -data.length, data.length - 1, `data of shape ${shown(data)}`);
+    const given = call.axis;
     const axis = (call.axis += call.axis < 0 ? data.length : 0);
     if (!elements) {
       const low = call.batch_dims < 0 ? -Math.min(data.length, indices.length) : 0;
-      checkBatches(call, low, Math.min(axis, indices.length));
+      checkBatches(call, low, Math.min(axis, indices.length), given);
       return [...data.slice(0, axis), ...indices.slice(call.batch_dims), ...data.slice(axis + 1)];
     }
     const longer = indices.findIndex((size, n) => n !== axis && size > data[n]);
@@ -283,21 +288,22 @@
     return [...indices];
   }
 
-  function outOfRange(call, option, low, high, where) {
+  function outOfRange(call, option, low, high, where, given = -1) {
     const value = call[option];
     const what = `${option} = ${value} is out of range for ${where}`;
-    const before = option === "batch_dims" && call.function === "gather" && call.axis >= 0 && call.axis < value;
-    const hint = before ? `; batch axes stand before axis = ${call.axis}: write axis=${value}` : "";
+    const fits = option === "batch_dims" && value < call.data.shape.length && value <= call.indices.shape.length;
+    const before = fits && call.function === "gather" && given >= 0 && given < value;
+    const hint = before ? `; batch axes stand before axis = ${given}: write axis=${value}` : "";
     return error("AttributeValueError", call, what, low <= high ? `${low}..${high}` : "nothing", hint);
   }
 
   /** Check batch_dims, count it from the first axis, and check that the batch axes are equal. */
-  function checkBatches(call, low, high) {
+  function checkBatches(call, low, high, axisGiven = -1) {
     const [data, indices] = [call.data.shape, call.indices.shape];
     const given = call.batch_dims;
     const batch = given < 0 ? given + indices.length : given;
     const both = `data of shape ${shown(data)} and indices of shape ${shown(indices)}`;
-    if (given < low || batch > high) throw outOfRange(call, "batch_dims", given < 0 ? low : 0, high, both);
+    if (given < low || batch > high) throw outOfRange(call, "batch_dims", given < 0 ? low : 0, high, both, axisGiven);
     call.batch_dims = batch;
     const axis = data.slice(0, batch).findIndex((size, n) => size !== indices[n]);
     if (axis < 0) return;
@@ -332,7 +338,7 @@
     let hint = "";
     if (indices.length === 1 && shown(updates) === shown([...indices, ...data.slice(1)]))
       hint = "; one index for each update is indices[:, None]";
-    else if (!updates.length) hint = `; one value for all is np.broadcast_to(updates, ${shown(call.shape)})`;
+    else if (!updates.length) hint = `; one value for all is np.full(${shown(call.shape)}, updates, data.dtype)`;
     const what = `updates.shape = ${shown(updates)} does not fit indices and data`;
     throw error("ShapeError", call, what, shown(call.shape), hint);
   }

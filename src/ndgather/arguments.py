@@ -225,6 +225,14 @@ def check_updates(call: Call, updates: Shape, slices: Shape) -> None:
         raise updates_do_not_fit(call, call.data.shape, call.indices.shape, slices, updates)
 
 
+def indices_without_axes(call: Call, data: Shape) -> ShapeError:
+    """Return the error of one number where index tuples have to be."""
+    is_row = call.scatters and np.shape(call.updates) == (1, *data[1:])
+    one = "start" if call.kind.windows else "index tuple"
+    hint = f"one {one} is {_indices_text(call, (1, 1) if is_row else (1,))}"
+    return messages.rank_too_low(call.caller, call.indices_name, (), 1, hint)
+
+
 def updates_do_not_fit(
     call: Call, data: Shape, indices: Shape, slices: Shape, updates: Shape
 ) -> ShapeError:
@@ -449,12 +457,9 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
         case "data_rank":
             raise messages.rank_too_low(caller, "data", data, first)
         case "index_rank":
-            hint = ""
             if not indices and call.kind.tuples:
-                is_row = call.scatters and np.shape(call.updates) == (1, *data[1:])
-                one = "start" if call.kind.windows else "index tuple"
-                hint = f"one {one} is {_indices_text(call, (1, 1) if is_row else (1,))}"
-            raise messages.rank_too_low(caller, call.indices_name, indices, first, hint)
+                raise indices_without_axes(call, data)
+            raise messages.rank_too_low(caller, call.indices_name, indices, first)
         case "ranks_differ":
             hint = _expanded_indices(call, data, indices, np.shape(call.updates))
             raise messages.ranks_differ(caller, data, indices, hint)
@@ -463,8 +468,10 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
             if rule == "batch_dims":
                 why += f" and indices of shape {shown(indices)}"
             value, hint = getattr(call, rule), ""
-            if rule == "batch_dims" and call.kind is Kind.GATHER and 0 <= call.axis < int(value):
-                hint = f"batch axes stand before axis = {call.axis}: write axis={shown_value(value)}"
+            fits = rule == "batch_dims" and int(value) < len(data) and int(value) <= len(indices)
+            if fits and call.kind is Kind.GATHER and 0 <= call.axis < int(value):
+                wanted = shown_value(value)
+                hint = f"batch axes stand before axis = {call.axis}: write axis={wanted}"
             raise messages.option_out_of_range(caller, rule, value, first, facts[1], why, hint)
         case "option_type":
             name = _core.ARGUMENTS[first]

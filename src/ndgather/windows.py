@@ -306,7 +306,7 @@ def check_shapes(call: Call) -> None:
     caller, window = call.caller, call.window_shape
     data, starts = call.data.shape, call.indices.shape
     if not starts:
-        raise messages.rank_too_low(caller, call.indices_name, starts, 1)
+        raise arguments.indices_without_axes(call, data)
     if starts[-1] != len(window) or len(window) > len(data):
         raise messages.windows_do_not_fit(caller, data, starts, window)
     for axis, (mode, size) in enumerate(zip(modes_of(call), window, strict=True)):
