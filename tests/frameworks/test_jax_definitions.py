@@ -75,7 +75,13 @@ def test_scatters(route, function, long, drawn):
             result = outcome(call, jnp.asarray(call.data), call.indices, jnp.asarray(call.updates))
         if result is not None:
             with np.errstate(all="ignore"):
-                assert_same_numbers(result, expected_scatter(call))
+                wanted = expected_scatter(call)
+                if wanted.dtype.kind == "c" and call.options.get("reduction") == "mul":
+                    # XLA may round once where a product of complex numbers has three roundings.
+                    rtol = 64 * np.finfo(wanted.dtype).eps
+                    np.testing.assert_allclose(np.asarray(result), wanted, rtol=rtol)
+                else:
+                    assert_same_numbers(result, wanted)
 
 
 @pytest.mark.parametrize("route", ROUTES)
