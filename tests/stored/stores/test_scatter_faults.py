@@ -163,7 +163,7 @@ def test_bad_points_leave_all_as_it_was(stored):
 
 
 def test_an_icechunk_session_is_atomic(tmp_path):
-    icechunk = pytest.importorskip("icechunk", reason="needs icechunk, which no extra asks for")
+    icechunk = pytest.importorskip("icechunk")
     repository = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path)))
     session = repository.writable_session("main")
     zarr.create_array(store=session.store, name="a", data=VALUES, chunks=(32, 48))
