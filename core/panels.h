@@ -135,6 +135,7 @@ inline bool run_band(const Plan& plan, const Schedule& schedule, Store store, Si
   if (schedule.split == Split::tiles) return run_tiles(panel, schedule.prefetch_indices, store);
   Schedule within;  // what a panel is looked up in is in the cache; the indices need not be
   within.prefetch_indices = schedule.prefetch_indices;
+  within.nontemporal = schedule.nontemporal;
   char* const columns = panel.indexed;
   IndexColumn& column = panel.column[0];
   const Size stride = column.stride, bytes = panel.inner().size * panel.width;

@@ -60,11 +60,11 @@ bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, c
       return loops().record_offsets(plan, partition.begin + first, partition.begin + last, part);
     });
     if (!good) return false;
-    set_borders(partition);
     Partition part = partition;
     for (part.end = part.begin; part.end < partition.end;) {
       part.begin = std::exchange(part.end, std::min(part.end + schedule.owned_at_a_time, partition.end));
       part.offsets.memory = memory + (part.begin - partition.begin) * part.offsets.bytes();
+      set_borders(part);  // of sorted indices, those of all positions would leave each part to one owner
       share(owners, owners, nullptr, [&](int, Size owner) {
         loops().apply_owned(plan, schedule, store, part, static_cast<int>(owner));
       });

@@ -58,8 +58,9 @@ struct Job {
 constexpr auto kSpin = std::chrono::microseconds(50);
 
 // Where other programs or spinning threads of other libraries use the processors, a thread may be held up in the middle of
-// a task, which nobody else can finish. Then calls go alone for so many times as long as the caller waited for it, so that
-// waiting takes a fortieth of the time.
+// a task, which nobody else can finish. When that happens again within so many times as long as the caller waited for it,
+// calls go alone for as long, so that waiting takes a fortieth of the time. Once is nothing: memory that is touched for the
+// first time holds up a thread as well.
 constexpr int kAlone = 40;
 constexpr auto kMostAlone = std::chrono::milliseconds(200);
 
@@ -160,7 +161,8 @@ class Team {
     const auto waited = Clock::now() - begin;
     // Idle threads end within a task of each other.
     if (waited >= std::max<Clock::duration>(std::chrono::nanoseconds(kLimits.longest_wait), (begin - started) / 2)) {
-      alone_until_.store(begin + std::min<Clock::duration>(kAlone * waited, kMostAlone), std::memory_order_relaxed);
+      const auto alone = std::min<Clock::duration>(kAlone * waited, kMostAlone);
+      if (begin - std::exchange(last_wait_, begin) < alone) alone_until_.store(begin + alone, std::memory_order_relaxed);
     }
   }
 
@@ -255,6 +257,7 @@ class Team {
   std::atomic<int> working_{0}, spinning_{0};
   std::atomic<unsigned> jobs_{0};  // posted so far: what a spinning thread waits for
   std::atomic<Clock::time_point> alone_until_{};
+  Clock::time_point last_wait_{};  // a long one, of whoever had the team
 };
 
 std::atomic<int> thread_count{1};

@@ -36,9 +36,10 @@ struct Limits {
   Size slices_ahead = 128;             // that are prefetched: one moves while the next ones come
   Size owners = 16;                    // each of which reads all recorded offsets
   Size lines_for_owners = 64;          // of a destination, for each owner: in fewer most updates would be those of one
-  Size border_samples = 512;           // recorded offsets that are looked at to set the borders of owners
+  Size border_samples = 256;           // recorded offsets that are looked at to set the borders of owners
   Size line_samples = 128;             // slices that are looked at to see whether they share lines
   Size same_sets = 4096;               // bytes between lines that compete for the same cache sets, or a multiple
+  Size tried_positions = 1024;         // of a sample that tells whether prefetching pays
   Size spread_positions = 64;          // fewer slices share few lines with their neighbours
   double longest_task = 20'000'000;    // nanoseconds between two times when a call can be stopped
   double owner_task = 300'000;         // nanoseconds of the work of one owner, for which others may have to wait
@@ -72,7 +73,7 @@ inline constexpr Tuning kTuning{
 inline constexpr Caches kCaches{.second_level = 256, .last_level = 1024};
 inline constexpr Limits kLimits{
     .block = 4, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .line_samples = 6,
-    .same_sets = 64, .spread_positions = 2, .longest_task = 200, .owner_task = 20, .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6,
+    .same_sets = 64, .tried_positions = 2, .spread_positions = 2, .longest_task = 200, .owner_task = 20, .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6,
     .listed_chunks = 2, .range_task_bytes = 16, .range_tasks = 5, .ranges_ahead = 2, .shares_of_tasks = 2,
     .pooled_bytes = 4096, .huge_page = 4096};
 using Narrow = std::uint8_t;
