@@ -60,7 +60,7 @@ __all__ = [
     "vjp",
 ]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Imported on first use, so that an import of the package takes about as long as one of NumPy.
 _LATER = {
