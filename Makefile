@@ -132,8 +132,11 @@ $(VENV)/built: $(BUILD_FILES) | $(VENV)/bin/python
 # The same with the handler that XLA calls, for which jaxlib has the headers; see CMakeLists.txt.
 JAXLIB := build/jaxlib
 
-$(VENV)/built-for-jax: $(BUILD_FILES) | $(VENV)/bin/python
+$(JAXLIB)/installed: constraints.txt | $(VENV)/bin/python
 	$(BIN)/python $(INSTALL) --no-deps --upgrade --target $(JAXLIB) jaxlib
+	touch $@
+
+$(VENV)/built-for-jax: $(BUILD_FILES) $(JAXLIB)/installed
 	$(BIN)/python $(INSTALL) --editable . \
 	  --config-settings cmake.define.NDGATHER_JAX=$(abspath $(JAXLIB)/jaxlib/include)
 	touch $@ $(VENV)/built

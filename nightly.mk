@@ -10,9 +10,12 @@
 #   make test-targets  many examples of the rules of `convert --target`: an hour
 #   make test-docs   the site in Chromium (CHROMIUM=/usr/bin/chromium): every page, accessibility, search,
 #     themes, pictures; and the tour as a notebook: 10 minutes; needs npm
-#   make wheel   build dist/*.whl
+#   make wheel   build dist/*.tar.gz, and dist/*.whl from it, for all systems whose glibc is as new as the compiler asks for
 #   make test-wheel   the test suite against that wheel in a fresh environment, also of another
-#     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.0.*'
+#     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.1.*'
+#   make test-wheels   the tests of the core against that wheel, by every interpreter that is found, with the lowest NumPy
+#     and the newest: INTERPRETERS='python3.12=2.0.0' has one, and its lowest
+#   make release-check   all that a release needs, and a page of how it went: half an hour
 #   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
 #   make check-borders TIME=60   the same, and property tests, of a core whose limits are so small that every call
 #     crosses some, for so many seconds; at least once for each instruction set: a minute
@@ -39,17 +42,20 @@
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
 
 .PHONY: nightly test-frameworks test-torch test-kernels test-jax test-runtimes test-xarray test-large test-targets \
-  test-docs wheel test-wheel check-core check-borders check-long check-asan check-tsan check-portable fuzz faults \
-  mutants bench bench-quick models models-quick exports exports-page exports-targets conformance
+  test-docs wheel test-wheel test-wheels release-check check-core check-borders check-long check-asan check-tsan \
+  check-portable fuzz faults mutants bench bench-quick models models-quick exports exports-page exports-targets conformance
 
 # What a night runs. Property tests draw thousands of examples: nightly-draws.
 NIGHTLY ?= nightly-draws nightly-frameworks nightly-runtimes test-large test-xarray test-targets check-long \
   check-asan check-tsan nightly-borders nightly-fuzz faults mutants check-portable
 PAGE := build/nightly/page.txt
 
+# What a release needs beside a night without a failure; the tag is a person's: CONTRIBUTING.md.
+release-check: NIGHTLY := release-state release-wheel test-wheels test-wheel lint docs
+
 # The next task begins whatever came of the last one; what each said is in build/nightly.
-nightly: export SEED := $(or $(SEED),$(TODAY))
-nightly:
+nightly release-check: export SEED := $(or $(SEED),$(TODAY))
+nightly release-check:
 	@rm -rf build/nightly build/reports && mkdir -p build/nightly
 	@{ echo "$$(date -u '+%Y-%m-%d %H:%M'), SEED=$(SEED)"; \
 	  echo "   s  rc  task"; \
@@ -121,12 +127,28 @@ test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.m
 build/browser/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-fund --no-audit --prefix build/browser axe-core@4
 
+# What builds and looks at a release, in an environment of its own: cffconvert asks for old packages.
+RELEASE := build/release/venv/bin
+
+build/release/installed: pyproject.toml
+	$(call environment,build/release/venv)
+	$(RELEASE)/python -m pip install --quiet --group release
+	touch $@
+
+# The sdist and the wheel of it in a folder; files bear the time of the commit. What the core needs of the C++ library is
+# inside, so that the C library alone says on which systems a wheel runs; and so is the handler that XLA calls.
+build_release = rm -rf $(1) && LDFLAGS='-static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--gc-sections' \
+  SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1764201600) $(RELEASE)/python -m build --quiet \
+  --config-setting cmake.define.NDGATHER_JAX=$(abspath $(JAXLIB)/jaxlib/include) --outdir $(1) .
+
 wheel: dist/built
 	@ls -l dist/*.whl
 
-dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.py*')
+dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.py*') build/release/installed $(JAXLIB)/installed
 	rm -rf dist
-	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(call build_release,build/release/first)
+	PATH="$(abspath $(RELEASE)):$$PATH" $(RELEASE)/auditwheel repair --wheel-dir dist build/release/first/*.whl
+	cp build/release/first/*.tar.gz dist
 	touch $@
 
 NUMPY ?= numpy
@@ -137,6 +159,45 @@ test-wheel: wheel
 	$(call environment,$(WHEEL_VENV))
 	$(WHEEL_VENV)/bin/python -m pip install --quiet dist/*.whl --group test '$(NUMPY)'
 	$(WHEEL_VENV)/bin/python $(PYTEST) -m "not slow" $(PYTEST_FLAGS) $(ELSEWHERE) tests README.md
+
+# Interpreters, and the lowest NumPy 2 that has a wheel for each.
+INTERPRETERS ?= python3.11=2.0.0 python3.12=2.0.0 python3.13=2.1.0 python3.14=2.3.2
+WHEELS := build/wheels
+
+test-wheels: wheel
+	@rm -rf $(WHEELS)
+	@tried=; for pair in $(INTERPRETERS); do \
+	  python=$${pair%=*}; \
+	  $$python -c '' 2> /dev/null || { echo "$$python is not found"; continue; }; \
+	  $$python -m venv $(WHEELS)/$$python || exit; \
+	  for numpy in numpy==$${pair#*=} numpy; do \
+	    $(WHEELS)/$$python/bin/python -m pip install --quiet --upgrade --only-binary :all: \
+	      dist/*.whl "$$numpy" pytest hypothesis ml_dtypes || exit; \
+	    echo "== $$python, $$numpy"; \
+	    HYPOTHESIS_PROFILE=quick $(WHEELS)/$$python/bin/python $(PYTEST) -m "not slow" \
+	      $(addprefix --ignore=,$(UNHURRIED)) -k "not most_drawn_calls" tests/core $(PYTEST_FLAGS) || exit; \
+	    tried="$$tried $$python with $$numpy;"; \
+	  done; \
+	done; echo "passed by:$$tried"; [ -n "$$tried" ]
+
+.PHONY: release-state release-wheel
+
+release-state: build/release/installed
+	$(RELEASE)/cffconvert --validate
+	$(RELEASE)/python -m tools.release check
+
+# The same bytes twice, and what the tools of the field say of them.
+release-wheel: build/release/installed
+	rm -rf dist
+	$(MAKE) dist/built
+	$(call build_release,build/release/again)
+	for file in build/release/first/*; do cmp $$file build/release/again/$$(basename $$file) || exit; done
+	$(RELEASE)/auditwheel show dist/*.whl
+	$(RELEASE)/abi3audit --strict dist/*.whl
+	$(RELEASE)/check-wheel-contents dist/*.whl
+	$(RELEASE)/twine check --strict dist/*.whl dist/*.tar.gz
+	$(RELEASE)/cibuildwheel --platform linux --archs x86_64 --print-build-identifiers
+	@cd dist && echo "the same bytes twice: $$(sha256sum *.whl | cut -c 1-12) $$(ls *.whl *.tar.gz | xargs)"
 
 # AddressSanitizer keeps freed memory, and so the process grows.
 INSTRUCTION_SETS := baseline avx2 avx512
