@@ -4,7 +4,7 @@
 #   make run-storage   the main job on arrays that do not fit in memory, on real data
 #   make quick         the tests of the core and of the operators, few draws: under a minute
 #   make test          set up and run the test suite
-#   make lint          ruff, mypy, the stub of the core, the import contracts
+#   make lint          ruff, clang-format, mypy, the stub of the core, the import contracts
 #   make check         what must pass before a change lands, on two cores 20 minutes; installs gigabytes
 #   make docs          build the site, build/site/index.html, and check its links; a release has SITE and REPOSITORY
 #     in its environment: the addresses of the site, with a slash at its end, and of the repository
@@ -75,6 +75,7 @@ LINT ?= lint
 lint: $(VENV)/installed-$(LINT)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(wildcard core/*.* core/*/*)
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest ndgather._core ndgather.api
 	$(BIN)/lint-imports

@@ -91,9 +91,11 @@ enum class Reduction : std::uint8_t { none, add, sub, mul, min, max };
 
 // What the arithmetic needs to know of an element. A copy needs only its width.
 enum class ElementType : std::uint8_t {
+  // clang-format off
   i8, i16, i32, i64, u8, u16, u32, u64,
   f16, bf16, f32, f64, long_double,
   c64, c128, complex_long_double,
+  // clang-format on
   boolean,
   table,   // one byte, and a table of the results for all pairs
   opaque,  // no arithmetic

@@ -67,6 +67,7 @@ using Narrow = std::uint32_t;  // of recorded offsets and of coordinates, where 
 #else
 
 inline constexpr bool kTiny = true;
+// clang-format off
 inline constexpr Tuning kTuning{
     .small_positions = 2, .block_bytes = 64, .short_run = 3, .prefetch_bytes = 16, .index_ahead = 64, .panel_bytes = 16,
     .nontemporal_row = 16, .own_bytes = 16, .scratch_bytes = 256, .wake_ns = 0, .task_ns = 1, .tasks_each = 2};
@@ -76,6 +77,7 @@ inline constexpr Limits kLimits{
     .same_sets = 64, .tried_positions = 2, .spread_positions = 2, .longest_task = 200, .owner_task = 20, .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6,
     .listed_chunks = 2, .range_task_bytes = 16, .range_tasks = 5, .ranges_ahead = 2, .shares_of_tasks = 2,
     .pooled_bytes = 4096, .huge_page = 4096};
+// clang-format on
 using Narrow = std::uint8_t;
 
 #endif

@@ -13,11 +13,13 @@ inline constexpr const char* kKindNames[] = {"gather_nd", "gather_elements", "ga
 
 // The arguments of run(), which are the same for all kinds; a kind ignores those that it does not have.
 enum Argument : int {
+  // clang-format off
   kData, kIndices, kUpdates, kAxis, kBatchDims, kReduction, kMode, kFillValue, kUseInitVal, kOut,
   kNegative,    // whether negative index values count from the end
   kArithmetic,  // for elements of a type that the core does not know: a table of all results, or the name of bfloat16
   kWindowShape,
   kMemory, kProgress, kExecutor,  // of calls on arrays that are stored elsewhere: the core passes them on
+  // clang-format on
   kArgumentCount
 };
 inline constexpr const char* kArgumentNames[] = {

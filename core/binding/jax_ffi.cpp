@@ -196,8 +196,10 @@ ffi::Error handle(ffi::AnyBuffer data, ffi::AnyBuffer indices, ffi::RemainingArg
                   std::int64_t axis, std::int64_t batch_dims, std::int64_t lead, std::int64_t skip, bool negative,
                   ffi::Span<const std::int64_t> window, ffi::Span<const std::uint8_t> fill, std::string_view caller) {
   if (window.size() > 0 && static_cast<Kind>(kind) == Kind::gather_nd) kind = static_cast<int>(Kind::gather_windows);
+  // clang-format off
   const Attributes call{static_cast<Kind>(kind), static_cast<Mode>(mode), static_cast<Reduction>(reduction),
                         {axis, batch_dims, 0, {}}, lead, skip, negative, fill, caller};
+  // clang-format on
   return carry_out(call, window, data, indices, rest, *result);
 }
 
