@@ -126,7 +126,7 @@ void split_slices(Schedule& schedule, const Plan& plan, Size parts) {
 
 Size count_parts(const Schedule& schedule, const Plan& plan) {
   if (schedule.part_bytes > 0) return (plan.width + schedule.part_bytes - 1) / schedule.part_bytes;
-  if (schedule.part_elements == 0) return 1;
+  if (schedule.part_elements == 0 || plan.slice_rank == 0) return 1;
   return (plan.slice[plan.slice_rank - 1].size + schedule.part_elements - 1) / schedule.part_elements;
 }
 
