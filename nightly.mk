@@ -23,7 +23,7 @@
 #   make check-asan   check-core, then the tests of `make test` with AddressSanitizer and UBSan, those of the
 #     core for every instruction set: 20 minutes
 #   make check-tsan   the tests of threads with ThreadSanitizer: 10 minutes
-#   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and for Windows; every conversion and
+#   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and Windows (by wine); every conversion and
 #     overflow checked, by clang++
 #   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang; with TINY=ON a core
 #     with tiny limits

@@ -10,7 +10,7 @@ builds=("${@:-gcc clang aarch64 windows arithmetic arithmetic-tiny}")
 
 # For each build: its compiler, the Debian package of that, options of CMake, and how its programs are run.
 describe() {
-  options=() runs=() calls="2 200"  # threads, and calls of each
+  options=() runs=() suffix="" calls="2 200"  # threads, and calls of each
   case $1 in
     gcc) compiler=g++ package=g++ runs=(env) ;;
     clang) compiler=clang++ package=clang runs=(env) ;;
@@ -18,8 +18,9 @@ describe() {
       compiler=aarch64-linux-gnu-g++ package="g++-aarch64-linux-gnu qemu-user" runs=(qemu-aarch64)
       options=(-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_EXE_LINKER_FLAGS=-static) ;;
     windows)
-      compiler=x86_64-w64-mingw32-g++-posix package=g++-mingw-w64-x86-64-posix
-      options=(-DCMAKE_SYSTEM_NAME=Windows -DCMAKE_SYSTEM_PROCESSOR=AMD64) ;;
+      compiler=x86_64-w64-mingw32-g++-posix package="g++-mingw-w64-x86-64-posix wine" runs=(wine) suffix=.exe
+      export WINEPREFIX=$PWD/$folder/wine WINEDEBUG=-all
+      options=(-DCMAKE_SYSTEM_NAME=Windows -DCMAKE_SYSTEM_PROCESSOR=AMD64 -DCMAKE_EXE_LINKER_FLAGS=-static) ;;
     arithmetic*)
       compiler=clang++ package=clang runs=(env UBSAN_OPTIONS=print_stacktrace=1) calls="2 4000"
       checks=undefined,implicit-conversion,unsigned-integer-overflow
@@ -42,7 +43,7 @@ build() {
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$compiler" \
     -DCMAKE_CXX_FLAGS="-Wall -Wextra -Wconversion -Werror" "${options[@]}" > /dev/null || return 1
   "$cmake" --build "$folder/$name" -- --quiet -k 0 || return 1
-  [ ${#runs[@]} = 0 ] || "${runs[@]}" "$folder/$name/core_calls" $calls
+  [ ${#runs[@]} = 0 ] || "${runs[@]}" "$folder/$name/core_calls$suffix" $calls
 }
 
 status=0
