@@ -34,6 +34,7 @@ inline constexpr int kMaxRank = 64;  // the most axes that a NumPy array has
 // axis, batch_dims: out of range; the facts are the lowest and the highest allowed value.
 // batch_size, window_size: the fact is the axis. off_axis: the facts are that axis and the gathered axis.
 // window_rank: the shapes of data, of starts and of a window do not fit.
+// clang-format off
 #define NDGATHER_RULES(RULE)                                                                      \
   RULE(none) RULE(raised) RULE(fallback) RULE(gradient) RULE(signature)                           \
   RULE(index_dtype) RULE(data_rank) RULE(index_rank) RULE(ranks_differ)                           \
@@ -44,6 +45,7 @@ inline constexpr int kMaxRank = 64;  // the most axes that a NumPy array has
   RULE(out_type) RULE(out_dtype) RULE(out_shape) RULE(out_read_only) RULE(out_overlaps_itself)    \
   RULE(out_overlaps_input)                                                                        \
   RULE(out_of_bounds) RULE(indices_changed)
+// clang-format on
 
 enum class Rule : int {
 #define NDGATHER_RULE(name) name,
