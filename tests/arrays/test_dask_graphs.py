@@ -23,6 +23,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
+from tests.definitions import reference
 
 DATA = np.arange(10 * 12 * 14, dtype=np.float32).reshape(10, 12, 14)
 CHUNKS = (3, 4, 5)
@@ -352,3 +353,30 @@ def test_the_functions_work_in_map_blocks():
     indices = np.array([3, 0])
     mapped = rows.map_blocks(ndgather.gather, indices, axis=1, dtype=int, chunks=((2, 2, 2), (2,)))
     np.testing.assert_array_equal(mapped.compute(), np.arange(24).reshape(6, 4)[:, [3, 0]])
+
+
+def test_what_the_caller_changes_before_the_computation_does_not_matter():
+    """Indices, starts, updates and fill values are those of the call."""
+    values = np.arange(24.0).reshape(6, 4)
+    data = da.from_array(values.copy(), chunks=(2, 3))
+    indices, starts = np.array([[5], [0], [3]]), np.array([[-2, 0], [4, 1]])
+    updates, fill = np.ones((3, 4)), np.array(7.0)
+    far = np.array([[9], [0]])
+    modes = ("edge", "reflect", "fill", "wrap")
+    lazy = [
+        ndgather.gather_nd(data, indices),
+        ndgather.scatter_nd(data, indices, updates, reduction="add"),
+        ndgather.scatter_nd(values, indices, da.from_array(updates.copy()), reduction="add"),
+        ndgather.gather_nd(data, far, mode="fill", fill_value=fill),
+        *(ndgather.gather_windows(data, starts, (4, 2), mode=(mode, "clip")) for mode in modes),
+    ]
+    expected = [
+        reference.gather_nd(values, indices),
+        *[reference.scatter_nd(values, indices, updates, "add")] * 2,
+        reference.gather_nd(values, far, mode="fill", fill_value=7.0),
+        *(reference.gather_windows(values, starts, (4, 2), (mode, "clip")) for mode in modes),
+    ]
+    for array in (indices, starts, updates, far, fill):
+        array[...] = 1
+    for each, wanted in zip(lazy, expected, strict=True):
+        np.testing.assert_array_equal(each.compute(), wanted, strict=True)

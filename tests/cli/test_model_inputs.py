@@ -201,3 +201,64 @@ def test_a_text_that_is_no_value_is_an_error(ndgather, text, error):
     outcome = ndgather(f"{RUN} --random --input {text}")
     assert outcome.status == 1
     assert error in outcome.err
+
+
+VALUES = [1000.0, 0.0, np.nan]
+
+
+@pytest.mark.parametrize(
+    ("expected", "options", "differs"),
+    [
+        ([1000, 0, np.nan], "--rtol 0 --atol 0", None),
+        ([1000.9, 0.9e-5, np.nan], "", None),
+        ([1002, 0, np.nan], "", 0),
+        ([1000, 2e-5, np.nan], "", 1),
+        ([1000, 0, 1], "", 2),
+        ([1000, 2e-5, np.nan], "--atol 3e-5", None),
+        ([1000, 2e-5, np.nan], "--rtol 0.5", 1),
+        ([1002, 0, np.nan], "--rtol 2e-3", None),
+        ([1002, 0, np.nan], "--atol 2 --rtol 0", None),
+        ([1003, 0, np.nan], "--atol 2 --rtol 0", 0),
+        ([1000.5, 0, np.nan], "--rtol 0", 0),
+        ([np.inf, 0, np.nan], "--rtol 1", 0),
+    ],
+)
+def test_outputs_are_compared_up_to_tolerances(ndgather, folder, expected, options, differs):
+    head = '<ir_version: 8, opset_import: ["" : 16]>'
+    text = f"{head} same (float[N] x) => (float[N] y) {{ y = Identity(x) }}"
+    onnx.save(parse_model(text), "model.onnx")
+    place = folder / "test_data_set_0"
+    place.mkdir()
+    tensor = numpy_helper.from_array(np.array(VALUES, np.float32))
+    (place / "input_0.pb").write_bytes(tensor.SerializeToString())
+    keep_output(place, 0, np.array(expected, np.float32))
+    outcome = ndgather(f"{RUN} --inputs test_data_set_0 {options}")
+    assert outcome.status == (differs is not None)
+    if differs is not None:
+        assert f"y[{differs}] = {np.float32(VALUES[differs])} differs from" in outcome.err
+
+
+def test_files_are_the_inputs_without_a_value_of_their_own_if_they_are_as_many(ndgather, folder):
+    """An input that the model has a value for comes first here."""
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["gain", "x"], ["y"])],
+        "gain",
+        [helper.make_tensor_value_info(name, floats, [1]) for name in ("gain", "x")],
+        [helper.make_tensor_value_info("y", floats, [1])],
+        [helper.make_tensor("gain", floats, [1], [10])],
+    )
+    opsets = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "model.onnx")
+    place = folder / "data"
+    place.mkdir()
+    for values, result in (([3], 30), ([2, 3], 6)):
+        for number, value in enumerate(values):
+            tensor = numpy_helper.from_array(np.array([value], np.float32))
+            (place / f"input_{number}.pb").write_bytes(tensor.SerializeToString())
+        keep_output(place, 0, np.array([result], np.float32))
+        outcome = ndgather(f"{RUN} --inputs data")
+        assert (outcome.status, outcome.err) == (0, "")
+    (place / "input_2.pb").write_bytes((place / "input_1.pb").read_bytes())
+    outcome = ndgather(f"{RUN} --inputs data")
+    assert "data: holds 3 inputs, and the model has 2" in outcome.err

@@ -4,10 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ndgather.array_call import Call, Kind
 from ndgather.show.evaluate import State, evaluate
-from ndgather.show.layout import Group, Label, Rect, panel_drawing
+from ndgather.show.layout import (
+    Group,
+    Label,
+    Line,
+    Rect,
+    panel_drawing,
+    picture_drawing,
+    text_width,
+)
 from ndgather.show.scene import make_scene
 
 
@@ -95,3 +105,138 @@ def test_an_update_outside_is_dropped_or_an_error():
     call = Call("scatter_nd", Kind.SCATTER_ND, [1, 2], [[5]], [9])
     for mode, state in (("drop", State.DROPPED), ("raise", State.ERROR)):
         assert make_scene(evaluate(replace(call, mode=mode))).entries[0].state is state
+
+
+CALLS = ("gather_nd", "gather", "gather_elements", "gather_windows", "scatter_nd")
+
+
+@st.composite
+def some_calls(draw):
+    """A call on a small or a large array, with entries that repeat and some that are outside."""
+    function = draw(st.sampled_from(CALLS))
+    shape = tuple(draw(st.lists(st.integers(1, 6) | st.just(40), min_size=1, max_size=4)))
+    scale = draw(st.sampled_from([1, 10**6, -(10**8)]))
+    data = np.arange(np.prod(shape)).reshape(shape) * scale
+    count, options = draw(st.integers(0, 7)), {}
+    depth = draw(st.integers(1, len(shape)))
+    entry = draw(st.sampled_from([st.integers(0, 1), st.integers(-3, 5), st.integers(0, 45)]))
+    if function in ("gather", "gather_elements"):
+        indices = np.array(draw(st.lists(entry, min_size=count, max_size=count)), int)
+        if function == "gather_elements":
+            indices = np.broadcast_to(
+                indices.reshape(-1, *[1] * (len(shape) - 1)), (count, *shape[1:])
+            ).copy()
+    else:
+        indices = np.array(
+            [[draw(entry) for _ in range(depth)] for _ in range(count)], int
+        ).reshape(count, depth)
+    if function == "gather_windows":
+        options["window_shape"] = tuple(draw(st.integers(1, 3)) for _ in range(depth))
+        options["mode"] = draw(st.sampled_from(["fill", "clip", "edge", "raise"]))
+    elif function == "scatter_nd":
+        options["updates"] = np.arange(count * np.prod(shape[depth:], dtype=int)).reshape(
+            count, *shape[depth:]
+        )
+        options["mode"] = draw(st.sampled_from(["raise", "drop", "wrap"]))
+    else:
+        options["mode"] = draw(st.sampled_from(["raise", "fill", "wrap"]))
+    return Call(function, Kind(function), data, indices, **options)
+
+
+def extent(shape):
+    """Return the left, top, right and bottom of a shape."""
+    if isinstance(shape, Rect):
+        return shape.x, shape.y, shape.x + shape.width, shape.y + shape.height
+    if isinstance(shape, Line):
+        ends = sorted([shape.x, shape.x + shape.dx]), sorted([shape.y, shape.y + shape.dy])
+        return ends[0][0], ends[1][0], ends[0][1], ends[1][1]
+    wide = text_width(shape.text, shape.style)
+    wide *= 0.9 if shape.style in ("note", "arrow") else 1  # not of one width
+    left = shape.x - {"start": 0, "middle": wide / 2, "end": wide}[shape.anchor]
+    return left, shape.y - 8, left + wide, shape.y
+
+
+def overlap(one, other, slack=0.01):
+    return (
+        one[0] < other[2] - slack
+        and other[0] < one[2] - slack
+        and one[1] < other[3] - slack
+        and other[1] < one[3] - slack
+    )
+
+
+def flat(drawing):
+    for item in drawing.items:
+        yield from item.shapes if isinstance(item, Group) else (item,)
+
+
+@given(some_calls())
+def test_nothing_sticks_out_of_a_picture_and_no_text_out_of_its_cell(call):
+    scene = make_scene(evaluate(call))
+    drawing = picture_drawing(scene)
+    for shape in flat(drawing):
+        left, top, right, bottom = extent(shape)
+        assert left >= -0.01
+        assert top >= -0.01
+        assert right <= drawing.width + 0.01, shape
+        assert bottom <= drawing.height + 0.01, shape
+    texts = [each for each in flat(drawing) if isinstance(each, Label)]
+    values = [extent(each) for each in texts if each.style in ("value", "bad")]
+    cells = [extent(each) for each in flat(drawing) if getattr(each, "style", "") == "cell"]
+    assert len(values) == len(cells)
+    for value in values:
+        [cell] = [cell for cell in cells if overlap(cell, value)]
+        assert cell[0] <= value[0]
+        assert value[2] <= cell[2]
+    for number, text in enumerate(texts):
+        for other in texts[:number]:
+            assert not overlap(extent(text), extent(other), 1.0), (text, other)
+
+
+@given(some_calls())
+def test_a_box_has_the_borders_of_its_cells_and_its_letter_on_its_edge(call):
+    """All four sides are as far inside of the cells as the box is inside of others."""
+    scene = make_scene(evaluate(call))
+    for panel in scene.panels:
+        drawing = panel_drawing(panel, scene.entries)
+        cells = [each for each in drawing.items if getattr(each, "style", "") in ("cell", "absent")]
+        groups = [each for each in drawing.items if isinstance(each, Group)]
+        corners = {}
+        for plane in panel.planes:
+            places = [
+                (row, column)
+                for row, of_row in enumerate(plane.cells)
+                for column, cell in enumerate(of_row)
+                if cell is not None
+            ]
+            at = dict(zip(places, map(extent, cells[: len(places)]), strict=True))
+            del cells[: len(places)]
+            drawn = {}
+            for box in plane.boxes:
+                corner = box.rows[0], box.columns[0]
+                drawn[corner] = drawn.get(corner, 0) + 1
+                if drawn[corner] > 4:
+                    continue
+                group = groups.pop(0)
+                assert group.entry == box.entry
+                outline, chip = [each for each in group.shapes if isinstance(each, Rect)]
+                left, top, right, bottom = extent(outline)
+                first, last = at[corner], at[box.rows[1], box.columns[1]]
+                inset = left - first[0]
+                assert inset in (0, 3, 6, 9)
+                assert (top, right, bottom) == pytest.approx(
+                    (first[1] + inset, last[2] - inset, last[3] - inset)
+                )
+                of_chip = extent(chip)
+                assert of_chip[1] < first[1] < of_chip[3]
+                assert first[0] <= of_chip[0]
+                assert of_chip[2] <= last[2]
+                for other in corners.setdefault((id(plane), corner), []):
+                    assert not overlap(of_chip, other)
+                corners[id(plane), corner].append(of_chip)
+        assert not cells
+        assert not groups
+        more = [each for each in drawing.items if getattr(each, "text", "").startswith("+")]
+        for label in more:
+            for chips in corners.values():
+                assert not any(overlap(extent(label), chip) for chip in chips)

@@ -21,6 +21,7 @@ LAYOUTS = {
     "a shard without a chunk": {"chunks": (4, 6), "shards": (8, 12)},
     "a shard that is not there": {"chunks": (2, 3), "shards": (4, 6)},
     "read by zarr": {"zarr_format": 2, "chunks": (4, 6), "dtype": "S4"},
+    "a shard read by zarr": {"chunks": (2, 3), "shards": (4, 6), "dtype": "S4"},
 }
 HDF5 = {
     "chunks": {"chunks": (4, 6)},

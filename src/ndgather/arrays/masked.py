@@ -37,7 +37,7 @@ def run(call: Call) -> Any:
         )
     if call.fill_value is np.ma.masked:
         call = replace(call, fill_value=None)
-    if isinstance(call.indices, np.ndarray) and out is not None:  # which may overlap them
+    if isinstance(call.indices, np.ndarray):  # read for values and mask; `out` may overlap them
         call = replace(call, indices=call.indices.copy())
     if out is not None and (mask := np.ma.getmask(out)) is not np.ma.nomask:
         arguments.check_plain_out(replace(call, data=mask, out=mask), mask.shape)

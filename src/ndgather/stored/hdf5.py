@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # The filters that are decoded here, in the order of encoding.
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
 _KNOWN_FILTERS = ((), (_DEFLATE,), (_SHUFFLE, _DEFLATE))
+_LZF, _CHECKSUM, _CHECKSUM_BYTES = h5py.h5z.FILTER_LZF, h5py.h5z.FILTER_FLETCHER32, 4
 
 _BOX_BYTES = 2**16  # of datasets in one piece: small enough for few points, and large for many
 _VIRTUAL_BOX_BYTES = 2**20
@@ -90,7 +91,9 @@ class DatasetReader:
         self.grid = Grid.regular(shape + inside, (array.chunks or boxes) + inside)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
-        self._filters = _known_filters(array)
+        self._filters = _filters_of(array)
+        is_known = array.chunks is not None and self._filters in _KNOWN_FILTERS
+        self._is_known = is_known and _is_plain(array)
         self._file = _own_file(array)
         if self._file is not None:
             self._place = array.id.get_offset()
@@ -132,11 +135,13 @@ class DatasetReader:
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         if self._all_exist and not self.exists(chunk):
             raise no_chunk()
-        if self._filters is not None:
+        if self._is_known:
             start = tuple(each.start for each in self._box(chunk))
-            whole = self._decoded(self._filters, start, buffers)
+            whole = self._decoded(start, buffers)
             if whole is not None:
                 return whole[tuple(map(slice, self.grid.extent(chunk)))]
+        elif self.array.chunks is not None and not self.dtype.hasobject:  # else pointers
+            self._check_filtered(chunk)
         if self._file is not None:
             starts = (each.start for each in self.grid.box(chunk))
             shape, at = self.grid.extent(chunk), self._place + sum(map(mul, starts, self._strides))
@@ -160,31 +165,43 @@ class DatasetReader:
         self.array[self._box(chunk)] = values
         self.array.flush()  # so that a full disk is an error now
 
-    def _decoded(
-        self, filters: tuple[int, ...], start: tuple[int, ...], buffers: Buffers
-    ) -> Array | None:
-        """Decode a whole chunk; return None if the library has to read it, or to raise an error.
+    def _check_filtered(self, chunk: Chunk) -> None:
+        """Raise if the filters of HDF5 would read behind a chunk, or not fill all of its memory."""
+        stored = self._stored(chunk)
+        size, at = stored.size, tuple(each.start for each in self._box(chunk))
+        for n, each in reversed([*enumerate(self._filters)]):
+            if stored.byte_offset is None or stored.filter_mask >> n & 1 or each == _SHUFFLE:
+                continue
+            if each == _LZF:
+                with phil:
+                    size = _lzf_size(self.array.id.read_direct_chunk(at)[1])
+            elif each != _CHECKSUM or size >= _CHECKSUM_BYTES:
+                return  # then HDF5 finds all damage
+        if stored.byte_offset is not None:
+            self._check_size(size)
 
-        It may be missing, stored without its filters, or damaged. For a missing chunk h5py may take
-        any number for its size, and allocate as much.
+    def _check_size(self, size: int) -> None:
+        whole = self.array.id.get_type().get_size() * prod(self.array.chunks)
+        if size != whole:
+            raise ValueError(f"the chunk holds {size} bytes, and not the {whole} that it should")
+
+    def _decoded(self, start: tuple[int, ...], buffers: Buffers) -> Array | None:
+        """Decode a whole chunk; return None if it is missing, or the library has to read it.
+
+        For a missing chunk h5py may take any number for its size, and allocate as much.
         """
         try:
             with phil:  # h5py takes it in all other functions that are called here
                 left_out, stored = self.array.id.read_direct_chunk(start)
         except (MemoryError, OSError, RuntimeError, ValueError):
             return None
-        if left_out:
-            return None
+        filters = [each for n, each in enumerate(self._filters) if not left_out >> n & 1]
         chunk = self.array.chunks
         count = self.dtype.itemsize * prod(chunk)
         buffers.acquire_permit()
         if _DEFLATE in filters:
-            try:
-                stored = zlib.decompressobj().decompress(stored, count + 1)
-            except zlib.error:
-                return None
-        if len(stored) != count:
-            return None
+            stored = zlib.decompressobj().decompress(stored, count + 1)
+        self._check_size(len(stored))
         raw: NDArray[np.uint8] = np.frombuffer(stored, np.uint8)
         if _SHUFFLE in filters:
             values = buffers.decoded(count)
@@ -193,6 +210,21 @@ class DatasetReader:
             raw = values
         whole: Array = raw.view(self.dtype).reshape(chunk)
         return whole
+
+
+def _lzf_size(stored: bytes) -> int:
+    """Return how many bytes LZF makes of some, -1 if the last ones are missing."""
+    at = size = 0
+    while at < len(stored):
+        head = stored[at]
+        if head < 32:  # that many bytes, and one more, as they are
+            at, length = at + head + 2, head + 1
+        else:  # bytes that came before; seven or more have their number in a byte of its own
+            is_long = head >= 224
+            length = (head >> 5) + 2 + (stored[at + 1] if is_long and at + 1 < len(stored) else 0)
+            at += 2 + is_long
+        size += length
+    return size if at == len(stored) else -1
 
 
 def reader(array: h5py.Dataset) -> DatasetReader:
@@ -228,13 +260,10 @@ def _own_file(array: h5py.Dataset) -> LocalFile | None:
     return own if own.is_file(file.id.get_vfd_handle()) else None
 
 
-def _known_filters(array: h5py.Dataset) -> tuple[int, ...] | None:
-    """Return the filters of a dataset if its chunks can be decoded here."""
-    if array.chunks is None or not _is_plain(array):
-        return None
+def _filters_of(array: h5py.Dataset) -> tuple[int, ...]:
+    """Return the filters of a dataset, in the order of encoding."""
     properties = array.id.get_create_plist()
-    filters = tuple(properties.get_filter(i)[0] for i in range(properties.get_nfilters()))
-    return filters if filters in _KNOWN_FILTERS else None
+    return tuple(properties.get_filter(i)[0] for i in range(properties.get_nfilters()))
 
 
 def _reopened(filename: str, name: str, all_exist: bool) -> DatasetReader:

@@ -15,6 +15,7 @@ from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
 from ndgather import arguments, exchange, messages, slow_path, windows
+from ndgather.array_call import with_padding
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.points import layout_of
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
@@ -45,7 +46,8 @@ def run(call: Call) -> DaskArray:
         data = _in_memory_or_stored(call)
     indices = _checked(caller, call.indices_name, call.indices)
     if not isinstance(indices, DaskArray):
-        indices = arguments.native_indices(caller, indices, call.indices_name)
+        # A copy: the graph has parts of it, and the caller may change them before it is computed.
+        indices = arguments.native_indices(caller, indices, call.indices_name).copy()
     call = replace(call, data=data, indices=indices)
     if call.scatters:
         return _scatter(replace(call, updates=_checked(caller, "updates", call.updates)))
@@ -101,7 +103,8 @@ def _gather(call: Call) -> DaskArray:
     if not isinstance(call.indices, DaskArray):
         fill = np.zeros((), dtype)
         if call.fill_value is not None:
-            fill = arguments.fill_element(call.caller, call.fill_value, dtype)
+            given = arguments.fill_element(call.caller, call.fill_value, dtype)
+            with_padding(fill)[...] = with_padding(given)
         return gather(call, layout_of(call, call.data.chunks), fill)
     if isinstance(call.data, DaskArray):
         raise _lazy_indices(call)

@@ -13,7 +13,7 @@ import xarray
 from xarray.core import indexing
 
 from ndgather.arrays.xarray import arrays
-from ndgather.arrays.xarray.labels import sorted_axis
+from ndgather.arrays.xarray.labels import NOT_A_TIME, sorted_axis
 from ndgather.arrays.xarray.selection import (
     check_name,
     check_names,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ndgather.arrays.xarray.selection import Request
 
 _MEMORY = 2**27  # that a call takes besides its result, by default
-_NOT_A_TIME = np.iinfo(np.int64).min
 _VARIABLE = "<variable>"  # a name for it in a Dataset
 _CORNER = "<corner>"  # the dimension of the neighbours of a point
 
@@ -218,9 +217,9 @@ def _weighted(
         values: Any = taken.isel({_CORNER: corner})
         if variable.dtype.kind in "mM":
             values = values.astype(np.int64)
-            values = values.where(values != _NOT_A_TIME)
+            values = values.where(values != NOT_A_TIME)
         total = total + values * weights.isel({_CORNER: corner})
     if variable.dtype.kind in "mM":
         rounded = total.fillna(0).round().astype(np.int64)
-        total = rounded.where(~total.isnull(), _NOT_A_TIME).astype(variable.dtype)
+        total = rounded.where(~total.isnull(), NOT_A_TIME).astype(variable.dtype)
     return total  # type: ignore[no-any-return]  # a Variable

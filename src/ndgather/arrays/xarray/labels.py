@@ -23,7 +23,7 @@ from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeEr
 from ndgather.messages import converted_errors, reason, shown_value
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable
 
     from numpy.typing import NDArray
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 15  # labels that are looked up at a time: the arrays of a step stay in the cache
 _MOST_IN_AN_INTERVAL = 4
 _SWAPPED = {"pad": "backfill", "backfill": "pad"}
-_NOT_A_TIME = np.iinfo(np.int64).min
+NOT_A_TIME = np.iinfo(np.int64).min
 WIDEST = 1.5  # the gap that closes a ring, in widths of the widest other gap
 _NUMBER, _TEXT, _BYTES, _TIME, _DURATION = "numbers", "texts", "bytes", "times", "durations"
 _OF_KIND = dict.fromkeys("biufc", _NUMBER) | {
@@ -142,7 +142,7 @@ class SortedLabels:
 
     def _is_a_label(self, labels: Array) -> NDArray[np.bool]:
         kept: NDArray[np.bool] = labels == labels  # noqa: PLR0124 - NaN is unlike itself
-        return kept if self.unit is None else labels != _NOT_A_TIME
+        return kept if self.unit is None else labels != NOT_A_TIME
 
     def _in_range(self, labels: Array) -> Array:
         """Return labels outside of the range of a ring, moved into it by whole periods."""
@@ -228,7 +228,7 @@ def look_up(
     if period is not None or (method is not None and (is_sorted or index.hasnans)):
         axis = sorted_axis(caller, name, index, flat, period)
         if axis is not None:
-            limit = _limit(caller, name, tolerance, flat.size, axis[0].unit)
+            limit = _limit(caller, name, tolerance, flat.size, axis[0])
             return axis[0].positions(axis[1], method, limit).reshape(labels.shape)
     if method is None:
         tolerance = None
@@ -272,9 +272,7 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
         elif axis == _DURATION and given in (_TEXT, _DURATION) and labels.dtype.kind != "m":
             converted = pd.to_timedelta(pd.Index(flat))
     if isinstance(converted, list):
-        array = np.empty(flat.shape, object)
-        array[:] = converted
-        return array.reshape(labels.shape)
+        return objects(converted).reshape(labels.shape)
     if converted is not None:
         array = np.asarray(converted)
         cast = array.astype(index.to_numpy().dtype)
@@ -282,6 +280,14 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
     if axis is not None and given is not None and axis != given:
         raise not_comparable(caller, name, index.dtype, labels.dtype, f"{given} are no {axis}")
     return labels
+
+
+def objects(values: Iterable[Any]) -> Array:
+    """Return values as a vector of objects, whatever they are made of."""
+    listed = [*values]
+    array = np.empty(len(listed), object)
+    array[:] = listed
+    return array
 
 
 def kind_of(labels: Array | pd.Index[Any]) -> str | None:
@@ -426,7 +432,7 @@ def _comparable(
     held = _is_held(labels, cast)
     if exact and not held.all():
         return None
-    ends = np.where(labels.view(np.int64) < 0, _NOT_A_TIME + 1, np.iinfo(np.int64).max)
+    ends = np.where(labels.view(np.int64) < 0, NOT_A_TIME + 1, np.iinfo(np.int64).max)
     return values.astype(common), np.where(held, cast, ends.view(common))
 
 
@@ -465,16 +471,18 @@ def _period(
 
 
 def _limit(
-    caller: str, name: Hashable, tolerance: Any, count: int, unit: str | None
+    caller: str, name: Hashable, tolerance: Any, count: int, axis: SortedLabels
 ) -> Array | None:
     """Return the largest accepted distances: one for all labels, or one for every label."""
     if tolerance is None:
         return None
+    unit = axis.unit
     try:
-        if unit is None:
-            limit = np.asarray(tolerance)
-        else:
-            limit = np.asarray(pd.to_timedelta(tolerance) / pd.Timedelta(1, unit))
+        limit = np.asarray(tolerance)
+        if unit is not None:
+            length, one = pd.to_timedelta(tolerance), pd.Timedelta(1, unit)
+            # Distances are integers, mostly: a quotient of nanoseconds would be rounded.
+            limit = np.asarray(length // one if axis.values.dtype.kind == "i" else length / one)
         usable = limit.dtype.kind in "iuf"
     except (TypeError, ValueError):
         usable = False

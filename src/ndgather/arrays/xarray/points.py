@@ -18,7 +18,7 @@ import xarray
 from ndgather import messages
 from ndgather.arrays.xarray import rasters, selection, tables
 from ndgather.arrays.xarray.accessor import Accessor
-from ndgather.arrays.xarray.labels import kind_of, of_calendar, sorted_axis
+from ndgather.arrays.xarray.labels import kind_of, objects, of_calendar, sorted_axis
 from ndgather.errors import FileError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, listed, plural, shown_value, similar
 from ndgather.stored import open_path
@@ -222,13 +222,13 @@ class Result:
 
 def opened(place: str) -> xarray.Dataset:
     """Open a data set without reading its arrays."""
-    if open_path.is_tiff(place):
-        return rasters.opened(place)
     is_zarr = "://" in place or Path(place).suffix == open_path.ZARR_SUFFIX or Path(place).is_dir()
     with messages.converted_errors(lambda error: open_path.unreadable(place, error)):
+        if not (is_zarr or Path(place).exists()):
+            raise FileNotFoundError(2, os.strerror(2))
+        if open_path.is_tiff(place):
+            return rasters.opened(place)
         if not is_zarr:
-            if not Path(place).exists():
-                raise FileNotFoundError(2, os.strerror(2))
             return xarray.open_dataset(place, chunks=None)
         with warnings.catch_warnings():  # xarray's, that it reads more files than it might
             warnings.filterwarnings("ignore", "Failed to open Zarr store", RuntimeWarning)
@@ -386,8 +386,8 @@ class _Texts:
             "times": self._times,
             "numbers": self._numbers,
             "durations": self._durations,
-            "bytes": lambda: _objects(cell.encode(errors="surrogatepass") for cell in self.cells),
-            "texts": lambda: _objects(self.cells),
+            "bytes": lambda: objects(cell.encode(errors="surrogatepass") for cell in self.cells),
+            "texts": lambda: objects(self.cells),
         }
         if kind is None and len(index):
             raise FileError(
@@ -423,10 +423,10 @@ class _Texts:
         return found.to_numpy("m8[ns]" if not len(found) else None)
 
     def _given(self, texts: Iterable[str]) -> Any:
-        return np.where(self.present, _objects(texts), None)
+        return np.where(self.present, objects(texts), None)
 
     def _of_calendar(self, index: xarray.CFTimeIndex) -> Any:
-        labels = _objects([None] * len(self.texts))
+        labels = objects([None] * len(self.texts))
         for row in np.flatnonzero(self.present):
             try:
                 labels[row] = of_calendar(self.texts[row], index, self.lookup.date_format)
@@ -459,13 +459,6 @@ class _Texts:
 def _are(form: re.Pattern[str], texts: Sequence[str]) -> Any:
     """Return which texts have a form."""
     return np.array([form.fullmatch(text) is not None for text in texts], bool)
-
-
-def _objects(values: Iterable[Any]) -> Any:
-    listed_values = [*values]
-    array = np.empty(len(listed_values), object)
-    array[:] = listed_values
-    return array
 
 
 def _check_known(option: str, kind: str, name: str, known: Iterable[Hashable]) -> None:

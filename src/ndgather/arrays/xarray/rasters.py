@@ -37,12 +37,8 @@ def opened(place: str) -> xarray.Dataset:
         from rasterio.enums import MaskFlags  # noqa: PLC0415
     except ImportError as error:
         raise messages.extra_missing(error.name or "rasterio", "geotiff") from None
-    with (
-        messages.converted_errors(lambda error: open_path.unreadable(place, error)),
-        warnings.catch_warnings(action="ignore", category=rasterio.errors.NotGeoreferencedWarning),
-    ):
-        if not Path(place).exists():
-            raise FileNotFoundError(2, "no such file or directory")
+    ignored = rasterio.errors.NotGeoreferencedWarning
+    with warnings.catch_warnings(action="ignore", category=ignored):
         file = rasterio.open(place)
     transform = file.transform
     if transform.is_identity:

@@ -97,6 +97,7 @@ class ZarrReader:
     """Reads a zarr array chunk by chunk, of shards the inner chunks."""
 
     whole_shards = False
+    _shards: tuple[int, ...] | None = None
 
     def __init__(self, array: zarr.Array[Any], all_chunks_exist: bool = False) -> None:
         self.array = array
@@ -110,7 +111,7 @@ class ZarrReader:
             sizes = "write_chunk_sizes" if self.whole_shards else "read_chunk_sizes"
             self.grid, self._known = Grid.of_sizes(getattr(array, sizes)), None
         else:
-            whole = shards if self.whole_shards else None
+            whole, self._shards = shards if self.whole_shards else None, shards
             self.grid = Grid.regular(array.shape, whole or chunks)
             self._known = None if whole else _KnownChunks.of(array, objects)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
@@ -130,8 +131,8 @@ class ZarrReader:
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         if self._known is None:
-            if self._all_exist:
-                self._check_exists(chunk)
+            if self._all_exist or self._shards:
+                self._check_object(chunk)
             buffers.acquire_permit()
             return np.asarray(self.array[self.grid.box(chunk)])
         stored = self._known.read(chunk, buffers)
@@ -144,15 +145,18 @@ class ZarrReader:
         extent = self.grid.extent(chunk)  # the end of the array may cut the chunk
         return values if values.shape == extent else values[tuple(map(slice, extent))]
 
-    def _check_exists(self, chunk: Chunk) -> None:
-        """Raise if there is no object of a chunk that zarr reads, or of its shard."""
-        sizes = getattr(self.array.metadata, "chunks", None)  # of shards, if there are any
-        if isinstance(sizes, tuple):
+    def _check_object(self, chunk: Chunk) -> None:
+        """Raise if zarr would take an empty object for a missing one, or there has to be one."""
+        if self._shards:
             starts = (part.start for part in self.grid.box(chunk))
-            chunk = tuple(map(floordiv, starts, sizes))
+            chunk = tuple(map(floordiv, starts, self._shards))
         key = f"{self.array.path}/{self.array.metadata.encode_chunk_key(chunk)}".lstrip("/")
-        if not sync(self.array.store.exists(key)):
-            raise no_chunk()
+        try:
+            if sync(self.array.store.getsize(key)) == 0:
+                raise ValueError("its object has 0 bytes")
+        except FileNotFoundError:
+            if self._all_exist:
+                raise no_chunk() from None
 
 
 class ZarrWriter(ZarrReader):

@@ -1,0 +1,225 @@
+"""Axes of every type that xarray selects by, and labels at every border of a method.
+
+Labels on the axis, in the middle of two, as far as the tolerance and one step farther, before and
+behind the axis; axes of no, one and many labels, rising and falling, of times of every unit and
+calendar. The definition is a search over all labels by numbers of Python: the nearest of two labels
+that are as near is the greater one, as pandas documents it, and a tolerance includes its end.
+"""
+
+import itertools
+from fractions import Fraction
+
+import cftime
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
+from ndgather.errors import DTypeError, LabelError
+
+METHODS = [None, "nearest", "pad", "backfill"]
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+CALENDARS = ("standard", "proleptic_gregorian", "julian", "noleap", "all_leap", "360_day")
+FEW = settings(max_examples=max(5, settings().max_examples // 4))
+
+
+@st.composite
+def axes(draw):
+    """Distinct numbers that rise or fall: axes, and labels at their borders with a tolerance."""
+    numbers = sorted(draw(st.sets(st.integers(-50, 50), max_size=7)))
+    numbers = [2 * number for number in numbers]  # so that there are middles
+    tolerance = draw(st.sampled_from([None, 0, 1, 2, 5, 1000]))
+    near = {*numbers, *((a + b) // 2 for a, b in itertools.pairwise(numbers))} or {0}
+    steps = {0, 1, *([] if tolerance is None else [tolerance, tolerance + 1])}
+    labels = sorted({label + sign * step for label in near for step in steps for sign in (1, -1)})
+    labels = draw(st.permutations(labels))[:20]
+    return numbers[:: draw(st.sampled_from([1, -1]))], labels, tolerance
+
+
+def searched(axis, label, method, tolerance):
+    """The position of a label by its definition, -1 if there is none."""
+    rises = len(axis) < 2 or axis[0] < axis[-1]
+    if method is None:
+        among = [each for each in axis if each == label]
+    elif method == "nearest":
+        among = axis
+    else:
+        smaller = (method == "pad") == rises
+        among = [each for each in axis if (each <= label if smaller else each >= label)]
+    found = min(among, key=lambda each: (abs(each - label), -each), default=None)
+    if found is None or (method and tolerance is not None and abs(found - label) > tolerance):
+        return -1
+    return axis.index(found)
+
+
+def check(axis, labels, method, tolerance, expected, peer=True):
+    """Select by labels; hold what is found, what is missing, and what xarray says of the former."""
+    data = xr.DataArray(np.arange(1.0, len(axis) + 1), {"t": axis}, ["t"])
+    options = {"method": method, "tolerance": tolerance if method else None}
+    points = xr.DataArray(labels, dims="p")
+    found = data.ndgather.sel(t=points, missing="nan", **options)
+    assert np.where(found.isnull(), -1, found - 1).astype(int).tolist() == expected
+    missing = [n for n, at in enumerate(expected) if at < 0]
+    if missing:
+        with pytest.raises(LabelError) as refused:
+            data.ndgather.sel(t=points, **options)
+        assert refused.value.position == (missing[0],)
+        assert refused.value.count == len(missing)
+    present = points.isel(p=np.array([n for n, at in enumerate(expected) if at >= 0], int))
+    ours = data.ndgather.sel(t=present, **options)
+    assert (ours - 1).astype(int).values.tolist() == [at for at in expected if at >= 0]
+    if peer and len(axis) and present.size:
+        xr.testing.assert_identical(ours, data.sel(t=present, **options))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f4", "f8"])
+@FEW
+@given(axes())
+def test_numbers(dtype, method, drawn):
+    axis, labels, tolerance = drawn
+    expected = [searched(axis, each, method, tolerance) for each in labels]
+    check(np.array(axis, dtype), np.array(labels, dtype), method, tolerance, expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("of_labels", UNITS)
+@pytest.mark.parametrize("kind", "Mm")
+@FEW
+@given(axes(), st.data())
+def test_times_of_every_unit(kind, of_labels, unit, method, drawn, data):
+    """Labels of another unit than the axis are compared exactly, also between its times."""
+    axis, labels, tolerance = drawn
+    coarse = min(UNITS[unit], UNITS[of_labels])  # whose steps the drawn numbers count
+
+    def ticks(numbers, per_second):
+        """Numbers in a unit, which lie a little beside the steps if it is the finer one."""
+        factor = per_second // coarse
+        off = st.sampled_from([0, 0, 0, 1, -1, factor // 4] if factor > 1 else [0])
+        return [number * factor + data.draw(off) for number in numbers]
+
+    axis, labels = ticks(axis, UNITS[unit]), ticks(labels, UNITS[of_labels])
+    of_axis, of_labels_ = (
+        [Fraction(each, per_second) for each in numbers]
+        for numbers, per_second in ((axis, UNITS[unit]), (labels, UNITS[of_labels]))
+    )
+    limit = None if tolerance is None else Fraction(tolerance, UNITS[unit])
+    check(
+        np.array(axis, np.int64).astype(f"{kind}8[{unit}]"),
+        np.array(labels, np.int64).astype(f"{kind}8[{of_labels}]"),
+        method,
+        None if tolerance is None else np.timedelta64(tolerance, unit),
+        [searched(of_axis, each, method, limit) for each in of_labels_],
+        peer=unit == of_labels,
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("calendar", CALENDARS)
+@pytest.mark.parametrize("step", ["hours", "days", "microseconds"])
+@FEW
+@given(axes(), st.sampled_from(["1500-02-28 12:00:00", "1582-10-01", "2000-02-28 23:59:59"]))
+def test_times_of_every_calendar(step, calendar, method, drawn, date):
+    """Around days that only some calendars have."""
+    axis, labels, tolerance = drawn
+    since = f"{step} since {date}"
+
+    def times(numbers):
+        result = np.empty(len(numbers), object)
+        result[:] = [cftime.num2date(number, since, calendar=calendar) for number in numbers]
+        return result
+
+    if not axis:
+        return  # which has no calendar
+    limit = None if tolerance is None else pd.Timedelta(tolerance, step).to_pytimedelta()
+    expected = [searched(axis, each, method, tolerance) for each in labels]
+    index = xr.CFTimeIndex(times(axis))
+    check(index, times(labels), method, limit, expected, peer=False)
+
+
+@pytest.mark.parametrize("calendar", CALENDARS)
+def test_texts_of_every_calendar(calendar):
+    """A text is a time of the calendar of the axis: 30 February is one in some alone."""
+    numbers = [0, 1, 2, 30]
+    axis = cftime.num2date(numbers, "days since 2001-02-28", calendar=calendar)
+    data = xr.DataArray(numbers, {"t": xr.CFTimeIndex(axis)}, ["t"])
+    texts = [time.strftime("%Y-%m-%d") for time in axis]
+    assert data.ndgather.sel(t=("p", texts)).values.tolist() == numbers
+    assert data.ndgather.sel(t=("p", texts), method="nearest").values.tolist() == numbers
+    if calendar == "360_day":
+        assert data.ndgather.sel(t=("p", ["2001-02-30"])).values.tolist() == [2]
+    else:
+        with pytest.raises(DTypeError, match=r"t\.dtype = .* cannot be looked up"):
+            data.ndgather.sel(t=("p", ["2001-02-30"]))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@FEW
+@given(axes(), st.data())
+def test_labels_that_repeat(method, drawn, data):
+    """Repeats are refused where they are asked for, and are no matter elsewhere."""
+    axis, labels, tolerance = drawn
+    if not axis:
+        return
+    twice = data.draw(st.sets(st.sampled_from(axis), max_size=3))
+    repeated = [each for each in axis for _ in range(1 + (each in twice))]
+    array = xr.DataArray(np.arange(len(repeated)), {"t": np.array(repeated, float)}, ["t"])
+    options = {"method": method, "tolerance": tolerance if method else None, "missing": "nan"}
+    for label in labels:
+        at = searched(axis, label, method, tolerance)
+        if at >= 0 and axis[at] in twice:
+            with pytest.raises(LabelError, match="repeats on its axis"):
+                array.ndgather.sel(t=("p", [label]), **options)
+        else:
+            found = array.ndgather.sel(t=("p", [label]), **options).values[0]
+            assert (found == repeated.index(axis[at])) if at >= 0 else np.isnan(found)
+
+
+@pytest.mark.parametrize("falls", [False, True])
+@FEW
+@given(axes(), st.data())
+def test_slices_of_labels(falls, drawn, data):
+    """Both ends belong to a slice, which follows the order of the axis."""
+    axis, labels, _ = drawn
+    axis = sorted(axis, reverse=falls)
+    if len(axis) < 2:
+        return  # which neither rises nor falls
+    low, high = sorted(data.draw(st.tuples(*[st.sampled_from(labels)] * 2)))
+    ends = (high, low) if falls else (low, high)
+    array = xr.DataArray(np.array(axis, float), {"t": np.array(axis, float)}, ["t"])
+    found = array.ndgather.sel(t=slice(*ends))
+    assert found.values.tolist() == [each for each in axis if low <= each <= high]
+
+
+@FEW
+@given(axes(), st.sampled_from([None, "M8[s]", "M8[ns]"]))
+def test_values_between_labels(drawn, dtype):
+    """At a label its value, in a middle the mean of two, beyond the ends NaN."""
+    axis, labels, _ = drawn
+    if not axis:
+        return
+    values = [3.0 * each for each in axis]
+    of_axis, of_labels = np.array(axis, "i8"), np.array(labels, "i8")
+    if dtype is not None:
+        of_axis, of_labels = of_axis.astype(dtype), of_labels.astype(dtype)
+    data = xr.DataArray(values, {"t": of_axis}, ["t"])
+    found = data.ndgather.sel(t=("p", of_labels), method="linear").values
+    expected = [3.0 * each if min(axis) <= each <= max(axis) else np.nan for each in labels]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_long_tolerance_ends_where_it_says(unit, more):
+    """120 days are more nanoseconds than a float counts."""
+    days = 120 * 86_400 * UNITS[unit]
+    axis = np.array([0, 10**17 if unit == "ns" else 10 * days], f"M8[{unit}]")
+    data = xr.DataArray([1.0, 2.0], {"t": axis}, ["t"])
+    label = xr.Variable("p", np.array([days + more], f"M8[{unit}]"))
+    for tolerance in ("120 days", np.timedelta64(120, "D"), pd.Timedelta(120, "D")):
+        found = data.ndgather.sel(t=label, method="pad", tolerance=tolerance, missing="nan")
+        assert np.isnan(found.values[0]) == (more > 0)
