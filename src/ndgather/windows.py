@@ -217,16 +217,11 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
 
 
 def gather_windows(call: Call) -> Array | _core.Refusal:
-    """Gather windows; the core copies those that are inside, the parts of others are copied here.
-
-    The result is a new array if `out` shares memory with data.
-    """
+    """Gather windows: the core copies those inside, the parts of others are copied here."""
     if call.mode in ("raise", "clip"):
         return call.run()
     call = replace(call, indices=call.indices.copy())  # another thread may change them
     check(call)
-    if isinstance(call.out, np.ndarray) and np.may_share_memory(call.out, call.data):
-        call = replace(call, out=None)
     window, sizes = call.window_shape, call.data.shape[: len(call.window_shape)]
     starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))
     parts = parts_of(call, starts, sizes)

@@ -54,7 +54,7 @@ def everything():
         run(f"draw gather-nd data.npy indices.npy --mode fill --fill-value {value}")
     run("draw gather-nd data.npy indices.npy --mode FILL -o a.svg")
     run("draw gather-nd data.npy indices.npy --mode fill -o a.svg")
-    print(Path("a.svg").read_text())
+    print(Path("a.svg").read_text("utf-8"))
     run("gather-nd data.npy indices.npy -o out.npy --mode clIp")
     run("inquire data.npy")
     run("infer GATHERND")
@@ -76,15 +76,15 @@ def everything():
         "points.csv -o out.csv --method nearest --tolerance lat=0.25 --add-labels",
         "points.csv -o out.csv --method nearest --tolerance lat=0,25",
         "points.csv -o out.csv --method linear",
-        "comma.csv -o out.csv --separator ; --decimal , --method linear --date-format %d.%m.%Y_%H:%M",
+        "comma.csv -o out.csv --separator ; --decimal , --method pad --date-format %d.%m.%Y_%H:%M",
         "wrong.csv -o out.csv --separator ; --method nearest",
         "points.csv -o out.csv --method LINEAR",
     ):
         Path("out.csv").unlink(missing_ok=True)
         if "%d" in line:
-            Path("comma.csv").write_text(Path("comma.csv").read_text().replace(" ", "_"))
+            Path("comma.csv").write_text(Path("comma.csv").read_text("utf-8").replace(" ", "_"))
         run(f"sel a.nc {line}")
-        print(Path("out.csv").read_text() if Path("out.csv").exists() else None)
+        print(Path("out.csv").read_text("utf-8") if Path("out.csv").exists() else None)
 
 def answers(name):
     locale.setlocale(locale.LC_ALL, name)

@@ -1,6 +1,6 @@
 """Run as a script: reads a stored array in this process, and in others that it starts.
 
-The arguments are the way, the kind of store, and a folder. It prints ``done`` when every process
+The arguments are the way, a folder, and kinds of stores. It prints ``done`` when every process
 had the right values; a child that hangs is killed.
 """
 
@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -130,7 +131,7 @@ def fork_amid(array, writes):
     for worker in workers:
         worker.start()
     try:
-        for _ in range(10):
+        for _ in range(4):
             fork_and_check(array, writes=False)
     finally:
         stop.set()
@@ -138,32 +139,69 @@ def fork_amid(array, writes):
             worker.join()
 
 
-def spawn(array, writes):
-    """Hands the array to another process, as its pickle."""
-    read_and_check(array, writes)
+def spawn(arrays):
+    """Hands arrays to another process, as their pickles."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        if pool.apply_async(read_and_check, (array, writes)).get(timeout=60) is not True:
-            raise AssertionError("wrong in a pool")
-    read_and_check(array, writes)
+        for array, writes in arrays:
+            read_and_check(array, writes)
+            if pool.apply_async(read_and_check, (array, writes)).get(timeout=60) is not True:
+                raise AssertionError("wrong in a pool")
+            read_and_check(array, writes)
 
 
-def executor(array, writes):
-    """Lets the processes of an executor read it."""
-    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
-
+def executor(arrays):
+    """Lets the processes of an executor read them."""
     every = np.argwhere(np.ones(SHAPE, bool))
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        found = ndgather.gather_nd(array, every, executor=pool)
-    if not np.array_equal(found, VALUES.ravel()):
-        raise AssertionError("wrong from an executor")
+        for array, _ in arrays:
+            found = ndgather.gather_nd(array, every, executor=pool)
+            if not np.array_equal(found, VALUES.ravel()):
+                raise AssertionError("wrong from an executor")
 
 
-WAYS = {"fork": fork, "fork_amid": fork_amid, "spawn": spawn, "executor": executor}
+def fork_refused(array, writes):
+    """An error in the child, which its library would have ended."""
+
+    def read_and_refuse(array, writes=False):
+        for call in (
+            lambda: ndgather.gather_nd(array, [[0, 0]]),
+            lambda: ndgather.gather_ranges(array, [0], [3]),
+            lambda: ndgather.scatter_nd(array, [[0]], VALUES[:1], out=array),
+        ):
+            try:
+                call()
+            except ndgather.errors.StoredArrayError as error:
+                if "get_context('spawn')" not in str(error):
+                    raise
+            else:
+                raise AssertionError("no error")
+
+    read_and_check(array, writes)
+    globals()["read_and_check"] = read_and_refuse
+    fork_and_check(array, writes)
+
+
+def one_by_one(way):
+    return lambda arrays: [way(array, writes) for array, writes in arrays]
+
+
+WAYS = {
+    "fork": one_by_one(fork),
+    "fork_amid": one_by_one(fork_amid),
+    "fork_refused": one_by_one(fork_refused),
+    "spawn": spawn,
+    "executor": executor,
+}
+ONLY_READ = ("zarr by obstore", "hdf5", "hdf5 in one piece", "cached hdf5", "map")
+
+
+def opened(kind, folder):
+    folder.mkdir()
+    return STORES[kind](folder), kind not in ONLY_READ
+
 
 if __name__ == "__main__":
-    way, kind, folder = sys.argv[1:]
+    way, folder, *kinds = sys.argv[1:]
     ndgather.set_num_threads(2)
-    array = STORES[kind](Path(folder))
-    only_read = kind in ("zarr by obstore", "hdf5", "hdf5 in one piece", "cached hdf5", "map")
-    WAYS[way](array, not only_read)
+    WAYS[way]([opened(kind, Path(folder, kind)) for kind in kinds])
     print("done", flush=True)

@@ -10,40 +10,43 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).with_name("read_in_a_child.py")
-EVERY = (
-    "zarr", "shards", "zarr in memory", "hdf5", "hdf5 in one piece", "map", "cached zarr",
-    "cached hdf5",
-)  # fmt: skip
+HDF5 = ("hdf5", "hdf5 in one piece")
+ZARR = ("zarr", "shards", "zarr in memory")
 
 
-def run(way, kind, folder):
-    return subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-W", "ignore", str(SCRIPT), way, kind, folder],
+def check(way, folder, *kinds):
+    child = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-W", "ignore", SCRIPT, way, folder, *kinds],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no fork on Windows")
-@pytest.mark.parametrize("kind", EVERY)
-@pytest.mark.parametrize("way", ["fork", "fork_amid"])
-def test_forked_children_read_and_write(way, kind, tmp_path):
-    child = run(way, kind, tmp_path)
     assert (child.returncode, child.stdout) == (0, "done\n"), child.stderr
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["zarr", "shards", "zarr in memory", "tensorstore", "zarr by obstore", "map", "cached zarr"],
-)
-def test_spawned_children_are_sent_arrays(kind, tmp_path):
-    child = run("spawn", kind, tmp_path)
-    assert (child.returncode, child.stdout) == (0, "done\n"), child.stderr
+needs_fork = pytest.mark.skipif(sys.platform == "win32", reason="no fork on Windows")
 
 
-@pytest.mark.parametrize("kind", ["hdf5", "hdf5 in one piece", "tensorstore", "zarr by obstore"])
-def test_executors_that_spawn(kind, tmp_path):
-    child = run("executor", kind, tmp_path)
-    assert (child.returncode, child.stdout) == (0, "done\n"), child.stderr
+@needs_fork
+def test_forked_children_read_and_write(tmp_path):
+    check("fork", tmp_path, *ZARR, *HDF5, "map", "cached zarr", "cached hdf5")
+
+
+@needs_fork
+def test_children_that_are_forked_amid_reads(tmp_path):
+    check("fork_amid", tmp_path, "zarr", "hdf5", "cached zarr")
+
+
+def test_spawned_children_are_sent_arrays(tmp_path):
+    check("spawn", tmp_path, *ZARR, "tensorstore", "zarr by obstore", "map", "cached zarr")
+
+
+def test_executors_that_spawn(tmp_path):
+    check("executor", tmp_path, *HDF5, "tensorstore", "zarr by obstore")
+
+
+@needs_fork
+def test_arrays_of_tensorstore_are_refused_in_forked_children(tmp_path):
+    """It ends a process that was forked after it had started its threads."""
+    check("fork_refused", tmp_path, "tensorstore")

@@ -116,7 +116,7 @@ def _replace(call: Call, result: Array) -> None:
     layout, rows, updates = _updates(call)
     if rows.size:
         view, key = _addressed(layout, result, rows)
-        view[key] = updates.copy() if np.may_share_memory(updates, result) else updates
+        view[key] = updates  # of updates in the same memory NumPy makes a copy
 
 
 def _has_start(call: Call) -> bool:

@@ -314,8 +314,11 @@ def move(
         return
     chunk, dense = np.asarray(chunk), np.asarray(dense)  # without subclasses
     arithmetic = None if reduction is None else slow_path.core_arithmetic(chunk.dtype, reduction)
-    where = points.offset_in_chunk, points.positions, points.block
-    _core.move_points(chunk, dense, points.bits, *where, *runs, reduction, arithmetic)
+    # Memory from another process may begin at any byte.
+    where = (points.offset_in_chunk, points.positions, *runs)
+    at, positions, *ends = (np.require(each, None, ["C", "A"]) for each in where)
+    options = points.block, *ends, reduction, arithmetic
+    _core.move_points(chunk, dense, points.bits, at, positions, *options)
 
 
 def _move_references(
@@ -340,9 +343,7 @@ def read_at(source: PointsOfChunk, block: Array) -> Array:
     bits, count = source.bits, len(source.offset_in_chunk)
     values = np.empty((count, *block.shape[len(bits) :]), block.dtype)
     if count:
-        # Memory from another process may begin at any byte.
-        offset_in_chunk = np.require(source.offset_in_chunk, None, ["C", "A"])
-        points = Points.one_run(bits, offset_in_chunk, np.arange(count, dtype=np.uint32))
+        points = Points.one_run(bits, source.offset_in_chunk, np.arange(count, dtype=np.uint32))
         move(points, points.runs(0), block, values)
     return values
 
@@ -355,6 +356,5 @@ def write_at(positions: Array, dense: Array, values: Array) -> None:
     elif len(positions):
         count = len(positions)
         numbers = np.arange(count, dtype=np.uint32)
-        positions = np.require(positions, None, ["C", "A"])
         points = Points.one_run(((count - 1).bit_length(),), numbers, positions)
         move(points, points.runs(0), values, dense)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorstore
 
+from ndgather.errors import StoredArrayError
 from ndgather.stored import calls, ranges
 from ndgather.stored.chunks import Grid, box_shape
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _NEAR = ("file", "memory")  # key-value stores without a network
 _REQUESTS = 16
 _PATIENCE = 0.1  # seconds until a request is cancelled after the call has ended
+_PROCESS = os.getpid()  # in which arrays of tensorstore were used first
 
 
 def run(call: Call) -> Any:
@@ -45,6 +48,11 @@ class TensorStoreReader:
     """Reads and writes an array by units of one shape."""
 
     def __init__(self, array: tensorstore.TensorStore, unit: Sequence[int | None] | None) -> None:
+        if os.getpid() != _PROCESS:  # tensorstore would end the process
+            raise StoredArrayError(
+                "tensorstore: its threads are not those of a forked process (allowed: processes "
+                "that are spawned); write multiprocessing.get_context('spawn')"
+            )
         self.array = array
         self._unit = unit
         self.name, self.in_flight = _place(array)
