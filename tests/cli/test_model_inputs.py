@@ -215,7 +215,7 @@ VALUES = [1000.0, 0.0, np.nan]
         ([1000, 2e-5, np.nan], "", 1),
         ([1000, 0, 1], "", 2),
         ([1000, 2e-5, np.nan], "--atol 3e-5", None),
-        ([1000, 2e-5, np.nan], "--rtol 0.5", 1),
+        ([1000, 3e-5, np.nan], "--rtol 0.5", 1),
         ([1002, 0, np.nan], "--rtol 2e-3", None),
         ([1002, 0, np.nan], "--atol 2 --rtol 0", None),
         ([1003, 0, np.nan], "--atol 2 --rtol 0", 0),

@@ -316,9 +316,11 @@ def move(
     arithmetic = None if reduction is None else slow_path.core_arithmetic(chunk.dtype, reduction)
     # Memory from another process may begin at any byte.
     where = (points.offset_in_chunk, points.positions, *runs)
-    at, positions, *ends = (np.require(each, None, ["C", "A"]) for each in where)
-    options = points.block, *ends, reduction, arithmetic
-    _core.move_points(chunk, dense, points.bits, at, positions, *options)
+    at, positions, starts, stops = (np.require(each, None, ["C", "A"]) for each in where)
+    bits, block = points.bits, points.block
+    _core.move_points(
+        chunk, dense, bits, at, positions, block, starts, stops, reduction, arithmetic
+    )
 
 
 def _move_references(

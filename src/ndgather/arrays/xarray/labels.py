@@ -282,7 +282,7 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
     return labels
 
 
-def objects(values: Iterable[Any]) -> Array:
+def objects(values: Iterable[Any]) -> Any:
     """Return values as a vector of objects, whatever they are made of."""
     listed = [*values]
     array = np.empty(len(listed), object)
