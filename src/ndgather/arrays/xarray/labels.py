@@ -272,7 +272,7 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
         elif axis == _DURATION and given in (_TEXT, _DURATION) and labels.dtype.kind != "m":
             converted = pd.to_timedelta(pd.Index(flat))
     if isinstance(converted, list):
-        return objects(converted).reshape(labels.shape)
+        return np.reshape(objects(converted), labels.shape)
     if converted is not None:
         array = np.asarray(converted)
         cast = array.astype(index.to_numpy().dtype)
