@@ -84,10 +84,12 @@ lint: $(VENV)/installed-$(LINT)
 TODAY := $(shell expr $$(date +%s) / 86400)
 GROUPS := lint-docs-samples-run
 
-# Two at a time where nothing is timed. Property tests draw an eighth of the examples that `make test` draws.
+# Two at a time where nothing is timed, those that take longest first. Property tests draw an eighth of the examples that
+# `make test` draws; what ran there is left out of `make test-runtimes`.
 check: export HYPOTHESIS_PROFILE := short
 check: export SEED := $(or $(SEED),$(TODAY))
 check: export LINT := $(GROUPS)
+check: export NOT_IN := build/reports/test.xml
 check:
 	rm -rf build/reports
 	@echo "make check SEED=$(SEED) draws these examples again"
@@ -96,10 +98,9 @@ check:
 	touch $(addprefix $(VENV)/installed-,test docs samples run)
 	$(MAKE) --jobs 2 --output-sync=target lint check-core $(RUNTIMES)/installed-all
 	touch $(addprefix $(RUNTIMES)/installed-,frameworks backends models)
-	$(MAKE) check-borders TIME=0
 	$(MAKE) test
-	$(MAKE) --jobs 2 --output-sync=target --keep-going $(FRAMEWORK_TESTS) test-runtimes test-xarray docs bench-quick \
-	  models-quick run test-large run-storage
+	$(MAKE) --jobs 2 --output-sync=target --keep-going TIME=0 check-borders test-jax test-torch test-runtimes test-xarray \
+	  docs test-kernels test-large bench-quick models-quick run run-storage
 	$(BIN)/python -m tests.reports build/reports
 
 # A warning of the build is an error; no network is used.

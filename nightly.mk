@@ -3,7 +3,8 @@
 #   make nightly       all that is too long for `make check`, one after the other, and a page of how it went; also parts:
 #     make nightly NIGHTLY='fuzz mutants'
 #   make test-frameworks   the tests with torch, JAX, TensorFlow, polars and other libraries: they install gigabytes
-#   make test-runtimes   the tests of models with onnxruntime and OpenVINO, and others that need these or a framework
+#   make test-runtimes   the tests of models with onnxruntime and OpenVINO, and others that need these or a framework;
+#     only those that `make test` has skipped: make test test-runtimes NOT_IN=build/reports/test.xml
 #   make test-xarray   xarray's own tests of its backends, by engine="ndgather"
 #   make test-large   the tests of arrays with more than 2**31 elements, and at the borders of 2**31 to 2**35
 #     bytes: 8 GiB of memory
@@ -27,7 +28,7 @@
 #     overflow checked, by clang++
 #   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang; with TINY=ON a core
 #     with tiny limits
-#   make faults   the core is built with one fault at a time, and a test has to fail: 10 minutes
+#   make faults   the core is built with one fault at a time, and a test has to fail: 20 minutes; FAULTS='out-over-data'
 #   make mutants MUTANTS='ndgather.published.inference*'   changes of Python code that no test notices: hours for all
 #   make bench   measure against numpy, torch, onnxruntime, openvino, numba, polars ...
 #   make bench-quick  every case of the benchmark at reduced size: answers, no times
@@ -96,10 +97,12 @@ test-kernels:
 test-jax:
 	$(RUNTIMES)/bin/python $(PYTEST) $(addprefix --ignore=,$(OF_TORCH)) $(filter-out $(OF_TORCH),$(FRAMEWORKS)) $(PYTEST_FLAGS)
 
-# All but tests/models have tests that `make test` skips: they need a runtime or a framework.
+# Here are tests that `make test` skips: they need a runtime or a framework. Which these are says its report, NOT_IN.
+NOT_IN ?=
+
 test-runtimes: $(RUNTIMES)/installed-all
-	$(RUNTIMES)/bin/python $(PYTEST) -m "not slow" tests/models tests/cli tests/docs tests/core/test_vjp.py \
-	  $(PYTEST_FLAGS)
+	$(RUNTIMES)/bin/python $(PYTEST) -m "not slow" $(NOT_IN:%=--not-in=%) tests/models tests/cli tests/docs \
+	  tests/core/test_vjp.py $(PYTEST_FLAGS)
 
 # xarray's own tests are part of its package.
 test-xarray: $(RUNTIMES)/installed-backends
@@ -244,7 +247,7 @@ fuzz: $(FUZZER)/core_fuzz
 	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
 
 faults: build/mutants/installed $(CMAKE)
-	PATH="$(abspath $(TOOLS)):$$PATH" build/mutants/venv/bin/python tests/core/faults.py $(CMAKE) build/faults
+	PATH="$(abspath $(TOOLS)):$$PATH" build/mutants/venv/bin/python tests/core/faults.py $(CMAKE) build/faults $(FAULTS)
 
 # mutmut changes a copy of the sources in mutants/; the core has to stand beside them. Which modules, and
 # which tests have to notice: pyproject.toml.

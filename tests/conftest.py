@@ -18,6 +18,8 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.reports import address, outcomes
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell began the suite in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -75,8 +77,31 @@ class SkipAbsent:
         return True
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--not-in",
+        metavar="REPORT",
+        help="leave out what ran by this JUnit file, but for the tests marked `runtimes`",
+    )
+
+
 def pytest_configure(config):
     config.pluginmanager.register(SkipAbsent())
+
+
+def pytest_collection_modifyitems(config, items):
+    report = config.getoption("--not-in", default=None)
+    if report is None:
+        return
+    ran = {(module, name) for module, name, outcome in outcomes(report) if outcome == "ran"}
+    again = [
+        item.get_closest_marker("runtimes") is not None or address(item.nodeid) not in ran
+        for item in items
+    ]
+    config.hook.pytest_deselected(
+        items=[item for item, kept in zip(items, again, strict=True) if not kept]
+    )
+    items[:] = [item for item, kept in zip(items, again, strict=True) if kept]
 
 
 def pytest_terminal_summary(terminalreporter, config):

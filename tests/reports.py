@@ -64,6 +64,14 @@ def outcomes(report):
             yield module, name, skipped.get("message") if name or inner is None else inner[1]
 
 
+def address(nodeid):
+    """Return the module and the name by which a report has the test of a node of pytest."""
+    function, bracket, parameters = nodeid.partition("[")
+    path, *names = function.split("::")
+    module = ".".join([path.removesuffix(".py").replace("/", "."), *names[:-1]])
+    return module, "".join([*names[-1:], bracket, parameters])
+
+
 def is_allowed(why):
     return why is not None and any(re.fullmatch(pattern, why) for pattern in ALLOWED)
 

@@ -9,6 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+pytestmark = pytest.mark.runtimes
+
 GOOD = "run model.onnx --input data=data.npy --input indices=indices.npy"
 PICKED = np.array([101, 111, 104], np.int16)
 SIGNATURE = "(the model takes: data int16 (H, 4), indices int64 (N, 2))"

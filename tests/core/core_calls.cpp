@@ -2,10 +2,12 @@
 //
 //   core_calls THREADS CALLS [SEED]
 //
-// Every thread makes calls of its own; now and then all threads make the same one, on the same data and indices.
-// Meanwhile the number of threads of the core and the limit of kept memory change. ThreadSanitizer and LeakSanitizer see
-// no other code than the core's and this.
+// Every thread makes calls of its own; now and then all threads make the same one, at once, on the same data and
+// indices. Meanwhile the number of threads of the core and the limit of kept memory change. A call that never ends is
+// found too. ThreadSanitizer and LeakSanitizer see no other code than the core's and this.
 #include <atomic>
+#include <barrier>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -53,8 +55,28 @@ struct Shared {
   }
 };
 
-void work(Seed first, int calls, Shared& shared) {
-  for (int n = 0; n < calls; ++n) {
+struct Progress {
+  std::barrier<> together;
+  std::atomic<long> made{0};
+  std::atomic<int> ended{0};
+};
+
+// Returns when all threads have ended.
+void watch(const Progress& progress, int threads) {
+  constexpr int kPatience = kTiny ? 40 : 1200;  // turns, of a twentieth of a second
+  long seen = 0;
+  for (int turn = 0; progress.ended < threads; ++turn) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (seen != progress.made) turn = 0;
+    seen = progress.made;
+    if (turn < kPatience) continue;
+    std::fprintf(stderr, "random call: none ends any more\n");
+    std::abort();
+  }
+}
+
+void work(Seed first, int calls, Shared& shared, Progress& progress) {
+  for (int n = 0; n < calls; ++n, ++progress.made) {
     std::mt19937_64 random(first + static_cast<Seed>(n));
     std::uint8_t bytes[64];
     for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random());
@@ -62,11 +84,15 @@ void work(Seed first, int calls, Shared& shared) {
     if (n % 64 != 32) continue;
     pool::set_limit(static_cast<std::size_t>(random() % 4) << 22);
     if (random() % 4 == 0) pool::release_kept();
-    if (!shared.gather()) {
+    progress.together.arrive_and_wait();
+    const bool right = shared.gather();
+    progress.together.arrive_and_wait();  // nobody's next call wakes those that wait for this one
+    if (!right) {
       std::fprintf(stderr, "core_calls: a wrong shared value\n");
       std::abort();
     }
   }
+  ++progress.ended;
 }
 
 }  // namespace
@@ -78,10 +104,13 @@ int main(int count, char** arguments) {
   if (random_calls::set_is_missing()) return 0;
   prepare_threads();
   Shared shared;
+  Progress progress{std::barrier<>(threads)};
   std::vector<std::thread> workers;
   for (int worker = 0; worker < threads; ++worker) {
-    workers.emplace_back(work, seed + (static_cast<Seed>(worker) << 32), calls, std::ref(shared));
+    workers.emplace_back(work, seed + (static_cast<Seed>(worker) << 32), calls, std::ref(shared),
+                         std::ref(progress));
   }
+  watch(progress, threads);
   for (std::thread& worker : workers) worker.join();
   pool::release_kept();
   std::printf("%s: %d threads made %d calls each\n", loops().name, threads, calls);

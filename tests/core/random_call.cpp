@@ -26,7 +26,7 @@ struct Crossing {
 };
 enum Border {
   kUnscheduled, kBlocks, kShared, kTasks, kSlicesAhead, kRowsAhead, kIndicesAhead, kPastCaches, kSums, kPacked, kTiles, kSwapped, kNarrow,
-  kWide, kRounds, kOwned, kSplit, kParts, kJoined, kRepeated, kLongRuns, kSpread, kBorders
+  kWide, kRounds, kOwned, kSplit, kParts, kJoined, kRepeated, kLongRuns, kSpread, kAlike, kBorders
 };
 Crossing crossings[kBorders] = {
     {"so few positions that nothing is scheduled"}, {"several blocks of offsets"}, {"several threads"}, {"several tasks"},
@@ -35,7 +35,8 @@ Crossing crossings[kBorders] = {
     {"owners, of narrow offsets"}, {"owners, of wide offsets"}, {"owners, in several rounds"},
     {"owners, of some positions at a time"},
     {"a scatter is split along a dim"}, {"slices fall into parts"}, {"runs are joined"}, {"joined runs share indices"},
-    {"runs too long to be joined"}, {"slices are walked by their elements"}};
+    {"runs too long to be joined"}, {"slices are walked by their elements"},
+    {"several threads and planes that write to the same elements"}};
 
 // Counts the ways that a call is about to go.
 void count_crossings(Plan plan, bool writes, bool assigns) {
@@ -52,8 +53,9 @@ void count_crossings(Plan plan, bool writes, bool assigns) {
   count(kSpread, plan.slice_rank < slices);
   const Schedule schedule = writes ? schedule_scatter(plan, assigns, threads()) : schedule_gather(plan, threads());
   const Split split = schedule.split;
+  const bool shared = schedule.threads > 1;
   const bool owners = split == Split::owners, tiles = split == Split::tiles, panels = split == Split::panels;
-  count(kShared, schedule.threads > 1);
+  count(kShared, shared);
   count(kTasks, schedule.tasks > 1);
   count(kSlicesAhead, schedule.prefetch);
   count(kRowsAhead, schedule.prefetch_rows);
@@ -70,6 +72,11 @@ void count_crossings(Plan plan, bool writes, bool assigns) {
   count(kSplit, split == Split::dim);
   count(kParts, schedule.part_bytes > 0 || schedule.part_elements > 0);
   if (panels || tiles) return;
+  if (writes && plan.loop_rank > 2 && shared) {  // bands but for the first dim
+    const Dim &plane = plan.loop[plan.loop_rank - 3], &along = (&plan.inner())[-1], &across = plan.inner();
+    count(kAlike, plane.indexed == 0 && across.dense == plan.width && std::abs(across.index) >= kLine / 2 &&
+                      std::abs(along.index) < kLine && std::abs(along.dense) >= kLine);
+  }
   if (writes || plan.width <= 16) join_runs(plan, kTuning.short_run);
   count(kBlocks, plan.positions > kLimits.block);
   count(kJoined, plan.joined.run > 0);
@@ -77,8 +84,8 @@ void count_crossings(Plan plan, bool writes, bool assigns) {
   count(kLongRuns, plan.joined.run == 0 && plan.loop_rank > 1);
 }
 
-// How much is chosen: sizes of axes, and how many elements there may be.
-enum class Scale { small, large, columns };
+// How much is chosen: sizes of axes, and how many elements there may be. Planes: every one names the same elements.
+enum class Scale { small, large, columns, planes };
 
 Size most_elements(Scale scale) {
   return scale == Scale::small ? Size{1} << 12 : scale == Scale::large ? Size{1} << 16 : Size{1} << 18;
@@ -106,6 +113,10 @@ Sizes data_shape(const Call& call, Choices& choices, Scale scale) {
   // Many rows, one page after the other.
   if (scale == Scale::columns && kTiny) return {4 + choices.below(29), 4 + choices.below(60)};
   if (scale == Scale::columns) return {256 + 4 * choices.below(200), 4096 / call.type.element};
+  if (scale == Scale::planes) {
+    const Size least = kTiny ? 4 : 24;
+    return {2 + choices.below(3), least + choices.below(13), least + choices.below(41)};
+  }
   // As far as narrow offsets reach, or a step more or less.
   if (kTiny && call.writes() && choices.one_in(6)) return {Size{kNarrowOutside} / call.type.element + choices.below(3)};
   Sizes shape = some_shape(choices.one_of(kRanks), choices, scale, most_elements(scale));
@@ -142,6 +153,7 @@ void spoil(Call& call, Sizes& shape, Choices& choices) {
 Sizes index_shape(Call& call, const Sizes& data, Choices& choices, Scale scale) {
   const Size r = rank(data);
   if (scale == Scale::columns) return {(data[0] + 1) / 2 + choices.below(40), data[1] - choices.below(3)};
+  if (scale == Scale::planes) return {2 + choices.below(7), data[1] - choices.below(2), data[2] - choices.below(2)};
   if (!call.has_tuples() && r > 0) call.axis = choices.below(2 * r) - r;
   const Size axis = axis_of(call, data);
   Sizes shape;
@@ -196,8 +208,9 @@ std::uint64_t index_value(int style, Size extent, Size entry, IndexType type, Ch
   }
 }
 
-std::optional<Tensor> some_indices(const Call& call, const Sizes& data, const Sizes& shape, Choices& choices) {
-  auto tensor = lay_out(shape, bytes_of(call.index_type), false, choices);
+std::optional<Tensor> some_indices(const Call& call, const Sizes& data, const Sizes& shape, Choices& choices,
+                                   Scale scale) {
+  auto tensor = lay_out(shape, bytes_of(call.index_type), false, choices, scale == Scale::planes && rank(shape) > 1);
   if (!tensor) return tensor;
   choices.fill(tensor->memory.get(), tensor->bytes);
   const int style = static_cast<int>(choices.below(8));
@@ -313,7 +326,7 @@ std::optional<Arrays> some_arrays(Call& call, const Sizes& data, const Sizes& in
   const Size most = most_elements(scale);
   if (!results || !entries || *results > most || *entries > most) return {};
   auto first = some_elements(call, data, call.writes(), choices);
-  auto second = some_indices(call, data, indices, choices);
+  auto second = some_indices(call, data, indices, choices, scale);
   auto third = some_elements(call, result, !call.writes(), choices);
   if (!first || !second || !third) return {};
   return Arrays{std::move(*first), std::move(*second), std::move(*third)};
@@ -360,7 +373,8 @@ void compare(const Call& call, Arrays& arrays, Choices& choices) {
 }
 
 Scale some_scale(Choices& choices) {
-  const Size n = choices.below(kTiny ? 9 : 128);
+  const Size n = choices.below(kTiny ? 10 : 128);
+  if (n == (kTiny ? 9 : 120)) return Scale::planes;
   if (kTiny && n == 8) return Scale::columns;
   return n == 127 ? Scale::columns : n >= 121 ? Scale::large : Scale::small;
 }
@@ -386,6 +400,7 @@ bool random_call(const std::uint8_t* bytes, std::size_t count) {
   const bool copies = what > Kind::gather_windows;
   call.kind = copies ? Kind::gather : what;
   if (scale == Scale::columns) call.kind = scatters(what) ? Kind::scatter_elements : Kind::gather_elements;
+  if (scale == Scale::planes) call.kind = Kind::scatter_elements;
   call.index_type = static_cast<IndexType>((choices.below(8) + 3) % 8);
   call.mode = static_cast<Mode>(choices.below(4));
   call.negative = choices.below(4) != 3;

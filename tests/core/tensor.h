@@ -66,14 +66,17 @@ void each(const Sizes& shape, Visit visit) {
 }
 
 // Memory for a shape: axes in any order, either direction, gaps between them, and where nothing is written, axes of
-// stride zero. Nothing where it would be too large.
-inline std::optional<Tensor> lay_out(const Sizes& shape, Size element, bool written, Choices& choices) {
+// stride zero. Nothing where it would be too large. `crossed`: with its last two axes in the other order, where C order
+// is chosen.
+inline std::optional<Tensor> lay_out(const Sizes& shape, Size element, bool written, Choices& choices,
+                                     bool crossed = false) {
   if (!product(shape, element)) return {};
   Tensor tensor{shape, Sizes(shape.size(), 0), element, nullptr, 0, 0};
   const bool empty = is_empty(shape);
   const int style = static_cast<int>(choices.below(8));  // 0..3: C order without gaps
   std::vector<std::size_t> order(shape.size());
   for (std::size_t d = 0; d < order.size(); ++d) order[d] = d;
+  if (crossed) std::swap(order[order.size() - 1], order[order.size() - 2]);
   if (style >= 5) {
     for (std::size_t d = order.size(); d > 1; --d) {
       std::swap(order[d - 1], order[static_cast<std::size_t>(choices.below(Size(d)))]);

@@ -154,14 +154,14 @@ def used(data, times):
     for _ in range(times):
         once(data, rows)
     return resident() - before
-print(used(large[:3, :4].copy(), 20_000), used(large, 500))
+print(used(large[:3, :4].copy(), 8_000), used(large, 300))
 """
     child = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert child.returncode == 0, child.stderr
     small, large = map(int, child.stdout.split())  # KiB
-    assert small < 1000, "more than 50 bytes a call are lost"
+    assert small < 400, "more than 50 bytes a call are lost"
     assert large < 2048, "a large result is lost"
 
 

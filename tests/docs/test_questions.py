@@ -152,7 +152,7 @@ def test_every_page_is_here():
 @pytest.mark.parametrize(("draw", "caption", "code", "ours"), CALLS)
 def test_the_calls_of_a_page_return_the_same(draw, caption, code, ours):
     rng = np.random.default_rng(0)
-    for _ in range(DRAWN):
+    for _ in range(DRAWN // 4 if "jax" in code or "jnp" in code else DRAWN):  # which compiles each
         drawn = draw(rng)
         wanted = evaluated(ours, "ndgather", drawn)
 

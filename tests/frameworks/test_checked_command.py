@@ -1,5 +1,6 @@
 """``ndgather checked``: a program runs as without it, until an index is out of bounds."""
 
+import os
 import subprocess
 import sys
 
@@ -33,12 +34,29 @@ def main(what):
 if __name__ == "__main__":
     main(sys.argv[1])
 """
+# Enough of torch for what the program says without the command: to import all of it takes seconds.
+FEW_LINES = """\
+class nn:
+    class Embedding:
+        def __init__(self, rows, columns):
+            pass
+
+        def __call__(self, indices):
+            pass
+
+tensor = list
+"""
 
 
-def run(folder, *command, flags=()):
-    command = [sys.executable, *flags, *command]
+def run(folder, *command, path=""):
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *command],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": f"{path}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 
@@ -49,13 +67,16 @@ def folder(tmp_path_factory):
     (folder / "sub" / "train.py").write_text(PROGRAM)
     (folder / "sub" / "beside.py").write_text("NAME = 'beside'\n")
     (folder / "sub" / "wrong.py").write_text("x = (\n")
+    (folder / "few").mkdir()
+    (folder / "few" / "torch.py").write_text(FEW_LINES)
     return folder
 
 
 @pytest.mark.parametrize("what", ["good", "exit", "text", "error", "interrupt", "ours"])
 def test_output_status_and_traceback_are_those_of_the_program(folder, what):
     words = ["sub/train.py", what, "--epochs", "1", "--", "--help"]
-    expected, found = run(folder, *words), run(folder, "-m", "ndgather", "checked", *words)
+    expected = run(folder, *words, path=folder / "few")
+    found = run(folder, "-m", "ndgather", "checked", *words)
     assert (found.stdout, found.returncode) == (expected.stdout, expected.returncode)
     own = [line.replace(f"{folder}/", "") for line in expected.stderr.splitlines()]
     assert [line.replace(f"{folder}/", "") for line in found.stderr.splitlines()] == own
@@ -63,7 +84,7 @@ def test_output_status_and_traceback_are_those_of_the_program(folder, what):
 
 def test_a_module_runs_as_with_python(folder):
     words = ["-m", "train", "good", "-x"]
-    expected = run(folder / "sub", *words)
+    expected = run(folder / "sub", *words, path=folder / "few")
     found = run(folder / "sub", "-m", "ndgather", "checked", *words)
     assert (found.stdout, found.stderr) == (expected.stdout, "")
 

@@ -21,6 +21,8 @@ from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.models.tensors import tensor_files
 
+pytestmark = pytest.mark.runtimes
+
 SECRET = np.array([1234.5, -6789.25, 0.0625], np.float32)
 
 

@@ -19,6 +19,8 @@ from ndgather.models.onnx import Backend
 from ndgather.published.schema import TensorType
 from tests.definitions import reference
 
+pytestmark = pytest.mark.runtimes
+
 GATHER_ND = helper.make_node("GatherND", ["data", "indices"], ["output"])
 MODEL = helper.make_model(
     helper.make_graph(

@@ -17,6 +17,8 @@ from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx import files
 from ndgather.models.onnx.files import all_tensors, external_tensors, map_tensor
 
+pytestmark = pytest.mark.runtimes
+
 RNG = np.random.default_rng(7)
 TENSORS = {
     "table": RNG.random((300, 64), np.float32),

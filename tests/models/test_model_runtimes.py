@@ -20,6 +20,8 @@ from ndgather.errors import ExtraMissingError, IndexOutOfBoundsError, ModelError
 from ndgather.models import onnx as onnx_models
 from tests.definitions import reference
 
+pytestmark = pytest.mark.runtimes
+
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
 INDICES = np.array([[0, 1], [2, -1]])
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 16]>

@@ -12,6 +12,8 @@ from ndgather.errors import FileError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx import files
 
+pytestmark = pytest.mark.runtimes
+
 TABLE = np.arange(40 * 128, dtype=np.float32).reshape(40, 128)
 ROWS = np.array([[3], [-1]])
 

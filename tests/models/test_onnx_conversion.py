@@ -18,6 +18,8 @@ from ndgather.errors import (
 )
 from ndgather.models import onnx as onnx_models
 
+pytestmark = pytest.mark.runtimes
+
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 KINDS = {
     np.dtype(np.float32): FLOAT,

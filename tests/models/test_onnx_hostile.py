@@ -14,6 +14,8 @@ from ndgather.models.interchange import graph_of
 from ndgather.models.onnx.inference import DEEPEST, MOST_NODES
 from ndgather.models.tensors import tensor_files
 
+pytestmark = pytest.mark.runtimes
+
 INT64 = TensorProto.INT64
 DATA = np.arange(6)
 INPUTS = {"at": np.array([[1], [-1]])}

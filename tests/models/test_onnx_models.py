@@ -22,6 +22,8 @@ from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx import evaluator, nodes
 from tests.definitions import reference
 
+pytestmark = pytest.mark.runtimes
+
 run = partial(onnx_models.run, runtime="reference")  # in which ndgather runs the nodes
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64

@@ -34,6 +34,8 @@ from ndgather.published.schema import TensorType
 from tests.definitions.calls import assert_same_elements, bad_entries, expected
 from tests.definitions.strategies import calls
 
+pytestmark = pytest.mark.runtimes
+
 DTYPES = tuple(map(np.dtype, "?bhiqBHIQefd"))
 INDEX_DTYPES = tuple(map(np.dtype, "iq"))
 OPERATORS = {

@@ -20,6 +20,8 @@ from ndgather.errors import FileError, ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx.rewriting.target import load_target, target_names
 
+pytestmark = pytest.mark.runtimes
+
 GATHERS = {"Gather", "GatherElements", "GatherND"}
 SCATTERS = {"ScatterElements", "ScatterND"}
 BASIC = {"Add", "Cast", "Concat", "Constant", "Equal", "Gather", "Less", "Max", "Min", "Mul"}

@@ -16,6 +16,8 @@ from onnx.parser import parse_model
 from ndgather.errors import ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
 
+pytestmark = pytest.mark.runtimes
+
 OPEN_SIZE = 2
 FLOATS = "float[2,3,4] x"
 SQUARE = "float[1,2,4,4] x"
