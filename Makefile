@@ -84,7 +84,7 @@ lint: $(VENV)/installed-$(LINT)
 TODAY := $(shell expr $$(date +%s) / 86400)
 GROUPS := lint-docs-samples-run
 
-# Two at a time where nothing is timed, those that take longest first. Property tests draw an eighth of the examples that
+# Two at a time where nothing is timed, those that take longest first. Property tests draw a fifth of the examples that
 # `make test` draws; what ran there is left out of `make test-runtimes`.
 check: export HYPOTHESIS_PROFILE := short
 check: export SEED := $(or $(SEED),$(TODAY))

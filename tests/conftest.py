@@ -33,7 +33,7 @@ COMMON = {
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
-settings.register_profile("dev", **COMMON, max_examples=150)
+settings.register_profile("dev", **COMMON, max_examples=100)
 settings.register_profile("short", **COMMON, max_examples=20)
 settings.register_profile("quick", **COMMON, max_examples=5)
 settings.register_profile("nightly", **COMMON, max_examples=10_000)

@@ -16,7 +16,7 @@ from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from ndgather.published import operator
 from tests.definitions import reference
 
-SECONDS = 2.0
+SECONDS = 1.0
 WITH_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
@@ -241,7 +241,7 @@ def test_elements_of_a_scatter_are_those_of_data_or_updates(function, mode):
 
 @pytest.mark.races
 def test_indices_that_change_at_one_place():
-    """One entry that is out of bounds half of the time, for two seconds."""
+    """One entry that is out of bounds half of the time, for a second."""
     ndgather.set_num_threads(2)
     data = np.arange(1.0, 1001.0)
     indices = np.zeros(200_000, np.int64)

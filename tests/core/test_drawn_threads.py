@@ -16,7 +16,7 @@ from tests.definitions.scatter_strategies import assert_same_numbers
 
 COUNTS = (1, 2, 3, 5, 16)
 FEW = settings(
-    max_examples=max(settings.default.max_examples // 75, 1),
+    max_examples=max(settings.default.max_examples // 50, 1),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # of seeds none is simpler
 )
 

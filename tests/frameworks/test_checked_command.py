@@ -48,11 +48,11 @@ tensor = list
 """
 
 
-def run(folder, *command, path=""):
+def run(folder, *command, path=None):
     return subprocess.run(
         [sys.executable, *command],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": f"{path}"},
+        env=os.environ | ({} if path is None else {"PYTHONPATH": f"{path}"}),
         capture_output=True,
         text=True,
         timeout=120,
