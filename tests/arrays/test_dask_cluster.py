@@ -113,8 +113,8 @@ def _kill_once(pids):
 
 @pytest.mark.parametrize("failures", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_killed_worker_is_replaced_or_an_error(tmp_path, failures):
-    array = zarr.create_array(tmp_path / "a.zarr", shape=(2000, 100), chunks=(1, 100), dtype="i8")
-    array[...] = np.arange(2000)[:, np.newaxis]
+    array = zarr.create_array(tmp_path / "a.zarr", shape=(600, 100), chunks=(1, 100), dtype="i8")
+    array[...] = np.arange(600)[:, np.newaxis]
     patience = dask.config.set({"distributed.scheduler.allowed-failures": failures})
     with patience, cluster_of_two() as client:
         pids = [*client.run(os.getpid).values()]
@@ -123,7 +123,7 @@ def test_a_killed_worker_is_replaced_or_an_error(tmp_path, failures):
         def read():
             return ndgather.gather(
                 array,
-                np.arange(2000),
+                np.arange(600),
                 executor=client.get_executor(),
                 memory=50_000,
                 progress=kill,
@@ -132,7 +132,7 @@ def test_a_killed_worker_is_replaced_or_an_error(tmp_path, failures):
         # Without patience it is an error if the worker had a task of the call, as it mostly has.
         error = None if failures else pytest.RaisesExc(StoredArrayError, match="KilledWorker")
         try:
-            np.testing.assert_array_equal(read()[:, 0], np.arange(2000))
+            np.testing.assert_array_equal(read()[:, 0], np.arange(600))
         except StoredArrayError as raised:
             if error is None or not error.matches(raised):
                 raise

@@ -442,13 +442,13 @@ TWICE = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
 def test_all_kinds_of_differences_are_a_table(odd_runtimes, ndgather_in, tmp_path):
     del odd_runtimes
     onnx.save(TWICE, tmp_path / "model.onnx")
-    kinds = onnx_models.search_all(TWICE, 12, runtimes=["reference", "odd_runtimes.clamps"])
+    kinds = onnx_models.search_all(TWICE, 24, runtimes=["reference", "odd_runtimes.clamps"])
     assert any("refused" in runtimes for _, _, runtimes in (example.kind for example in kinds))
     assert len({example.kind for example in kinds}) == len(kinds) > 1
     counts = [example.count for example in kinds]
     assert counts == sorted(counts, reverse=True)
     assert max(counts) > 1
-    line = "compare model.onnx --search 12 --all --valid-indices --runtime odd_runtimes.clamps"
+    line = "compare model.onnx --search 24 --all --valid-indices --runtime odd_runtimes.clamps"
     outcome = ndgather_in(tmp_path, f"{line} --keep kinds")
     assert (outcome.status, outcome.err) == (1, "")
     title, row, *_, last = outcome.out.splitlines()
@@ -457,7 +457,7 @@ def test_all_kinds_of_differences_are_a_table(odd_runtimes, ndgather_in, tmp_pat
     assert "negative index" in row
     assert "index range" not in outcome.out
     assert "odd_runtimes.clamps differs" in row
-    assert last.endswith(" of 12 inputs.")
+    assert last.endswith(" of 24 inputs.")
     again = ndgather_in(
         tmp_path, "compare model.onnx --inputs kinds/0 --runtime odd_runtimes.clamps"
     )

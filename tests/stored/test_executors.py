@@ -305,7 +305,7 @@ def test_what_an_executor_gives_for_a_lost_task_never_becomes_data(stored, given
 
 
 def test_a_killed_worker_is_an_error_and_nothing_stays(tmp_path):
-    array = zarr.create_array(tmp_path / "a.zarr", shape=(4000, 100), chunks=(1, 100), dtype="i8")
+    array = zarr.create_array(tmp_path / "a.zarr", shape=(1000, 100), chunks=(1, 100), dtype="i8")
     array[...] = 7
     spawn = multiprocessing.get_context("spawn")
     pool = futures.ProcessPoolExecutor(2, mp_context=spawn)
@@ -319,7 +319,7 @@ def test_a_killed_worker_is_an_error_and_nothing_stays(tmp_path):
             os.kill(workers[0], signal.SIGKILL)
 
     with pytest.raises(StoredArrayError, match="BrokenProcessPool"):
-        ndgather.gather(array, np.arange(4000), executor=pool, memory=4096, progress=kill)
+        ndgather.gather(array, np.arange(1000), executor=pool, memory=4096, progress=kill)
     assert killed
     pool.shutdown()
     deadline = time.monotonic() + 30
