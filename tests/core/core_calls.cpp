@@ -63,7 +63,7 @@ struct Progress {
 
 // Returns when all threads have ended.
 void watch(const Progress& progress, int threads) {
-  constexpr int kPatience = kTiny ? 40 : 1200;  // turns, of a twentieth of a second
+  constexpr int kPatience = kTiny ? 100 : 1200;  // turns, of a twentieth of a second
   long seen = 0;
   for (int turn = 0; progress.ended < threads; ++turn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -180,6 +180,17 @@ def test_errors_name_the_entry(starts, options, error, text):
         gather_ranges(DATA, starts, **options)
 
 
+@pytest.mark.parametrize("start", range(len(DATA) + 1))
+def test_a_range_may_end_at_the_end_of_the_axis_and_no_step_behind(start):
+    size, starts = len(DATA), np.array([0, start])
+    values, _ = gather_ranges(DATA, starts, lengths=np.array([1, size - start]))
+    assert values.tolist() == [DATA[0], *DATA[start:]]
+    for options in ({"stops": [1, size + 1]}, {"lengths": [1, size + 1 - start]}):
+        ends = {name: np.array(each) for name, each in options.items()}
+        with pytest.raises(IndexOutOfBoundsError, match=r"\[1\] = "):
+            gather_ranges(DATA, starts, **ends)
+
+
 def test_error_has_the_facts():
     with pytest.raises(IndexOutOfBoundsError) as caught:
         gather_ranges(np.zeros((3, 4)), [0, 2, 3], [1, 6, 9], axis=-1)

@@ -84,8 +84,9 @@ def test_parts_of_some_arguments_have_the_gradients_of_the_whole(name, specs, ro
     def alone(*arrays):
         return by_hand(function, specs, *arrays)
 
-    # Eager calls compile each step, which takes a second: one case of each function has them.
-    compiled = (lambda call: call) if specs == SPECS[0] else jax.jit
+    # Eager calls compile each step, which takes seconds.
+    eager = name in ("gather", "add") and specs == SPECS[0]
+    compiled = (lambda call: call) if eager else jax.jit
     (_, result), ours = compiled(loss(mapped))(DATA, UPDATES)
     (_, expected), wanted = compiled(loss(alone))(DATA, UPDATES)
     np.testing.assert_allclose(result, expected)
