@@ -75,3 +75,10 @@ def test_what_a_page_names_has_to_run(tmp_path, monkeypatch):
     monkeypatch.setattr(reports, "ROOT", tmp_path)
     ran = {("tests.a", "test_one[case]"), ("tests.b", "test_two")}
     assert reports.not_run("page.md", ran) == ["tests.a::test_two"]
+
+
+def test_an_address_is_what_a_report_has():
+    assert reports.address("tests/a.py::test_here") == ("tests.a", "test_here")
+    case = "tests/a_b/c.py::TestD::test_e[x.py::y-[z]]"
+    assert reports.address(case) == ("tests.a_b.c.TestD", "test_e[x.py::y-[z]]")
+    assert reports.address("README.md::README.md") == ("README.md", "README.md")
