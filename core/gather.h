@@ -42,8 +42,7 @@ template <class Visit>
 
 // Calls visit(indexed offset, dense offset) for n slices of one run each.
 template <class Visit>
-[[gnu::always_inline]] inline void each_single_run(const Size* at, const DenseOffsets& dense, Size n,
-                                                   Visit visit) noexcept {
+[[gnu::always_inline]] inline void each_single_run(const Size* at, const DenseOffsets& dense, Size n, Visit visit) noexcept {
   if (dense.listed == nullptr) {
     const auto [first, step, none] = dense;
 #pragma GCC unroll 8

@@ -14,8 +14,8 @@ int bits_for(Size count) { return count <= 1 ? 0 : static_cast<int>(std::bit_wid
 
 // Adds one axis to the numbers of the chunks, and to the places, of n offsets.
 template <class ChunkOf, class BeginOf>
-void add_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* __restrict keys,
-              std::uint64_t* __restrict places, ChunkOf chunk_of, BeginOf begin_of) {
+void add_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* __restrict keys, std::uint64_t* __restrict places,
+              ChunkOf chunk_of, BeginOf begin_of) {
   const std::uint64_t mask = (std::uint64_t{1} << axis.bits) - 1, chunks = static_cast<std::uint64_t>(axis.chunks);
   for (Size i = 0; i < n; ++i) {
     const std::uint64_t coordinate = static_cast<std::uint64_t>(at[i]) >> axis.shift & mask;

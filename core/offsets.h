@@ -240,9 +240,7 @@ PickedOffsets pick_layout(const Plan& plan) noexcept {
 
 inline PickedOffsets pick_offsets(const Plan& plan) noexcept {
   return with_policy(plan, [&](auto policy) {
-    return with_index_type(plan.index_type, [&](auto index) {
-      return pick_layout<decltype(policy), decltype(index)>(plan);
-    });
+    return with_index_type(plan.index_type, [&](auto index) { return pick_layout<decltype(policy), decltype(index)>(plan); });
   });
 }
 

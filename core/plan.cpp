@@ -202,13 +202,11 @@ void plan_elements(Plan& plan, const Array& indexed, const Array& indices, const
   set_arrays(plan, indexed, indices.bytes, dense);
 }
 
-void plan_along_axis(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis,
-                     Size batch_dims) {
+void plan_along_axis(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis, Size batch_dims) {
   plan.tuples = false;
   int rank = 0;
   for (Size d = 0; d < axis; ++d, ++rank) {
-    plan.loop[rank] = {indexed.shape[d], d < batch_dims ? indices.strides[d] : 0, indexed.strides[d],
-                       dense.strides[rank]};
+    plan.loop[rank] = {indexed.shape[d], d < batch_dims ? indices.strides[d] : 0, indexed.strides[d], dense.strides[rank]};
   }
   for (Size d = batch_dims; d < indices.rank; ++d, ++rank) {
     plan.loop[rank] = {indices.shape[d], indices.strides[d], 0, dense.strides[rank]};
@@ -228,9 +226,7 @@ Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Options
   switch (kind) {
     case Kind::gather_nd:
     case Kind::scatter_nd:
-    case Kind::gather_windows:
-      refusal = shape_tuples(data, indices, options, kind == Kind::gather_windows, slices);
-      break;
+    case Kind::gather_windows: refusal = shape_tuples(data, indices, options, kind == Kind::gather_windows, slices); break;
     case Kind::gather_elements:
     case Kind::scatter_elements: refusal = shape_elements(data, indices, options.axis, slices); break;
     case Kind::gather: refusal = shape_along_axis(data, indices, options.axis, options.batch_dims, slices); break;
@@ -244,8 +240,7 @@ void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indic
   switch (kind) {
     case Kind::gather_nd:
     case Kind::scatter_nd:
-    case Kind::gather_windows:
-      return plan_tuples(plan, indexed, indices, dense, options, kind == Kind::gather_windows);
+    case Kind::gather_windows: return plan_tuples(plan, indexed, indices, dense, options, kind == Kind::gather_windows);
     case Kind::gather_elements:
     case Kind::scatter_elements: return plan_elements(plan, indexed, indices, dense, options.axis);
     case Kind::gather: return plan_along_axis(plan, indexed, indices, dense, options.axis, options.batch_dims);

@@ -75,12 +75,11 @@ bool takes(float old, float update) noexcept {
 // Without a branch: whether an update is taken cannot be predicted.
 template <class T>
 T select(bool first, T a, T b) noexcept {
-  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t,
-               std::conditional_t<sizeof(T) == 4, std::uint32_t,
-               std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
+  using Bits = std::conditional_t<
+      sizeof(T) == 8, std::uint64_t,
+      std::conditional_t<sizeof(T) == 4, std::uint32_t, std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
   const auto mask = static_cast<Bits>(-static_cast<Bits>(first));
-  return std::bit_cast<T>(static_cast<Bits>((std::bit_cast<Bits>(a) & mask) |
-                                            (std::bit_cast<Bits>(b) & ~mask)));
+  return std::bit_cast<T>(static_cast<Bits>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask)));
 }
 
 // Integers in two's complement: unsigned arithmetic, at least as wide as int, wraps around.

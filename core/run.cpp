@@ -65,9 +65,8 @@ bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, c
       part.begin = std::exchange(part.end, std::min(part.end + schedule.owned_at_a_time, partition.end));
       part.offsets.memory = memory + (part.begin - partition.begin) * part.offsets.bytes();
       set_borders(part);  // of sorted indices, those of all positions would leave each part to one owner
-      share(owners, owners, nullptr, [&](int, Size owner) {
-        loops().apply_owned(plan, schedule, store, part, static_cast<int>(owner));
-      });
+      share(owners, owners, nullptr,
+            [&](int, Size owner) { loops().apply_owned(plan, schedule, store, part, static_cast<int>(owner)); });
     }
   }
   return true;

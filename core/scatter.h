@@ -44,8 +44,9 @@ template <Reduction R, class T>
 void store_reduced(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
   if (plan.width != Size{sizeof(T)}) return reduce_runs(plan, at, updates, n, reduce_run<R, T>);
   if (plan.slice_rank > 0) return reduce_lines(plan, at, updates, n, reduce_spaced<R, T>);
-  each_single_run(at, updates, n, [to = plan.indexed, from = static_cast<const char*>(plan.dense)](
-                                      Size indexed, Size dense) { reduce_element<R, T>(to + indexed, from + dense); });
+  each_single_run(at, updates, n, [to = plan.indexed, from = static_cast<const char*>(plan.dense)](Size indexed, Size dense) {
+    reduce_element<R, T>(to + indexed, from + dense);
+  });
 }
 
 // One-byte elements that C++ knows nothing of: the result for every pair is in a table.
@@ -234,11 +235,10 @@ struct PrefetchOwned {
 };
 
 template <int Carried, class At>
-void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition,
-                    int owner) noexcept {
+void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition, int owner) noexcept {
   const Size first = partition.border[owner], end = partition.border[owner + 1];
-  const OwnedRange range{first, static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(first),
-                    partition.offsets.lowest, plan.inner().dense};
+  const OwnedRange range{first, static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(first), partition.offsets.lowest,
+                         plan.inner().dense};
   const Size part = std::max<Size>(block_size(plan, {}) / 2, 1);  // a block has room for two
   const At* offsets = static_cast<const At*>(partition.offsets.memory);
   Cursor cursor(plan, partition.begin);

@@ -60,7 +60,8 @@ bool writes_past_caches(const Plan& plan, bool gathers) {
 // after the other, but element by element, or where the dense array allows it by parts that fill a line of that. Those
 // of a gather all of whose lines the second-level cache keeps stay whole.
 bool are_spread(const Plan& plan, bool gathers) {
-  bool spread = plan.slice_rank > 0 && plan.loop_rank + plan.slice_rank <= kMaxRank && plan.positions >= kLimits.spread_positions;
+  bool spread = plan.slice_rank > 0 && plan.loop_rank + plan.slice_rank <= kMaxRank &&
+                plan.positions >= kLimits.spread_positions;
   bool kept = gathers && plan.slice_elements() * kLine <= caches().second_level / 8;
   for (int d = 0; d < plan.slice_rank; ++d) {
     spread &= std::abs(plan.slice[d].indexed) >= kLine;
@@ -270,8 +271,7 @@ bool order_loops(Plan& plan) {
     return along ? compare(outer.indexed, column.stride) : compare(column.stride, inner.indexed);
   };
   const auto swapped = [&](const Dim& outer, const Dim& inner) {
-    const int votes = compare(outer.index, inner.index) + compare_indexed(outer, inner) +
-                      compare(outer.dense, inner.dense);
+    const int votes = compare(outer.index, inner.index) + compare_indexed(outer, inner) + compare(outer.dense, inner.dense);
     // A short run costs more than a stride, unless all arrays follow it.
     return outer.size > kTuning.short_run ? votes < 0 : votes == -3;
   };
@@ -336,8 +336,8 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
       return std::max(static_cast<Size>(static_cast<double>(plan.positions) * time / nanoseconds(plan)), kLimits.block);
     };
     schedule.records = records_of(plan);
-    schedule.round = std::min({plan.positions, kTuning.scratch_bytes / schedule.records.bytes(),
-                               positions_in(kLimits.longest_task)});
+    schedule.round = std::min(
+        {plan.positions, kTuning.scratch_bytes / schedule.records.bytes(), positions_in(kLimits.longest_task)});
     schedule.owned_at_a_time = positions_in(kLimits.owner_task * schedule.threads);
   } else {
     schedule.threads = 1;  // most updates would belong to one owner, or be no faster with two

@@ -30,8 +30,7 @@ bool make_tuple(Names& made, const char* const (&names)[Count]) {
 
 bool make_names() {
   return make_tuple(kind_names, kKindNames) && make_tuple(argument_names, kArgumentNames) &&
-         make_tuple(gather_mode_names, kGatherModeNames) &&
-         make_tuple(scatter_mode_names, kScatterModeNames) &&
+         make_tuple(gather_mode_names, kGatherModeNames) && make_tuple(scatter_mode_names, kScatterModeNames) &&
          make_tuple(reduction_names, kReductionNames) && make_tuple(rule_names, kRuleNames);
 }
 

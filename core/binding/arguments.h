@@ -8,8 +8,8 @@
 
 namespace ndgather {
 
-inline constexpr const char* kKindNames[] = {"gather_nd", "gather_elements", "gather", "scatter_nd",
-                                             "scatter_elements", "gather_windows"};
+inline constexpr const char* kKindNames[] = {"gather_nd",  "gather_elements",  "gather",
+                                             "scatter_nd", "scatter_elements", "gather_windows"};
 
 // The arguments of run(), which are the same for all kinds; a kind ignores those that it does not have.
 enum Argument : int {
@@ -23,8 +23,8 @@ enum Argument : int {
   kArgumentCount
 };
 inline constexpr const char* kArgumentNames[] = {
-    "data", "indices", "updates", "axis", "batch_dims", "reduction", "mode", "fill_value",
-    "use_init_val", "out", "negative", "arithmetic", "window_shape", "memory", "progress", "executor"};
+    "data",         "indices", "updates",  "axis",       "batch_dims",   "reduction", "mode",     "fill_value",
+    "use_init_val", "out",     "negative", "arithmetic", "window_shape", "memory",    "progress", "executor"};
 static_assert(std::size(kArgumentNames) == kArgumentCount);
 
 // In the order of Mode. What fills a slice of a gather drops an update of a scatter.

@@ -22,8 +22,7 @@ void* handler_calloc(void*, std::size_t count, std::size_t size) {
 void* handler_realloc(void*, void* block, std::size_t bytes) { return pool::resize(block, bytes); }
 void handler_free(void*, void* block, std::size_t) { pool::release(block); }
 
-PyDataMem_Handler handler = {
-    "ndgather", 1, {nullptr, handler_malloc, handler_calloc, handler_realloc, handler_free}};
+PyDataMem_Handler handler = {"ndgather", 1, {nullptr, handler_malloc, handler_calloc, handler_realloc, handler_free}};
 
 }  // namespace
 
@@ -165,9 +164,8 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
   }
   PyArray_Descr* descr = PyArray_DESCR(like);
   Py_INCREF(reinterpret_cast<PyObject*>(descr));
-  made = array(PyArray_NewFromDescr(
-      &PyArray_Type, descr, shape.rank, reinterpret_cast<const npy_intp*>(shape.size), nullptr, block,
-      block == nullptr ? 0 : NPY_ARRAY_CARRAY, nullptr));
+  made = array(PyArray_NewFromDescr(&PyArray_Type, descr, shape.rank, reinterpret_cast<const npy_intp*>(shape.size), nullptr,
+                                    block, block == nullptr ? 0 : NPY_ARRAY_CARRAY, nullptr));
   if (made == nullptr) {
     pool::release(block);
     return {Rule::raised};

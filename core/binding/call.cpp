@@ -43,8 +43,8 @@ bool make_refusal_type() {
   return refusal_type != nullptr;
 }
 
-PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices,
-                  const Shape& slices, const Array& updates) {
+PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices, const Shape& slices,
+                  const Array& updates) {
   PyObject* made = facts == nullptr ? nullptr : PyStructSequence_New(refusal_type);
   PyObject* const fields[] = {Py_NewRef(rule_names.each[static_cast<int>(refusal.rule)]),
                               facts,
@@ -231,7 +231,8 @@ Refusal Call::hold() {
     return std::accumulate(shape, shape + rank, 1., std::multiplies<double>());
   };
   holds_ = count(slices_.size, slices_.rank) + count(indices_.array().shape, indices_.array().rank) +
-               (scatters(kind_) ? count(data_.array().shape, data_.array().rank) : 0) > kMany;
+               (scatters(kind_) ? count(data_.array().shape, data_.array().rank) : 0) >
+           kMany;
 #ifdef Py_GIL_DISABLED
   holds_ = true;
 #endif
@@ -300,9 +301,8 @@ Refusal Call::check_all() {
 // Checks all entries before a call that copies data into the caller's memory, or moves nothing.
 Refusal Call::check_first() {
   if (plan_.mode == Mode::fill) return {};
-  const bool names_nothing =
-      std::any_of(plan_.column, plan_.column + plan_.column_count,
-                  [](const IndexColumn& column) { return column.extent == 0; });
+  const bool names_nothing = std::any_of(plan_.column, plan_.column + plan_.column_count,
+                                         [](const IndexColumn& column) { return column.extent == 0; });
   if (plan_.mode == Mode::raise || names_nothing) {
     if (auto refusal = check_all()) return refusal;
   }

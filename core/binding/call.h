@@ -16,8 +16,8 @@ extern PyTypeObject* refusal_type;
 
 // A Refusal of Python: the rule, its facts, and the shapes of data, of indices, of the slices that they name, and of
 // updates. Takes over `facts`; null where that is, with an exception set.
-PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices,
-                  const Shape& slices, const Array& updates);
+PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices, const Shape& slices,
+                  const Array& updates);
 
 // The two numbers of a refusal, as a tuple.
 PyObject* facts_of(const Refusal& refusal);

@@ -35,8 +35,7 @@ bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject*
     if (found == end) return false;
     given[to.positions[found - to.names]] = args[count + n];
   }
-  return std::all_of(to.positions, to.positions + to.required,
-                     [&](Argument position) { return given[position] != nullptr; });
+  return std::all_of(to.positions, to.positions + to.required, [&](Argument position) { return given[position] != nullptr; });
 }
 
 // Calls slow_path(kind, refusal, *arguments).
@@ -66,7 +65,8 @@ PyObject* call(Kind kind, PyObject* const* args, Py_ssize_t count, PyObject* nam
   }
   if (result == nullptr || Py_TYPE(result) != refusal_type) return result;
   const Py_ssize_t all = count + (names != nullptr ? PyTuple_Size(names) : 0);
-  PyObject* const answer = call_python(to.slow_path, kind, result, fits ? given : args, fits ? Py_ssize_t{kArgumentCount} : all);
+  PyObject* const answer = call_python(to.slow_path, kind, result, fits ? given : args,
+                                       fits ? Py_ssize_t{kArgumentCount} : all);
   Py_DECREF(result);
   return answer;
 }
@@ -78,9 +78,9 @@ PyObject* call_kind(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject
 
 template <int... Kinds>
 PyMethodDef* methods_of(std::integer_sequence<int, Kinds...>) {
-  static PyMethodDef methods[] = {
-      {kKindNames[Kinds], reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_kind<Kinds>)),
-       METH_FASTCALL | METH_KEYWORDS, nullptr}...};
+  static PyMethodDef methods[] = {{kKindNames[Kinds],
+                                   reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_kind<Kinds>)),
+                                   METH_FASTCALL | METH_KEYWORDS, nullptr}...};
   return methods;
 }
 

@@ -12,8 +12,7 @@ bool ask_for_main_thread() {
   PyObject* threading = PyImport_ImportModule("threading");
   PyObject* main = threading ? PyObject_CallMethod(threading, "main_thread", nullptr) : nullptr;
   PyObject* ident = main ? PyObject_GetAttrString(main, "ident") : nullptr;
-  const bool is_main = ident != nullptr && PyLong_Check(ident) &&
-                       PyLong_AsUnsignedLong(ident) == PyThread_get_thread_ident();
+  const bool is_main = ident != nullptr && PyLong_Check(ident) && PyLong_AsUnsignedLong(ident) == PyThread_get_thread_ident();
   PyErr_Clear();
   Py_XDECREF(ident);
   Py_XDECREF(main);

@@ -58,10 +58,9 @@ bool read_type(ffi::DataType type, bool with_table, ElementType& element) {
   static constexpr struct {
     ffi::DataType given;
     ElementType element;
-  } kTypes[] = {{S8, ElementType::i8},   {S16, ElementType::i16},   {S32, ElementType::i32},
-                {S64, ElementType::i64}, {U8, ElementType::u8},     {U16, ElementType::u16},
-                {U32, ElementType::u32}, {U64, ElementType::u64},   {F16, ElementType::f16},
-                {F32, ElementType::f32}, {BF16, ElementType::bf16}, {F64, ElementType::f64},
+  } kTypes[] = {{S8, ElementType::i8},   {S16, ElementType::i16},   {S32, ElementType::i32},     {S64, ElementType::i64},
+                {U8, ElementType::u8},   {U16, ElementType::u16},   {U32, ElementType::u32},     {U64, ElementType::u64},
+                {F16, ElementType::f16}, {F32, ElementType::f32},   {BF16, ElementType::bf16},   {F64, ElementType::f64},
                 {C64, ElementType::c64}, {C128, ElementType::c128}, {PRED, ElementType::boolean}};
   element = with_table ? ElementType::table : ElementType::opaque;
   for (const auto& known : kTypes) {
@@ -71,8 +70,7 @@ bool read_type(ffi::DataType type, bool with_table, ElementType& element) {
 }
 
 // The text that Python has for such an index: the exception is made where no Python runs.
-std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan, const Array& data,
-                    const Array& indices) {
+std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan, const Array& data, const Array& indices) {
   const bool windows = call.kind == Kind::gather_windows;
   const std::string name = windows ? "starts" : "indices";
   const BadEntry entry = locate(bad, plan, data, indices, call.options);
@@ -119,17 +117,16 @@ bool reduce(Plan& plan, Reduction reduction, ElementType type) {
 }
 
 // Whether a call is one that JAX was told to make: what is exported may be changed before it runs.
-bool is_sound(const Attributes& call, ffi::Span<const std::int64_t> window, const ffi::AnyBuffer& data, const ffi::AnyBuffer& indices,
-              const ffi::AnyBuffer& updates, const ffi::AnyBuffer& result) {
+bool is_sound(const Attributes& call, ffi::Span<const std::int64_t> window, const ffi::AnyBuffer& data,
+              const ffi::AnyBuffer& indices, const ffi::AnyBuffer& updates, const ffi::AnyBuffer& result) {
   const auto in = [](auto value, auto last) { return static_cast<std::uint64_t>(value) <= static_cast<std::uint64_t>(last); };
-  const std::size_t lowest = std::min({data.dimensions().size(), indices.dimensions().size(),
-                                       updates.dimensions().size(), result.dimensions().size()});
+  const std::size_t lowest = std::min(
+      {data.dimensions().size(), indices.dimensions().size(), updates.dimensions().size(), result.dimensions().size()});
   return in(call.kind, Kind::gather_windows) && in(call.mode, Mode::fill) &&
-         in(call.reduction, std::size(kReductionNames) - 1) &&
-         in(call.lead, lowest) && std::all_of(window.begin(), window.end(), [](Size w) { return w >= 0; }) &&
-         in(window.size(), kMaxRank) && (window.size() == 0 || call.kind == Kind::gather_windows) &&
-         in(call.skip, INT32_MAX) && data.element_type() == result.element_type() &&
-         data.element_type() == updates.element_type() &&
+         in(call.reduction, std::size(kReductionNames) - 1) && in(call.lead, lowest) &&
+         std::all_of(window.begin(), window.end(), [](Size w) { return w >= 0; }) && in(window.size(), kMaxRank) &&
+         (window.size() == 0 || call.kind == Kind::gather_windows) && in(call.skip, INT32_MAX) &&
+         data.element_type() == result.element_type() && data.element_type() == updates.element_type() &&
          (call.fill.size() == 0 || call.fill.size() == ffi::ByteWidth(data.element_type()));
 }
 
@@ -154,8 +151,8 @@ ffi::Error carry_out(Attributes call, ffi::Span<const std::int64_t> window, cons
   const Array& dense = scatter ? updates.array : out.array;
   Shape slices;
   if ((scatter && (data.array.rank != out.array.rank || !std::equal(data.shape, data.shape + data.array.rank, out.shape))) ||
-      slices_shape(call.kind, data.array, indices.array, call.options, slices) ||
-      slices.rank != dense.rank || !std::equal(slices.size, slices.size + slices.rank, dense.shape)) {
+      slices_shape(call.kind, data.array, indices.array, call.options, slices) || slices.rank != dense.rank ||
+      !std::equal(slices.size, slices.size + slices.rank, dense.shape)) {
     return refuse(call, "the shapes do not fit");
   }
   Plan plan;
@@ -180,8 +177,7 @@ ffi::Error carry_out(Attributes call, ffi::Span<const std::int64_t> window, cons
   }
   plan_slices(plan, call.kind, indexed, indices.array, dense, call.options);
   if (!call.negative) plan.refuse_negative();
-  if (plan.is_empty() ? plan.mode == Mode::fill
-                      : scatter ? reduce(plan, call.reduction, type) : run_gather(plan)) {
+  if (plan.is_empty() ? plan.mode == Mode::fill : scatter ? reduce(plan, call.reduction, type) : run_gather(plan)) {
     return ffi::Error::Success();
   }
   Plan check;
@@ -191,10 +187,10 @@ ffi::Error carry_out(Attributes call, ffi::Span<const std::int64_t> window, cons
   return ffi::Error(ffi::ErrorCode::kOutOfRange, text_of(call, bad, plan, data.array, once.array));
 }
 
-ffi::Error handle(ffi::AnyBuffer data, ffi::AnyBuffer indices, ffi::RemainingArgs rest,
-                  ffi::Result<ffi::AnyBuffer> result, std::int64_t kind, std::int64_t mode, std::int64_t reduction,
-                  std::int64_t axis, std::int64_t batch_dims, std::int64_t lead, std::int64_t skip, bool negative,
-                  ffi::Span<const std::int64_t> window, ffi::Span<const std::uint8_t> fill, std::string_view caller) {
+ffi::Error handle(ffi::AnyBuffer data, ffi::AnyBuffer indices, ffi::RemainingArgs rest, ffi::Result<ffi::AnyBuffer> result,
+                  std::int64_t kind, std::int64_t mode, std::int64_t reduction, std::int64_t axis, std::int64_t batch_dims,
+                  std::int64_t lead, std::int64_t skip, bool negative, ffi::Span<const std::int64_t> window,
+                  ffi::Span<const std::uint8_t> fill, std::string_view caller) {
   if (window.size() > 0 && static_cast<Kind>(kind) == Kind::gather_nd) kind = static_cast<int>(Kind::gather_windows);
   // clang-format off
   const Attributes call{static_cast<Kind>(kind), static_cast<Mode>(mode), static_cast<Reduction>(reduction),

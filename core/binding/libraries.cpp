@@ -46,8 +46,8 @@ std::mutex growing;
 const dlpack::Table* table_of(PyObject* type) {
   PyObject* capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
   const auto* table = capsule == nullptr
-      ? nullptr
-      : static_cast<const dlpack::Table*>(PyCapsule_GetPointer(capsule, dlpack::kTableName));
+                          ? nullptr
+                          : static_cast<const dlpack::Table*>(PyCapsule_GetPointer(capsule, dlpack::kTableName));
   Py_XDECREF(capsule);
   while (table != nullptr && table->version.major > dlpack::kMajorVersion) table = table->previous;
   const bool is_known = table != nullptr && table->version.major == dlpack::kMajorVersion;
@@ -155,7 +155,10 @@ dlpack::Managed* make_managed(const Shape& shape, DataType type, Size bytes) {
   }
   const auto first = reinterpret_cast<std::uintptr_t>(block) + head + kAlignment - 1;
   void* const data = reinterpret_cast<void*>(first / kAlignment * kAlignment);
-  made->managed = {{dlpack::kMajorVersion, 3}, nullptr, is_large ? Result::to_pool : Result::to_system, 0,
+  made->managed = {{dlpack::kMajorVersion, 3},
+                   nullptr,
+                   is_large ? Result::to_pool : Result::to_system,
+                   0,
                    {data, dlpack::kCpu, 0, shape.rank, type, made->shape, strides, 0}};
   return &made->managed;
 }
@@ -181,8 +184,8 @@ PyObject* accept_exchange(PyObject*, PyObject* arguments) {
     if (libraries[n].type == made.type) Py_RETURN_TRUE;
   }
   if (count == kMostLibraries) Py_RETURN_FALSE;
-  for (PyObject* kept : {type, made.gradient, made.records, made.negated, made.conjugated, made.transforms,
-                         made.written, made.bytes}) {
+  for (PyObject* kept :
+       {type, made.gradient, made.records, made.negated, made.conjugated, made.transforms, made.written, made.bytes}) {
     Py_INCREF(kept);
   }
   libraries[count] = made;

@@ -33,8 +33,8 @@ PyObject* shape_by_name(PyObject*, PyObject* args) {
   Kind kind;
   Size sizes[2][kMaxRank];
   Array data{nullptr, 0, sizes[0], nullptr}, indices{nullptr, 0, sizes[1], nullptr};
-  if (!PyArg_ParseTuple(args, "OO!O!nn|O!", &name, &PyTuple_Type, &data_shape, &PyTuple_Type, &indices_shape,
-                        &options.axis, &options.batch_dims, &PyTuple_Type, &window_shape) ||
+  if (!PyArg_ParseTuple(args, "OO!O!nn|O!", &name, &PyTuple_Type, &data_shape, &PyTuple_Type, &indices_shape, &options.axis,
+                        &options.batch_dims, &PyTuple_Type, &window_shape) ||
       !read_kind(name, kind) || !read_shape(data_shape, sizes[0], data.rank) ||
       !read_shape(indices_shape, sizes[1], indices.rank) ||
       (window_shape != nullptr && !read_shape(window_shape, options.window, options.window_rank))) {
@@ -77,9 +77,7 @@ PyObject* set_memory_limit(PyObject*, PyObject* bytes) {
   Py_RETURN_NONE;
 }
 
-PyObject* release_memory(PyObject*, PyObject*) {
-  return PyLong_FromSize_t(pool::release_kept());
-}
+PyObject* release_memory(PyObject*, PyObject*) { return PyLong_FromSize_t(pool::release_kept()); }
 
 PyMethodDef methods[] = {
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_by_name)), METH_FASTCALL,
@@ -95,8 +93,7 @@ PyMethodDef methods[] = {
      "fill_value, use_init_val, out, negative, arithmetic, window_shape, memory, progress, executor, /)\n--\n\n"},
     {"move_points", move_points, METH_VARARGS,
      "move_points(chunk, dense, bits, places, positions, block, starts, stops, reduction, arithmetic, /)\n--\n\n"},
-    {"copy_ranges", copy_ranges, METH_VARARGS,
-     "copy_ranges(data, axis, starts, lengths, places, out, length, /)\n--\n\n"},
+    {"copy_ranges", copy_ranges, METH_VARARGS, "copy_ranges(data, axis, starts, lengths, places, out, length, /)\n--\n\n"},
     {"gather_ranges", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(gather_ranges)), METH_FASTCALL,
      "gather_ranges(data, starts, ends, by_lengths, axis, /)\n--\n\n"},
     {"chunk_table", make_chunk_table, METH_VARARGS, "chunk_table(shape, steps, element, /)\n--\n\n"},
@@ -143,9 +140,12 @@ int execute(PyObject* module) {
     const char* name;
     PyObject* value;
   } lists[] = {
-      {"KINDS", kind_names.tuple},           {"ARGUMENTS", argument_names.tuple},
-      {"GATHER_MODES", gather_mode_names.tuple}, {"SCATTER_MODES", scatter_mode_names.tuple},
-      {"REDUCTIONS", reduction_names.tuple}, {"RULES", rule_names.tuple},
+      {"KINDS", kind_names.tuple},
+      {"ARGUMENTS", argument_names.tuple},
+      {"GATHER_MODES", gather_mode_names.tuple},
+      {"SCATTER_MODES", scatter_mode_names.tuple},
+      {"REDUCTIONS", reduction_names.tuple},
+      {"RULES", rule_names.tuple},
   };
   for (const auto& list : lists) {
     if (PyModule_AddObjectRef(module, list.name, list.value) < 0) return -1;
@@ -174,8 +174,8 @@ PyModuleDef_Slot slots[] = {
     {0, nullptr},
 };
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_core", "The engine of ndgather.", 0,
-                          methods, slots, nullptr, nullptr, nullptr};
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_core", "The engine of ndgather.", 0, methods, slots, nullptr, nullptr, nullptr};
 
 }  // namespace
 

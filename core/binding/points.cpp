@@ -81,8 +81,8 @@ class PointCall : Call {
   bool fits(const PointGrid& grid, Size begin, PyArrayObject* places, PyArrayObject* positions) const {
     const Size n = PyArray_SIZE(positions);
     return begin >= 0 && n <= plan_.positions - begin && n <= Size{UINT32_MAX} && PyArray_ITEMSIZE(positions) == 4 &&
-           PyArray_SIZE(places) == n && PyArray_ITEMSIZE(places) == (grid.is_wide() ? 8 : 4) &&
-           PyArray_ISCARRAY(places) && PyArray_ISCARRAY(positions);
+           PyArray_SIZE(places) == n && PyArray_ITEMSIZE(places) == (grid.is_wide() ? 8 : 4) && PyArray_ISCARRAY(places) &&
+           PyArray_ISCARRAY(positions);
   }
 };
 
@@ -110,8 +110,7 @@ PyObject* PointCall::sort(PyObject* steps, Size begin, PyArrayObject* places, Py
   PyObject* chunks = PyArray_SimpleNew(1, &count, NPY_INTP);
   PyObject* starts = PyArray_SimpleNew(1, &count, NPY_INTP);
   if (chunks != nullptr && starts != nullptr) {
-    list_groups(sorted, static_cast<Size*>(PyArray_DATA(array(chunks))),
-                static_cast<Size*>(PyArray_DATA(array(starts))));
+    list_groups(sorted, static_cast<Size*>(PyArray_DATA(array(chunks))), static_cast<Size*>(PyArray_DATA(array(starts))));
   }
   return Py_BuildValue("(NN)", chunks, starts);
 }
@@ -159,16 +158,15 @@ PyObject* sort_points(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (begin == -1 && PyErr_Occurred()) return nullptr;
   PyObject* const* const given = args + 5;
   if (!PyArray_CheckExact(given[kData]) || !PyArray_CheckExact(given[kIndices])) return refused_for_python();
-  return begun_anew_in_a_child([&] {
-    return PointCall(static_cast<Kind>(kind), given).sort(args[1], begin, array(args[3]), array(args[4]));
-  });
+  return begun_anew_in_a_child(
+      [&] { return PointCall(static_cast<Kind>(kind), given).sort(args[1], begin, array(args[3]), array(args[4])); });
 }
 
 PyObject* move_points(PyObject*, PyObject* args) {
   PyObject *chunk_array, *dense_array, *bits, *places, *positions, *starts, *stops, *reduction, *arithmetic;
   Size block;
-  if (!PyArg_ParseTuple(args, "O!O!O!OOnOOOO", &PyArray_Type, &chunk_array, &PyArray_Type, &dense_array, &PyTuple_Type,
-                        &bits, &places, &positions, &block, &starts, &stops, &reduction, &arithmetic)) {
+  if (!PyArg_ParseTuple(args, "O!O!O!OOnOOOO", &PyArray_Type, &chunk_array, &PyArray_Type, &dense_array, &PyTuple_Type, &bits,
+                        &places, &positions, &block, &starts, &stops, &reduction, &arithmetic)) {
     return nullptr;
   }
   View chunk, dense;
@@ -206,9 +204,8 @@ PyObject* move_points(PyObject*, PyObject* args) {
     for (Size r = 0; r < runs && inside; ++r) {
       const Size first = start[r], end = stop[r];  // read once: another thread may change them
       inside = first >= 0 && first <= end && end <= n &&
-               (move.plan.slice_bytes() == 0 ||
-                move.run(PyArray_BYTES(array(places)) + first * (move.is_wide ? 8 : 4), position + first, end - first,
-                         first / block * block));
+               (move.plan.slice_bytes() == 0 || move.run(PyArray_BYTES(array(places)) + first * (move.is_wide ? 8 : 4),
+                                                         position + first, end - first, first / block * block));
     }
   }
   if (!inside) return do_not_fit("points");

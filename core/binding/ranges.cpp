@@ -255,8 +255,7 @@ PyObject* gather_ranges(PyObject*, PyObject* const* args, Py_ssize_t argument_co
   PyObject* values = nullptr;
   if (fits) {
     const Size* const ranges[] = {first, length, offset};
-    values = begun_anew_in_a_child(
-        [&] { return copy(data, static_cast<int>(axis), Py_None, offset[count], ranges, count); });
+    values = begun_anew_in_a_child([&] { return copy(data, static_cast<int>(axis), Py_None, offset[count], ranges, count); });
   }
   if (values != nullptr && PyArray_Check(values)) return Py_BuildValue("(NN)", values, offsets);
   Py_DECREF(offsets);
