@@ -14,10 +14,9 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather.dtypes import number_kind
 from tests.definitions import reference
 from tests.definitions.calls import LAYOUTS
-from tests.definitions.strategies import distinct
+from tests.definitions.strategies import distinct, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,7 +101,7 @@ def floats(rng: np.random.Generator, shape: int | tuple[int, ...], char: Any = "
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, factor: bool) -> Array:
     """Return elements whose sum, or product, says in which order they came."""
-    kind = number_kind(dtype)
+    kind = kind_of(dtype)
     if kind == "b":
         return rng.random(shape) < 0.5
     if kind == "i":
@@ -228,7 +227,7 @@ def in_order(
             touched, counts = np.unique(places, return_counts=True)
             counts = (counts + use_init_val).reshape(-1, *[1] * (data.ndim - 1))
             result[touched] = _divided(result[touched], counts)
-    if reduction in ("min", "max") and number_kind(data.dtype) == "f":
+    if reduction in ("min", "max") and kind_of(data.dtype) == "f":
         _first_zeros(result, data, places, updates, use_init_val)
     return result
 
@@ -249,11 +248,11 @@ def _first_zeros(
 
 
 def _divided(total: Array, counts: Array) -> Array:
-    if number_kind(total.dtype) == "c":
+    if kind_of(total.dtype) == "c":
         parts = np.empty_like(total)
         parts.real, parts.imag = _divided(total.real, counts), _divided(total.imag, counts)
         return parts
-    if number_kind(total.dtype) == "i":
+    if kind_of(total.dtype) == "i":
         wide = total.astype(np.uint64 if total.dtype.kind == "u" else np.int64)
         return (wide // counts.astype(wide.dtype)).astype(total.dtype)
     wide = total.astype(np.longdouble if total.dtype.char == "g" else np.float64)
@@ -446,7 +445,7 @@ def large_call(function: str, skew: str, seed: int, **chosen: Any) -> LargeCall:
     where, rest = places(call)
     if mode == "fill" and not of_gradient and rng.random() < 0.5:
         options["fill_value"] = distinct((5,), dtype)[4:].reshape(())
-    allowed = [name for name in REDUCTIONS if name not in _NOT_OF.get(number_kind(dtype), ())]
+    allowed = [name for name in REDUCTIONS if name not in _NOT_OF.get(kind_of(dtype), ())]
     reduction = "none" if moves else chosen.get("reduction") or one_of(*allowed)
 
     def made(shape: tuple[int, ...]) -> Array:

@@ -13,7 +13,6 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ndgather.dtypes import every_element, number_kind
 from tests.definitions import reference
 from tests.definitions.calls import Call, assert_same_elements, assert_same_form, elements_at
 from tests.definitions.strategies import (
@@ -22,6 +21,7 @@ from tests.definitions.strategies import (
     arranged,
     distinct,
     draw_case,
+    kind_of,
     with_indices,
 )
 
@@ -100,10 +100,10 @@ def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
         Equal seeds give equal elements.
     """
     rng = np.random.default_rng(seed)
-    kind = number_kind(dtype)
+    kind = kind_of(dtype)
     if dtype.isbuiltin == 2 and dtype.itemsize == 1:
         # By value: several bytes may hold the same number of less than eight bits.
-        values = every_element(dtype).astype(np.float64).astype(dtype)
+        values = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float64).astype(dtype)
         return values[rng.integers(0, 256, (*shape, 1))][..., 0]
     if kind == "c":
         result = np.empty(shape, dtype)
@@ -154,7 +154,7 @@ def scatter_calls(
     """
     case = draw_case(draw, function, dtypes, index_dtypes, modes, flavours)
     data_shape, shape, dtype = case.data_shape, case.indices.shape, case.dtype
-    allowed = [name for name in reductions if name not in _NOT_OF[number_kind(dtype)]]
+    allowed = [name for name in reductions if name not in _NOT_OF[kind_of(dtype)]]
     reduction = draw(st.sampled_from(allowed))
     options = {**case.options, "reduction": reduction}
     if reduction != "none" and draw(st.booleans()):

@@ -30,6 +30,7 @@ __all__ = [
     "gather_calls",
     "gather_elements_calls",
     "gather_nd_calls",
+    "kind_of",
 ]
 
 Array = NDArray[Any]
@@ -60,6 +61,18 @@ DATA_DTYPES: tuple[np.dtype[Any], ...] = (
     np.dtype([("corners", "i2", (3,)), ("name", "S3")]),
     np.dtypes.StringDType(),
 )
+
+
+# Written out, so that a kind of numbers that the package drops is missed.
+_KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
+_KINDS_OF_ML = {"bfloat16": "f", "int2": "i", "int4": "i", "uint2": "i", "uint4": "i"}
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """Return b, i, f or c for booleans, integers, floats and complex numbers; "" for the rest."""
+    if dtype.isbuiltin == 2:  # of ml_dtypes
+        return _KINDS_OF_ML.get(dtype.name, "f")
+    return _KINDS.get(dtype.kind, "")
 
 
 def distinct(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
