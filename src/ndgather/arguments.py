@@ -315,8 +315,10 @@ def plain_array(
     if foreign.is_table(value):
         return foreign.column_values(caller, argument, value)
     try:
+        if hasattr(value, "untyped_storage"):
+            foreign.check_storage(caller, argument, value)
         array = np.ndarray.view(convert(value), np.ndarray)
-    except MemoryError:
+    except (MemoryError, NdgatherError):
         raise
     except Exception as error:  # containers of other libraries may raise anything
         why = f"is not an array: {shown_value(error, str)}"
@@ -408,8 +410,9 @@ def other_dtype(
 
 
 def _are_equal(converted: Array, values: Array) -> bool:
-    with np.errstate(all="ignore"):
-        return bool(((converted.astype(values.dtype) == values) | (values != values)).all())  # noqa: PLR0124
+    of_reals = converted.dtype.kind == "c" and values.dtype.kind != "c"
+    back = dtypes.hold(converted.real if of_reals else converted, values.dtype)[0]
+    return back is not None and bool(((back == values) | (values != values)).all())  # noqa: PLR0124
 
 
 def _shown_at(values: Array, position: int) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ndgather import messages
-from ndgather.errors import DTypeError
+from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import listed, plural
 
 if TYPE_CHECKING:
@@ -128,6 +128,18 @@ def _null_count(column: Any, dtype: object) -> int:
         return 0  # NaN is a number
     count = getattr(column, "null_count", getattr(column, "isna", 0))
     return int(np.sum(count() if callable(count) else count))
+
+
+def check_storage(caller: str, argument: str, tensor: Any) -> None:
+    """Raise ShapeError if the storage of a tensor of torch was resized to less than it names."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in pairs)
+    held = tensor.untyped_storage().nbytes()
+    if tensor.numel() and (last + 1) * tensor.element_size() > held:
+        raise ShapeError(
+            f"{caller}: {argument}.shape = {messages.shown(tensor.shape)} is more than the {held} "
+            f"bytes of its storage hold (allowed: a tensor whose storage was not resized)"
+        )
 
 
 def is_of_netcdf4(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Gradients of scatters where elements are equal, zero or NaN, by torch and by JAX."""
+"""Gradients of scatters where elements are equal, zero, NaN or infinite, by torch and by JAX."""
 
 import math
 
@@ -9,80 +9,146 @@ import pytest
 import torch
 
 import ndgather
+from ndgather import vjp
 
-NAN = math.nan
-VALUES = {
-    "ties": ([2, 2, 5, 7, 2], [2, 2, 2, 5, 1, 1, 7]),
-    "ties of all": ([3] * 5, [3] * 7),
-    "zeros": ([0, 2, 0, 7, 2], [0, 0, 3, 0, 4, 5, -0.0]),
-    "NaN": ([NAN, 2, 1, NAN, 2], [1, NAN, 3, 4, 4, 4, NAN]),
-    "infinite": ([math.inf, 1, -math.inf, 2, 3], [math.inf, 1, -math.inf, 2, 1, 2, 3]),
+NAN, INFINITE = math.nan, math.inf
+# What data and updates are drawn from.
+ALPHABETS = {
+    "ties": (1, 2),
+    "one value": (3,),
+    "zeros": (0.0, -0.0, 2, 5),
+    "NaN": (NAN, 1, 2),
+    "infinite": (INFINITE, -INFINITE, 0.0, 1),
+    "all": (1, 2, 0.0, -0.0, NAN, INFINITE, -INFINITE),
 }
-PLACES = [0, 0, 1, 2, 1, 1, 0]  # 3 and 4 are met by none
-WEIGHTS = [1.0, 2.0, 4.0, 8.0, 16.0]
+SIZE, COUNT, DROPPED = 5, 7, 9
+REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
+FUNCTIONS = ("scatter_nd", "scatter_elements")
 
 
-def by_hand(reduction, use_init_val, data, updates):
-    """Return the gradients of the sum of the results by their weights, element by element."""
-    of_data, of_updates = [0.0] * len(data), [0.0] * len(updates)
-    for place, weight in enumerate(WEIGHTS):
-        met = [n for n, at in enumerate(PLACES) if at == place]
+def slopes(reduction, use_init_val, data, places, updates):
+    """Return how each element of the result changes with those of data, and with updates."""
+    of_data, of_updates = np.zeros((SIZE, SIZE)), np.zeros((SIZE, COUNT))
+    data, updates = data.tolist(), updates.tolist()
+    for place in range(SIZE):
+        met = [n for n, at in enumerate(places) if at == place]
         if not met:
-            of_data[place] = weight
+            of_data[place, place] = 1
             continue
-        parts = [("data", place, data[place])] if use_init_val else []
-        parts += [("updates", n, updates[n]) for n in met]
-        values = [value for _, _, value in parts]
-        for part, (name, n, _) in enumerate(parts):
-            if reduction == "mul":
+        if reduction == "none":
+            of_updates[place, met[-1]] = 1
+            continue
+        parts = [(of_data, place, data[place])] if use_init_val else []
+        parts += [(of_updates, n, updates[n]) for n in met]
+        values = [value for *_, value in parts]
+        for part, (table, n, _) in enumerate(parts):
+            if reduction in ("add", "sub"):
+                slope = -1 if reduction == "sub" and table is of_updates else 1
+            elif reduction == "mean":
+                slope = 1 / len(parts)
+            elif reduction == "mul":
                 slope = math.prod(values[:part] + values[part + 1 :])
             else:  # those that are equal to the result share its change; NaN is the result of NaN
                 result = getattr(np, reduction)(values)
                 equal = [np.array_equal(each, result, equal_nan=True) for each in values]
                 slope = equal[part] / sum(equal)
-            (of_data if name == "data" else of_updates)[n] = weight * slope
+            table[place, n] = slope
     return of_data, of_updates
 
 
-def by_torch(reduction, use_init_val, data, updates):
-    given = [torch.tensor(each, dtype=torch.float64).requires_grad_() for each in (data, updates)]
-    places = torch.tensor(PLACES)[:, None]
-    options = {"reduction": reduction, "use_init_val": use_init_val}
-    result = ndgather.scatter_nd(given[0], places, given[1], **options)
-    return torch.autograd.grad((result * torch.tensor(WEIGHTS)).sum(), given)
+def summed(table, factors):
+    """Return the sums of a table along its first axis, each times a factor, without what is 0."""
+    with np.errstate(invalid="ignore"):
+        return np.where(table == 0, 0, table * np.reshape(factors, (-1, 1))).sum(axis=0)
 
 
-def by_operator(reduction, use_init_val, data, updates):
-    given = [torch.tensor(each, dtype=torch.float64) for each in (data, updates)]
-    places = torch.tensor(PLACES)[:, None]
-    options = {"reduction": reduction, "use_init_val": use_init_val}
-
-    def total(data, updates):
-        result = ndgather.scatter_nd(data, places, updates, **options)
-        return (result * torch.tensor(WEIGHTS)).sum()
-
-    return torch.func.grad(total, (0, 1))(*given)
+def arguments(function, places):
+    return places[:, None] if function == "scatter_nd" else places
 
 
-def by_jax(reduction, use_init_val, data, updates):
-    places = jnp.array(PLACES)[:, None]
-    options = {"reduction": reduction, "use_init_val": use_init_val}
-
-    def total(data, updates):
-        result = ndgather.scatter_nd(data, places, updates, **options)
-        return (result * jnp.array(WEIGHTS)).sum()
-
-    given = [jnp.array(each, jnp.float32) for each in (data, updates)]
-    return jax.grad(total, (0, 1))(*given)
+def by_torch(function, places, options, data, updates, weights, tangents):
+    """Return the gradients of a weighted sum by a call that is recorded; it has no tangents."""
+    data, updates = (torch.tensor(each, requires_grad=True) for each in (data, updates))
+    places = arguments(function, torch.from_numpy(places))
+    result = getattr(ndgather, function)(data, places, updates, **options)
+    return torch.autograd.grad(result, (data, updates), torch.tensor(weights)), None
 
 
+def by_operator(function, places, options, data, updates, weights, tangents):
+    """Return gradients and tangents by the transforms of torch."""
+    places = arguments(function, torch.from_numpy(places))
+
+    def call(data, updates):
+        return getattr(ndgather, function)(data, places, updates, **options)
+
+    given = torch.tensor(data), torch.tensor(updates)
+    _, back = torch.func.vjp(call, *given)
+    _, ahead = torch.func.jvp(call, given, tuple(map(torch.tensor, tangents)))
+    return back(torch.tensor(weights)), ahead
+
+
+def _of_jax(function, names, data, updates, places, weights, tangents):
+    def call(data, updates):
+        return getattr(ndgather, function)(
+            data, arguments(function, places), updates, **dict(names)
+        )
+
+    _, back = jax.vjp(call, data, updates)
+    return back(weights), jax.jvp(call, (data, updates), tangents)[1]
+
+
+_JITTED = jax.jit(_of_jax, static_argnums=(0, 1))
+
+
+def by_jax(function, places, options, data, updates, weights, tangents):
+    arrays = [jnp.asarray(each, jnp.float32) for each in (data, updates)]
+    given = (jnp.asarray(each, jnp.float32) for each in tangents)
+    options = tuple(options.items())
+    weights = jnp.asarray(weights, jnp.float32)
+    return _JITTED(function, options, *arrays, jnp.asarray(places, jnp.int32), weights, (*given,))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 @pytest.mark.parametrize("library", [by_torch, by_operator, by_jax])
 @pytest.mark.parametrize("use_init_val", [True, False])
-@pytest.mark.parametrize("reduction", ["min", "max", "mul"])
-@pytest.mark.parametrize("kind", VALUES)
-def test_every_element_has_its_share(kind, reduction, use_init_val, library):
-    data, updates = VALUES[kind]
-    wanted = by_hand(reduction, use_init_val, data, updates)
-    found = library(reduction, use_init_val, data, updates)
-    for actual, expected in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(np.asarray(actual), expected, rtol=1e-6)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_every_element_has_its_share(reduction, use_init_val, library, draws):
+    function = draws.choice(FUNCTIONS)
+    options = {"reduction": reduction, "use_init_val": use_init_val, "mode": "drop"}
+    for alphabet in ALPHABETS.values():
+        data = np.array(draws.choices(alphabet, k=SIZE), np.float64)
+        updates = np.array(draws.choices(alphabet, k=COUNT), np.float64)
+        # The more places, the fewer updates meet; most of the last two are met by none.
+        places = np.array(draws.choices((0, 0, 0, 1, 1, 2, 3, DROPPED), k=COUNT))
+        tables = slopes(reduction, use_init_val, data, places, updates)
+        weights = np.array([1.0, 2, 4, 8, 16])
+        tangents = np.arange(1.0, 1 + SIZE), np.arange(3.0, 3 + COUNT)
+        if reduction in ("none", "add", "sub"):  # what does not move takes nothing along
+            weights[draws.randrange(SIZE)] = draws.choice((NAN, INFINITE))
+            tangents[0][draws.randrange(SIZE)] = draws.choice((NAN, INFINITE))
+            tangents[1][draws.randrange(COUNT)] = draws.choice((NAN, INFINITE))
+        found, ahead = library(function, places, options, data, updates, weights, tangents)
+        case = f"{function}({data.tolist()}, {places.tolist()}, {updates.tolist()}, {options})"
+        for actual, table in zip(found, tables, strict=True):
+            wanted = summed(table, weights)
+            np.testing.assert_allclose(np.asarray(actual), wanted, rtol=1e-5, err_msg=case)
+        if ahead is not None:
+            wanted = sum(
+                summed(table.T, each) for table, each in zip(tables, tangents, strict=True)
+            )
+            np.testing.assert_allclose(np.asarray(ahead), wanted, rtol=1e-5, err_msg=case)
+
+
+@pytest.mark.parametrize("make", [np.array, torch.tensor, jnp.array], ids=["NumPy", "torch", "JAX"])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_cotangents_that_are_not_finite_stay_where_they_are(function, reduction, make, draws):
+    for alphabet in ALPHABETS.values():
+        places = np.array(draws.choices(range(-SIZE, SIZE), k=COUNT))
+        cotangent = np.array(draws.choices(alphabet, k=SIZE), np.float32)
+        nothing = np.zeros(SIZE), places % SIZE, np.zeros(COUNT)
+        tables = slopes(reduction, True, *nothing)
+        options = {"reduction": reduction}
+        found = getattr(vjp, function)(make(cotangent), arguments(function, places), **options)
+        for actual, table in zip(found, tables, strict=True):
+            np.testing.assert_array_equal(np.asarray(actual), summed(table, cotangent))

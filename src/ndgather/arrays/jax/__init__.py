@@ -160,7 +160,7 @@ class _Steps(reductions.Steps):
 
     def quotient(self, totals: jax.Array, counts: jax.Array, where: jax.Array) -> jax.Array:
         # Of the shape of totals under vmap too: XLA divides inexactly by what is repeated.
-        counts = jnp.where(totals == totals, counts, 1)  # noqa: PLR0124
+        counts = jnp.where(totals == totals, counts, abs(counts))  # noqa: PLR0124 - equal
         quotients: jax.Array = super().quotient(totals, counts, where)
         return quotients
 

@@ -35,14 +35,19 @@ def weights(
     """Return ``of_data`` and ``of_updates``; of those that axes of vmap repeat, all of them."""
     back = replace(op, kind=op.kind.gather, reduction="none")
     rule = ROWS[op.reduction].derivative
+    untouched = jnp.ones_like(data, bool)
+    if not op.use_init_val:  # where a reduction starts is no element
+        none = jnp.zeros_like(updates, bool), replace(op, reduction="none")
+        untouched = scatter(untouched, indices, *none)
     if rule == "others":
-        of_data = scatter(jnp.ones_like(data), indices, updates, op)
+        ones = untouched.astype(data.dtype)
+        of_data = scatter(ones, indices, updates, op) if op.use_init_val else ones
         return of_data, _others(data, indices, updates, back) * gather(data, indices, back)
     if rule != "equals":
         raise AssertionError(f"reduction {op.reduction!r} has no derivative")
     # Those that are equal to the result share its change.
     hits = lowering.equal(updates, gather(result, indices, back)).astype(data.dtype)
-    kept = lowering.equal(data, result).astype(data.dtype)
+    kept = (lowering.equal(data, result) & untouched).astype(data.dtype)
     share = 1 / jnp.maximum(scatter(kept, indices, hits, replace(op, reduction="add")), 1)
     return kept * share, hits * gather(share, indices, back)
 
@@ -61,7 +66,7 @@ def _others(data: jax.Array, indices: jax.Array, updates: jax.Array, back: Opera
     nowhere = np.full((), -1, wide).tobytes() if back.mode == "fill" else b""
     numbers = jnp.arange(data.size, dtype=wide).reshape(data.shape)
     numbers = gather(numbers, indices, replace(back, fill=nowhere))
-    factors = jnp.broadcast_to(updates, numbers.shape).reshape(-1, 1)
+    factors = jnp.where(numbers < 0, 1, updates).reshape(-1, 1)  # those that are dropped
     return lowering.products_of_others(jnp, factors, numbers.reshape(-1)).reshape(numbers.shape)
 
 

@@ -65,7 +65,8 @@ class Operation(Call):
         """Return the operation as a call, without updates."""
         mode = "drop" if self.scatters and self.mode == "fill" else self.mode
         fill = np.frombuffer(self.fill, data.dtype)[0, ...] if self.fill else None
-        return replace(self, data=data, indices=indices, mode=mode, fill_value=fill)
+        given = {"data": data, "indices": indices, "mode": mode, "fill_value": fill}
+        return replace(self, **given, use_init_val=True)
 
 
 def checked(call: Call) -> tuple[Call, Operation]:
@@ -99,6 +100,7 @@ def checked(call: Call) -> tuple[Call, Operation]:
         batch_dims=batch_dims + (call.indices.ndim if batch_dims < 0 else 0),
         mode="fill" if call.mode == "drop" else call.mode,
         reduction=call.reduction if call.scatters else "none",
+        use_init_val=call.use_init_val,
         negative=call.negative and not call.window_shape,
         fill=b"" if call.scatters or call.fill_value is None else call.fill_value.tobytes(),
         window_shape=tuple(call.window_shape),

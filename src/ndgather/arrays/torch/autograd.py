@@ -77,16 +77,17 @@ def scatter_back(
     call: Call, result: torch.Tensor | None, of_result: torch.Tensor, wanted: tuple[bool, bool]
 ) -> tuple[Any, Any]:
     """Return the gradients of the data and updates of a scatter that are wanted."""
-    data_weight, update_weight = weights(call, result, wanted)
-    of_data: Any = None
-    of_updates: Any = None
-    if wanted[0]:
-        of_data = of_result if data_weight is None else of_result * data_weight.conj()
-    if wanted[1]:
-        of_updates = _gather_like(call, of_result)
-        if update_weight is not None:
-            of_updates = of_updates * update_weight.conj()
+    conjugates = [None if each is None else each.conj() for each in weights(call, result, wanted)]
+    of_data = _weighted(of_result, conjugates[0]) if wanted[0] else None
+    of_updates = _weighted(_gather_like(call, of_result), conjugates[1]) if wanted[1] else None
     return of_data, of_updates
+
+
+def _weighted(change: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+    """Return a change by its weight; where a flag says that nothing moves, not even NaN is left."""
+    if weight is None:
+        return change
+    return torch.where(weight, change, 0) if weight.dtype == torch.bool else change * weight
 
 
 def scatter_ahead(
@@ -99,15 +100,10 @@ def scatter_ahead(
     data_weight, update_weight = weights(
         call, result, (of_data is not None, of_updates is not None)
     )
-    if of_data is None:
-        of_data = torch.zeros_like(call.data)
-    elif data_weight is not None:
-        of_data = of_data * data_weight
+    of_data = torch.zeros_like(call.data) if of_data is None else _weighted(of_data, data_weight)
     if of_updates is None:
         return of_data
-    if update_weight is not None:
-        of_updates = of_updates * update_weight
-    return _scattered(call, of_data, of_updates, "add")
+    return _scattered(call, of_data, _weighted(of_updates, update_weight), "add")
 
 
 def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
@@ -142,21 +138,22 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
         if wanted[1]:
             order = torch.arange(updates.numel(), device=data.device).reshape(updates.shape)
             last = _scattered(call, steps.counts(data, -1), order, "none")
-            of_updates = (_gather_like(call, last) == order).to(data.dtype)
+            of_updates = _gather_like(call, last) == order
     elif rule == "moves":
         of_updates = None if row.added == 1 else updates.new_tensor(row.added)
     elif rule == "counts":
         first = steps.counts(data, int(call.use_init_val))
         counts = _scattered(call, first, steps.ones(updates), "add")
-        of_data = (1 / counts.clamp(min=1)).to(data.dtype)
+        wide = steps.wide(data.dtype.to_real())[1]
+        of_data = (1 / counts.clamp(min=1).to(wide)).to(data.dtype)
         of_updates = _gather_like(call, of_data) if wanted[1] else None
     elif rule == "others":
         if wanted[0] and call.use_init_val:
             of_data = operate(replace(call, data=torch.ones_like(data)))
         if wanted[1]:
             valid = replace(call, mode="wrap") if call.mode == "raise" else call
-            _, rows = composition.row_numbers(valid)
-            factors = updates.reshape(len(rows), -1)
+            count, rows = composition.row_numbers(valid)
+            factors = torch.where(rows[:, None] < count, updates.reshape(len(rows), -1), 1)
             of_updates = lowering.products_of_others(torch, factors, rows).reshape(updates.shape)
             if call.use_init_val:
                 of_updates = of_updates * _gather_like(call, data)
@@ -168,9 +165,7 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
         of_data, of_updates = kept * share, hits * _gather_like(call, share)
     else:
         raise AssertionError(f"reduction {reduction!r} has no derivative")
-    if untouched is not None:
-        of_data = untouched.to(data.dtype) if of_data is None else of_data * untouched
-    return of_data, of_updates
+    return (of_data if untouched is None else untouched), of_updates
 
 
 def _save(

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ndgather import reductions, slow_path
+from ndgather import foreign, reductions, slow_path
 from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of, operate
 from ndgather.errors import ShapeError
-from ndgather.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +164,7 @@ def _with_arrays(call: Call) -> Call:
     """Return `call` with arrays that share the memory of its tensors."""
     for name, tensor in [*checks.tensors(call), ("out", call.out)]:
         if tensor is not None:
-            _check_storage(call.caller, name, tensor)
+            foreign.check_storage(call.caller, name, tensor)
     arrays: dict[str, Any] = {
         "data": checks.array_of(call.data),
         "indices": checks.array_of(call.indices),
@@ -179,15 +178,3 @@ def _with_arrays(call: Call) -> Call:
         fill = torch.tensor(call.fill_value, dtype=call.data.dtype, device="cpu")
         arrays["fill_value"] = checks.array_of(fill)
     return replace(call, **arrays)
-
-
-def _check_storage(caller: str, name: str, tensor: torch.Tensor) -> None:
-    """Raise ShapeError if the storage of a tensor was resized to less than its elements."""
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in pairs)
-    held = tensor.untyped_storage().nbytes()
-    if tensor.numel() and (last + 1) * tensor.element_size() > held:
-        raise ShapeError(
-            f"{caller}: {name}.shape = {shown(tensor.shape)} is more than the {held} bytes of its "
-            f"storage hold (allowed: a tensor whose storage was not resized)"
-        )
