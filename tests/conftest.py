@@ -8,9 +8,11 @@ counted by their reasons; those that `make check` does not allow fail it.
 """
 
 import os
+import random
 import re
 import signal
 import sys
+import time
 from collections import Counter
 from importlib import import_module
 from importlib.util import find_spec
@@ -83,6 +85,18 @@ def pytest_addoption(parser):
         metavar="REPORT",
         help="leave out what ran by this JUnit file, but for the tests marked `runtimes`",
     )
+
+
+@pytest.fixture
+def draws(request):
+    """Return a generator of random numbers that the seed and the name of the test decide.
+
+    For tests that enumerate classes and draw a value of each: Hypothesis begins with the same one.
+    """
+    seed = request.config.getoption("--hypothesis-seed")
+    seed = time.time_ns() if seed is None else seed
+    print(f"drawn by --hypothesis-seed={seed}")
+    return random.Random(f"{seed} {request.node.name}")
 
 
 def pytest_configure(config):

@@ -99,7 +99,7 @@ def hold(
         dtype.kind == "O" or np.can_cast(values.dtype, dtype, "equiv")
     ):
         return values.astype(dtype, copy=False), None
-    if values.dtype.kind in "OTV":
+    if values.dtype.kind in "OTV" and not number_kind(values.dtype):
         held = np.empty(values.size, _held_in(dtype))
         for position, value in enumerate(values.reshape(-1)):
             element = hold_one(value, dtype, same_kind=same_kind)
@@ -205,10 +205,12 @@ def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
             return np.asarray(value.to_numpy())
         return np.asarray(value, "m8" if isinstance(value, timedelta) else "M8")
     kind = number_kind(dtype) if isinstance(dtype, np.dtype) else dtype.kind
-    convert: Any = {"f": float, "c": complex}.get(kind, int)
-    array = np.asarray(convert(value))
-    if array[()] != value and (kind in "bi" or not np.isfinite(array)):
-        raise ValueError("a digit is lost")
+    number: Any = {"f": float, "c": complex}.get(kind, int)(value)
+    exact = kind in "bi" or dtype in ("g", "G")  # which have more digits than floats of Python
+    array, is_nan = np.asarray(number), value != value  # noqa: PLR0124
+    lost = number != value and not is_nan and (exact or not np.isfinite(number))
+    if lost or array.dtype.kind == "O":
+        raise ValueError("a digit is lost, or it has more than 64 bits")
     return array
 
 
@@ -247,7 +249,7 @@ def _converted(
     lowest, highest = (int(bound) for bound in _bounds(dtype))
     lost = (values < lowest) | (values >= highest + 1)
     if source == "f":
-        lost |= values != np.trunc(values)  # NaN among them
+        lost |= (values != np.trunc(values)) | np.isinf(values)  # NaN among them
     return values.astype(_held_in(dtype)), lost
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -124,6 +125,35 @@ def test_fill_value_is_read_for_the_dtype(ndgather, dtype, value, filled):
 
     assert ndgather(f"gather-nd d.npy i.npy -o out.npy --mode fill --fill-value {value}").err == ""
     np.testing.assert_array_equal(np.load("out.npy"), np.array([filled], dtype), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        *(("float64", "1e400"), ("float64", "-1e400"), ("float32", "1e39"), ("complex64", "1e39j")),
+        *(("complex128", "1e400j"), ("int8", "128"), ("int64", "1e19"), ("int64", "0.5")),
+        *(("int64", "nan"), ("bool", "2"), ("float32", "1j"), ("int8", "1+0j")),
+        *(("datetime64[D]", "2020-02-29T06:30"), ("datetime64[ns]", "3000-01-01")),
+        *(("timedelta64[s]", "1.5"), ("<U2", "abc"), ("|S2", "abc")),
+    ],
+)
+def test_a_fill_value_that_the_dtype_does_not_hold_is_refused(ndgather, dtype, value):
+    np.save("d.npy", np.zeros(3, dtype))
+    np.save("i.npy", np.array([[9]]))
+
+    outcome = ndgather(f"gather-nd d.npy i.npy -o out.npy --mode fill --fill-value={value}")
+    assert f"fill_value = '{value}' cannot be held by data.dtype = {dtype}" in outcome.err
+    assert outcome.status != 0
+    assert not Path("out.npy").exists()
+
+
+def test_no_digit_of_a_fill_value_is_lost(ndgather):
+    np.save("d.npy", np.zeros(3, "i8"))
+    np.save("i.npy", np.array([[9]]))
+
+    value = 2**53 + 1
+    assert ndgather(f"gather-nd d.npy i.npy -o o.npy --mode fill --fill-value {value}.0").err == ""
+    assert np.load("o.npy").tolist() == [value]
 
 
 REFUSED = {

@@ -4,220 +4,203 @@ import math
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from itertools import product
 
-import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import ndgather
 from ndgather.dtypes import Numbers, hold
 from ndgather.errors import DTypeError
-
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-FLOATS = ("float16", "float32", "float64", "longdouble")
-BYTES = (
-    *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
-    *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn"),
-    "float4_e2m1fn",
+from tests.definitions.held import (
+    CLASSES,
+    NO_NUMBERS,
+    NUMBERS,
+    assert_is,
+    check,
+    dtype_of,
+    element,
+    forms,
+    python_number,
 )
-OF_ML = (*BYTES, "bfloat16", "int2", "int4", "uint2", "uint4")
-NUMBERS = ("bool", *INTEGERS, *FLOATS, "complex64", "complex128", *OF_ML)
-DATES = ("M8[Y]", "M8[M]", "M8[D]", "M8[h]", "M8[s]", "M8[ms]", "M8[ns]", "M8[as]")
-SPANS = ("m8[W]", "m8[D]", "m8[h]", "m8[s]", "m8[ns]", "m8[fs]")
+
+DATES = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 TEXTS = ("U1", "U3", "S1", "S3", "T", "V3")
-OTHERS = (*DATES, *SPANS, *TEXTS, "i1,U2", "f4,i2")
+OTHERS = (*(f"M8[{unit}]" for unit in DATES), *(f"m8[{unit}]" for unit in DATES), *TEXTS)
+OTHERS += ("M8", "m8", "i1,U2", "f4,i2")
 
 
-def dtype_of(name):
-    if name in OF_ML:
-        return np.dtype(getattr(ml_dtypes, name))
+def other_dtype_of(name):
     return np.dtypes.StringDType() if name == "T" else np.dtype(name)
 
 
-def bounds(name):
-    """Return the least and the greatest integer of a dtype."""
-    digits = int(name.lstrip("uint"))
-    return (0, 2**digits - 1) if name[0] == "u" else (-(2 ** (digits - 1)), 2 ** (digits - 1) - 1)
-
-
-# The greatest finite number of each float, and whether it has infinities and NaN, as their
-# specifications have them.
-GREATEST = {
-    "float16": (65504.0, True, True),
-    "float32": (float.fromhex("0x1.fffffep127"), True, True),
-    "float64": (float.fromhex("0x1.fffffffffffffp1023"), True, True),
-    "bfloat16": (float.fromhex("0x1.fep127"), True, True),
-    "float8_e3m4": (15.5, True, True),
-    "float8_e4m3": (240.0, True, True),
-    "float8_e4m3b11fnuz": (30.0, False, True),
-    "float8_e4m3fn": (448.0, False, True),
-    "float8_e4m3fnuz": (240.0, False, True),
-    "float8_e5m2": (57344.0, True, True),
-    "float8_e5m2fnuz": (57344.0, False, True),
-    "float8_e8m0fnu": (2.0**127, False, True),
-    "float6_e2m3fn": (7.5, False, False),
-    "float6_e3m2fn": (28.0, False, False),
-    "float4_e2m1fn": (6.0, False, False),
+# Every function that has a fill value, by a call whose one element is outside, and those that have
+# updates, by a call with one update.
+OUTSIDE = {
+    "gather_nd": ([[9]],),
+    "gather_elements": ([9],),
+    "gather": ([9],),
+    "gather_windows": ([[9]], (1,)),
+    "gather_ranges": ([9], [10]),
+}
+ONE = {"scatter_nd": [[1]], "scatter_elements": [1]}
+ROADS = {
+    "lists": lambda indices: indices,
+    "arrays": np.array,
+    "arrays of the other byte order": lambda indices: np.array(indices, ">i4"),
 }
 
 
-def is_held(value, name):
-    """Return whether a dtype holds a number of Python, None where both are right.
-
-    Between the greatest float and what rounds up from it, a dtype may go either way.
-    """
-    if isinstance(value, complex) and not name.startswith("complex"):
-        return False
-    if name == "bool":
-        return value in (0, 1)
-    if name in INTEGERS or name[:4] in ("int2", "int4", "uint"):
-        lowest, highest = bounds(name)
-        return math.isfinite(value) and value == int(value) and lowest <= value <= highest
-    if name == "longdouble":
-        return True
-    if name.startswith("complex"):
-        parts = (value.real, value.imag) if isinstance(value, complex) else (value,)
-        part = "float32" if name == "complex64" else "float64"
-        held = [is_held(each, part) for each in parts]
-        return False if False in held else None if None in held else True
-    greatest, has_infinity, has_nan = GREATEST[name]
-    if math.isnan(value):
-        return has_nan
-    if math.isinf(value):
-        return has_infinity
-    if name == "float8_e8m0fnu":
-        return None if 0 < value <= greatest else False
-    if abs(value) <= greatest:
-        return True
-    return None if abs(value) < greatest * 1.05 else False
+def filled(dtype, value, function="gather", road="lists"):
+    indices, *rest = OUTSIDE[function]
+    indices = ROADS[road](indices)
+    data = np.zeros(1, dtype)
+    result = getattr(ndgather, function)(data, indices, *rest, mode="fill", fill_value=value)
+    return (result[0] if function == "gather_ranges" else result).reshape(-1)
 
 
-EXACT = 2.0**53
-ENDS = sorted({end + by for name in INTEGERS for end in bounds(name) for by in (-1, 0, 1)})
-VALUES = [
-    *(True, False, 0, 1, -1, 2, 7, 8, 15, 16, 448, 449, 2**53 + 1, 2**70, -(2**70)),
-    *ENDS,
-    *(0.0, -0.0, 0.5, 1.0, -3.0, 2.7, 300.0, 70000.0, 1e39, 1e300, EXACT, 2.0**63, 2.0**64),
-    *(math.nan, math.inf, -math.inf, 1j, 1 + 0j, complex(1, math.inf), complex(1e39, 0)),
-]
-
-
-def filled(dtype, value):
-    return ndgather.gather(np.zeros(1, dtype), [9], mode="fill", fill_value=value)
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_are_held_exactly_or_refused(name):
-    dtype = dtype_of(name)
-    for value in VALUES:
-        expected = is_held(value, name)
-        forms = [value, np.array(value), np.array(value, object)]
-        forms += [np.array(value)[()]] if np.array(value).dtype.kind != "O" else []
-        for form in forms:
-            element, text = outcome(lambda form=form: filled(dtype, form)[0])
-            if text is None:
-                assert expected is not False, (value, type(form), element)
-                check_element(element, value, name)
-            else:
-                assert expected is not True, (value, type(form), text)
-
-
-def outcome(call):
-    """Return the result of a call, and the text of the error that it raised instead."""
+def updated(dtype, updates, function="scatter_nd", road="lists"):
+    """Return the element that was updated; the other one, and data, are as they were."""
+    data = np.zeros(2, dtype)
+    before = data.copy()
     try:
-        return call(), None
-    except DTypeError as error:
-        return None, str(error)
-
-
-def check_element(element, value, name):
-    if name in INTEGERS or name == "bool" or name[:4] in ("int2", "int4", "uint"):
-        assert int(element) == value
-    elif isinstance(value, complex) or name.startswith("complex"):
-        with np.errstate(all="ignore"):
-            assert str(element) == str(np.array(value).astype(name)[()])
-    else:  # a float: the nearest, within half of the last of the fewest digits
-        number = float(element)
-        if math.isnan(value) or math.isinf(value):
-            assert str(number) == str(float(value))
-        else:
-            assert math.isfinite(number)
-            assert abs(number - float(value)) <= max(abs(float(value)) / 2, 0.5)
-            if name in ("float64", "longdouble"):
-                assert number == float(value)
+        result = getattr(ndgather, function)(data, ROADS[road](ONE[function]), updates)
+        np.testing.assert_array_equal(result[:1], before[:1])
+    finally:
+        np.testing.assert_array_equal(data, before)
+    return result[1]
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_updates_of_lists_are_held_or_refused(name):
-    dtype = dtype_of(name)
-    for value in VALUES:
-        expected = is_held(value, name)
-        result, text = outcome(
-            lambda value=value: ndgather.scatter_nd(np.zeros(2, dtype), [[1]], [value])
-        )
-        if text is None:
-            assert expected is not False, (value, result)
-            check_element(result[1], value, name)
+def test_numbers_of_every_class_are_held_exactly_or_refused(name, draws):
+    for draw in CLASSES.values():
+        value = draw(draws)
+        for form in forms(value):
+            function, road = draws.choice(tuple(OUTSIDE)), draws.choice(tuple(ROADS))
+            check(partial(filled, dtype_of(name), form, function, road), value, name)
+        function, road = draws.choice(tuple(ONE)), draws.choice(tuple(ROADS))
+        run = partial(updated, dtype_of(name), [value], function, road)
+        text = check(run, value, name, same_kind=True)
+        if text is not None:
+            assert f"updates[0] = {repr(value)[:60]}" in text
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_of_every_other_dtype_are_held_exactly_or_refused(name, draws):
+    for source in NUMBERS:
+        scalar = element(source, draws)
+        value = python_number(scalar, source)
+        for form in (scalar, np.array(scalar, dtype_of(source))):
+            function, road = draws.choice(tuple(OUTSIDE)), draws.choice(tuple(ROADS))
+            check(partial(filled, dtype_of(name), form, function, road), value, name)
+        function, road = draws.choice(tuple(ONE)), draws.choice(tuple(ROADS))
+        updates = np.array([scalar], dtype_of(source))
+        if source == name:
+            assert_is(updated(dtype_of(name), updates, function, road), value, name)
             continue
-        kinds = [bool, int, float, complex]
-        of_dtype = 0 if name == "bool" else 2 if "float" in name or name == "longdouble" else 1
-        of_dtype = 3 if name.startswith("complex") else of_dtype
-        of_value = kinds.index(type(value))
-        other_kind = of_value > of_dtype or (of_value == 0) != (of_dtype == 0)
-        assert expected is not True or other_kind, (value, text)
-        assert f"updates[0] = {value!r} cannot be held" in text
+        with pytest.raises(DTypeError, match=r"updates.dtype = .* differs from data.dtype"):
+            updated(dtype_of(name), updates, function, road)
 
 
-NO_NUMBERS = [
-    *("", "a", "1", b"1", "nan", (1, 2), [1], None, object(), np.ma.masked, {}, set()),
-    *(np.datetime64(1, "D"), np.timedelta64(1, "s"), np.datetime64("NaT"), date(2020, 1, 1)),
-    *(timedelta(1), np.array([1]), np.zeros(1, "i4,i4")[0], np.array("1", np.dtypes.StringDType())),
-]
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_what_is_no_number_is_refused(name):
-    for value in NO_NUMBERS:
-        if value is None:
-            continue  # no fill value
-        with pytest.raises(DTypeError):
-            filled(dtype_of(name), value)
+@pytest.mark.parametrize("function", OUTSIDE)
+def test_what_is_no_number_is_refused(function, draws):
+    for name in NUMBERS:
+        for value in (*NO_NUMBERS, date(2020, 1, 1), timedelta(1)):
+            with pytest.raises(DTypeError):
+                filled(dtype_of(name), value, function, draws.choice(tuple(ROADS)))
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_numbers_are_no_dates_texts_or_records(name):
-    for value in VALUES:
+def test_numbers_are_no_dates_texts_or_records(name, draws):
+    dtype = other_dtype_of(name)
+    given = [draw(draws) for draw in CLASSES.values()]
+    for value in (*given, *(element(source, draws) for source in NUMBERS)):
         with pytest.raises(DTypeError):
-            filled(dtype_of(name), value)
+            filled(dtype, value, draws.choice(tuple(OUTSIDE)))
         with pytest.raises(DTypeError):
-            ndgather.scatter_nd(np.zeros(2, dtype_of(name)), [[1]], [value])
+            updated(dtype, [value], draws.choice(tuple(ONE)))
+    for source in NUMBERS:  # arrays of numbers, and of dates among numbers
+        with pytest.raises(DTypeError, match="differs"):
+            updated(dtype, np.array([element(source, draws)], dtype_of(source)))
+        with pytest.raises(DTypeError, match="differs"):
+            updated(dtype_of(source), np.zeros(1, dtype))
 
 
-@given(count=st.integers(-(10**6), 10**6), unit=st.sampled_from(["D", "h", "m", "s", "ms", "ns"]))
-@pytest.mark.parametrize("name", [*DATES[2:], *SPANS])
-def test_dates_keep_their_time_or_are_refused(name, count, unit):
-    kind, target = name[0], np.datetime_data(name)[0]
-    lengths = {"W": 604800, "D": 86400, "h": 3600, "m": 60, "s": 1}
-    lengths |= {u: Fraction(1, 10 ** (3 * k)) for k, u in enumerate(["ms", "us", "ns", "ps"], 1)}
-    lengths |= {"fs": Fraction(1, 10**15), "as": Fraction(1, 10**18)}
-    exact = Fraction(count) * lengths[unit] / lengths[target]
-    value = np.array(count, f"{kind}8[{unit}]")[()]
-    for run in (
-        lambda: filled(name, value)[0],
-        lambda: ndgather.scatter_nd(np.zeros(2, name), [[1]], [value])[1],
-    ):
-        if lengths[unit] / Fraction(lengths[target]) > 10**12:
-            return  # NumPy has no such conversion
-        if exact.denominator == 1 and abs(exact) < 2**63:
-            assert run().astype("i8") == exact
+@pytest.mark.parametrize("function", OUTSIDE)
+@pytest.mark.parametrize("road", ROADS)
+def test_a_fill_value_is_refused_where_nothing_is_filled_too(function, road):
+    inside = {"gather_windows": ([[0]], (1,)), "gather_ranges": ([0], [1])}
+    indices, *rest = inside.get(function, ([[0]],) if function == "gather_nd" else ([0],))
+    data = np.zeros(1, "i2")
+    for value in (2**15, 0.5, math.nan, "1", np.datetime64(1, "D"), np.ma.masked, np.ma.array(1)):
+        with pytest.raises(DTypeError, match=rf"^{function}: fill_value = "):
+            getattr(ndgather, function)(
+                data, ROADS[road](indices), *rest, mode="fill", fill_value=value
+            )
+
+
+MONTHS = {"Y": 12, "M": 1}
+SECONDS = {"W": 604800, "D": 86400, "h": 3600, "m": 60, "s": 1}
+SECONDS |= {unit: Fraction(1, 10 ** (3 * k)) for k, unit in enumerate(DATES[7:], 1)}
+
+
+def moment(count, unit):
+    """Return a date as seconds since 1970; None where Python's calendar ends."""
+    if unit not in MONTHS:
+        return count * SECONDS[unit]
+    years, month = divmod(count * MONTHS[unit], 12)
+    if not 1 <= 1970 + years <= 9999:
+        return None
+    return (date(1970 + years, month + 1, 1) - date(1970, 1, 1)).days * 86400
+
+
+def counted(kind, count, unit, target):
+    """Return a date or time span in another unit; None if it has no such number of them."""
+    if kind == "m":
+        if (unit in MONTHS) != (target in MONTHS):
+            return None
+        lengths = MONTHS if unit in MONTHS else SECONDS
+        exact = Fraction(count) * lengths[unit] / lengths[target]
+    elif target not in MONTHS:
+        exact = Fraction(moment(count, unit)) / SECONDS[target]
+    else:
+        day, rest = divmod(moment(count, unit), 86400)
+        if unit in MONTHS:
+            exact = Fraction(count * MONTHS[unit], MONTHS[target])
         else:
-            with pytest.raises(DTypeError):
-                run()
-    with pytest.raises(DTypeError):
-        filled("m8[s]" if kind == "M" else "M8[s]", value)
-    assert np.isnat(filled(name, np.array("NaT", f"{kind}8[{unit}]"))[0])
+            at = date(1970, 1, 1) + timedelta(int(day))
+            if rest or at.day != 1:
+                return None
+            exact = Fraction((at.year - 1970) * 12 + at.month - 1, MONTHS[target])
+    return int(exact) if exact.denominator == 1 and abs(exact) < 2**63 else None
+
+
+@pytest.mark.parametrize("kind", "Mm")
+def test_dates_of_every_unit_keep_their_time_or_are_refused(kind, draws):
+    for target, unit in product(DATES, DATES):
+        limit = {"Y": 2000, "M": 24000, "W": 10**5, "D": 7 * 10**5, "h": 10**7}.get(unit, 10**9)
+        count = draws.choice((0, 1, -1, 12, draws.randint(-limit // 2, limit)))
+        name, value = f"{kind}8[{target}]", np.array(count, f"{kind}8[{unit}]")[()]
+        expected = counted(kind, count, unit, target)
+        function = draws.choice(tuple(OUTSIDE))
+        for run in (partial(filled, name, value, function), partial(updated, name, [value])):
+            try:
+                found = run().astype("i8")
+            except DTypeError:  # NumPy does not convert between units that are far apart
+                steps = abs(DATES.index(unit) - DATES.index(target))
+                assert expected is None or steps > 3, (name, value)
+            else:
+                assert found == expected, (name, value)
+        if unit != target:
+            with pytest.raises(DTypeError, match="differs"):
+                updated(name, np.array([value]))
+        with pytest.raises(DTypeError):
+            filled("m8[s]" if kind == "M" else "M8[s]", value, function)
+        if (unit in MONTHS) == (target in MONTHS) and abs(
+            DATES.index(unit) - DATES.index(target)
+        ) < 4:
+            assert np.isnat(filled(name, np.array("NaT", value.dtype), function)[0])
 
 
 def test_dates_of_python():

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import api, slow_path
+from ndgather import api, dtypes, slow_path
 from ndgather.arguments import REDUCTIONS
 from ndgather.array_call import Call, Kind, _core
 from ndgather.cli.options import (
@@ -285,20 +286,18 @@ def _gather_ranges(options: argparse.Namespace) -> None:
 
 def fill_value(text: str, dtype: np.dtype[Any]) -> object:
     """Parse `text` for `dtype`; the call raises for text that cannot be parsed."""
-
-    def time_value(text: str) -> object:
-        return np.array(text).astype(dtype)[()]
-
     readers: dict[str, tuple[Callable[[str], object], ...]] = {
         "b": (lambda text: {"true": True, "false": False, "1": True, "0": False}[text.lower()],),
         "S": (str.encode,),
         "U": (str,),
-        "M": (time_value,),
-        "m": (time_value,),
+        "M": (np.datetime64,),
+        "m": (lambda text: np.array(text).astype(dtype)[()],),
     }
-    for read in readers.get(dtype.kind, (int, float, complex)):
-        with suppress(KeyError, ValueError):
-            return read(text)
+    for read in readers.get(dtype.kind, (int, Decimal, complex)):
+        with suppress(KeyError, ValueError, ArithmeticError):
+            value = read(text)
+            overflows = isinstance(value, complex) and np.isinf(value) and "inf" not in text.lower()
+            return text if overflows or dtypes.hold_one(value, dtype) is None else value
     return text
 
 

@@ -293,6 +293,8 @@ def tensor(
 ) -> torch.Tensor:
     """Return a tensor of an array, which shares its memory where torch can."""
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if native.dtype.kind in "iu":  # torch does not know all names of one dtype, as numpy.longlong
+        native = native.view(native.dtype.str)
     fits = all(s >= 0 and s % native.itemsize == 0 for s in native.strides)
     if not (native.flags.writeable and fits):
         native = native.copy()
