@@ -122,3 +122,15 @@ def test_a_default_device_before_the_first_call(device):
     )
     wanted = "[2.0, 0.0] [5.0, 1.0, 2.0] [0.0, 5.0] [1.0, 0.0, 1.0]"
     assert done.stdout.strip() == wanted, done.stderr
+
+
+def test_a_transform_around_the_first_call():
+    program = (
+        "import torch, ndgather; places = torch.tensor([[1], [0]]); "
+        "take = lambda data: ndgather.gather_nd(data, places); "
+        "print(torch.func.jvp(take, (torch.ones(2),), (torch.tensor([3.0, 4.0]),))[1].tolist())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[4.0, 3.0]\n", done.stderr

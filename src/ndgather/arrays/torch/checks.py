@@ -36,7 +36,7 @@ INTEGERS = (
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
 )
 NUMPY = {  # the dtypes that NumPy has
-    each: torch.empty(0, dtype=each, device="cpu").numpy().dtype
+    each: np.dtype(str(each).removeprefix("torch."))  # without tensors: a transform may be active
     for each in (
         *INTEGERS,
         torch.bool,
