@@ -257,7 +257,7 @@
           `indices.shape[-1] = ${call.depth} is more than the ${left} axes that data ${shown(data)} ` +
           `has${batches}; indices.shape = ${shown(indices)}`;
         let hint = "";
-        if (indices.length === 1) hint = "; one index for each slice is indices[:, None]";
+        if (indices.length === 1) hint = "; one index for each slice is np.reshape(indices, (-1, 1))";
         else if (indices.length === 2 && indices[0] === left)
           hint = "; in place of np.nonzero(mask) use np.argwhere(mask)";
         throw error("ShapeError", call, what, `0..${left}`, hint);
@@ -320,7 +320,7 @@
         `starts.shape[-1] = ${depth} does not fit window_shape = ${shown(window)} and data ` +
         `${shown(data)}; starts.shape = ${shown(starts)}`;
       const allowed = window.length > data.length ? `0..${data.length}` : `${window.length}, as window_shape has`;
-      const hint = starts.length === 1 ? "; one start for each window is starts[:, None]" : "";
+      const hint = starts.length === 1 ? "; one start for each window is np.reshape(starts, (-1, 1))" : "";
       throw error("ShapeError", call, what, allowed, hint);
     }
     const canBeLarger = (axis) => call.modes[axis] === "fill" || (data[axis] && call.modes[axis] in PADDED);
@@ -337,8 +337,8 @@
     if (shown(updates) === shown(call.shape)) return;
     let hint = "";
     if (indices.length === 1 && shown(updates) === shown([...indices, ...data.slice(1)]))
-      hint = "; one index for each update is indices[:, None]";
-    else if (!updates.length) hint = `; one value for all is np.full(${shown(call.shape)}, updates, data.dtype)`;
+      hint = "; one index for each update is np.reshape(indices, (-1, 1))";
+    else if (!updates.length) hint = `; one value for all is np.full(${shown(call.shape)}, updates, '${call.data.dtype}')`;
     const what = `updates.shape = ${shown(updates)} does not fit indices and data`;
     throw error("ShapeError", call, what, shown(call.shape), hint);
   }

@@ -88,13 +88,13 @@ def checked(
             name = dtype_name(call.data.dtype)
             raise messages.reduction_type(caller, reduction, name, supported)
         use_init_val = reduction == "none" or as_bool(caller, "use_init_val", call.use_init_val)
-        needs_zero = not (use_init_val or any_start) and reductions.ROWS[reduction].sums
-        if needs_zero and dtype is not None and not dtypes.has_zero(dtype):
+        call = replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
+        if not any_start and dtype is not None and not reductions.has_start(call, dtype):
             raise DTypeError(
                 f"{caller}: use_init_val = False has no meaning for reduction = {reduction!r} of "
                 f"data.dtype = {dtype}, which has no 0 to start from (allowed: True)"
             )
-        return replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
+        return call
     fill_value = call.fill_value
     if fill_value is not None:
         if "fill" not in mode:
@@ -229,7 +229,7 @@ def indices_without_axes(call: Call, data: Shape) -> ShapeError:
     """Return the error of one number where index tuples have to be."""
     is_row = call.scatters and np.shape(call.updates) == (1, *data[1:])
     one = "start" if call.kind.windows else "index tuple"
-    hint = f"one {one} is {_indices_text(call, (1, 1) if is_row else (1,))}"
+    hint = f"one {one} is {indices_text(call, (1, 1) if is_row else (1,))}"
     return messages.rank_too_low(call.caller, call.indices_name, (), 1, hint)
 
 
@@ -239,12 +239,13 @@ def updates_do_not_fit(
     """Return the error, which says what to write if updates fit other indices or a broadcast."""
     hint = _expanded_indices(call, data, indices, updates)
     if call.kind.tuples and len(indices) == 1 and tuple(updates) == (*indices, *data[1:]):
-        hint = "one index for each update is indices[:, None]"
+        hint = f"one index for each update is {indices_text(call)}"
     elif len(updates) == 0:
-        full, dtype = (
-            ("data.new_full", "") if _is_tensor(call.data) else ("np.full", ", data.dtype")
-        )
-        hint = f"one value for all is {full}({shown(slices)}, {call.updates_name}{dtype})"
+        value, dtype = f"{shown(slices)}, {call.updates_name}", call.data.dtype
+        # Data may be a list, which has no dtype.
+        named = repr(dtype.name) if getattr(dtype, "kind", "V") in "biufcmM" else "data.dtype"
+        full = f"data.new_full({value})" if _is_tensor(call.data) else f"np.full({value}, {named})"
+        hint = f"one value for all is {full}"
     return messages.updates_do_not_fit(call.caller, updates, slices, call.updates_name, hint)
 
 
@@ -259,7 +260,7 @@ def _expanded_indices(call: Call, data: Shape, indices: Shape, updates: Shape) -
     wanted = tuple(size if d == axis else updates[d] for d, size in enumerate(shape))
     if wanted != tuple(updates) or any(size not in (1, updates[d]) for d, size in enumerate(shape)):
         return ""
-    text = _indices_text(call, shape if len(indices) == 1 else None)
+    text = indices_text(call, shape if len(indices) == 1 else None)
     if _is_tensor(call.indices):
         return f"the same indices for whole rows are {text}.expand({shown(updates)})"
     return f"the same indices for whole rows are np.broadcast_to({text}, {shown(updates)})"
@@ -270,7 +271,7 @@ def _is_tensor(value: object) -> bool:
     return hasattr(value, "expand")
 
 
-def _indices_text(call: Call, shape: Shape | None) -> str:
+def indices_text(call: Call, shape: Shape | None = (-1, 1)) -> str:
     """Return the text of indices, which may be a list or a number, in another shape or as is."""
     if _is_tensor(call.indices):
         text = f"torch.as_tensor({call.indices_name}, device=data.device)"
@@ -446,7 +447,7 @@ def index_dtype(caller: str, dtype: object, name: str = "indices") -> DTypeError
 def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
     """Raise the error for a refusal of the core, with the shapes that the core has read."""
     rule, facts, data, indices, slices, updates = refusal
-    caller, first = call.caller, facts[0]
+    caller, first, column = call.caller, facts[0], indices_text(call)
     match rule:
         case "out_of_bounds":
             raise out_of_bounds(call, facts)
@@ -482,7 +483,7 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
         case "mode":
             raise messages.unknown_choice(caller, "mode", call.mode, allowed_modes(call))
         case "window_rank":
-            raise messages.windows_do_not_fit(caller, data, indices, call.window_shape)
+            raise messages.windows_do_not_fit(caller, data, indices, call.window_shape, column)
         case "window_size":
             raise messages.window_too_large(caller, first, data, call.window_shape)
         case "result_rank" | "result_size" if call.kind.windows:
@@ -494,7 +495,7 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
         case "batch_size":
             raise messages.batch_sizes_differ(caller, first, data, indices)
         case "depth":
-            raise messages.index_too_deep(caller, data, indices, int(call.batch_dims))
+            raise messages.index_too_deep(caller, data, indices, int(call.batch_dims), column)
         case "off_axis":
             raise messages.longer_off_axis(caller, first, facts[1], data, indices)
         case "updates_shape":

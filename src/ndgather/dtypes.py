@@ -82,11 +82,6 @@ def extremes(dtype: np.dtype[Any] | Numbers) -> Array:
     return np.array([-np.inf, np.inf]).astype(dtype)
 
 
-def has_zero(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype of numbers has the number 0, from which a sum starts."""
-    return dtype.itemsize > 1 or hold_one(0, dtype) is not None
-
-
 def hold(
     values: Array, dtype: np.dtype[Any] | Numbers, *, same_kind: bool = False
 ) -> tuple[Array | None, int | None]:

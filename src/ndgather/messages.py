@@ -395,14 +395,15 @@ def index_too_deep(
     data: Shape,
     indices: Shape,
     batch_dims: int,
+    column: str,
     lowest: int = 0,
     most: int | None = None,
 ) -> ShapeError:
     most = len(data) - batch_dims if most is None else most
     left = f" after {batch_dims} batch axes" if batch_dims else ""
     hint = ""
-    if len(indices) == 1:
-        hint = "; one index for each slice is indices[:, None]"
+    if column and len(indices) == 1:
+        hint = f"; one index for each slice is {column}"
     elif len(indices) == 2 and indices[0] == most:
         hint = "; in place of np.nonzero(mask) use np.argwhere(mask)"
     return ShapeError(
@@ -429,11 +430,13 @@ def updates_do_not_fit(
     )
 
 
-def windows_do_not_fit(caller: str, data: Shape, starts: Shape, window: Shape) -> ShapeError:
+def windows_do_not_fit(
+    caller: str, data: Shape, starts: Shape, window: Shape, column: str
+) -> ShapeError:
     allowed = (
         f"0..{len(data)}" if len(window) > len(data) else f"{len(window)}, as window_shape has"
     )
-    hint = "; one start for each window is starts[:, None]" if len(starts) == 1 else ""
+    hint = f"; one start for each window is {column}" if len(starts) == 1 else ""
     return ShapeError(
         f"{caller}: starts.shape[-1] = {starts[-1]} does not fit window_shape = {shown(window)} "
         f"and data {shown(data)}; starts.shape = {shown(starts)} (allowed: {allowed}){hint}"

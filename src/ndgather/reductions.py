@@ -50,11 +50,6 @@ class Row:
     elsewhere: str = ""  # more words for it, for hints
 
     @property
-    def sums(self) -> bool:
-        """Whether it adds up, so that it may begin with an update where there is no 0."""
-        return self.sign == "+"
-
-    @property
     def words(self) -> set[str]:
         """What other libraries call it."""
         return {*self.elsewhere.split(), self.torch, getattr(self.ufunc, "__name__", "")} - {""}
@@ -84,6 +79,12 @@ ROWS = {
 def supported(kind: str) -> tuple[str, ...]:
     """Return the reductions of a kind of number; the kind of what is no number is ""."""
     return tuple(n for n, row in ROWS.items() if n == "none" or (kind and kind in row.kinds))
+
+
+def has_start(scatter: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype has what a scatter starts from: a sum without initial values, from 0."""
+    is_sum = not scatter.use_init_val and ROWS[scatter.reduction].sign == "+"
+    return not is_sum or dtype.itemsize > 1 or dtypes.hold_one(0, dtype) is not None
 
 
 def in_one_step(reduction: str, use_init_val: bool) -> bool:

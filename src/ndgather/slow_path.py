@@ -41,7 +41,7 @@ def run(call: Call) -> Array:
     adapter = exchange.adapter(call.data, call.indices, call.updates, call.out)
     if adapter is not None:
         return adapter.run(call)  # type: ignore[no-any-return]  # an array of its library
-    plain = plain_scatter(call, any_start=True) if call.scatters else _plain_gather(call)
+    plain = plain_scatter(call) if call.scatters else _plain_gather(call)
     if isinstance(call.out, np.ndarray):
         plain = replace(plain, out=arguments.plain_array(call.caller, "out", call.out))
     references = plain.data.dtype.hasobject or plain.data.itemsize == 0
@@ -120,13 +120,13 @@ def _plain_gather(call: Call) -> Call:
     return arguments.checked(replace(call, data=data, indices=indices), data.dtype)
 
 
-def plain_scatter(call: Call, *, any_start: bool = False) -> Call:
+def plain_scatter(call: Call) -> Call:
     """Return a scatter with NumPy arrays, and with its options checked by `arguments.checked`."""
     data = arguments.plain_array(call.caller, "data", call.data)
     indices = arguments.native_indices(call.caller, call.indices)
     updates = arguments.plain_updates(call.caller, call.updates, data.dtype, call.updates_name)
     call = replace(call, data=data, indices=indices, updates=updates)
-    call = arguments.checked(call, data.dtype, any_start=any_start)
+    call = arguments.checked(call, data.dtype, any_start=True)
     return replace(call, arithmetic=core_arithmetic(data.dtype, call.reduction))
 
 

@@ -303,7 +303,8 @@ def check_shapes(call: Call) -> None:
     if not starts:
         raise arguments.indices_without_axes(call, data)
     if starts[-1] != len(window) or len(window) > len(data):
-        raise messages.windows_do_not_fit(caller, data, starts, window)
+        column = arguments.indices_text(call)
+        raise messages.windows_do_not_fit(caller, data, starts, window, column)
     for axis, (mode, size) in enumerate(zip(modes_of(call), window, strict=True)):
         if size > data[axis] and (
             mode in ("raise", "clip") or (mode != "fill" and data[axis] == 0)

@@ -26,11 +26,15 @@ from tests.definitions import reference
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 SLIPS = {
-    "1-d indices": (lambda: gather_nd(DATA, np.arange(4)), ShapeError, "indices[:, None]"),
+    "1-d indices": (
+        lambda: gather_nd(DATA, np.arange(4)),
+        ShapeError,
+        "np.reshape(indices, (-1, 1))",
+    ),
     "1-d indices of a scatter": (
         lambda: scatter_nd(DATA, np.array([0, 2]), DATA[:2]),
         ShapeError,
-        "indices[:, None]",
+        "np.reshape(indices, (-1, 1))",
     ),
     "the output of nonzero": (
         lambda: gather_nd(DATA, np.nonzero(DATA)),
@@ -57,7 +61,7 @@ SLIPS = {
     "one value for all": (
         lambda: scatter_nd(DATA, [[0]], 1.0),
         ShapeError,
-        "np.full((1, 3), updates, data.dtype)",
+        "np.full((1, 3), updates, 'float32')",
     ),
     "GatherNd": (lambda: operator("GatherNd"), AttributeValueError, "did you mean 'GatherND'?"),
     "a misspelled mode": (
@@ -130,6 +134,12 @@ FOLLOWED = {
         (DATA, 2, SIX[:1]),
         np.vstack([DATA[:2], SIX[:1], DATA[3:]]),
     ),
+    "indices of a gather without their last axis": (
+        gather_nd,
+        "indices",
+        (DATA, np.array([2, 0, 1])),
+        DATA[[2, 0, 1]],
+    ),
     "indices without their last axis": (
         scatter_nd,
         "indices",
@@ -177,6 +187,19 @@ def followed(function, name, arrays, **names):
 def test_a_hint_that_is_followed_works(function, name, arrays, result):
     done = followed(function, name, arrays)
     np.testing.assert_array_equal(done, result.astype(DATA.dtype), strict=True)
+
+
+@pytest.mark.parametrize(("function", "name", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
+def test_a_hint_that_is_followed_works_for_lists(function, name, arrays, result):
+    done = followed(function, name, [np.asarray(each).tolist() for each in arrays])
+    np.testing.assert_array_equal(done, result)
+
+
+def test_a_hint_for_a_type_without_a_name_works():
+    for data in (np.zeros((4, 3), "i4,S2"), np.zeros((4, 3), "S2"), np.zeros((4, 3), ">i4")):
+        value = data[0, 0] if data.dtype.names else np.zeros((), data.dtype)
+        done = followed(scatter_nd, "updates", (data, [[0]], value))
+        np.testing.assert_array_equal(done, data, strict=True)
 
 
 ORDERS = {
@@ -245,7 +268,6 @@ def test_names_of_other_libraries(name, hint):
 
 def test_what_the_hints_say_works():
     mask = DATA > 5
-    np.testing.assert_array_equal(gather_nd(DATA, np.arange(4)[:, None]), DATA)
     np.testing.assert_array_equal(gather_nd(DATA, np.argwhere(mask)), DATA[mask])
 
 

@@ -70,7 +70,7 @@ CASES = [
         ND | {"updates": 5, "reduction": "mean"},
         ShapeError,
         "scatter_nd: updates.shape = () does not fit indices and data (allowed: (2, 3)); one value "
-        "for all is np.full((2, 3), updates, data.dtype)",
+        "for all is np.full((2, 3), updates, 'int64')",
     ),
     (
         ELEMENTS | {"updates": INTS},

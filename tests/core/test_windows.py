@@ -240,7 +240,7 @@ def test_a_window_around_each_place_of_a_picture():
             ShapeError,
             "gather_windows: starts.shape[-1] = 2 does not fit window_shape = (2,) and data "
             "(4, 5); starts.shape = (2,) (allowed: 1, as window_shape has); one start for each "
-            "window is starts[:, None]",
+            "window is np.reshape(starts, (-1, 1))",
         ),
         (
             (DATA, [[0, 0, 0]], (1, 1, 1)),

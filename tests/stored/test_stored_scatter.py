@@ -9,6 +9,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
+import tensorstore
 import zarr
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
@@ -287,3 +288,22 @@ def test_a_mean_keeps_to_the_least_memory_that_it_asks_for(dtype, use_init_val, 
     found = array[...].astype("c16")
     mean = 4 if np.dtype(dtype).kind in "iu" else 4.5  # of (3 + 5) / 2 and 5
     assert (found == [[3], [mean if use_init_val else 5]]).all()
+
+
+@pytest.mark.parametrize("executor", [None, Now()])
+@pytest.mark.parametrize("reduction", ["add", "mean"])
+def test_a_sum_of_a_type_without_a_0_starts_from_its_first_update(reduction, executor):
+    """As it does in memory: float8_e8m0fnu has the powers of 2 alone."""
+    dtype = tensorstore.float8_e8m0fnu
+    where = {"driver": "zarr3", "kvstore": "memory://"}
+    stored = tensorstore.open(where, create=True, dtype=dtype, shape=(2, 2, 3)).result()
+    data = np.ones((2, 2, 3), np.float32).astype(dtype.numpy_dtype)
+    stored.write(data).result()
+    rows = [[[1, 0], [1, 0]], [[0, 1], [1, 0]]]
+    updates = np.float32([[[2, 4, 64]] * 2, [[8, 8, 8], [4, 8, 128]]]).astype(data.dtype)
+    options = {"reduction": reduction, "use_init_val": False}
+    ndgather.scatter_nd(stored, rows, updates, **options, out=stored, executor=executor)
+    sums = [8, 16, 256] if reduction == "add" else [2, 4, 64]
+    for found in (ndgather.scatter_nd(data, rows, updates, **options), stored.read().result()):
+        values = found.astype(np.float32).tolist()
+        assert values == [[[1, 1, 1], [8, 8, 8]], [sums, [1, 1, 1]]]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import arguments, dtypes, reductions, slow_path, windows
+from ndgather import arguments, reductions, slow_path, windows
 from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 
@@ -52,7 +52,7 @@ def run(call: Call) -> Array:
     result = out if in_place else data.copy()
     if data.dtype.hasobject or not data.itemsize or call.reduction == "none":
         _replace(call, result)
-    elif _SPARSE * call.updates.size < data.size or not _has_start(call):
+    elif _SPARSE * call.updates.size < data.size or not reductions.has_start(call, call.data.dtype):
         _reduce(call, result)
     else:
         result = slow_path.scatter_in_steps(call)
@@ -119,12 +119,6 @@ def _replace(call: Call, result: Array) -> None:
         view[key] = updates  # of updates in the same memory NumPy makes a copy
 
 
-def _has_start(call: Call) -> bool:
-    """Whether there is a number to start from: of a sum without initial values this is 0."""
-    sums = reductions.ROWS[call.reduction].sums
-    return call.use_init_val or not sums or dtypes.has_zero(call.data.dtype)
-
-
 def _reduce(call: Call, result: Array) -> None:
     """Reduce in the rows of the result that get an update."""
     layout, rows, updates = _updates(call)
@@ -133,7 +127,7 @@ def _reduce(call: Call, result: Array) -> None:
     touched, first, position = np.unique(rows, return_index=True, return_inverse=True)
     view, key = _addressed(layout, result, touched)
     part, position = view[key], position.reshape(-1, 1)  # NumPy 2.0 returns another shape
-    if not _has_start(call):  # the first update of a row is where it starts
+    if not reductions.has_start(call, part.dtype):  # the first update of a row is where it starts
         others = np.ones(len(rows), np.bool_)
         others[first] = False
         part, position, updates = updates[first], position[others], updates[others]

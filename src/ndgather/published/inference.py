@@ -353,7 +353,7 @@ def _depths(call: CallShapes) -> Iterable[int] | None:
     most = (data.rank if data.exact else LARGEST_RANK) - call.batch_dims
     shapes = call.shown(data), call.shown(indices)
     if depth > most:
-        raise messages.index_too_deep(call.caller, *shapes, call.batch_dims, lowest, most)
+        raise messages.index_too_deep(call.caller, *shapes, call.batch_dims, "", lowest, most)
     if depth < lowest:
         allowed = f"{lowest}..{most}" if data.exact else f"{lowest} or more"
         raise ShapeError(

@@ -235,6 +235,12 @@ class ChunkUpdate:
         """Return the values of the chunk with its updates, changed in place if possible."""
         if not values.flags.writeable:
             values = values.copy()
+        if not reductions.has_start(self, values.dtype):  # the first update is where it starts
+            offsets = self.points.of_runs(self.runs)[0]
+            first = np.unique(offsets, return_index=True)[1]
+            values = replace(self.compact(first), reduction="none").apply(values)
+            others = self.compact(np.delete(np.arange(len(offsets)), first))
+            return replace(others, use_init_val=True).apply(values)
         one = reductions.in_one_step(self.reduction, self.use_init_val)
         if one and (self.reduction == "none" or values.dtype.isnative):
             self._scatter(values, self.updates.astype(values.dtype, copy=False), self.reduction)
@@ -252,10 +258,10 @@ class ChunkUpdate:
         values = self.apply(values)
         return values if values.flags.c_contiguous and values.base is None else values.copy()
 
-    def compact(self) -> ChunkUpdate:
-        """Return the same without the points and updates of other chunks."""
-        offset_in_chunk, positions = self.points.of_runs(self.runs)
-        lead = self.updates.shape[: len(self.axes.positions)]
+    def compact(self, some: Any = ...) -> ChunkUpdate:
+        """Return the same without the points and updates of other chunks, or some of it."""
+        offset_in_chunk, positions = (each[some] for each in self.points.of_runs(self.runs))
+        lead = self.updates.shape[: self.updates.ndim - len(self.axes.slices)]
         updates = self.updates if lead else self.updates[np.newaxis]
         points = Points.one_run(
             self.points.bits, offset_in_chunk, np.arange(len(offset_in_chunk), dtype=np.uint32)

@@ -240,7 +240,7 @@ def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
         data = stand_in(grid.shape, dtype)
     except ValueError:
         raise _too_many_places(call.caller, grid.shape, range(len(grid.shape))) from None
-    return arguments.checked(replace(call, data=data), dtype)
+    return arguments.checked(replace(call, data=data), dtype, any_start=True)
 
 
 def _too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> ShapeError:
