@@ -1,0 +1,165 @@
+"""The private names of other packages that the sources use: a new version may lose them."""
+
+import ast
+import re
+import sys
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(str(files("ndgather")))
+PACKAGES = ("dask", "h5py", "onnx", "torch", "xarray", "zarr")
+
+# Modules without an underscore that no page of their packages names.
+INTERNAL = (
+    *("onnx.reference.op_run", "onnx.reference.ops", "xarray.backends.zarr", "xarray.coding"),
+    *("xarray.core.dtypes", "xarray.core.indexing", "zarr.core"),
+)
+# Private attributes of objects, and what has them.
+OF_OBJECTS = {
+    "_can_decompose": "torch.ops.aten.index.Tensor",
+    "_data": "xarray.Variable",
+    "_in_memory": "xarray.Variable",
+    "_meta": "dask.array.Array",
+    "_schema": "torch.ops.aten.index.Tensor",
+}
+OF_PYTHON = {"_asdict", "_fields", "_make", "_option_string_actions", "_replace"}
+
+
+def is_private(name):
+    parts = name.split(".")
+    hidden = any(part.startswith("_") and not part.endswith("__") for part in parts)
+    return hidden or any(f"{name}.".startswith(f"{module}.") for module in INTERNAL)
+
+
+def chain(node):
+    """Return the name that a chain of attributes begins with, and the attributes."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.insert(0, node.attr)
+        node = node.value
+    return (node.id, parts) if isinstance(node, ast.Name) else ("", parts)
+
+
+def imported(tree):
+    """Yield the line of every import, the name that it binds, and of what."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for item in node.names:
+                yield node.lineno, item.asname or item.name.split(".")[0], item.name, item.asname
+        elif isinstance(node, ast.ImportFrom):
+            for item in node.names:
+                yield node.lineno, item.asname or item.name, f"{node.module}.{item.name}", True
+
+
+def names_in(tree):
+    """Yield the line and the name of what a module uses of other packages."""
+    bound = {}
+    for line, name, target, is_whole in imported(tree):
+        bound[name] = target if is_whole else name
+        yield line, target
+    for node in ast.walk(tree):  # the breadth comes first: assignments of the module
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            first, rest = chain(node.value)
+            if rest and first in bound:
+                bound.setdefault(node.targets[0].id, ".".join([bound[first], *rest]))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            first, rest = chain(node)
+            if first in bound:
+                yield node.lineno, ".".join([bound[first], *rest])
+            elif first not in ("self", "cls"):
+                yield node.lineno, f"?.{node.attr}"
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"[a-z]\w*(\.\w+)+", f"{node.value}"):
+            yield node.lineno, node.value
+
+
+def own_names(tree):
+    """Yield the private names that a module gives to functions, classes and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+@cache
+def private_names():
+    """Return the places, by file and line, of every private name of another package."""
+    trees = {file: ast.parse(file.read_text("utf-8")) for file in SOURCE.rglob("*.py")}
+    own = OF_PYTHON.union(*map(own_names, trees.values()))
+    ours = {"ndgather", "__future__", *sys.stdlib_module_names}
+    found = {}
+    for file, tree in trees.items():
+        for line, name in names_in(tree):
+            root, _, rest = name.partition(".")
+            if rest in OF_OBJECTS or (root == "?" and is_private(rest) and rest not in own):
+                used = f"{OF_OBJECTS.get(rest, '?')}.{rest}"
+            elif root not in ours and root != "?" and is_private(name) and find(root):
+                used = name
+            else:
+                continue
+            found.setdefault(used, set()).add(f"{file.relative_to(SOURCE)}:{line}")
+    return found
+
+
+@cache
+def find(package):
+    """Return whether a name is that of a package, and not of something else in a text."""
+    return package in PACKAGES or find_spec(package) is not None
+
+
+def is_there(name):
+    """Return whether a dotted name leads to something, importing what it has to."""
+    parts = name.split(".")
+    found = import_module(parts[0])
+    for count, part in enumerate(parts[1:], start=2):
+        if not hasattr(found, part):
+            try:
+                import_module(".".join(parts[:count]))
+            except ImportError:
+                return False
+        found = getattr(found, part)
+    return True
+
+
+def test_every_private_name_is_of_a_package_that_is_looked_at():
+    """An attribute of an object stands in OF_OBJECTS, with something that has it."""
+    others = {
+        name: places
+        for name, places in private_names().items()
+        if name.partition(".")[0] not in PACKAGES
+    }
+    assert not others
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_private_name_is_lost(package):
+    pytest.importorskip(package)
+    lost = [
+        f"{package} {version(package)} has no {name}, which {', '.join(sorted(places))} uses"
+        for name, places in sorted(private_names().items())
+        if name.startswith(f"{package}.") and not is_there(name)
+    ]
+    assert not lost, "\n".join(lost)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from torch._C import _gone",
+        "from torch import _C as core\ncore._gone",
+        "import torch._C\ntorch._C._gone()",
+        "import torch as t\nUSED = t._C\ndef late():\n    USED._gone",
+        "find('torch._C._gone')",
+    ],
+)
+def test_every_way_to_use_a_name_counts(text):
+    assert "torch._C._gone" in {name for _, name in names_in(ast.parse(text))}
