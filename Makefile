@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # The versions that are installed; empty: the newest.
 CONSTRAINTS ?= constraints.txt
-INSTALL := -m pip install --quiet $(CONSTRAINTS:%=--constraint %)
+INSTALL = -m pip install --quiet $(CONSTRAINTS:%=--constraint %)
 # How to make an environment: pip knows dependency groups from 25.1 on.
 environment = $(PYTHON) -m venv $(1) && $(1)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
 
@@ -133,14 +133,14 @@ $(VENV)/built: $(BUILD_FILES) | $(VENV)/bin/python
 
 # The same with the handler that XLA calls, for which jaxlib has the headers; see CMakeLists.txt.
 JAXLIB := build/jaxlib
+FOR_JAX := --config-settings cmake.define.NDGATHER_JAX=$(abspath $(JAXLIB)/jaxlib/include)
 
 $(JAXLIB)/installed: constraints.txt | $(VENV)/bin/python
 	$(BIN)/python $(INSTALL) --no-deps --upgrade --target $(JAXLIB) jaxlib
 	touch $@
 
 $(VENV)/built-for-jax: $(BUILD_FILES) $(JAXLIB)/installed
-	$(BIN)/python $(INSTALL) --editable . \
-	  --config-settings cmake.define.NDGATHER_JAX=$(abspath $(JAXLIB)/jaxlib/include)
+	$(BIN)/python $(INSTALL) --editable . $(FOR_JAX)
 	touch $@ $(VENV)/built
 
 # `make $(VENV)/installed-a-b` adds the dependency groups a and b; nothing is built again.

@@ -6,6 +6,9 @@
 #   make test-runtimes   the tests of models with onnxruntime and OpenVINO, and others that need these or a framework;
 #     only those that `make test` has skipped: make test test-runtimes NOT_IN=build/reports/test.xml
 #   make test-xarray   xarray's own tests of its backends, by engine="ndgather"
+#   make test-versions   the tests of the extras with the oldest packages that these take, and with the newest, and the
+#     table of both in docs/install.md: an hour, and 20 GB; the oldest are in tests/versions/oldest.txt, which
+#     make oldest-versions writes anew after a change of pyproject.toml
 #   make test-large   the tests of arrays with more than 2**31 elements, and at the borders of 2**31 to 2**35
 #     bytes: 8 GiB of memory
 #   make test-targets  many examples of the rules of `convert --target`: an hour
@@ -42,9 +45,10 @@
 #     `convert --target`: a table of docs/exporters.md
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
 
-.PHONY: nightly test-frameworks test-torch test-kernels test-jax test-runtimes test-xarray test-large test-targets \
-  test-docs wheel test-wheel test-wheels release-check check-core check-borders check-long check-asan check-tsan \
-  check-portable fuzz faults mutants bench bench-quick models models-quick exports exports-page exports-targets conformance
+.PHONY: nightly test-frameworks test-torch test-kernels test-jax test-runtimes test-xarray test-versions \
+  test-versions-oldest test-versions-newest oldest-versions test-large test-targets test-docs wheel test-wheel test-wheels \
+  release-check check-core check-borders check-long check-asan check-tsan check-portable fuzz faults mutants bench \
+  bench-quick models models-quick exports exports-page exports-targets conformance
 
 # What a night runs. Property tests draw thousands of examples: nightly-draws.
 NIGHTLY ?= nightly-draws nightly-frameworks nightly-runtimes test-large test-xarray test-targets check-long \
@@ -108,6 +112,46 @@ test-runtimes: $(RUNTIMES)/installed-all
 test-xarray: $(RUNTIMES)/installed-backends
 	$(RUNTIMES)/bin/python $(PYTEST) -p no:cacheprovider -o strict=false -o addopts=--import-mode=importlib \
 	  -o filterwarnings=ignore tests/xarray_suite/engine_tests.py $(PYTEST_FLAGS)
+
+# One wheel, with the handler that XLA calls. TensorFlow holds other packages back: those of stores are tested without.
+OF_STORES := tests/arrays tests/stored tests/cli $(addprefix tests/core/test_,adapters.py exchange.py private_names.py)
+TORCH_TESTS := $(filter-out src/%,$(OF_TORCH))
+# Tests of ONNX itself belong to one version of onnx.
+OF_MODELS := --ignore=tests/models/test_backend.py $(addprefix --ignore=,$(TORCH_TESTS)) tests/frameworks tests/models tests/core/test_private_names.py
+VERSIONS := build/versions
+
+test-versions: test-versions-oldest test-versions-newest
+	$(PYTHON) -m tools.versions table
+
+test-versions-oldest: private CONSTRAINTS := tests/versions/oldest.txt
+# What another version warns of is shown, and fails nothing.
+test-versions-oldest test-versions-newest: private PYTEST_FLAGS += -o filterwarnings=default
+test-versions-newest: private CONSTRAINTS :=
+test-versions-oldest test-versions-newest: export HYPOTHESIS_PROFILE := short
+test-versions-oldest test-versions-newest: test-versions-%: $(VERSIONS)/built
+	rm -rf $(VERSIONS)/$*
+	$(call environment,$(VERSIONS)/$*)
+	$(call tested-with,test,stores,$(SHARED) $(OF_STORES))
+	$(call tested-with,all,torch,$(TORCH_TESTS))
+	$(call tested-with,all,models,$(OF_MODELS))
+	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(VERSIONS)/$*/bin/python -m pytest -q $(KERNELS) $(PYTEST_FLAGS)
+
+# Installs a group, keeps the list of versions by a name, and runs tests.
+define tested-with
+$(VERSIONS)/$*/bin/python $(INSTALL) $(VERSIONS)/wheel/*.whl --group $(1)
+$(VERSIONS)/$*/bin/python -m pip freeze > $(VERSIONS)/$*-$(2).txt
+$(VERSIONS)/$*/bin/python $(PYTEST) -m "not slow" $(3) $(PYTEST_FLAGS)
+endef
+
+$(VERSIONS)/built: $(BUILD_FILES) $(JAXLIB)/installed $(shell find src -type f -name '*.py*')
+	rm -rf $(VERSIONS)/wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(VERSIONS)/wheel . $(FOR_JAX)
+	touch $@
+
+oldest-versions:
+	$(PYTHON) -m venv $(VERSIONS)/uv
+	$(VERSIONS)/uv/bin/python -m pip install --quiet uv
+	$(PYTHON) -m tools.versions oldest $(VERSIONS)/uv/bin/uv
 
 LARGE := tests/core/test_two_gib.py tests/core/test_real_borders.py
 

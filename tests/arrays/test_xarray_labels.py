@@ -119,6 +119,7 @@ def test_many_labels_at_once(axis, method):
     index = pd.Index(axis)
     with np.errstate(all="ignore"):
         peer = index.get_indexer(pd.Index(labels), method=method)
+    peer[np.isnan(labels)] = -1  # pandas 2 takes one of the ends
     np.testing.assert_array_equal(look_up("sel", "x", index, labels, method=method), peer)
 
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tools import versions
+
 ROOT = Path(__file__).parents[2]
-README, INDEX = ((ROOT / name).read_text() for name in ("README.md", "docs/index.md"))
+NAMES = ("README.md", "docs/index.md", "docs/install.md")
+README, INDEX, INSTALL = ((ROOT / name).read_text() for name in NAMES)
 TEXT = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [
     *(page for page in (ROOT / "docs").rglob("*.md") if "benchmarks" not in page.name),
@@ -42,8 +45,7 @@ def test_numbers_are_those_of_the_pages():
 
 
 def test_install_texts_are_the_same_everywhere():
-    install = (ROOT / "docs/install.md").read_text()
-    blocks = [block for text in (README, INDEX, install) for block in TEXT.findall(text)]
+    blocks = [block for text in (README, INDEX, INSTALL) for block in TEXT.findall(text)]
     installs = [block for block in blocks if "pip install ." in block]
     assert len(installs) == 3
     assert len(set(installs)) == 1
@@ -60,10 +62,22 @@ def test_pages_install_from_a_clone():
 
 def test_every_extra_of_the_page_is_an_extra():
     pyproject = (ROOT / "pyproject.toml").read_text()
-    extras = (ROOT / "docs/install.md").read_text().partition("## If it does not install")[0]
+    extras = INSTALL.partition("## If it does not install")[0]
     rows = re.findall(r"^\| (`.*?) \|", extras, re.MULTILINE)
     for extra in re.findall(r"`(\w+)`", " ".join(rows)):
         assert re.search(rf"^{extra} = \[", pyproject, re.MULTILINE), extra
+
+
+def test_the_table_of_versions_has_every_package_of_the_extras():
+    """Its oldest versions are the first that the bounds of pyproject.toml allow."""
+    rows = re.findall(r"^\| ([\w-]+) \| (\d\S*) \| (\d\S*) \|$", INSTALL, re.MULTILINE)
+    asked, pins = versions.requirements(), versions.pinned(versions.OLDEST.read_text())
+    assert [versions.plain_name(name) for name, _, _ in rows] == [*asked]
+    for name, oldest, newest in rows:
+        bound = versions.order(asked[versions.plain_name(name)].partition(">=")[2].split(";")[0])
+        assert pins[versions.plain_name(name)] == oldest
+        assert versions.order(oldest)[: len(bound)] == bound, name
+        assert versions.order(newest) >= versions.order(oldest), name
 
 
 def test_the_page_of_vulnerabilities_has_the_number_of_its_rows():
