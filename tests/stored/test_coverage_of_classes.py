@@ -58,7 +58,7 @@ HELD = {
     "memory map": tuple(name for name in AXES["dtype"] if name not in ("O", "T")),
     "zarr": (*EVERYWHERE, *SWAPPED, "M8[s]", "m8[ns]", "S5", "U3", "V3", "V13", "u1,f8", "T"),
     "hdf5": (*EVERYWHERE, *LONG, *SWAPPED, "S5", "V3", "V13", "u1,f8"),
-    "tensorstore": (*EVERYWHERE, *OF_ML[:5]),
+    "tensorstore": (*EVERYWHERE, *(name for name in OF_ML[:5] if hasattr(tensorstore, name))),
     "dask": tuple(name for name in AXES["dtype"] if name != "u1,f8"),
 }
 

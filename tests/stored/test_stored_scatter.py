@@ -294,7 +294,9 @@ def test_a_mean_keeps_to_the_least_memory_that_it_asks_for(dtype, use_init_val, 
 @pytest.mark.parametrize("reduction", ["add", "mean"])
 def test_a_sum_of_a_type_without_a_0_starts_from_its_first_update(reduction, executor):
     """As it does in memory: float8_e8m0fnu has the powers of 2 alone."""
-    dtype = tensorstore.float8_e8m0fnu
+    dtype = getattr(tensorstore, "float8_e8m0fnu", None)
+    if dtype is None:
+        pytest.skip("this version of tensorstore has no float8_e8m0fnu")
     where = {"driver": "zarr3", "kvstore": "memory://"}
     stored = tensorstore.open(where, create=True, dtype=dtype, shape=(2, 2, 3)).result()
     data = np.ones((2, 2, 3), np.float32).astype(dtype.numpy_dtype)
