@@ -77,4 +77,7 @@ def write_table() -> None:
 
 
 if __name__ == "__main__":
-    {"oldest": write_oldest, "table": write_table}[sys.argv[1]](*sys.argv[2:])
+    if sys.argv[1:] == ["table"]:
+        write_table()
+    else:
+        write_oldest(*sys.argv[2:])
