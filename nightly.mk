@@ -16,9 +16,9 @@
 #     themes, pictures; and the tour as a notebook: 10 minutes; needs npm
 #   make wheel   build dist/*.tar.gz, and dist/*.whl from it, for all systems whose glibc is as new as the compiler asks for
 #   make test-wheel   the test suite against that wheel in a fresh environment, also of another
-#     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.1.*'
+#     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.3.*'
 #   make test-wheels   the tests of the core against that wheel, by every interpreter that is found, with the lowest NumPy
-#     and the newest: INTERPRETERS='python3.12=2.0.2' has one, and its lowest
+#     and the newest: INTERPRETERS='python3.12=2.2.6' has one, and its lowest
 #   make release-check   all that a release needs, and a page of how it went: half an hour
 #   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
 #   make check-borders TIME=60   the same, and property tests, of a core whose limits are so small that every call
@@ -106,7 +106,7 @@ NOT_IN ?=
 
 test-runtimes: $(RUNTIMES)/installed-all
 	$(RUNTIMES)/bin/python $(PYTEST) -m "not slow" $(NOT_IN:%=--not-in=%) tests/models tests/cli tests/docs \
-	  tests/core/test_vjp.py $(PYTEST_FLAGS)
+	  tests/core/test_vjp.py tests/core/test_private_names.py $(PYTEST_FLAGS)
 
 # xarray's own tests are part of its package.
 test-xarray: $(RUNTIMES)/installed-backends
@@ -207,9 +207,8 @@ test-wheel: wheel
 	$(WHEEL_VENV)/bin/python -m pip install --quiet dist/*.whl --group test '$(NUMPY)'
 	$(WHEEL_VENV)/bin/python $(PYTEST) -m "not slow" $(PYTEST_FLAGS) $(ELSEWHERE) tests README.md
 
-# Interpreters, and the lowest NumPy 2 that has a wheel for each; 2.0.0 and 2.0.1 crash by themselves where entries of a
-# StringDType are replaced.
-INTERPRETERS ?= python3.11=2.0.2 python3.12=2.0.2 python3.13=2.1.0 python3.14=2.3.2
+# Interpreters, and the lowest NumPy that has a wheel for each.
+INTERPRETERS ?= python3.11=2.2.6 python3.12=2.2.6 python3.13=2.2.6 python3.14=2.3.2
 WHEELS := build/wheels
 
 test-wheels: wheel

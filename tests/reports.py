@@ -42,7 +42,7 @@ def links(page):
     """Yield the texts and the files of the links of a page that stay in the repository."""
     for text, target in LINK.findall((ROOT / page).read_text()):
         if not target.startswith(("http:", "https:")):
-            yield text, ((ROOT / page).parent / target).resolve()
+            yield text, ((ROOT / page).parent / target.partition("#")[0]).resolve()
 
 
 def outcomes(report):

@@ -11,8 +11,8 @@ namespace {
 PyObject* do_not_fit(const char* what) { return PyErr_Format(PyExc_ValueError, "%s do not fit", what); }
 
 bool is_vector(PyObject* object, int type) {
-  return PyArray_CheckExact(object) && PyArray_TYPE(array(object)) == type && PyArray_NDIM(array(object)) == 1 &&
-         PyArray_ISCARRAY_RO(array(object));
+  return PyArray_CheckExact(object) && PyArray_EquivTypenums(PyArray_TYPE(array(object)), type) &&
+         PyArray_NDIM(array(object)) == 1 && PyArray_ISCARRAY_RO(array(object));
 }
 
 // What is moved: the slice of both arrays, and the dims that places and positions go by.

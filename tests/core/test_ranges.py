@@ -22,6 +22,15 @@ MODES = ("raise", "wrap", "clip", "fill")
 DATA = np.array([10, 11, 20, 30, 31, 32])
 
 
+@pytest.mark.parametrize("char", np.typecodes["AllInteger"])
+@pytest.mark.parametrize("mode", MODES)
+def test_integers_of_one_size_are_one_type(mode, char):
+    """NumPy has two types of 64 bits, of which one is np.int64."""
+    starts, stops = np.array([4, 0], char), np.array([6, 1], char)
+    values, offsets = gather_ranges(DATA, starts, stops, mode=mode)
+    assert (values.tolist(), offsets.tolist()) == ([31, 32, 10], [0, 2, 3])
+
+
 @st.composite
 def range_calls(draw, dtypes=DATA_DTYPES):
     """Data, starts, stops and options: ranges are inside, or stick out where the mode allows it."""
