@@ -10,7 +10,7 @@
 #     table of both in docs/install.md: an hour, and 20 GB; the oldest are in tests/versions/oldest.txt, which
 #     make oldest-versions writes anew after a change of pyproject.toml
 #   make test-large   the tests of arrays with more than 2**31 elements, and at the borders of 2**31 to 2**35
-#     bytes: 8 GiB of memory
+#     bytes: 8 GiB of memory; and of models with thousands of nodes
 #   make test-targets  many examples of the rules of `convert --target`: an hour
 #   make test-docs   the site in Chromium (CHROMIUM=/usr/bin/chromium): every page, accessibility, search,
 #     themes, pictures; and the tour as a notebook: 10 minutes; needs npm
@@ -153,7 +153,7 @@ oldest-versions:
 	$(VERSIONS)/uv/bin/python -m pip install --quiet uv
 	$(PYTHON) -m tools.versions oldest $(VERSIONS)/uv/bin/uv
 
-LARGE := tests/core/test_two_gib.py tests/core/test_real_borders.py
+LARGE := tests/core/test_two_gib.py tests/core/test_real_borders.py tests/models/test_large_models.py
 
 test-large: $(VENV)/installed-test
 	$(BIN)/python $(PYTEST) -m slow $(LARGE) $(PYTEST_FLAGS)

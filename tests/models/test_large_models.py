@@ -100,6 +100,7 @@ def is_linear(call, few, many):
     return any(seconds(call, many) < most for _ in range(4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(
     "make", [identities, gathers_of_integers, gathers_of_sizes, indices_of_indices, all_operators]

@@ -15,6 +15,9 @@ from ndgather.stored.chunks import Buffers
 from ndgather.stored.zarr import ZarrReader
 
 SHAPE = (8, 12)
+# zarr warns of texts of bytes, which it alone reads.
+pytestmark = pytest.mark.filterwarnings("ignore:The data type")
+
 LAYOUTS = {
     "zarr2": {"zarr_format": 2, "chunks": (4, 6)},
     "zarr3": {"chunks": (4, 6)},

@@ -6,6 +6,7 @@ no value needs, such as a checksum, or if what is behind it does not belong to i
 """
 
 import uuid
+import weakref
 import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -170,7 +171,10 @@ def in_tiff(folder, **layout):
         placed(len(before), len(content))
 
     def opened():
-        return zarr.open_array(tifffile.imread(file, aszarr=True, maxworkers=1), mode="r")
+        store = tifffile.imread(file, aszarr=True, maxworkers=1)
+        array = zarr.open_array(store, mode="r")
+        weakref.finalize(array, store.close)
+        return array
 
     return Stored(opened, get, put, lambda: placed(0, 0), writes=False)
 
