@@ -223,7 +223,8 @@ def test_a_box_has_the_borders_of_its_cells_and_its_letter_on_its_edge(call):
                 left, top, right, bottom = extent(outline)
                 first, last = at[corner], at[box.rows[1], box.columns[1]]
                 inset = left - first[0]
-                assert inset == pytest.approx(round(inset)) and round(inset) in (0, 3, 6, 9)
+                assert inset == pytest.approx(round(inset))
+                assert round(inset) in (0, 3, 6, 9)
                 assert (top, right, bottom) == pytest.approx(
                     (first[1] + inset, last[2] - inset, last[3] - inset)
                 )
