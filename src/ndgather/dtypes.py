@@ -200,10 +200,16 @@ def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
             return np.asarray(value.to_numpy())
         return np.asarray(value, "m8" if isinstance(value, timedelta) else "M8")
     kind = number_kind(dtype) if isinstance(dtype, np.dtype) else dtype.kind
+    is_nan = value != value  # noqa: PLR0124
+    if kind in "bi" and not is_nan and abs(value) >= 2**64:
+        raise ValueError("it has more than 64 bits")  # int(Decimal("1e99999999")) takes minutes
     number: Any = {"f": float, "c": complex}.get(kind, int)(value)
-    exact = kind in "bi" or dtype in ("g", "G")  # which have more digits than floats of Python
-    array, is_nan = np.asarray(number), value != value  # noqa: PLR0124
-    lost = number != value and not is_nan and (exact or not np.isfinite(number))
+    array = np.asarray(number)
+    lost = number != value and not is_nan and (kind in "bi" or not np.isfinite(number))
+    if kind in "fc" and isinstance(dtype, np.dtype) and dtype.itemsize > array.itemsize:
+        with np.errstate(over="ignore"):
+            array = np.asarray(np.longdouble(str(value)))  # more digits than a float of Python
+        lost = lost and not np.isfinite(array)
     if lost or array.dtype.kind == "O":
         raise ValueError("a digit is lost, or it has more than 64 bits")
     return array

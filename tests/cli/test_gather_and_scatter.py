@@ -117,6 +117,9 @@ def test_files_are_memory_mapped(ndgather, monkeypatch):
         ("float64", "nan", np.nan),
         ("complex64", "1+2j", 1 + 2j),
         ("uint64", str(2**64 - 1), 2**64 - 1),
+        ("longdouble", "0.1", np.longdouble("0.1")),
+        ("clongdouble", "0.1", np.longdouble("0.1")),
+        ("longdouble", "inf", np.inf),
     ],
 )
 def test_fill_value_is_read_for_the_dtype(ndgather, dtype, value, filled):
@@ -132,6 +135,7 @@ def test_fill_value_is_read_for_the_dtype(ndgather, dtype, value, filled):
     [
         *(("float64", "1e400"), ("float64", "-1e400"), ("float32", "1e39"), ("complex64", "1e39j")),
         *(("complex128", "1e400j"), ("int8", "128"), ("int64", "1e19"), ("int64", "0.5")),
+        ("int64", "1e99999999"),
         *(("int64", "nan"), ("bool", "2"), ("float32", "1j"), ("int8", "1+0j")),
         *(("datetime64[D]", "2020-02-29T06:30"), ("datetime64[ns]", "3000-01-01")),
         *(("timedelta64[s]", "1.5"), ("<U2", "abc"), ("|S2", "abc")),

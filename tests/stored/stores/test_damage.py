@@ -8,6 +8,7 @@ no value needs, such as a checksum, or if what is behind it does not belong to i
 import uuid
 import weakref
 import zipfile
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -444,3 +445,38 @@ def test_an_hdf5_file_that_ends_early(layout, tmp_path):
             assert "cannot be read" in str(found)
         else:
             same(found, VALUES.ravel())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "content"),
+    [
+        ("i1", {"fletcher32": True}, b"\1\2"),  # no room for a checksum
+        ("S3", {"compression": "gzip"}, zlib.compress(b"xyz")),
+        ("i1", {"fletcher32": True}, b"12345678" + bytes(4)),
+    ],
+)
+def test_a_chunk_of_hdf5_that_is_short_is_refused(dtype, options, content, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        stored = file.create_dataset("a", (64,), dtype, chunks=(32,), **options)
+        stored[...] = np.ones(64, dtype)
+        stored.id.write_direct_chunk((32,), content)
+        with pytest.raises(StoredArrayError, match=r"cannot be read"):
+            ndgather.gather_nd(stored, np.arange(64)[:, np.newaxis])
+
+
+def test_a_chunk_of_two_bytes_has_no_checksum(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        stored = file.create_dataset("a", (4,), "i1", chunks=(2,), fletcher32=True)
+        stored[...] = 1
+        stored.id.write_direct_chunk((2,), b"\1\2")
+        with pytest.raises(StoredArrayError, match="no checksum"):
+            ndgather.gather_nd(stored, [[3]])
+        assert ndgather.gather_nd(stored, [[0]]) == 1
+
+
+def test_a_shard_that_icechunk_does_not_have_is_made():
+    """Its store has 0 bytes for what is missing."""
+    session = icechunk.Repository.create(icechunk.in_memory_storage()).writable_session("main")
+    stored = zarr.create_array(session.store, shape=(8,), shards=(4,), chunks=(2,), dtype="i4")
+    ndgather.scatter_nd(stored, [[1]], np.int32([5]), out=stored)
+    assert stored[...].tolist() == [0, 5, 0, 0, 0, 0, 0, 0]

@@ -347,7 +347,7 @@ class _Labels:
         east = self.data[name].attrs.get("units") in _EAST or name.casefold().startswith("lon")
         if east and name not in (self.options["period"] or {}):
             way = f"--period {name}=360 if they go around, or {way}"
-        what = f"lies outside of {name} by half a step or more"
+        what = f"lies outside of {name} by more than half a step"
         raise texts.error(outside, what, f"{low}..{high}", f"; write {way}")
 
 

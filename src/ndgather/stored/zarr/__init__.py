@@ -152,11 +152,13 @@ class ZarrReader:
             chunk = tuple(map(floordiv, starts, self._shards))
         key = f"{self.array.path}/{self.array.metadata.encode_chunk_key(chunk)}".lstrip("/")
         try:
-            if sync(self.array.store.getsize(key)) == 0:
-                raise ValueError("its object has 0 bytes")
+            size = sync(self.array.store.getsize(key))
         except FileNotFoundError:
-            if self._all_exist:
-                raise no_chunk() from None
+            size = -1
+        if size == 0 and sync(self.array.store.exists(key)):  # icechunk: 0 bytes of what is missing
+            raise ValueError("its object has 0 bytes")
+        if size <= 0 and self._all_exist:
+            raise no_chunk()
 
 
 class ZarrWriter(ZarrReader):
