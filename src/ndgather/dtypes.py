@@ -205,11 +205,11 @@ def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
         raise ValueError("it has more than 64 bits")  # int(Decimal("1e99999999")) takes minutes
     number: Any = {"f": float, "c": complex}.get(kind, int)(value)
     array = np.asarray(number)
-    lost = number != value and not is_nan and (kind in "bi" or not np.isfinite(number))
-    if kind in "fc" and isinstance(dtype, np.dtype) and dtype.itemsize > array.itemsize:
+    differs = number != value and not is_nan
+    if differs and kind in "fc" and isinstance(dtype, np.dtype) and dtype.itemsize > array.itemsize:
         with np.errstate(over="ignore"):
             array = np.asarray(np.longdouble(str(value)))  # more digits than a float of Python
-        lost = lost and not np.isfinite(array)
+    lost = differs and (kind in "bi" or not np.isfinite(array))
     if lost or array.dtype.kind == "O":
         raise ValueError("a digit is lost, or it has more than 64 bits")
     return array
