@@ -320,9 +320,10 @@ def move(
         return
     chunk, dense = np.asarray(chunk), np.asarray(dense)  # without subclasses
     arithmetic = None if reduction is None else slow_path.core_arithmetic(chunk.dtype, reduction)
-    # Memory from another process may begin at any byte.
     where = (points.offset_in_chunk, points.positions, *runs)
-    at, positions, starts, stops = (np.require(each, None, ["C", "A"]) for each in where)
+    if not all(each.flags.aligned for each in where):  # memory from another process begins anywhere
+        where = tuple(np.require(each, None, ["C", "A"]) for each in where)
+    at, positions, starts, stops = where
     bits, block = points.bits, points.block
     _core.move_points(
         chunk, dense, bits, at, positions, block, starts, stops, reduction, arithmetic
