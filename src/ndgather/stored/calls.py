@@ -320,7 +320,7 @@ def move(
         return
     chunk, dense = np.asarray(chunk), np.asarray(dense)  # without subclasses
     arithmetic = None if reduction is None else slow_path.core_arithmetic(chunk.dtype, reduction)
-    where = (points.offset_in_chunk, points.positions, *runs)
+    where: tuple[Array, ...] = (points.offset_in_chunk, points.positions, *runs)
     if not all(each.flags.aligned for each in where):  # memory from another process begins anywhere
         where = tuple(np.require(each, None, ["C", "A"]) for each in where)
     at, positions, starts, stops = where
