@@ -1,4 +1,4 @@
-"""Gradients of scatters where elements are equal, zero, NaN or infinite, by torch and by JAX."""
+"""Gradients of scatters where elements are equal, zero, NaN or infinite, by three frameworks."""
 
 import math
 
@@ -137,6 +137,33 @@ def test_every_element_has_its_share(reduction, use_init_val, library, draws):
             with np.errstate(invalid="ignore"):  # infinities of both signs
                 wanted = sum(parts)
             np.testing.assert_allclose(np.asarray(ahead), wanted, rtol=1e-5, err_msg=case)
+
+
+@pytest.mark.parametrize("use_init_val", [True, False])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_tensorflow_gives_data_what_updates_would_share_with_it(reduction, use_init_val, draws):
+    tf = pytest.importorskip("tensorflow")
+    function = draws.choice(FUNCTIONS)
+    options = {"reduction": reduction, "use_init_val": use_init_val, "mode": "drop"}
+    for alphabet in (ALPHABETS[name] for name in ("ties", "one value", "zeros")):
+        data = np.array(draws.choices(alphabet, k=SIZE), np.float64)
+        updates = np.array(draws.choices(alphabet, k=COUNT), np.float64)
+        places = np.array(draws.choices((0, 0, 0, 1, 1, 2, 3, DROPPED), k=COUNT))
+        tables = slopes(reduction, use_init_val, data, places, updates)
+        if reduction in ("min", "max"):
+            taken = tables[0].diagonal() > 0
+            tables[0][taken, taken] = 1
+            tables[1][taken] = 0
+        weights = np.array([1.0, 2, 4, 8, 16])
+        with tf.GradientTape() as tape:
+            given = [tf.Variable(each) for each in (data, updates)]
+            call = getattr(ndgather, function)
+            result = call(given[0], arguments(function, places), given[1], **options)
+        found = tape.gradient(result, given, tf.constant(weights), unconnected_gradients="zero")
+        case = f"{function}({data.tolist()}, {places.tolist()}, {updates.tolist()}, {options})"
+        for actual, table in zip(found, tables, strict=True):
+            wanted = summed(table, weights)
+            np.testing.assert_allclose(np.asarray(actual), wanted, rtol=1e-9, err_msg=case)
 
 
 @pytest.mark.parametrize("make", [np.array, torch.tensor, jnp.array], ids=["NumPy", "torch", "JAX"])
