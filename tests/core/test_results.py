@@ -327,6 +327,24 @@ def test_strings_of_any_length():
     np.testing.assert_array_equal(out, desired, strict=True)
 
 
+@pytest.mark.parametrize("fill_value", ["", "short", "☃" * 9, "long " * 60])
+@pytest.mark.parametrize("shape", [(36, 1), (6, 6), (6, 3, 2), (36, 1, 1)])
+def test_strings_of_any_length_are_filled(shape, fill_value):
+    kind = np.dtypes.StringDType()
+    texts = ["0", "middle " * 3, "long " * 50, "x" * 255, "y" * 256, ""]
+    data = np.array([texts[n:] + texts[:n] for n in range(6)], kind).reshape(shape)
+    indices = [[5], [99], [2], [-99], [2], [0]]
+    options = {"mode": "fill", "fill_value": fill_value}
+    filled = np.full(data.shape[1:], fill_value, kind).tolist()
+    rows = [filled if abs(n) == 99 else data[n].tolist() for (n,) in indices]
+    for out in (None, np.full((6, *data.shape[1:]), "before " * 9, kind)):
+        found = ndgather.gather_nd(data, np.array(indices), **options, out=out)
+        assert found.tolist() == rows
+    starts = np.array([0, len(data) - 2])
+    found, _ = ndgather.gather_ranges(data, starts, lengths=np.array([1, 4]), **options)
+    assert found.tolist() == [data[0].tolist(), *data[-2:].tolist(), filled, filled]
+
+
 def test_missing_strings_stay_missing():
     kind = np.dtypes.StringDType(na_object=None)
     data = np.array(["a", None], kind)

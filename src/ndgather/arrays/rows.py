@@ -94,7 +94,8 @@ def _gathered(call: Call) -> Array:
     view, key = _addressed(layout, call.data, rows)
     taken: Array = view[key]
     if outside is not None:
-        taken[(*key[: layout.first], outside)] = fill
+        # NumPy 2.4 writes strings of an array without axes to wrong memory (its issue 32153).
+        taken[(*key[: layout.first], outside)] = np.reshape(fill, (1,) * taken.ndim)
     taken = taken.reshape(tuple(layout.result))
     return taken if taken.flags.c_contiguous else taken.copy()
 
