@@ -27,12 +27,9 @@ from ndgather.messages import shown, shown_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Call
+    from ndgather.array_call import Array, Call
     from ndgather.dtypes import Numbers
 
-    Array = NDArray[Any]
     Shape = Sequence[Any]  # sizes may be unknown, or symbols of a library
 
 REDUCTIONS = tuple(reductions.ROWS)

@@ -17,9 +17,9 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from ndgather import dtypes
 
-    Array = NDArray[Any]
+    Array = dtypes.Array
     WindowMode = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
 
 

@@ -22,11 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Call
-
-    Array = NDArray[Any]
+    from ndgather.array_call import Array, Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

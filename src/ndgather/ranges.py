@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.array_call import Call
+    from ndgather.array_call import Array, Call
 
-    Array = NDArray[Any]
     Integers = NDArray[np.int64]
 
 _FAR = 2**61  # starts and stops farther from 0 are integers of Python

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Array = NDArray[Any]
+    from ndgather.dtypes import Array
+
     Name = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
 _QUOTIENTS = 2**12  # that are computed at a time

@@ -17,9 +17,7 @@ from ndgather import arguments, dtypes, exchange, reductions, windows
 from ndgather.array_call import Call, Kind, _core, with_padding
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+    from ndgather.array_call import Array
 
 
 def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:

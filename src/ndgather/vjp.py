@@ -24,11 +24,10 @@ from ndgather.array_call import Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from ndgather.array_call import WindowMode
+    from ndgather.array_call import Array, WindowMode
 
-    Array = NDArray[Any]
 
 __all__ = [
     "gather_elements",

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.array_call import Call
+    from ndgather.array_call import Array, Call
 
-    Array = NDArray[Any]
     Starts = NDArray[np.int64]
 
 LARGEST = int(np.iinfo(np.int64).max)

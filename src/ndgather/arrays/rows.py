@@ -21,12 +21,9 @@ from ndgather.array_call import Kind
 from ndgather.arrays import lowering
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Call
+    from ndgather.array_call import Array, Call
     from ndgather.arrays.lowering import Layout
 
-    Array = NDArray[Any]
 
 _SPARSE = 8  # rows are copied if fewer than one of this many elements is addressed
 

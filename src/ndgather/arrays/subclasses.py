@@ -17,11 +17,7 @@ from ndgather.messages import shown
 from ndgather.vjp import cotangents
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Call
-
-    Array = NDArray[Any]
+    from ndgather.array_call import Array, Call
 
 
 def run(call: Call) -> Any:

@@ -25,9 +25,8 @@ from ndgather.published.schema import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from ndgather.array_call import Array
 
-    Array = NDArray[Any]
 
 AttributeValue: TypeAlias = int | str | bool
 

@@ -34,11 +34,10 @@ from ndgather.show.picture import Picture, draw
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from ndgather.array_call import Array
     from ndgather.published.binding import AttributeValue
-
-    Array = NDArray[Any]
 
 
 Key: TypeAlias = tuple[object, ...]

@@ -24,12 +24,10 @@ from ndgather.published.shapes import LARGEST_RANK, Axes, Unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from ndgather.array_call import Array
     from ndgather.published.inference import CallShapes
     from ndgather.published.shapes import Size
 
-    Array = NDArray[Any]
     Arrays = Mapping[Role, Array]
     Attributes = Mapping[str, Any]
 

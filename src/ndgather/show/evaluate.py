@@ -26,12 +26,9 @@ from ndgather.stored.plan import make_plan, with_data
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Call
+    from ndgather.array_call import Array, Call
     from ndgather.stored.chunks import Reader
 
-    Array = NDArray[Any]
 
 Position: TypeAlias = tuple[int, ...]
 Region: TypeAlias = "tuple[Sequence[int], ...]"  # positions along every axis, which rise

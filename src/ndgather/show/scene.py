@@ -31,11 +31,9 @@ from ndgather.show.evaluate import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from ndgather.array_call import Array
     from ndgather.show.evaluate import DrawnEntries, Entry, Evaluation, Region
 
-    Array = NDArray[Any]
     CellAt: TypeAlias = Callable[[Position], "Cell | None"]
     Mark: TypeAlias = tuple[int, Region, bool]  # an entry, its region, whether it is replaced
     Spans: TypeAlias = Sequence[Sequence[int]]  # coordinates along every axis

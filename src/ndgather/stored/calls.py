@@ -36,9 +36,9 @@ from ndgather.stored.walk import walk, write
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ndgather.array_call import Call
+    from ndgather.array_call import Array, Call
     from ndgather.axes import Axes
-    from ndgather.stored.chunks import Array, Chunk, Reader, Writer
+    from ndgather.stored.chunks import Chunk, Reader, Writer
     from ndgather.stored.journals import CallJournal
     from ndgather.stored.plan import ChunkCopy, Runs, StoredPlan
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Array = NDArray[Any]
+    from ndgather.array_call import Array
+
     Chunk = tuple[int, ...]  # the number of a chunk along each axis
     Box = tuple[slice, ...]
     Permits = SimpleQueue[NDArray[np.uint8] | None]

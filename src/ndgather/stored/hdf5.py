@@ -27,8 +27,8 @@ from ndgather.stored.chunks import Grid, LocalFile, box_shape, missing_raises, n
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Box, Buffers, Chunk
+    from ndgather.array_call import Array, Call
+    from ndgather.stored.chunks import Box, Buffers, Chunk
 
 # The filters that are decoded here, in the order of encoding.
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE

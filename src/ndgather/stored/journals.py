@@ -22,7 +22,8 @@ from ndgather.stored.walk import chunk_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ndgather.stored.chunks import Array, Chunk, Writer
+    from ndgather.array_call import Array
+    from ndgather.stored.chunks import Chunk, Writer
     from ndgather.stored.plan import StoredPlan
 
 _FIRST_LINE = "ndgather journal 1"

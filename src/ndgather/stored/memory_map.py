@@ -20,8 +20,8 @@ from ndgather.stored.chunks import Grid, box_shape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Buffers, Chunk
+    from ndgather.array_call import Array, Call
+    from ndgather.stored.chunks import Buffers, Chunk
 
 # A page alone takes as long to read as this much in a row: 0.09 ms on a virtual disk with 1.3 GB/s.
 # If fewer pages are read, reading ahead is a waste.

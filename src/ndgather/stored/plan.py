@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.stored.chunks import Array, Chunk, Grid
+    from ndgather.array_call import Array
+    from ndgather.stored.chunks import Chunk, Grid
 
     Integers: TypeAlias = NDArray[np.int64]
     Runs: TypeAlias = tuple[Integers, Integers]  # where runs of points start and stop

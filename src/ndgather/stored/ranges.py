@@ -18,9 +18,9 @@ from ndgather.stored.walk import walk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ndgather.array_call import Call
+    from ndgather.array_call import Array, Call
     from ndgather.ranges import Integers, Ranges
-    from ndgather.stored.chunks import Array, Box, Chunk, Grid, Reader
+    from ndgather.stored.chunks import Box, Chunk, Grid, Reader
 
 
 class RangePlan:

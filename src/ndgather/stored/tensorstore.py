@@ -17,8 +17,8 @@ from ndgather.stored.chunks import Grid, box_shape
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Buffers, Chunk
+    from ndgather.array_call import Array, Call
+    from ndgather.stored.chunks import Buffers, Chunk
 
 _NEAR = ("file", "memory")  # key-value stores without a network
 _REQUESTS = 16

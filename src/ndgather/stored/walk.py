@@ -23,8 +23,8 @@ from ndgather.stored.chunks import Buffers, new_permits
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Chunk, Reader, Writer
+    from ndgather.array_call import Array, Call
+    from ndgather.stored.chunks import Chunk, Reader, Writer
 
     Request = tuple[Chunk, bool, Callable[[Array], Any]]  # as `Job` has them
 

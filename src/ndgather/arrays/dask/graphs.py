@@ -22,12 +22,9 @@ from ndgather.errors import IndexOutOfBoundsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Call
+    from ndgather.array_call import Array, Call
     from ndgather.arrays.dask.points import BlockLayout, Chunks, Coordinates, Region
 
-    Array = NDArray[Any]
     Graph = dict[Any, Any]
     Readers = dict[Coordinates, list[tuple[Region, points.Sources, points.Targets]]]
 

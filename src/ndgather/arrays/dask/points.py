@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.array_call import Call
+    from ndgather.array_call import Array, Call
     from ndgather.stored.plan import PointsOfChunk
 
-    Array = NDArray[Any]
 
 Chunks: TypeAlias = tuple[tuple[int, ...], ...]  # the sizes of the chunks along every axis
 Coordinates: TypeAlias = tuple[int, ...]  # the number of a chunk along every axis

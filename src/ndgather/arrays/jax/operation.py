@@ -22,9 +22,7 @@ from ndgather.errors import AttributeValueError, DTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+    from ndgather.array_call import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Array = NDArray[Any]
+    from ndgather.array_call import Array
 
 
 # "0": no kernels of Triton; "1": if Triton interprets them, for tensors of the CPU too.

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     import xarray
     from numpy.typing import NDArray
 
-    from ndgather.array_call import Call
+    from ndgather.array_call import Array, Call
     from ndgather.stored.cache import ChunkCache
-    from ndgather.stored.chunks import Array, Box, Buffers, Chunk, Reader
+    from ndgather.stored.chunks import Box, Buffers, Chunk, Reader
     from ndgather.stored.estimates import Estimate
     from ndgather.stored.plan import StoredPlan
 

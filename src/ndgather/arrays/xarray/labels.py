@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Array = NDArray[Any]
+    from ndgather.array_call import Array
+
     Positions = NDArray[np.intp]
 
 

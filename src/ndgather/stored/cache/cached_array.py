@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from ndgather.array_call import Array
     from ndgather.stored.cache.chunk_cache import CacheInfo
-    from ndgather.stored.chunks import Array, Chunk, Reader, Writer
+    from ndgather.stored.chunks import Chunk, Reader, Writer
 
 _MEMORY = "512 MiB"
 _BOX_BYTES = 2**20  # of arrays without chunks

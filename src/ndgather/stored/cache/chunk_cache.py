@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ndgather.stored.chunks import Array, Buffers, Chunk, Reader
+    from ndgather.array_call import Array
+    from ndgather.stored.chunks import Buffers, Chunk, Reader
 
 _MAPPED_BYTES = 1 << 17  # of a chunk, from which on a cache maps its memory
 # Pages of this process alone, all of them at once if the system can.

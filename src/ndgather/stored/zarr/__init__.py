@@ -25,8 +25,8 @@ from ndgather.stored.zarr.objects import Shards, objects_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ndgather.array_call import Call
-    from ndgather.stored.chunks import Array, Buffers, Chunk
+    from ndgather.array_call import Array, Call
+    from ndgather.stored.chunks import Buffers, Chunk
     from ndgather.stored.zarr.codecs import Bytes, Decoder
     from ndgather.stored.zarr.objects import Objects
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from zarr.abc.codec import Codec
 
-    from ndgather.stored.chunks import Array, Buffers
+    from ndgather.array_call import Array
+    from ndgather.stored.chunks import Buffers
 
     Bytes = NDArray[Any]  # of uint8
 
