@@ -6,7 +6,6 @@ import os
 import platform
 import sys
 from importlib import metadata
-from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from ndgather.api import (
     scatter_elements,
     scatter_nd,
 )
+from ndgather.arguments import as_integer
 from ndgather.array_call import _core
 from ndgather.errors import AttributeValueError
 
@@ -146,7 +146,7 @@ def set_num_threads(count: int) -> None:
     1
     >>> ndgather.set_num_threads(before)
     """
-    count = _integer("set_num_threads", "count", count)
+    count = as_integer("set_num_threads", "count", count)
     if not 1 <= count <= 1024:
         raise messages.option_out_of_range("set_num_threads", "count", count, 1, 1024, "threads")
     _core.set_num_threads(count)
@@ -177,7 +177,7 @@ def set_memory_limit(limit: int) -> None:
     AttributeValueError
         `limit` is negative.
     """
-    limit = _integer("set_memory_limit", "limit", limit)
+    limit = as_integer("set_memory_limit", "limit", limit)
     if not 0 <= limit < 2**63:
         raise messages.option_out_of_range(
             "set_memory_limit", "limit", limit, 0, 2**63 - 1, "bytes"
@@ -203,15 +203,6 @@ def _apply_defaults() -> None:
     set_num_threads(min(_usable_processors(), 1024) if threads is None else threads)
     limit = _from_environment("NDGATHER_MEMORY_LIMIT")
     set_memory_limit(min(_KEPT_AT_MOST, _memory() // _SHARE_OF_MEMORY) if limit is None else limit)
-
-
-def _integer(caller: str, option: str, value: int) -> int:
-    try:
-        return index(value)
-    except MemoryError:
-        raise
-    except Exception:  # whatever its __index__ raises
-        raise messages.option_not_integer(caller, option, value) from None
 
 
 def _from_environment(name: str) -> int | None:

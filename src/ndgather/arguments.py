@@ -139,7 +139,6 @@ def byte_count(caller: str, memory: object) -> int:
 
 
 def allowed_modes(call: Call) -> tuple[str, ...]:
-    """Return the modes that a call can have."""
     if call.kind.windows:
         return WINDOW_MODES
     return _core.SCATTER_MODES if call.scatters else _core.GATHER_MODES
@@ -168,16 +167,14 @@ def window_mode(caller: str, mode: object, depth: int) -> str:
 
 
 def as_bool(caller: str, option: str, value: object) -> bool:
-    """Return an option that is true or false."""
-    try:
+    what = f"{caller}: {option} = {shown_value(value)} is neither true nor false"
+    with messages.converted_errors(lambda _: DTypeError(f"{what} (allowed: True, False)")):
         return bool(value)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise DTypeError(
-            f"{caller}: {option} = {shown_value(value)} is neither true nor false "
-            f"(allowed: True, False)"
-        ) from error
+
+
+def as_integer(caller: str, option: str, value: object) -> int:
+    with messages.converted_errors(lambda _: messages.option_not_integer(caller, option, value)):
+        return operator.index(value)  # type: ignore[arg-type]  # or it raises
 
 
 def integer(call: Call, option: str) -> int:

@@ -65,7 +65,6 @@ def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
 
 
 def has_mask(value: object) -> bool:
-    """Whether `value` has a mask of its own."""
     return _has(value, "mask")
 
 

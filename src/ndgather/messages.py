@@ -482,7 +482,7 @@ def extra_missing(package: str, extra: str) -> ExtraMissingError:
 
 
 def need(package: str, extra: str) -> None:
-    """Raise ExtraMissingError if a package that another library imports is not installed."""
+    """Raise ExtraMissingError if a package is not installed."""
     if find_spec(package) is None:
         raise extra_missing(package, extra)
 

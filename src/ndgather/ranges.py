@@ -222,18 +222,12 @@ def _without_mapping(value: Any) -> Any:
 
 
 def _known_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of an array of another library."""
     data = call.data
-    try:
+    what = f"{call.caller}: data = {type(data).__name__} object has no known shape"
+    allowed = "an array whose sizes are known"
+    with messages.converted_errors(lambda _: ShapeError(f"{what} (allowed: {allowed})")):
         shape = tuple(data.shape) if hasattr(data, "shape") else (len(data),)
         return tuple(int(size) for size in shape)
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever the library raises where sizes are not known
-        raise ShapeError(
-            f"{call.caller}: data = {type(data).__name__} object has no known shape (allowed: an "
-            f"array whose sizes are known)"
-        ) from error
 
 
 def _run_plain(call: Call, ranges: Ranges) -> Array:

@@ -76,7 +76,6 @@ class Library:
         return True
 
     def count(self, flags: Any) -> Any:
-        """Return how many flags are set."""
         return self.xp.sum(self.xp.astype(flags, self.xp.int64))
 
     def beyond(self, size: Any) -> Any:

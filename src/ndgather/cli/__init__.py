@@ -106,7 +106,6 @@ class _Versions(argparse.Action):
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
     parser = CommandLine(
         prog="ndgather",
         description=SUMMARY,

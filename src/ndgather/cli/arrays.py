@@ -137,7 +137,6 @@ class ArrayCommand:
         add_common(parser, self.work)
 
     def work(self, options: argparse.Namespace) -> None:
-        """Run the command."""
         stored, in_place = open_path.is_stored(options.data), getattr(options, "in_place", False)
         if not in_place:
             require_output(options, "--in-place " if self.kind.scatters else "")
@@ -207,7 +206,6 @@ class ArrayCommand:
 
 
 def add_ranges(commands: Any) -> None:
-    """Add the command ``gather-ranges``."""
     parser = add_command(
         commands,
         "gather-ranges",

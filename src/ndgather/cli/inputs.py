@@ -29,7 +29,6 @@ _LONGEST_SIZE = 19  # digits
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the inputs of a model."""
     table = """
         --input NAME=FILE  an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb, or its value
                            as text, as in sr=16000 or at=[0,2]; may be repeated
@@ -97,7 +96,6 @@ def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str
 
 
 def random_candidates(options: argparse.Namespace) -> CandidateInputs:
-    """Return the random inputs to try."""
     if Path(options.model).suffix == ".xml":
         raise messages.only_onnx("--random")
     from ndgather.models.onnx.random_inputs import CandidateInputs  # noqa: PLC0415 - slow

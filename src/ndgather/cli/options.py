@@ -205,7 +205,6 @@ def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
 
 
 def add_loading(parser: argparse.ArgumentParser, name: str, file: str, more: str = "") -> None:
-    """Add the options with which a runtime loads a model."""
     table = f"""
         --provider {name}  an execution provider of onnxruntime, or the device of OpenVINO
             (default: the CPU){more}
@@ -227,7 +226,6 @@ operator_names, domain_names = partial(_published, "name"), partial(_published, 
 
 
 def runtime_names(**_: object) -> list[str]:
-    """Return the completions for the name of a runtime."""
     from ndgather.runtimes.runtime import MODEL_NAMES  # noqa: PLC0415 - only for the shell
 
     return sorted(MODEL_NAMES)
@@ -258,10 +256,9 @@ def add_completion(commands: Any) -> None:
 
 
 def _completion(options: argparse.Namespace) -> None:
-    try:
-        from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError:
-        raise messages.extra_missing("argcomplete", "completion") from None
+    messages.need("argcomplete", "completion")
+    from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - an extra
+
     print(shellcode(["ndgather"], shell=options.shell))
 
 

@@ -36,7 +36,6 @@ def file_path(caller: str, argument: str, value: object) -> Path:
 
 
 def named_arrays(caller: str, inputs: object) -> dict[str, Array]:
-    """Return the inputs of a model, by name, as arrays."""
     if not isinstance(inputs, Mapping):
         allowed = "arrays by the names of the inputs"
         raise argument_kind(caller, "inputs", inputs, "a mapping", allowed)

@@ -94,12 +94,10 @@ class ExampleRun:
 
 
 def calls_of(row: OperatorVersion) -> tuple[ExampleCall, ...]:
-    """Return the examples of an operator."""
     return CALLS[row.kind] if row.definition is None else _CALLS[row.name]
 
 
 def run(call: ExampleCall, operator: Operator) -> ExampleRun:
-    """Run one example."""
     attribute = operator.row.attribute("reduction")
     words = (
         {str(choice.reduction): choice.word for choice in attribute.choices} if attribute else {}

@@ -8,12 +8,12 @@ its name, domain, version and opset.
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import index
 
 from ndgather import messages
 from ndgather.api import own_errors
+from ndgather.arguments import as_integer
 from ndgather.errors import AttributeValueError, DTypeError
-from ndgather.messages import converted_errors, did_you_mean, shown_value
+from ndgather.messages import did_you_mean, shown_value
 from ndgather.published.callables import Operator
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, ROWS
 
@@ -106,8 +106,8 @@ def operator(
 (allowed: 11, 12, 13)
     """
     name, domain = _string("operator", "name", name), _string("operator", "domain", domain)
-    version = None if version is None else _integer("version", version)
-    opset = None if opset is None else _integer("opset", opset)
+    version = None if version is None else as_integer("operator", "version", version)
+    opset = None if opset is None else as_integer("operator", "opset", opset)
     known = _by_version(name, domain)
     if not known:
         names = sorted({op.name for op in operators(domain=domain)})
@@ -149,8 +149,3 @@ def _string(caller: str, option: str, value: object) -> str:
             f"{caller}: {option} = {shown_value(value)} is not a string (allowed: a string)"
         )
     return str.__str__(value)
-
-
-def _integer(option: str, value: object) -> int:
-    with converted_errors(lambda _: messages.option_not_integer("operator", option, value)):
-        return index(value)  # type: ignore[arg-type]

@@ -183,7 +183,6 @@ class CallShapes:
         return self.axes[Role.INDICES]
 
     def name(self, role: Role) -> str:
-        """Return the name of an input."""
         item = self.row.input(role)
         return role.value if item is None else item.name
 

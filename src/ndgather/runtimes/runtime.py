@@ -34,7 +34,6 @@ class Runtime:
         return find_spec(self.module.partition(".")[0]) is not None
 
     def load(self) -> Any:
-        """Import and return the adapter."""
         return import_module(self.adapter)
 
 

@@ -120,7 +120,6 @@ def _data(call: Call) -> tuple[Array, bool, Grid | None]:
 
 
 def shape_of(call: Call) -> tuple[int, ...]:
-    """Return the shape of the data of a call."""
     return _data(call)[0].shape
 
 

@@ -41,7 +41,6 @@ _PACKING = ("scale_factor", "add_offset", "_FillValue")  # attributes of netCDF
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with a dataset of h5py."""
     data = call.data
     if isinstance(data, h5py.Dataset):
         why = None

@@ -102,10 +102,9 @@ def _hdf5_file(place: str) -> Path | None:
 
 
 def _zarr_array(place: str, mode: Mode) -> Any:
-    try:
-        import zarr  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise messages.extra_missing("zarr", "zarr") from None
+    messages.need("zarr", "zarr")
+    import zarr  # noqa: PLC0415 - an extra
+
     try:
         array = zarr.open(store_of(place, mode), mode=mode)
     except FileNotFoundError as error:  # zarr's errors are subclasses of it
@@ -139,10 +138,9 @@ def store_of(place: str, mode: Mode = "r", storage_options: Any = None) -> Any:
 
 
 def _hdf5_array(place: str, file: Path, mode: Mode) -> Any:
-    try:
-        import h5py  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise messages.extra_missing("h5py", "hdf5") from None
+    messages.need("h5py", "hdf5")
+    import h5py  # noqa: PLC0415 - an extra
+
     if not file.is_file():
         raise FileNotFoundError(2, os.strerror(2))
     name = os.path.relpath(place, file)

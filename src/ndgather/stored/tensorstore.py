@@ -27,7 +27,6 @@ _PROCESS = os.getpid()  # in which arrays of tensorstore were used first
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with an array of tensorstore."""
     return calls.gather_or_scatter(call, tensorstore.TensorStore, reader, writer)
 
 

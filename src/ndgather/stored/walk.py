@@ -80,10 +80,9 @@ def _reporter(progress: Any, steps: int) -> Iterator[Callable[[int], object]]:
     if progress is not True:
         yield lambda done: progress(done, steps)
         return
-    try:
-        from tqdm.auto import tqdm  # noqa: PLC0415 - an optional package
-    except ImportError:
-        raise messages.extra_missing("tqdm", "stores") from None
+    messages.need("tqdm", "stores")
+    from tqdm.auto import tqdm  # noqa: PLC0415 - an optional package
+
     with tqdm(total=steps, unit="chunk") as bar:
         yield lambda done: bar.update(done - bar.n)
 
@@ -280,7 +279,6 @@ def read_chunk(caller: str, reader: Reader, chunk: Chunk, is_read: bool, buffers
 
 
 def write(caller: str, writer: Writer, chunk: Chunk, values: Array) -> None:
-    """Replace a chunk by its new values."""
     unwritten = partial(chunk_error, caller, writer, chunk, "cannot be written")
     with messages.converted_errors(unwritten):
         writer.write(chunk, values)

@@ -34,7 +34,6 @@ _INSTEAD = {
 
 
 def run(call: Call) -> DaskArray:
-    """Return the dask array that the call computes."""
     caller = call.caller
     for option, instead in _INSTEAD.items():
         if getattr(call, option, None) is not None:

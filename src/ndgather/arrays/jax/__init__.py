@@ -39,7 +39,6 @@ __all__ = ["export_checks", "get_route", "run", "set_route", "vjp"]
 
 @under_own_settings
 def run(call: Call) -> jax.Array:
-    """Return the array that a call computes."""
     try:
         return _run(*checked(call))
     except jax.errors.InconclusiveDimensionOperation as error:

@@ -306,7 +306,6 @@ def _scatter(call: Call) -> Any:
 
 
 def _assign(call: Call, result: Any) -> Any:
-    """Assign a result to `out`, a variable."""
     out = call.out
     if not isinstance(out, tf.Variable):
         raise DTypeError(

@@ -37,7 +37,6 @@ vjp = autograd.vjp
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with tensors among its arguments."""
     if not any(isinstance(value, torch.Tensor) for value in (call.data, call.updates, call.out)):
         return _with_indices_alone(call)
     call = checks.with_tensors(call)

@@ -32,7 +32,6 @@ LIBRARY = torch.library.Library("ndgather", "DEF")
 
 
 def register() -> None:
-    """Make the operators known to torch."""
     LIBRARY.define(
         "fill_value(Tensor value, ScalarType dtype, Device device, str caller) -> Tensor",
         tags=(torch.Tag.pt2_compliant_tag,),

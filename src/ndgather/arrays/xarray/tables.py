@@ -152,10 +152,9 @@ def read(path: Path, dialect: Dialect) -> Table:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow.parquet  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise messages.extra_missing("pyarrow", "parquet") from None
+    messages.need("pyarrow", "parquet")
+    import pyarrow.parquet  # noqa: PLC0415 - an extra
+
     return pyarrow
 
 

@@ -104,7 +104,6 @@ def unique(name: str, taken: set[str]) -> str:
 
 
 def value_types(graph: Graph) -> dict[str, TensorType]:
-    """Return the type of every value of `graph`."""
     types = {item.name: item.type for item in graph.inputs}
     for name, array in graph.constants.items():
         types[name] = TensorType(dtype_name(array), array.shape)
@@ -119,7 +118,6 @@ def value_types(graph: Graph) -> dict[str, TensorType]:
 def node_type(
     node: Node, types: Mapping[str, TensorType], constants: Mapping[str, Array]
 ) -> TensorType:
-    """Return the type of the result of one node."""
     if isinstance(node, CastNode):
         return replace(types[node.input], dtype=node.dtype)
     row = node.row

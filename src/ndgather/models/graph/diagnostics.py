@@ -163,7 +163,6 @@ def at(finding: Finding, where: str) -> Finding:
 
 
 def to_json(findings: Iterable[Finding]) -> list[dict[str, object]]:
-    """Return one JSON object for every finding."""
     names = ("where", "operator", "rule", "what")
     return [
         {

@@ -478,7 +478,6 @@ class Scope:
         self._constants[name] = tensor
 
     def add(self, node: NodeProto) -> None:
-        """Add the outputs of a node."""
         self._add(node, node.op_type, node.output)
 
     def _add(self, node: NodeProto, op_type: str, outputs: Iterable[str]) -> None:
@@ -735,7 +734,6 @@ CONSTANTS_FROM = 4  # the version of the format; before, every initializer had t
 
 
 def graph_scope(model: ModelProto, folder: Folder | None) -> Scope:
-    """Return the scope of the main graph of a model."""
     replaceable = model.ir_version >= CONSTANTS_FROM
     return Scope(model.graph, opsets(model.opset_import), folder, replaceable=replaceable)
 

@@ -492,7 +492,6 @@ class RunSettings:
         return LIMIT_S if self.timeout is None else self.timeout
 
     def load_options(self, caller: str) -> dict[str, LoadOptions]:
-        """Return the options of every runtime."""
         count = None if self.threads is None else whole_number(caller, "threads", self.threads, 1)
         able = [name for name in self.runtimes if name != REFERENCE] or self.runtimes
         options = {name: LoadOptions(threads=count) for name in self.runtimes}

@@ -119,7 +119,6 @@ def read_npz(path: Path, member: str) -> Array:
 
 
 def member_names(path: Path) -> list[str]:
-    """Return the names of the arrays in an archive."""
     with _archive(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 

@@ -340,7 +340,6 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with a cached array."""
     data = call.data
     if isinstance(data, CachedArray) and not call.scatters:
         indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
@@ -356,7 +355,6 @@ run_ranges = ranges.run_ranges
 
 
 def reader(array: CachedArray) -> ArrayChunks:
-    """Return the reader of a cached array."""
     return array._kept
 
 

@@ -139,7 +139,6 @@ class ArrayChunks:
         return number
 
     def chunks_at(self, numbers: Array) -> list[Chunk]:
-        """Return the chunks of some numbers."""
         counts = self.grid.counts
         if not counts:
             return [()]

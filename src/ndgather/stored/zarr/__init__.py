@@ -40,7 +40,6 @@ _OF_OBJECTS = (
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with a zarr array."""
     return calls.gather_or_scatter(call, zarr.Array, reader, writer)
 
 

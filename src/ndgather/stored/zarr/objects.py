@@ -165,7 +165,6 @@ StoredObject: TypeAlias = LocalFile | StoreObject
 
 
 def objects_of(store: Store) -> Objects:
-    """Return the objects of a store."""
     # Subclasses may read in their own way: only these very classes are known.
     if type(store) is zarr.storage.LocalStore:
         return LocalFiles(store.root)

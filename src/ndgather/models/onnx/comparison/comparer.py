@@ -245,7 +245,6 @@ class Comparer:
                 yield name, f"{run.runtime} returns {self._how(expected, actual)}"
 
     def _how(self, expected: Array, actual: Array) -> str:
-        """Return how two arrays differ."""
         types = [f"{array.dtype} {shown(array.shape)}" for array in (actual, expected)]
         if types[0] != types[1]:
             return f"{types[0]}, not {types[1]}"
@@ -346,7 +345,6 @@ class TracedRun:
         return RuntimeRun(self.runtime, self.version, self.answer.status, self.answer.text)
 
     def node_run(self, node: TracedNode) -> NodeRun:
-        """Return the outcome of a node."""
         failed = self.failed_node is node
         numbers: tuple[int, ...] = ()
         check = None

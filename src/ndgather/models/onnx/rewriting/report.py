@@ -92,7 +92,6 @@ class Conversion(ModelInFolder):
 
 
 def nodes_to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str, object]:
-    """Return the target and the reports as a JSON object."""
     about = {"name": target.name, "source": target.source, "date": target.date}
     return {"target": about, "nodes": [asdict(report) for report in reports]}
 

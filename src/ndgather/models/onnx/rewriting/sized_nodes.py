@@ -76,7 +76,6 @@ class SizedNodes(NewNodes):
         return self._constants[key]
 
     def sizes(self, name: str, shape: Sequence[object]) -> list[Size]:
-        """Return the sizes of a value of a shape."""
         return [
             Size(size) if isinstance(size, int) else Size(1, ((name, axis),))
             for axis, size in enumerate(shape)
@@ -181,7 +180,6 @@ class SizedNodes(NewNodes):
         return self.part(name, number, number + 1, -1)
 
     def part(self, name: str, start: int, end: int | None, axis: int) -> str:
-        """Return a slice along one axis."""
         bounds = (start, _LAST if end is None else end, axis)
         return self.add("Slice", name, *(self.constant([bound]) for bound in bounds))
 
