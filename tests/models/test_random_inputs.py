@@ -35,6 +35,16 @@ def test_tuples_are_valid_on_every_axis_they_address():
     onnx_models.run(pick, made, runtime="reference")
 
 
+@pytest.mark.parametrize("op_type", ["Gather", "GatherElements", "GatherND"])
+def test_indices_that_are_gathered_first_are_valid_where_they_are_used(op_type):
+    at = "of" if op_type == "GatherND" else "at"
+    twice = model(f"""g (int64[50] table) => (float[n] y)
+        <float[3] data = {{1, 2, 3}}, int64[4, 1] of = {{4, 3, 2, 1}}, int64[4] at = {{4, 3, 2, 1}}>
+        {{ rows = {op_type} (table, {at})  y = Gather (data, rows) }}""")
+    table = onnx_models.random_inputs(twice)["table"]
+    assert (table.min(), table.max()) == (0, 2)
+
+
 def test_the_same_seed_gives_the_same_inputs():
     first, again = (onnx_models.random_inputs(TOKENS, 5) for _ in range(2))
     np.testing.assert_array_equal(first["tokens"], again["tokens"], strict=True)

@@ -15,7 +15,6 @@ from ndgather import api, dtypes, slow_path
 from ndgather.arguments import REDUCTIONS
 from ndgather.array_call import Call, Kind, _core
 from ndgather.cli.options import (
-    MISSING_CHUNKS,
     add_command,
     add_common,
     add_options,
@@ -127,13 +126,7 @@ class ArrayCommand:
         else:
             about = "the value that --mode fill writes (default: zero, empty or false)"
             add_options(parser, f"--fill-value V  {about}")
-            about = "for chunks that DATA does not have: 'fill' (default) or 'raise' an error"
-            choices = {"missing_chunks": MISSING_CHUNKS}
-            add_options(parser, f"--missing-chunks WHAT  {about}", **choices)
-        add_reading(parser)
-        written = " and written" if scatters else ""
-        about = f"only say how much of a stored array would be read{written}"
-        add_options(parser, f"--dry-run  {about}")
+        add_reading(parser, scatters=scatters)
         add_common(parser, self.work)
 
     def work(self, options: argparse.Namespace) -> None:
@@ -239,7 +232,6 @@ examples:
             'wrap' around, 'clip' to the nearest end, or 'fill' with V; a negative position is
             before the axis
         --fill-value V         the value that --mode fill writes (default: zero, empty or false)
-        --missing-chunks WHAT  for chunks that DATA does not have: 'fill' (default) or 'raise'
     """
     add_options(
         parser,
@@ -248,10 +240,8 @@ examples:
         offsets={"type": npy_file},
         axis={"type": int, "default": 0},
         mode={"choices": _core.GATHER_MODES, "default": "raise"},
-        missing_chunks=MISSING_CHUNKS,
     )
     add_reading(parser)
-    add_options(parser, "--dry-run  only say how much of a stored array would be read")
     add_common(parser, _gather_ranges)
 
 

@@ -101,17 +101,12 @@ def _infer(options: argparse.Namespace) -> None:
     )
     inference = _of_call(operator, options.words)
     row = operator.row
-    inputs = [tensor.name for tensor in row.inputs]
-    outputs = [tensor.name for tensor in row.outputs]
-    _print(
-        options,
-        {
-            "input": dict(zip(inputs, inference.inputs, strict=True)),
-            "output": dict(zip(outputs, inference.outputs, strict=True)),
-        },
-        str(row),
-        inference,
-    )
+    inputs, outputs = ([tensor.name for tensor in side] for side in (row.inputs, row.outputs))
+    values = {
+        "input": dict(zip(inputs, inference.inputs, strict=True)),
+        "output": dict(zip(outputs, inference.outputs, strict=True)),
+    }
+    _print(options, values, str(row), inference)
 
 
 def _of_model(options: argparse.Namespace) -> Values:
@@ -140,7 +135,7 @@ def _of_ports(ports: Sequence[Port]) -> dict[str, TensorType]:
     types = {}
     for port in ports:
         dtype = None if port.dtype is None else port_dtype_name(port.dtype)
-        shape = None
+        shape: tuple[Dim, ...] | None = None
         if port.shape is not None:
             shape = tuple(None if size == "?" else size for size in port.shape)
         types[port.name] = TensorType(dtype, shape)
@@ -216,9 +211,7 @@ def _print(
         print(operator)
     rows = []
     for role, name, known in types:
-        sizes = "?"
-        if known.shape is not None:
-            sizes = shown(_sizes(known.shape))
+        sizes = "?" if known.shape is None else shown(_sizes(known.shape))
         rows.append((role, one_line(name), known.dtype or "?", sizes))
     if rows:
         print(aligned(rows))

@@ -126,17 +126,19 @@ def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> N
     parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add the options of commands that read stored arrays."""
-    table = """
+def add_reading(parser: argparse.ArgumentParser, *, scatters: bool = False) -> None:
+    """Add the options of commands that read stored arrays, or write them too."""
+    if not scatters:
+        what = "for chunks that DATA does not have: 'fill' (default) or 'raise' an error"
+        missing_chunks = {"choices": ("fill", "raise"), "default": "fill"}
+        add_options(parser, f"--missing-chunks WHAT  {what}", missing_chunks=missing_chunks)
+    table = f"""
         --memory SIZE  limit of the buffers for a stored array, as 512MiB; the result and 8 bytes
                        per point are extra
         --quiet        no progress bar (shown on terminals only)
+        --dry-run      only say how much of DATA would be read{" and written" if scatters else ""}
     """
     add_options(parser, table)
-
-
-MISSING_CHUNKS: dict[str, Any] = {"choices": ("fill", "raise"), "default": "fill"}
 
 
 def estimate_text(needed: Estimate, subject: str = "the result has") -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 from ndgather import messages
 from ndgather.cli.options import (
-    MISSING_CHUNKS,
     Named,
     add_command,
     add_common,
@@ -89,8 +88,6 @@ def add_to(commands: Any) -> None:
         --encoding NAME    of text (default: utf-8)
         --add-labels       for every coordinate, add the label of DATA that was taken and its
                            distance, as NAME_label and NAME_distance
-        --missing-chunks WHAT  for chunks that DATA does not have: 'fill' (default) or 'raise'
-        --dry-run        only say how much of DATA would be read
     """
     add_options(
         parser,
@@ -107,7 +104,6 @@ def add_to(commands: Any) -> None:
         separator={"type": _character},
         decimal={"type": _character, "default": "."},
         encoding={"default": "utf-8"},
-        missing_chunks=MISSING_CHUNKS,
     )
     add_reading(parser)
     add_common(parser, work)

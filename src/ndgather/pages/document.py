@@ -148,7 +148,10 @@ def _cells(start: str, array: NDArray[Any]) -> list[str]:
 def render(caller: str, document: Document, *, format: str, width: int) -> str:
     """Write a page; ``"text"`` is Markdown too. `width` limits its lines; 0 is no limit."""
     if format == "json":
-        return json.dumps(_page(document), indent=2) + "\n"
+        sections = {each.title: list(map(_value, each.blocks)) for each in document.sections}
+        about = list(map(_value, document.lead))
+        page = {"title": document.title, "about": about, "sections": sections}
+        return json.dumps(page, indent=2) + "\n"
     if format not in FORMATS:
         raise messages.unknown_choice(caller, "format", format, FORMATS)
     lines = [f"# {_escaped(document.title)}", ""]
@@ -237,16 +240,6 @@ def _inline(text: Text) -> str:
 def _escaped(text: str) -> str:
     """Escape the characters of a text that have a meaning in Markdown."""
     return _BLOCK_START.sub(r"\1\\", _SPECIAL.sub(r"\\\g<0>", text))
-
-
-def _page(document: Document) -> dict[str, Any]:
-    return {
-        "title": document.title,
-        "about": list(map(_value, document.lead)),
-        "sections": {
-            section.title: list(map(_value, section.blocks)) for section in document.sections
-        },
-    }
 
 
 def _value(block: Block) -> Any:

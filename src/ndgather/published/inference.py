@@ -35,6 +35,7 @@ from ndgather.published.schema import (
     Shape,
     TensorType,
     dtype_name,
+    first_sizes,
 )
 from ndgather.published.shapes import LARGEST_RANK, Axes, Sizes, Unknown
 
@@ -374,10 +375,7 @@ def _applied(call: CallShapes, choice: int) -> Axes:
 
 def _in_common(shapes: Sequence[Shape]) -> Shape:
     """Return what holds for all of `shapes`."""
-    firsts = [
-        () if shape is None else shape.first if isinstance(shape, RankAtLeast) else shape
-        for shape in shapes
-    ]
+    firsts = [*map(first_sizes, shapes)]
     dims = tuple(
         column[0] if len(set(column)) == 1 else None for column in zip(*firsts, strict=False)
     )
@@ -515,10 +513,9 @@ def _known_of_result(call: CallShapes) -> Axes:
 
 def check_known_indices(row: OperatorVersion, inference: Inference, indices: NDArray[Any]) -> None:
     """Raise for the first entry of the indices of an inferred call that is out of bounds."""
-    shape = inference.inputs[0].shape
-    if row.index_rule.raises and inference.axis is not None and shape is not None:
-        data = shape.first if isinstance(shape, RankAtLeast) else shape
-        check_indices(row, data, indices, inference.axis)
+    data = inference.inputs[0]
+    if row.index_rule.raises and inference.axis is not None and data.shape is not None:
+        check_indices(row, data.first, indices, inference.axis)
 
 
 def check_indices(

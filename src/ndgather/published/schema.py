@@ -300,6 +300,10 @@ Shape: TypeAlias = tuple[Dim, ...] | RankAtLeast | None
 """A shape: every size, the first sizes, or None if even the rank is unknown."""
 
 
+def first_sizes(shape: Shape) -> tuple[Dim, ...]:
+    return shape.first if isinstance(shape, RankAtLeast) else shape or ()
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """The element type and the shape of a tensor; None is unknown.
@@ -329,7 +333,7 @@ class TensorType:
     @property
     def first(self) -> tuple[Dim, ...]:
         """The sizes of all axes that are known to be there."""
-        return self.shape.first if isinstance(self.shape, RankAtLeast) else self.shape or ()
+        return first_sizes(self.shape)
 
     @property
     def numbers(self) -> tuple[int, ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from ndgather.published.schema import RankAtLeast
+from ndgather.published.schema import first_sizes
 
 if TYPE_CHECKING:
     from ndgather.published.schema import Dim, Shape
@@ -102,8 +102,8 @@ class Axes:
 
     @classmethod
     def of(cls, shape: Shape) -> Axes:
-        dims = () if shape is None else shape.first if isinstance(shape, RankAtLeast) else shape
-        return cls([Unknown() if dim is None else dim for dim in dims], isinstance(shape, tuple))
+        sizes = [Unknown() if dim is None else dim for dim in first_sizes(shape)]
+        return cls(sizes, isinstance(shape, tuple))
 
     @property
     def rank(self) -> int:

@@ -41,7 +41,7 @@ _32_BITS = Domain(1 - 2**31, 2**31 - 1)
 _COUNTING = {"ArgMax": 0, "ArgMin": 0, "NonMaxSuppression": 0, "NonZero": 0, "Shape": 0, "Size": 0}
 _COUNTING |= {"TopK": 1, "Unique": 1}
 """Operators whose outputs, from this one on, are positions or sizes."""
-_SAME_VALUES = frozenset(
+SAME_VALUES = frozenset(
     {"Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice"}
     | {"Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
@@ -96,7 +96,7 @@ class _Search:
 
         if node.op_type == "Where":
             return _where(inner, node, of)
-        if node.op_type in _SAME_VALUES:
+        if node.op_type in SAME_VALUES:
             return of(node.input[0])
         rule = _RULES.get(node.op_type)
         if rule is None:

@@ -142,10 +142,8 @@ class Model(HasPorts):
 
         Raises
         ------
-        ModelError
-            An input is missing or unknown, or a node failed; the text names the node.
-        ShapeError, DTypeError, IndexOutOfBoundsError
-            An input of the model or of a node does not fit; the text names it.
+        ModelError, ShapeError, DTypeError, IndexOutOfBoundsError
+            As in `run`.
         """
         fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         names = [port.name for port in self.outputs]

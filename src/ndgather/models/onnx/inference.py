@@ -23,6 +23,7 @@ from ndgather.api import own_errors
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed, shown
 from ndgather.models import whole_number
+from ndgather.models.onnx.domains import SAME_VALUES
 from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.nodes import (
     OpNode,
@@ -90,15 +91,10 @@ def _with_sizes(model: ModelProto, sizes: Mapping[str, int]) -> ModelProto:
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
             if f"{info.name}[{axis}]" in sizes:
                 dim.dim_value = sizes[f"{info.name}[{axis}]"]
-    for dim in _dims(copy.graph):
+    for dim in messages_in(copy.graph, TensorShapeProto.Dimension):
         if dim.dim_param in sizes:
             dim.dim_value = sizes[dim.dim_param]
     return copy
-
-
-def _dims(graph: GraphProto) -> Iterator[TensorShapeProto.Dimension]:
-    """Yield every size that is declared in a graph and its subgraphs."""
-    return messages_in(graph, TensorShapeProto.Dimension)
 
 
 # Functions
@@ -290,7 +286,7 @@ def infer_types(model: ModelProto, folder: str | None, *, strict: bool = False) 
     """
     declared = without_functions(inferable(model))
     names = set()
-    for dim in _dims(declared.graph):
+    for dim in messages_in(declared.graph, TensorShapeProto.Dimension):
         names.add(dim.dim_param)
         if dim.dim_value < 0:  # onnx would read outside of its memory
             dim.ClearField("dim_value")
@@ -470,13 +466,6 @@ def typed_values(model: ModelProto) -> dict[str, dict[str, TensorType]]:
     }
 
 
-# The nodes whose output has elements of their first input, or of all inputs of a Concat.
-_MOVES = frozenset(
-    {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape"}
-    | {"Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
-)
-
-
 def origins(scope: Scope, name: str) -> Iterator[str]:
     """Yield the values from which the elements of `name` come, and which no node computes."""
     waiting, seen = [(scope, name)], {(id(scope), name)}
@@ -487,7 +476,8 @@ def origins(scope: Scope, name: str) -> Iterator[str]:
             yield name
             continue
         node = inner.node_of(name)
-        if node.op_type in _MOVES and row_domain(node.domain) == DEFAULT_DOMAIN:
+        moves = node.op_type in SAME_VALUES or node.op_type in {"Cast", "Concat"}
+        if moves and row_domain(node.domain) == DEFAULT_DOMAIN:
             for read in node.input if node.op_type == "Concat" else node.input[:1]:
                 if (id(inner), read) not in seen:
                     seen.add((id(inner), read))

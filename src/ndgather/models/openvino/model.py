@@ -138,8 +138,7 @@ class Model:
         if self._runs_in_openvino:
             return tuple(
                 Port.of(_value_names(layer, layer.outputs[0])[0], parameter_type(layer))
-                for layer in self.network.layers
-                if layer.type == "Parameter"
+                for layer in self.network.of_type("Parameter")
             )
         return tuple(Port.of(item.name, item.type) for item in self.graph.inputs)
 
@@ -149,25 +148,21 @@ class Model:
         if self._runs_in_openvino:
             sources = wire(self.network).sources
             ports = []
-            for layer in self.network.layers:
-                if layer.type == "Result":
-                    _, port = sources[layer.id, layer.inputs[0].id]
-                    names = filter(None, (*layer.output_names, *port.names, layer.name))
-                    ports.append(Port.of(next(names, f"result{layer.id}"), port_type(port)))
+            for layer in self.network.of_type("Result"):
+                _, port = sources[layer.id, layer.inputs[0].id]
+                names = filter(None, (*layer.output_names, *port.names, layer.name))
+                ports.append(Port.of(next(names, f"result{layer.id}"), port_type(port)))
             return tuple(ports)
         types = value_types(self.graph)
         return tuple(Port.of(item.name, types[item.value]) for item in self.graph.outputs)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Run the model.
-
-        A file with other layers than gathers, scatters, constants and casts runs in the package
-        openvino, if that is installed.
+        """Run the model, as the function `run` does.
 
         Parameters
         ----------
         inputs : mapping of str to array_like
-            The inputs by a name of their tensor or of their layer.
+            As in `run`.
 
         Returns
         -------
@@ -176,16 +171,14 @@ class Model:
 
         Raises
         ------
-        ModelError
-            An input is missing or unknown, or a layer is of another type.
-        ShapeError, DTypeError, IndexOutOfBoundsError
-            An input of the model or of a layer does not fit; the text names it.
+        ModelError, ShapeError, DTypeError, IndexOutOfBoundsError
+            As in `run`.
         """
         if self._runs_in_openvino:
             return self._run_in_openvino(named_arrays("run", inputs))
         graph, arrays = self.graph, named_arrays("run", inputs)
-        parameters = [layer for layer in self.network.layers if layer.type == "Parameter"]
-        pairs = list(zip(parameters, graph.inputs, strict=False))  # a snippet has no Parameters
+        parameters = self.network.of_type("Parameter")  # of which a snippet has none
+        pairs = list(zip(parameters, graph.inputs, strict=False))
         fitted = fit_inputs(self.inputs, self._by_first_name(arrays))
         for layer, item in pairs:  # a `Port` has no ranges of sizes
             shape = fitted[item.name].shape
@@ -197,9 +190,8 @@ class Model:
 
     def _by_first_name(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return inputs by their first names: a tensor may have several, and its layer another."""
-        parameters = (layer for layer in self.network.layers if layer.type == "Parameter")
         names: dict[str, str] = {}
-        for layer, port in zip(parameters, self.inputs, strict=False):
+        for layer, port in zip(self.network.of_type("Parameter"), self.inputs, strict=False):
             for name in _value_names(layer, layer.outputs[0]):
                 names.setdefault(name, port.name)
         names |= {port.name: port.name for port in self.inputs}
@@ -218,7 +210,7 @@ class Model:
             session = row.session(ModelSource(content=str(self._file)), LoadOptions())
             arrays = session.run(names, fitted)
         why = "the package openvino ran it, with the other layers of the file"
-        layers = [x for x in self.network.layers if x.type not in {"Const", "Parameter", "Result"}]
+        layers = self.network.operations
         return Run(
             outputs=tuple(map(OutputArray, names, arrays, [None] * len(names))),
             seconds=time.perf_counter() - start,
@@ -337,8 +329,7 @@ class _GraphBuilder:
     def graph(self) -> Graph:
         # Parameters and Results keep their order in the file, which is that of the model.
         layers = self.network.layers
-        first = [layer for layer in layers if layer.type == "Parameter"]
-        last = [layer for layer in layers if layer.type == "Result"]
+        first, last = map(self.network.of_type, ("Parameter", "Result"))
         inner = [x for x in self.wiring.order if x.type not in {"Parameter", "Result"}]
         steps = [(layer, check_ports) for layer in layers]
         steps += [(layer, self._add) for layer in (*first, *inner, *last)]
@@ -422,5 +413,4 @@ def write_converted(source: Path, target: Path, constants: Path) -> tuple[int, t
         weights.touch()
         model = Model.load(written)
         replace_file((constants, weights.replace), (target, written.replace))
-    layers = sum(x.type not in {"Const", "Parameter", "Result"} for x in model.network.layers)
-    return layers, Model.load(target, constants).check()
+    return len(model.network.operations), Model.load(target, constants).check()

@@ -74,6 +74,14 @@ class Network:
     edges: tuple[tuple[int, ...], ...]  # from a layer and its output port to a layer and its input
     snippet: bool = False
 
+    def of_type(self, name: str) -> list[Layer]:
+        return [layer for layer in self.layers if layer.type == name]
+
+    @property
+    def operations(self) -> list[Layer]:
+        """The layers that compute something."""
+        return [x for x in self.layers if x.type not in {"Const", "Parameter", "Result"}]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

@@ -272,7 +272,8 @@ class Rows:
         self, kinds: Iterable[Kind], rows: str, rank: int, flat: str
     ) -> Kind | None:
         """Return the first kind of which the target takes calls with rows of a rank, or None."""
-        scope, dim, self._why = self.new.scope, None if self._is_open() else 1, ""
+        is_open = any(size.open for size in (*self.data, *self.indices))
+        scope, dim, self._why = self.new.scope, None if is_open else 1, ""
         dims = {Kind.GATHER: (dim,), Kind.SCATTER_ELEMENTS: (dim,) * rank}
         for kind in (kind for kind in kinds if _NAMES[kind] in self.target.limits):
             reduction = self.meaning.reduction if kind.scatters else Reduction.NONE
@@ -319,9 +320,6 @@ class Rows:
         slices = [(int(x[0]), int(x[-1]) + 1) for x in np.split(position, ends[:-1]) if x.size]
         parts = [new.part(rows, *bounds, 0) for bounds in slices or [(0, 0)]]
         return parts[0] if len(parts) == 1 else new.add("Concat", *parts, axis=0)
-
-    def _is_open(self) -> bool:
-        return any(size.open for size in (*self.data, *self.indices))
 
     def _scatter_rows(self, count: int, flat: str, places: Sequence[Size]) -> None:
         """Scatter updates into rows of data, whose first `count` axes are one axis.
