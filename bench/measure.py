@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .case import Case  # noqa: TC001 - a saved Result is read by its annotations
+from .case import Case
 from .limits import Limit, Machine, is_memory_bound
 from .peers import NOT_INSTALLED, ORACLE, OWN, Call, Peer, Unsupported
 

@@ -10,7 +10,7 @@ from bench.report import Setting, bytes_text, seconds_text
 from bench.report import setting as setting_of
 
 from .cases import CASES, THREADS
-from .measure import Result  # noqa: TC001 - a saved Record is read by its annotations
+from .measure import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,26 +6,22 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
+
+from numpy.typing import ArrayLike, NDArray
 
 from ndgather import ranges, slow_path
 from ndgather.arguments import sizes, window_mode
-from ndgather.array_call import Call, Kind, _core
+from ndgather.array_call import Call, Executor, Kind, WindowMode, _core
 from ndgather.errors import CallError
 from ndgather.messages import did_you_mean, shown_value
+from ndgather.reductions import Name as Reduction
 from ndgather.slow_path import result_shape, run
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from ndgather.array_call import Executor, WindowMode
-    from ndgather.reductions import Name as Reduction
-
-    Mode = Literal["raise", "wrap", "clip", "fill"]
-    ScatterMode = Literal["raise", "wrap", "clip", "drop"]
+Mode: TypeAlias = Literal["raise", "wrap", "clip", "fill"]
+ScatterMode: TypeAlias = Literal["raise", "wrap", "clip", "drop"]
 
 __all__ = [
     "SIGNATURES",

@@ -5,16 +5,17 @@ from __future__ import annotations
 import operator
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from ndgather import dtypes, foreign, messages, reductions
-from ndgather.array_call import Kind, _core
-from ndgather.dtypes import number_kind
+from ndgather.array_call import Array, Call, Kind, _core
+from ndgather.dtypes import Numbers, number_kind
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -24,13 +25,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import shown, shown_value
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ndgather.array_call import Array, Call
-    from ndgather.dtypes import Numbers
-
-    Shape = Sequence[Any]  # sizes may be unknown, or symbols of a library
+Shape: TypeAlias = Sequence[Any]  # sizes may be unknown, or symbols of a library
 
 REDUCTIONS = tuple(reductions.ROWS)
 WINDOW_MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")

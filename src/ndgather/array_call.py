@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
+from ndgather import dtypes
 from ndgather.messages import core_missing
 
 try:
@@ -14,14 +16,8 @@ try:
 except ImportError as error:
     raise core_missing(error) from error
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ndgather import dtypes
-
-    Array = dtypes.Array
-    WindowMode = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
-
+Array: TypeAlias = dtypes.Array
+WindowMode: TypeAlias = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
 
 __all__ = ["Call", "_core"]
 

@@ -16,13 +16,11 @@ The *dense* array is the result of a gather or the updates of a scatter, which h
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ndgather.array_call import Array, Call
+from ndgather.array_call import Array, Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,20 +14,17 @@ All else is held exactly or not at all, and nothing becomes another kind of valu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-    NumberKind = Literal["b", "i", "f", "c", ""]
+Array: TypeAlias = NDArray[Any]
+NumberKind: TypeAlias = Literal["b", "i", "f", "c", ""]
 
 BFLOAT16 = "bfloat16"
 REGISTERED = 2  # `isbuiltin` of a dtype that another package has registered with NumPy

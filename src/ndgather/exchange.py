@@ -32,16 +32,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from ndgather.array_call import _core
+from ndgather.array_call import Call, _core
 from ndgather.errors import DTypeError
 from ndgather.messages import converted_errors, shown_value, text_not_opened
-
-if TYPE_CHECKING:
-    from ndgather.array_call import Call
 
 __all__ = ["accept"]
 

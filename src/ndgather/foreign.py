@@ -6,18 +6,15 @@ what costs more than a view of memory: copies from a device, lazy and sparse arr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from ndgather import messages
+from ndgather.dtypes import Array
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import listed, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 # Packages of columns and tables, and what else all others offer.
 _TABLES = ("pandas", "polars", "pyarrow")
@@ -97,7 +94,7 @@ def is_table(value: object) -> bool:
     return known and (hasattr(kind, "__array__") or hasattr(kind, "shape"))
 
 
-def column_values(caller: str, argument: str, value: object) -> NDArray[Any]:
+def column_values(caller: str, argument: str, value: object) -> Array:
     """Return columns of one dtype of integers, booleans or floats, without nulls, as an array."""
     table: Any = value
     with messages.converted_errors(lambda _: messages.table(caller, argument, value)):

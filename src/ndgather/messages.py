@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from ndgather.errors import (
     AttributeValueError,
@@ -26,10 +27,7 @@ from ndgather.errors import (
 )
 from ndgather.reductions import ROWS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    Shape = Sequence[object]  # sizes may be symbols
+Shape: TypeAlias = Sequence[object]  # sizes may be symbols
 
 LOGGER = logging.getLogger("ndgather")
 LOGGER.addHandler(logging.NullHandler())

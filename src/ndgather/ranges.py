@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather import arguments, exchange, messages, slow_path
-from ndgather.array_call import _core
+from ndgather.array_call import Array, Call, _core
 from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsError, ShapeError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Array, Call
-
-    Integers = NDArray[np.int64]
+Integers: TypeAlias = NDArray[np.int64]
 
 _FAR = 2**61  # starts and stops farther from 0 are integers of Python
 

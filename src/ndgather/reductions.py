@@ -11,22 +11,18 @@ A reduction says what becomes of an element and an update. The core carries out 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import floordiv, truediv
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather import dtypes
+from ndgather.dtypes import Array
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from ndgather.dtypes import Array
-
-    Name = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
+Name: TypeAlias = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
 _QUOTIENTS = 2**12  # that are computed at a time
 

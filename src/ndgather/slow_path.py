@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ndgather import arguments, dtypes, exchange, reductions, windows
-from ndgather.array_call import Call, Kind, _core, with_padding
-
-if TYPE_CHECKING:
-    from ndgather.array_call import Array
+from ndgather.array_call import Array, Call, Kind, _core, with_padding
 
 
 def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:

@@ -10,24 +10,18 @@ that of the function with the same name, of `gather_nd` here, or of `scatter_nd`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ndgather import arguments, dtypes, exchange, messages, ranges, slow_path, windows
 from ndgather.api import Call, own_errors, run
 from ndgather.arguments import choice
-from ndgather.array_call import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from ndgather.array_call import Array, WindowMode
-
+from ndgather.array_call import Array, Kind, WindowMode
 
 __all__ = [
     "gather_elements",

@@ -8,22 +8,17 @@ that it repeats or mirrors, in their order, and is then arranged (`arrange`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather import arguments, messages
-from ndgather.array_call import _core, with_padding
+from ndgather.array_call import Array, Call, _core, with_padding
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Array, Call
-
-    Starts = NDArray[np.int64]
+Starts: TypeAlias = NDArray[np.int64]
 
 LARGEST = int(np.iinfo(np.int64).max)
 _ARRANGED = 2**24  # bytes of windows that are arranged at a time

@@ -7,28 +7,23 @@ and a gather is one `take` of rows. In ``mode="raise"`` one flag leaves the devi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 from operator import add, or_
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ndgather import arguments, reductions, slow_path, windows
-from ndgather.array_call import Kind, _core
+from ndgather.array_call import Call, Kind, _core
 from ndgather.axes import Axes
 from ndgather.errors import AttributeValueError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ndgather.array_call import Call
-
-
 LARGEST = windows.LARGEST
-Shape: TypeAlias = "Sequence[Any]"  # sizes are integers, or scalars of a library if not known yet
+Shape: TypeAlias = Sequence[Any]  # sizes are integers, or scalars of a library if not known yet
 
 
 class Library:

@@ -8,15 +8,13 @@ result, hard or not.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ndgather import arguments, messages, slow_path
+from ndgather.array_call import Call
 from ndgather.errors import DTypeError
-
-if TYPE_CHECKING:
-    from ndgather.array_call import Call
 
 
 def run(call: Call) -> Any:

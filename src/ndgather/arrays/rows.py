@@ -12,18 +12,14 @@ update are copied, reduced, and written back::
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ndgather import arguments, reductions, slow_path, windows
-from ndgather.array_call import Kind
+from ndgather.array_call import Array, Call, Kind
 from ndgather.arrays import lowering
-
-if TYPE_CHECKING:
-    from ndgather.array_call import Array, Call
-    from ndgather.arrays.lowering import Layout
-
+from ndgather.arrays.lowering import Layout
 
 _SPARSE = 8  # rows are copied if fewer than one of this many elements is addressed
 

@@ -10,22 +10,17 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ndgather import arguments, exchange, foreign, messages, slow_path
+from ndgather.array_call import Array, Call
 from ndgather.arrays import lowering
 from ndgather.dtypes import Numbers
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import reason, shown
 from ndgather.vjp import cotangents
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Call
-
 
 _NAMES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -44,7 +39,7 @@ def on_host(value: Any) -> bool:
     return foreign.device_of(value) in foreign.ON_HOST
 
 
-def host_array(caller: str, argument: str, value: Any) -> NDArray[Any]:
+def host_array(caller: str, argument: str, value: Any) -> Array:
     """Return a NumPy array that shares the memory of an array of the CPU."""
     if not on_host(value):
         raise messages.costly_conversion(

@@ -15,9 +15,11 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from ndgather import messages, set_num_threads, show_versions
 from ndgather.cli import arrays, check, checked, compare, convert, draw, infer, pages, run, sel
@@ -33,10 +35,6 @@ from ndgather.errors import NdgatherError, one_line
 from ndgather.messages import reason
 from ndgather.models.tensors.tensor_files import part_name
 from ndgather.runtimes.children import die_with_parent, limit_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
 
 COMMANDS = (
     run.add_to,

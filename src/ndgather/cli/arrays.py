@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,15 +29,9 @@ from ndgather.cli.options import (
     require_output,
 )
 from ndgather.errors import FileError, NdgatherError, one_line
+from ndgather.models import Array
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import estimate, journal, missing_chunks, open_path
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
-
-    from ndgather.models import Array
-
 
 GATHER_FILES = """\
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ndgather import __version__, messages
 from ndgather.cli.options import (
@@ -19,11 +21,6 @@ from ndgather.cli.options import (
 from ndgather.errors import ModelError, NdgatherError, one_line
 from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Finding, Severity
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-
 
 DESCRIPTION = """\
 Find errors in a model, an ONNX file or an OpenVINO IR. Every gather and scatter

@@ -8,13 +8,11 @@ import runpy
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 import ndgather
 from ndgather.cli.options import add_command, add_options
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 DESCRIPTION = """\
 Run a Python program that uses torch, and check the indices of every operator

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +32,6 @@ from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.runtimes.children import LIMIT_S
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
-
     from ndgather.models.onnx import Comparison, Counterexample
 
 DESCRIPTION = """\

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ndgather.cli.options import (
     add_command,
@@ -19,10 +21,6 @@ from ndgather.errors import ModelError, one_line
 from ndgather.messages import plural
 from ndgather.models.graph import diagnostics
 from ndgather.models.tensors import tensor_files
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
 
 DESCRIPTION = """\
 Convert an ONNX model to another version of ONNX, or replace its gather and

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ndgather import api
 from ndgather.arguments import REDUCTIONS
@@ -12,9 +13,6 @@ from ndgather.cli.arrays import fill_value
 from ndgather.cli.options import add_command, add_common, add_options, terminal
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DESCRIPTION = """\
 Draw a call: data with the elements that the entries of INDICES address, the

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from ndgather import messages
 from ndgather.cli.inputs import add_sizes
@@ -20,15 +22,10 @@ from ndgather.errors import DTypeError, ModelError, one_line
 from ndgather.messages import shown
 from ndgather.models.graph import Port, aligned, port_dtype_name
 from ndgather.models.tensors import tensor_files
+from ndgather.published import Operator
 from ndgather.published.schema import AttributeType, Dim, Inference, RankAtLeast, TensorType
 
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from ndgather.published import Operator
-
-    Values = dict[str, dict[str, TensorType]]
+Values: TypeAlias = dict[str, dict[str, TensorType]]
 
 DESCRIPTION = """\
 Infer types and shapes, of a whole model or of one call of an operator, without

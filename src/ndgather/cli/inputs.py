@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +14,12 @@ import numpy as np
 from ndgather import messages
 from ndgather.cli.options import Named, add_options
 from ndgather.errors import DTypeError, FileError, ModelError
+from ndgather.models import Array
 from ndgather.models.graph import OutputArray, Port, fit_inputs, port_dtype_name
 from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
-
-    from ndgather.models import Array
     from ndgather.models.onnx.random_inputs import CandidateInputs
-
 
 RTOL, ATOL = 1e-3, 1e-5
 

@@ -10,24 +10,21 @@ import re
 import shutil
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from ndgather import messages
 from ndgather.errors import one_line
 from ndgather.messages import LOGGER, did_you_mean, plural, shown, similar
 from ndgather.models.graph import aligned, port_dtype_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import numpy as np
-
-    from ndgather.stored import Estimate
+from ndgather.stored import Estimate
 
 FORMATS = ("text", "md", "json")
 

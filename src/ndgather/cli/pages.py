@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import argparse
+from typing import Any
 
 from ndgather.cli.options import (
     add_command,
@@ -11,9 +12,6 @@ from ndgather.cli.options import (
     operator_names,
     page_width,
 )
-
-if TYPE_CHECKING:
-    import argparse
 
 DOC = """\
 Show the page of an operator: its formula, rules, types and attributes, examples

@@ -6,8 +6,9 @@ Other ONNX models need the converter of the package openvino.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import (
@@ -34,6 +35,7 @@ from ndgather.models.graph import (
     value_types,
 )
 from ndgather.models.graph.conversion import translate
+from ndgather.models.graph.diagnostics import Finding
 from ndgather.models.onnx.converter import unknown_target
 from ndgather.models.onnx.files import (
     check_self_contained,
@@ -64,13 +66,7 @@ from ndgather.models.openvino import model as ir_model
 from ndgather.models.tensors.tensor_files import resolved
 from ndgather.published import operators
 from ndgather.published.rows.onnx import DOMAIN
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping
-
-    from ndgather.models.graph.diagnostics import Finding
-    from ndgather.published.schema import TensorType
+from ndgather.published.schema import TensorType
 
 DEFAULT_OPSET = 18
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ndgather import messages
+from ndgather.array_call import Array
 from ndgather.messages import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from ndgather.pages.examples import ExampleRun
+from ndgather.pages.examples import ExampleRun
 
 Text: TypeAlias = str  # backticks enclose code; doubled, they stand for themselves
 
@@ -138,7 +134,7 @@ def listing(example: Example, width: int = 76) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _cells(start: str, array: NDArray[Any]) -> list[str]:
+def _cells(start: str, array: Array) -> list[str]:
     if array.size == 0:  # NumPy writes all of these as []
         return [f"{start}{array.tolist()}"]
     text = np.array2string(array, separator=", ", threshold=array.size + 1, prefix=start)
@@ -270,5 +266,5 @@ def _run(run: ExampleRun) -> dict[str, Any]:
     }
 
 
-def _tensor(array: NDArray[Any]) -> dict[str, Any]:
+def _tensor(array: Array) -> dict[str, Any]:
     return {"dtype": str(array.dtype), "shape": list(array.shape), "values": array.tolist()}

@@ -7,23 +7,18 @@ does: a result here, an error there.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from ndgather.array_call import Array
 from ndgather.errors import NdgatherError
+from ndgather.published import Operator
 from ndgather.published.rows import DEFAULT_DOMAIN, openvino
-from ndgather.published.schema import OPERATOR_KINDS, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from ndgather.published import Operator
-    from ndgather.published.schema import OperatorVersion
+from ndgather.published.schema import OPERATOR_KINDS, OperatorVersion, Role
 
 Nested: TypeAlias = "int | list[Nested]"
 Option: TypeAlias = int | str | bool
@@ -67,9 +62,9 @@ class ExampleRun:
     """What an operator returned for an example, or its error as a type and a text."""
 
     made_by: Operator
-    tensors: tuple[tuple[str, NDArray[Any]], ...]
+    tensors: tuple[tuple[str, Array], ...]
     options: tuple[tuple[str, Option], ...]  # passed by name
-    result: NDArray[Any] | None = None
+    result: Array | None = None
     error: tuple[str, str] | None = None
 
     @property

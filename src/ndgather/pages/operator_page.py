@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from ndgather.array_call import Kind
 from ndgather.pages import rule_texts
@@ -25,27 +25,24 @@ from ndgather.pages.document import (
 from ndgather.pages.examples import (
     PUBLISHED_EXAMPLES,
     PUBLISHED_LAYERS,
+    ExampleCall,
     applies,
     calls_of,
     in_a_model,
     run,
 )
 from ndgather.published import Operator, operators
+from ndgather.published.callables import Difference
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN
 from ndgather.published.schema import (
     BatchRule,
     Duplicates,
+    Input,
     OffAxisRule,
     OperatorVersion,
+    Output,
     Role,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ndgather.pages.examples import ExampleCall
-    from ndgather.published.callables import Difference
-    from ndgather.published.schema import Input, Output
 
 _CLAUSE_ENDS = re.compile(r"; |, (?=[a-z] = )")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ndgather import arguments, messages
+from ndgather.array_call import Array
 from ndgather.dtypes import hold
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import did_you_mean, shown_value
@@ -21,12 +23,6 @@ from ndgather.published.schema import (
     keeps_its_kind,
     type_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ndgather.array_call import Array
-
 
 AttributeValue: TypeAlias = int | str | bool
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ndgather import api, messages
 from ndgather.api import Call
 from ndgather.arguments import REDUCTIONS, supported_reductions
-from ndgather.array_call import Kind
+from ndgather.array_call import Array, Kind
 from ndgather.errors import AttributeValueError, NdgatherError
 from ndgather.published import binding
+from ndgather.published.binding import AttributeValue
 from ndgather.published.inference import infer
 from ndgather.published.schema import (
     ELEMENTS,
@@ -30,15 +33,6 @@ from ndgather.published.schema import (
     type_of,
 )
 from ndgather.show.picture import Picture, draw
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from ndgather.array_call import Array
-    from ndgather.published.binding import AttributeValue
-
 
 Key: TypeAlias = tuple[object, ...]
 _MOST_KNOWN = 512

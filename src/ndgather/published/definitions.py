@@ -6,10 +6,12 @@ known. `compute` functions see checked arrays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from ndgather.array_call import Array
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -17,19 +19,12 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.messages import shown, subscript, updates_dtype
-from ndgather.published.inference import check_indices, counted_from_the_front
+from ndgather.published.inference import CallShapes, check_indices, counted_from_the_front
 from ndgather.published.schema import Definition, OperatorVersion, Role
-from ndgather.published.shapes import LARGEST_RANK, Axes, Unknown
+from ndgather.published.shapes import LARGEST_RANK, Axes, Size, Unknown
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ndgather.array_call import Array
-    from ndgather.published.inference import CallShapes
-    from ndgather.published.shapes import Size
-
-    Arrays = Mapping[Role, Array]
-    Attributes = Mapping[str, Any]
+Arrays: TypeAlias = Mapping[Role, Array]
+Attributes: TypeAlias = Mapping[str, Any]
 
 
 def _equate(call: CallShapes, role: Role, wanted: Sequence[Size]) -> None:

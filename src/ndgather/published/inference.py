@@ -8,13 +8,14 @@ possible one is tried; the result is what those that fit have in common.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ndgather import messages
-from ndgather.array_call import Kind
+from ndgather.array_call import Array, Kind
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -26,6 +27,7 @@ from ndgather.messages import shown
 from ndgather.published.schema import (
     AttributeRange,
     BatchRule,
+    Dim,
     Equality,
     Inference,
     OffAxisRule,
@@ -37,16 +39,7 @@ from ndgather.published.schema import (
     dtype_name,
     first_sizes,
 )
-from ndgather.published.shapes import LARGEST_RANK, Axes, Sizes, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ndgather.published.schema import Dim
-    from ndgather.published.shapes import Size
-
+from ndgather.published.shapes import LARGEST_RANK, Axes, Size, Sizes, Unknown
 
 # The fewest axes of data and of indices after the batch axes.
 _AFTER_BATCH = {
@@ -60,7 +53,7 @@ def infer(
     types: Sequence[TensorType | None],
     attributes: Mapping[str, int | str | bool],
     *,
-    values: Mapping[Role, NDArray[Any]] | None = None,
+    values: Mapping[Role, Array] | None = None,
     check_empty_axes: bool = True,
 ) -> Inference:
     """Return what follows from the types of the inputs of a call, and the known `values`.
@@ -115,7 +108,7 @@ def infer(
 def _inferred_shape(
     call: CallShapes,
     attributes: Mapping[str, int | str | bool],
-    values: Mapping[Role, NDArray[Any]],
+    values: Mapping[Role, Array],
 ) -> tuple[CallShapes, Shape, int | None, int | None]:
     """Return the inferred call, the shape of the result, and the depth and axis of `Inference`."""
     row = call.row
@@ -133,7 +126,7 @@ def _inferred_shape(
 
 
 def _merged_dtypes(
-    row: OperatorVersion, types: Sequence[TensorType | None], values: Mapping[Role, NDArray[Any]]
+    row: OperatorVersion, types: Sequence[TensorType | None], values: Mapping[Role, Array]
 ) -> dict[str, str | None]:
     """Return the type of every type variable of `row`."""
     known: dict[str, tuple[str, str]] = {}
@@ -169,7 +162,7 @@ class CallShapes:
     check_empty_axes: bool = True
     dtypes: Mapping[str, str | None] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    values: Mapping[Role, NDArray[Any]] = field(default_factory=dict)
+    values: Mapping[Role, Array] = field(default_factory=dict)
 
     @property
     def caller(self) -> str:
@@ -511,16 +504,14 @@ def _known_of_result(call: CallShapes) -> Axes:
     return _followed_by_unknown(lead, rank - len(lead))
 
 
-def check_known_indices(row: OperatorVersion, inference: Inference, indices: NDArray[Any]) -> None:
+def check_known_indices(row: OperatorVersion, inference: Inference, indices: Array) -> None:
     """Raise for the first entry of the indices of an inferred call that is out of bounds."""
     data = inference.inputs[0]
     if row.index_rule.raises and inference.axis is not None and data.shape is not None:
         check_indices(row, data.first, indices, inference.axis)
 
 
-def check_indices(
-    row: OperatorVersion, data: Sequence[Dim], indices: NDArray[Any], axis: int
-) -> None:
+def check_indices(row: OperatorVersion, data: Sequence[Dim], indices: Array, axis: int) -> None:
     """Raise for the first entry of `indices` that is out of bounds in `row`.
 
     `data` are the first sizes of data or all; unknown ones allow any index. `axis` is the axis

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ndgather import exchange
-from ndgather.array_call import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Array
-
+from ndgather.array_call import Array, Kind
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")
@@ -373,7 +366,7 @@ _NAMES = {
 }
 
 
-def dtype_name(array: NDArray[Any]) -> str:
+def dtype_name(array: Array) -> str:
     """Return the name of an array's type in the rows."""
     kind = array.dtype.kind
     if kind in "UST" or (

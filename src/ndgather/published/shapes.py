@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from ndgather.published.schema import first_sizes
-
-if TYPE_CHECKING:
-    from ndgather.published.schema import Dim, Shape
+from ndgather.published.schema import Dim, Shape, first_sizes
 
 LARGEST_RANK = 64
 """The most axes of an array. A model that declares more could use up the memory."""

@@ -14,19 +14,16 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from tempfile import TemporaryFile
 from threading import TIMEOUT_MAX, Timer
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ndgather.messages import shortened
 from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, model_runtime
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 
 LIMIT_S = 600.0
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG

@@ -19,7 +19,8 @@ These operators replace its own:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -35,10 +36,6 @@ from onnx.reference.ops.op_scan import Scan as _ScanOfOnnx
 
 from ndgather.errors import ModelError
 from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, model_with_data
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 
 _TRAINING_BY_ATTRIBUTE = 14  # from this opset on `training_mode` decides
 _TEST_BY_OUTPUTS = 7  # from this opset on the number of outputs decides

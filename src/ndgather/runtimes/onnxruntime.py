@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import json
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, dtype_named
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 @cache

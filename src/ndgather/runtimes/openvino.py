@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, dtype_named, model_with_data
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 @cache

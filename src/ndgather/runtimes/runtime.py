@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndgather.errors import DTypeError, ExtraMissingError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 Array = NDArray[Any]
 

@@ -8,19 +8,16 @@ values of stored and lazy arrays are not read, unless the array is small.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ndgather import api, ranges
+from ndgather.array_call import Call
 from ndgather.errors import NdgatherError
 from ndgather.show.evaluate import shape_of
 from ndgather.show.picture import Picture, draw
 from ndgather.show.svg import style_sheet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ndgather.array_call import Call
 
 __all__ = [
     "Picture",

@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ndgather import arguments, exchange, slow_path, windows
 from ndgather.api import gather_nd, run
+from ndgather.array_call import Array, Call
 from ndgather.axes import Axes
 from ndgather.errors import DTypeError, NdgatherError
-from ndgather.stored.chunks import Grid, stand_in
+from ndgather.stored.chunks import Grid, Reader, stand_in
 from ndgather.stored.plan import make_plan, with_data
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ndgather.array_call import Array, Call
-    from ndgather.stored.chunks import Reader
-
-
 Position: TypeAlias = tuple[int, ...]
-Region: TypeAlias = "tuple[Sequence[int], ...]"  # positions along every axis, which rise
+Region: TypeAlias = tuple[Sequence[int], ...]  # positions along every axis, which rise
 
 _MOST_READ = 200  # elements of a stored array that is read whole
 _MOST_RUN = 2**22  # elements of a call that is carried out

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ndgather.show.evaluate import State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ndgather.show.scene import Box, EntryLabel, Panel, Plane, Scene
+from ndgather.show.scene import Box, EntryLabel, Panel, Plane, Scene
 
 # Colours, fonts and line widths: `svg` writes them as CSS, `png` passes them to matplotlib. The
 # colours of entries are those of Okabe and Ito that differ clearly from one another, from red and

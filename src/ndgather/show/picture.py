@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ndgather import messages
+from ndgather.array_call import Call
+from ndgather.errors import NdgatherError
 from ndgather.show import svg
 from ndgather.show.evaluate import State, evaluate
 from ndgather.show.layout import THEMES
-from ndgather.show.scene import make_scene
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Sequence
-
-    from ndgather.array_call import Call
-    from ndgather.errors import NdgatherError
-    from ndgather.show.scene import Cell, EntryLabel, Panel, Plane, Scene
+from ndgather.show.scene import Cell, EntryLabel, Panel, Plane, Scene, make_scene
 
 ENDINGS = (".svg", ".png")
 

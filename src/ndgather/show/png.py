@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ndgather import messages
 from ndgather.show import layout
-from ndgather.show.layout import Group, Label, Line, picture_drawing
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ndgather.show.layout import Shape
-    from ndgather.show.scene import Scene
+from ndgather.show.layout import Group, Label, Line, Shape, picture_drawing
+from ndgather.show.scene import Scene
 
 _DOTS = 192  # an inch: two for every pixel of CSS
 _INCH, _POINT = 96.0, 0.75  # in pixels of CSS, and of a pixel of CSS

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ndgather.array_call import Call
+from ndgather.array_call import Array, Call
 from ndgather.errors import IndexOutOfBoundsError, one_line
 from ndgather.messages import shown, shown_value
 from ndgather.reductions import ROWS
 from ndgather.show.evaluate import (
+    DrawnEntries,
+    Entry,
+    Evaluation,
     Position,
+    Region,
     State,
     batch_dims,
     chosen,
@@ -28,15 +33,9 @@ from ndgather.show.evaluate import (
     some_coordinates,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from ndgather.array_call import Array
-    from ndgather.show.evaluate import DrawnEntries, Entry, Evaluation, Region
-
-    CellAt: TypeAlias = Callable[[Position], "Cell | None"]
-    Mark: TypeAlias = tuple[int, Region, bool]  # an entry, its region, whether it is replaced
-    Spans: TypeAlias = Sequence[Sequence[int]]  # coordinates along every axis
+CellAt: TypeAlias = Callable[[Position], "Cell | None"]
+Mark: TypeAlias = tuple[int, Region, bool]  # an entry, its region, whether it is replaced
+Spans: TypeAlias = Sequence[Sequence[int]]  # coordinates along every axis
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from ndgather.api import own_errors
 from ndgather.show.evaluate import MOST_ENTRIES
@@ -18,15 +18,11 @@ from ndgather.show.layout import (
     Group,
     Line,
     Rect,
+    Shape,
     panel_drawing,
     picture_drawing,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ndgather.show.layout import Shape
-    from ndgather.show.scene import Scene
+from ndgather.show.scene import Scene
 
 _NARROW = 300  # pixels that a phone has for an array
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -8,14 +8,16 @@ executor read and update chunks, which are written here: an executor may do a ta
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ndgather import arguments, exchange, messages, reductions, slow_path, windows
-from ndgather.array_call import _core, with_padding
+from ndgather.array_call import Array, Call, _core, with_padding
+from ndgather.axes import Axes
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
@@ -23,24 +25,19 @@ from ndgather.errors import (
     one_line,
 )
 from ndgather.messages import LOGGER, plural, shown_value
-from ndgather.stored.journals import digest, open_journal
+from ndgather.stored.chunks import Chunk, Reader, Writer
+from ndgather.stored.journals import CallJournal, digest, open_journal
 from ndgather.stored.plan import (
+    ChunkCopy,
     Points,
     PointsOfChunk,
+    Runs,
+    StoredPlan,
     make_plan,
     shared_plan,
     with_data,
 )
 from ndgather.stored.walk import walk, write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ndgather.array_call import Array, Call
-    from ndgather.axes import Axes
-    from ndgather.stored.chunks import Chunk, Reader, Writer
-    from ndgather.stored.journals import CallJournal
-    from ndgather.stored.plan import ChunkCopy, Runs, StoredPlan
 
 _MOST_SHOWN = 20  # chunks in one text
 

@@ -5,30 +5,25 @@ from __future__ import annotations
 import math
 import os
 import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from operator import eq
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather.api import own_errors
 from ndgather.arguments import choice
+from ndgather.array_call import Array
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Array
-
-    Chunk = tuple[int, ...]  # the number of a chunk along each axis
-    Box = tuple[slice, ...]
-    Permits = SimpleQueue[NDArray[np.uint8] | None]
-
+Chunk: TypeAlias = tuple[int, ...]  # the number of a chunk along each axis
+Box: TypeAlias = tuple[slice, ...]
+Permits: TypeAlias = SimpleQueue[NDArray[np.uint8] | None]
 
 _MISSING: ContextVar[str] = ContextVar("missing_chunks", default="fill")
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.typing import ArrayLike
 
 from ndgather import arguments, exchange, ranges
 from ndgather.api import own_errors
 from ndgather.array_call import Call, Kind
-from ndgather.stored.plan import make_plan, with_data
+from ndgather.stored.chunks import Reader
+from ndgather.stored.plan import StoredPlan, make_plan, with_data
 from ndgather.stored.ranges import RangePlan
 from ndgather.stored.walk import workers
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from ndgather.stored.chunks import Reader
-    from ndgather.stored.plan import StoredPlan
 
 _OVERHEAD = 16 << 20
 

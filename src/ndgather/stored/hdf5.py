@@ -13,22 +13,27 @@ from contextlib import nullcontext
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
 from h5py._objects import phil
+from numpy.typing import NDArray
 
+from ndgather.array_call import Array, Call
 from ndgather.errors import DTypeError
 from ndgather.messages import LOGGER
 from ndgather.stored import calls, ranges
-from ndgather.stored.chunks import Grid, LocalFile, box_shape, missing_raises, no_chunk
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Array, Call
-    from ndgather.stored.chunks import Box, Buffers, Chunk
+from ndgather.stored.chunks import (
+    Box,
+    Buffers,
+    Chunk,
+    Grid,
+    LocalFile,
+    box_shape,
+    missing_raises,
+    no_chunk,
+)
 
 # The filters that are decoded here, in the order of encoding.
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ndgather.api import own_errors
+from ndgather.array_call import Array
 from ndgather.errors import AttributeValueError, one_line
 from ndgather.messages import shown_value
+from ndgather.stored.chunks import Chunk, Writer
+from ndgather.stored.plan import StoredPlan
 from ndgather.stored.walk import chunk_error
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ndgather.array_call import Array
-    from ndgather.stored.chunks import Chunk, Writer
-    from ndgather.stored.plan import StoredPlan
 
 _FIRST_LINE = "ndgather journal 1"
 

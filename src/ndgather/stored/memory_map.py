@@ -6,22 +6,18 @@ A scatter in place writes to the mapping and does not flush it.
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ndgather import arguments, slow_path
+from ndgather.array_call import Array, Call
 from ndgather.stored import ranges
-from ndgather.stored.chunks import Grid, box_shape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ndgather.array_call import Array, Call
-    from ndgather.stored.chunks import Buffers, Chunk
+from ndgather.stored.chunks import Buffers, Chunk, Grid, box_shape
 
 # A page alone takes as long to read as this much in a row: 0.09 ms on a virtual disk with 1.3 GB/s.
 # If fewer pages are read, reading ahead is a waste.

@@ -5,16 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ndgather import messages
 from ndgather.errors import FileError
 from ndgather.messages import listed, reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Mode = Literal["r", "r+"]
 

@@ -14,30 +14,24 @@ Every index is checked, and every point is listed once in 8 bytes, before a chun
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather import arguments, slow_path, windows
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Array, Call, _core
 from ndgather.axes import Axes
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
-from ndgather.stored.chunks import stand_in
+from ndgather.stored.chunks import Chunk, Grid, stand_in
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Array
-    from ndgather.stored.chunks import Chunk, Grid
-
-    Integers: TypeAlias = NDArray[np.int64]
-    Runs: TypeAlias = tuple[Integers, Integers]  # where runs of points start and stop
+Integers: TypeAlias = NDArray[np.int64]
+Runs: TypeAlias = tuple[Integers, Integers]  # where runs of points start and stop
 
 _MOST_BITS = 63  # of the coordinates of a point, with the number of its chunk
 _LEAST_BLOCK = 1 << 18  # points that are sorted at once, in 28 bytes each

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ndgather import ranges, windows
+from ndgather.array_call import Array, Call
 from ndgather.messages import LOGGER, plural
+from ndgather.ranges import Integers, Ranges
 from ndgather.stored.calls import provide_out
+from ndgather.stored.chunks import Box, Chunk, Grid, Reader
 from ndgather.stored.plan import with_data
 from ndgather.stored.walk import walk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ndgather.array_call import Array, Call
-    from ndgather.ranges import Integers, Ranges
-    from ndgather.stored.chunks import Box, Chunk, Grid, Reader
 
 
 class RangePlan:

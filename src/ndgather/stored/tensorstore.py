@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorstore
 
+from ndgather.array_call import Array, Call
 from ndgather.errors import StoredArrayError
 from ndgather.stored import calls, ranges
-from ndgather.stored.chunks import Grid, box_shape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ndgather.array_call import Array, Call
-    from ndgather.stored.chunks import Buffers, Chunk
+from ndgather.stored.chunks import Buffers, Chunk, Grid, box_shape
 
 _NEAR = ("file", "memory")  # key-value stores without a network
 _REQUESTS = 16

@@ -9,24 +9,19 @@ from __future__ import annotations
 import math
 import queue
 import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from ndgather import messages
-from ndgather.array_call import _core
+from ndgather.array_call import Array, Call, _core
 from ndgather.errors import AttributeValueError, NdgatherError, StoredArrayError, one_line
 from ndgather.messages import reason
-from ndgather.stored.chunks import Buffers, new_permits
+from ndgather.stored.chunks import Buffers, Chunk, Reader, Writer, new_permits
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-
-    from ndgather.array_call import Array, Call
-    from ndgather.stored.chunks import Chunk, Reader, Writer
-
-    Request = tuple[Chunk, bool, Callable[[Array], Any]]  # as `Job` has them
+Request: TypeAlias = tuple[Chunk, bool, Callable[[Array], Any]]  # as `Job` has them
 
 _MEMORY = 2**26  # bytes on their way to and from an executor, by default
 _TASK_BYTES = 2**20  # a task of an executor has at least so many, or `_MOST_CHUNKS`

@@ -8,22 +8,19 @@ or in a store; their values are checked when the result is computed.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
 from ndgather import arguments, exchange, messages, slow_path, windows
-from ndgather.array_call import with_padding
+from ndgather.array_call import Call, with_padding
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.points import layout_of
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import shown
 from ndgather.stored.chunks import stand_in
-
-if TYPE_CHECKING:
-    from ndgather.array_call import Call
 
 _INSTEAD = {
     "out": "dask.array.store writes the result where it is wanted",

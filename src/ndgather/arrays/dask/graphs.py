@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby, product
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from dask.array import zeros
@@ -16,17 +17,13 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from ndgather import arguments, slow_path
+from ndgather.array_call import Array, Call
 from ndgather.arrays.dask import points
+from ndgather.arrays.dask.points import BlockLayout, Chunks, Coordinates, Region
 from ndgather.errors import IndexOutOfBoundsError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ndgather.array_call import Array, Call
-    from ndgather.arrays.dask.points import BlockLayout, Chunks, Coordinates, Region
-
-    Graph = dict[Any, Any]
-    Readers = dict[Coordinates, list[tuple[Region, points.Sources, points.Targets]]]
+Graph: TypeAlias = dict[Any, Any]
+Readers: TypeAlias = dict[Coordinates, list[tuple[Region, points.Sources, points.Targets]]]
 
 
 def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:

@@ -8,29 +8,22 @@ aligned axes they are cut where data is cut.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, product
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather import slow_path, windows
-from ndgather.array_call import Kind
+from ndgather.array_call import Array, Call, Kind
 from ndgather.axes import Axes
 from ndgather.errors import NdgatherError
 from ndgather.messages import shown
 from ndgather.stored.calls import values_at, write_at
 from ndgather.stored.chunks import Grid, stand_in
-from ndgather.stored.plan import make_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Array, Call
-    from ndgather.stored.plan import PointsOfChunk
-
+from ndgather.stored.plan import PointsOfChunk, make_plan
 
 Chunks: TypeAlias = tuple[tuple[int, ...], ...]  # the sizes of the chunks along every axis
 Coordinates: TypeAlias = tuple[int, ...]  # the number of a chunk along every axis
@@ -144,7 +137,7 @@ def _pick(lines: Iterable[Sequence[int]], at: Coordinates) -> tuple[int, ...]:
 
 Sources: TypeAlias = "list[PointsOfChunk]"  # of windows one for every box of theirs that is copied
 # The positions of the same points in their region, in four bytes each, and the key of the box.
-Targets: TypeAlias = "list[tuple[NDArray[np.uint32], tuple[Any, ...]]]"
+Targets: TypeAlias = list[tuple[NDArray[np.uint32], tuple[Any, ...]]]
 
 
 def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> None:

@@ -9,16 +9,17 @@ text, when the result is awaited.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ndgather import dtypes, messages, reductions, windows
-from ndgather.array_call import Kind
+from ndgather.array_call import Call, Kind
 from ndgather.arrays.jax import derivatives
 from ndgather.arrays.jax.operation import (
+    Operation,
     array,
     checked,
     get_route,
@@ -29,10 +30,6 @@ from ndgather.arrays.jax.operation import (
 from ndgather.arrays.jax.primitives import TARGET, elements_of_windows, gather, scatter
 from ndgather.errors import AttributeValueError, ShapeError
 from ndgather.messages import reason, shown
-
-if TYPE_CHECKING:
-    from ndgather.array_call import Call
-    from ndgather.arrays.jax.operation import Operation
 
 __all__ = ["export_checks", "get_route", "run", "set_route", "vjp"]
 

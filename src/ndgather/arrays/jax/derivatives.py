@@ -6,9 +6,10 @@ its tangents move as data and updates do. Other reductions weight the tangents a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,16 +18,11 @@ from jax.interpreters import ad
 
 from ndgather.array_call import Kind
 from ndgather.arrays import lowering
-from ndgather.arrays.jax.operation import under_own_settings
+from ndgather.arrays.jax.operation import Operation, under_own_settings
 from ndgather.arrays.jax.primitives import elements_of_windows, gather, gather_p, scatter, scatter_p
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
 from ndgather.reductions import ROWS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ndgather.arrays.jax.operation import Operation
 
 
 def weights(

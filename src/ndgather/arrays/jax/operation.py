@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +16,9 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ndgather import arguments, messages, slow_path, windows
-from ndgather.array_call import Call, _core
+from ndgather.array_call import Array, Call, _core
 from ndgather.arrays import lowering
 from ndgather.errors import AttributeValueError, DTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ndgather.array_call import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,10 @@ greatest integer), and such an update is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,19 +20,12 @@ from jax.interpreters import batching, mlir
 from jax.sharding import NamedSharding
 
 from ndgather import messages, slow_path, windows
-from ndgather.array_call import Kind, _core
+from ndgather.array_call import Call, Kind, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.jax import operation
-from ndgather.arrays.jax.operation import HANDLER, alike, under_own_settings, whole_on
-from ndgather.arrays.lowering import coordinates_of, layout_of
+from ndgather.arrays.jax.operation import HANDLER, Operation, alike, under_own_settings, whole_on
+from ndgather.arrays.lowering import Layout, coordinates_of, layout_of
 from ndgather.reductions import ROWS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ndgather.array_call import Call
-    from ndgather.arrays.jax.operation import Operation
-    from ndgather.arrays.lowering import Layout
 
 TARGET = "ndgather"
 

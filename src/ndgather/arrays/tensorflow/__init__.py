@@ -8,22 +8,19 @@ such an index gives zeros, and such an update is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ndgather import arguments, exchange, messages, reductions, slow_path
+from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import reason
 from ndgather.vjp import cotangents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ndgather.array_call import Call
 
 
 def sizes_of(tensor: Any) -> list[Any]:

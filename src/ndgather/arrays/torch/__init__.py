@@ -7,24 +7,21 @@ It has the same gradient behaviour as the functions of torch have. Import this m
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 
 from ndgather import arguments, exchange, foreign, messages, slow_path
+from ndgather.array_call import Call
 from ndgather.arrays.torch import autograd, checks, compiling, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Call
 
 __all__ = ["onnx_translations", "run", "vjp"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._C import _are_functorch_transforms_active
@@ -20,14 +20,11 @@ from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enable
 from torch.autograd.function import _SingleLevelFunction
 
 from ndgather import arguments, messages, slow_path
-from ndgather.array_call import Kind, _core
+from ndgather.array_call import Call, Kind, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
 from ndgather.reductions import ROWS
-
-if TYPE_CHECKING:
-    from ndgather.array_call import Call
 
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
 from ndgather import arguments, exchange, messages, reductions, slow_path
-from ndgather.array_call import Call, Kind, _core
+from ndgather.array_call import Array, Call, Kind, _core
 from ndgather.dtypes import Numbers
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason, shown_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Array
-
 
 # "0": no kernels of Triton; "1": if Triton interprets them, for tensors of the CPU too.
 KERNELS = os.environ.get("NDGATHER_TORCH_KERNELS", "")

@@ -8,9 +8,12 @@ one place, and in the same words.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import torch
 from torch._subclasses import FakeTensor
@@ -19,11 +22,6 @@ from ndgather import api, arguments
 from ndgather.arrays.torch import checks
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.messages import shown_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
 
 _COMPILER = "torch._dynamo"
 _ARRAYS = ("data", "indices", "starts", "updates")

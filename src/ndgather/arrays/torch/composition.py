@@ -5,18 +5,15 @@ The algorithm is that of `ndgather.arrays.lowering`; here are its primitives.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from ndgather import messages, reductions
+from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ndgather.array_call import Call
 
 
 class Steps(reductions.Steps):

@@ -16,7 +16,7 @@ import threading
 from contextlib import nullcontext
 from dataclasses import replace
 from math import gcd, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,13 +24,11 @@ import triton
 import triton.language as tl
 
 from ndgather import arguments, reductions
+from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.errors import AttributeValueError
 from ndgather.reductions import ROWS
-
-if TYPE_CHECKING:
-    from ndgather.array_call import Call
 
 _LANES = {1: tl.int8, 2: tl.int16, 4: tl.int32, 8: tl.int64}
 _COMBINED = ("add", "sub", "mul", "min", "max", "mean")  # what `_combine` knows, and steps of it

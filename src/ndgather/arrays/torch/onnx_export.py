@@ -7,9 +7,9 @@ element in ScatterND. Modes are written as operators; what ONNX cannot express r
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +17,6 @@ import torch
 from ndgather import reductions
 from ndgather.arrays.torch import checks
 from ndgather.errors import AttributeValueError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _INT64, _BOOL = 7, 9  # types of ONNX
 

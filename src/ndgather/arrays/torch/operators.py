@@ -8,25 +8,20 @@ where torch has its own, below `torch.func` and above the devices, so that gradi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ndgather import foreign, reductions, slow_path
-from ndgather.array_call import Kind
+from ndgather.array_call import Call, Kind
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of, operate
 from ndgather.errors import ShapeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ndgather.array_call import Call
-
 
 LIBRARY = torch.library.Library("ndgather", "DEF")
 

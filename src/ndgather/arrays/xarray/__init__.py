@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 from xarray.core import indexing
 
 from ndgather import exchange, slow_path
+from ndgather.array_call import Call
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.accessor import Accessor, not_a_data_array
 from ndgather.axes import Axes
 from ndgather.errors import AttributeValueError, ShapeError
 from ndgather.stored import calls
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from ndgather.array_call import Call
-    from ndgather.stored.chunks import Reader
+from ndgather.stored.chunks import Reader
 
 __all__ = ["Accessor", "run"]
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import xarray
 
 from ndgather import arguments, slow_path
-from ndgather.array_call import Call, Kind
+from ndgather.array_call import Call, Kind, WindowMode
 from ndgather.arrays.xarray import arrays, interpolation, selection
 from ndgather.arrays.xarray.windows import windows
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import listed, shown_value
 from ndgather.stored.chunks import stand_in
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
-
-    from ndgather.array_call import WindowMode
-    from ndgather.stored.estimates import Estimate
+from ndgather.stored.estimates import Estimate
 
 T = TypeVar("T", xarray.DataArray, xarray.Dataset)
 Method = Literal["nearest", "pad", "ffill", "backfill", "bfill", "linear"] | None

@@ -12,6 +12,7 @@ An array that is wrapped in another way is read in boxes by indexing it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,33 +21,36 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from xarray.coding.common import _ElementwiseFunctionArray
 from xarray.coding.variables import BoolTypeArray, NativeEndiannessArray
 from xarray.core import indexing
 from xarray.core.dtypes import maybe_promote
 
 from ndgather import api, exchange, slow_path
+from ndgather.array_call import Array, Call
 from ndgather.errors import DTypeError
 from ndgather.foreign import is_of_netcdf4
 from ndgather.stored import calls
-from ndgather.stored.cache import CachedArray, cached_array
-from ndgather.stored.chunks import Grid, IndexedArray, box_shape, stand_in
-from ndgather.stored.estimates import estimate_of
+from ndgather.stored.cache import CachedArray, ChunkCache, cached_array
+from ndgather.stored.chunks import (
+    Box,
+    Buffers,
+    Chunk,
+    Grid,
+    IndexedArray,
+    Reader,
+    box_shape,
+    stand_in,
+)
+from ndgather.stored.estimates import Estimate, estimate_of
+from ndgather.stored.plan import StoredPlan
 from ndgather.stored.walk import read_chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import xarray
-    from numpy.typing import NDArray
 
-    from ndgather.array_call import Array, Call
-    from ndgather.stored.cache import ChunkCache
-    from ndgather.stored.chunks import Box, Buffers, Chunk, Reader
-    from ndgather.stored.estimates import Estimate
-    from ndgather.stored.plan import StoredPlan
-
-Positions: TypeAlias = "NDArray[np.int64]"
+Positions: TypeAlias = NDArray[np.int64]
 # The axes of arrays come first in the result.
 Key: TypeAlias = "tuple[slice | Line | Positions, ...]"
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
@@ -22,14 +23,10 @@ from ndgather import messages
 from ndgather.arguments import check_storage_options
 from ndgather.array_call import Call, Kind
 from ndgather.arrays.xarray import arrays
+from ndgather.arrays.xarray.arrays import Positions
 from ndgather.arrays.xarray.selection import checked_positions
 from ndgather.stored.cache import ChunkCache
 from ndgather.stored.open_path import ZARR_SUFFIX, store_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ndgather.arrays.xarray.arrays import Positions
 
 __all__ = ["Engine"]
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray
+from numpy.typing import NDArray
 from xarray.core import indexing
 
 from ndgather.arrays.xarray import arrays
+from ndgather.arrays.xarray.arrays import Options
 from ndgather.arrays.xarray.labels import NOT_A_TIME, sorted_axis
 from ndgather.arrays.xarray.selection import (
+    Request,
     check_name,
     check_names,
     labels_of,
@@ -25,14 +29,6 @@ from ndgather.arrays.xarray.selection import (
     without_coords,
 )
 from ndgather.errors import DTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
-
-    from numpy.typing import NDArray
-
-    from ndgather.arrays.xarray.arrays import Options
-    from ndgather.arrays.xarray.selection import Request
 
 _MEMORY = 2**27  # that a call takes besides its result, by default
 _VARIABLE = "<variable>"  # a name for it in a Dataset

@@ -11,26 +11,21 @@ from __future__ import annotations
 
 import re
 import weakref
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 import xarray
+from numpy.typing import NDArray
 
+from ndgather.array_call import Array
 from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
 from ndgather.messages import converted_errors, reason, shown_value
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
-
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Array
-
-    Positions = NDArray[np.intp]
-
+Positions: TypeAlias = NDArray[np.intp]
 
 _BLOCK = 1 << 15  # labels that are looked up at a time: the arrays of a step stay in the cache
 _MOST_IN_AN_INTERVAL = 4

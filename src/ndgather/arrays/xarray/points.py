@@ -6,10 +6,11 @@ import math
 import os
 import re
 import warnings
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,15 +20,11 @@ from ndgather import messages
 from ndgather.arrays.xarray import rasters, selection, tables
 from ndgather.arrays.xarray.accessor import Accessor
 from ndgather.arrays.xarray.labels import kind_of, objects, of_calendar, sorted_axis
+from ndgather.arrays.xarray.tables import Dialect, Table
 from ndgather.errors import FileError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, listed, plural, shown_value, similar
 from ndgather.stored import open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-
-    from ndgather.arrays.xarray.tables import Dialect, Table
-    from ndgather.stored.estimates import Estimate
+from ndgather.stored.estimates import Estimate
 
 _EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")  # of CF
 _CIRCLE, _WEST, _FAR_EAST = 360.0, -180.0, 360.0

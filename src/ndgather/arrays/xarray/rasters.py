@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
@@ -19,11 +19,9 @@ from xarray.core import indexing
 from xarray.core.dtypes import maybe_promote
 
 from ndgather import messages
+from ndgather.array_call import Array
 from ndgather.errors import FileError
 from ndgather.stored import open_path
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _EXACT = ("NONE", "LZW", "DEFLATE", "ADOBE_DEFLATE", "ZSTD", "PACKBITS", "LZMA")  # of tifffile
 _PLAIN = ("MINISBLACK", "RGB")
@@ -81,7 +79,7 @@ def opened(place: str) -> xarray.Dataset:
     return data
 
 
-def centres(data: xarray.Dataset, name: str, labels: NDArray[Any]) -> NDArray[Any]:
+def centres(data: xarray.Dataset, name: str, labels: Array) -> Array:
     """Return the centres of the pixels that hold labels, NaN outside; others as they are.
 
     A pixel holds its edges with the lower row and column, as in ``rasterio.sample``.
@@ -116,7 +114,7 @@ class _Pixels(BackendArray):
         basic = indexing.IndexingSupport.BASIC
         return indexing.explicit_indexing_adapter(key, self.shape, basic, self._read)
 
-    def _read(self, key: tuple[Any, ...]) -> NDArray[Any]:
+    def _read(self, key: tuple[Any, ...]) -> Array:
         taken = [np.arange(size)[entry] for entry, size in zip(key, self.shape, strict=True)]
         lines = [np.atleast_1d(each) for each in taken]
         shape = tuple(size for each in taken for size in each.shape)

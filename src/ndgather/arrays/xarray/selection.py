@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,9 @@ import xarray
 from xarray.core import indexing
 from xarray.indexes import NDPointIndex, PandasIndex
 
+from ndgather.array_call import Array
 from ndgather.arrays.xarray import arrays
+from ndgather.arrays.xarray.arrays import Options
 from ndgather.arrays.xarray.labels import comparable, look_up, not_comparable, zoned
 from ndgather.errors import (
     AttributeValueError,
@@ -25,13 +28,6 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.messages import did_you_mean, listed, reason, shown_value, subscript
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from ndgather.arrays.xarray.arrays import Options
 
 _NAMED = xarray.DataArray | xarray.Variable
 _CONVERTED = pd.Index | _NAMED
@@ -268,7 +264,7 @@ def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) 
             raise _missing(request, name, index.index, labels, np.full((), -1)) from None
 
 
-def as_array(caller: str, name: Hashable, indexer: Any) -> NDArray[Any]:
+def as_array(caller: str, name: Hashable, indexer: Any) -> Array:
     """Return labels or positions as an array; several axes must have names."""
     try:
         # NumPy asks an array of xarray for many attributes before it converts it.
@@ -283,7 +279,7 @@ def as_array(caller: str, name: Hashable, indexer: Any) -> NDArray[Any]:
     return array
 
 
-def labels_of(caller: str, name: Hashable, indexer: Any, axis: pd.Index[Any]) -> NDArray[Any]:
+def labels_of(caller: str, name: Hashable, indexer: Any, axis: pd.Index[Any]) -> Array:
     """Return labels as an array; times with a zone are not those of an axis without."""
     labels = as_array(caller, name, indexer)
     naive = isinstance(axis.dtype, np.dtype) and axis.dtype.kind == "M"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,9 @@ import xarray
 from ndgather import arguments
 from ndgather.array_call import Kind
 from ndgather.arrays.xarray import arrays, selection
+from ndgather.arrays.xarray.arrays import Options
 from ndgather.arrays.xarray.labels import WIDEST
+from ndgather.arrays.xarray.selection import Request
 from ndgather.errors import (
     AttributeValueError,
     CallError,
@@ -22,12 +24,6 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.messages import did_you_mean, listed, shown_value, subscript
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from ndgather.arrays.xarray.arrays import Options
-    from ndgather.arrays.xarray.selection import Request
 
 _POINTS = "window"  # the dimension of labels in lists and arrays without names
 

@@ -5,26 +5,23 @@ Readers of a format return a `Graph`, and writers take one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, listed, shown
+from ndgather.models import Array
 from ndgather.published import Operator, operator
 from ndgather.published.inference import check_known_indices
 from ndgather.published.schema import Inference, OperatorVersion, Role, TensorType, dtype_name
 from ndgather.runtimes.runtime import dtype_named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ndgather.models import Array
 
 
 @dataclass(frozen=True, slots=True)

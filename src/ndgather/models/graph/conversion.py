@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from ndgather import messages
 from ndgather.errors import IndexOutOfBoundsError, ModelError, NdgatherError
+from ndgather.models import Array
 from ndgather.models.graph import (
     Arguments,
     CastNode,
@@ -40,13 +42,7 @@ from ndgather.published.schema import (
     dtype_name,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ndgather.models import Array
-
-    Dims = tuple[Dim, ...] | None
-
+Dims: TypeAlias = tuple[Dim, ...] | None
 
 _OUTCOMES = {
     Outside.RAISE: "is an error",

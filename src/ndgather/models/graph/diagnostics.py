@@ -6,13 +6,15 @@ import math
 import textwrap
 import tomllib
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather.array_call import Kind
 from ndgather.errors import (
@@ -25,6 +27,7 @@ from ndgather.errors import (
     one_line,
 )
 from ndgather.messages import did_you_mean, listed, shown
+from ndgather.models import Array
 from ndgather.models.graph import html_table
 from ndgather.published.rows import microsoft
 from ndgather.published.schema import (
@@ -38,13 +41,6 @@ from ndgather.published.schema import (
     TensorType,
 )
 from ndgather.published.shapes import LARGEST_RANK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ndgather.models import Array
 
 
 class Severity(Enum):

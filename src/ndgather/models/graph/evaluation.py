@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather import messages
 from ndgather.array_call import Kind
 from ndgather.errors import DTypeError
+from ndgather.models import Array
 from ndgather.models.graph import CastNode, Graph, NodeTime, OutputArray, Run, title
 from ndgather.published import operator
 from ndgather.published.schema import OperatorVersion, Role, dtype_name
 from ndgather.runtimes.runtime import dtype_named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from ndgather.models import Array
 
 Position = tuple[int, ...]
 

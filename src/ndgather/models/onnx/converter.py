@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, helper
@@ -63,11 +64,6 @@ from ndgather.published import Operator, operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import OperatorVersion, TensorType
 from ndgather.reductions import ROWS
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
 
 # The first opset with every reduction of a scatter.
 _REDUCTIONS = {name: row.onnx[1] for name, row in ROWS.items() if row.onnx[1]}

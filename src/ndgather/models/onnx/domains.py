@@ -6,17 +6,14 @@ but the type is known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
+from onnx import NodeProto
 
 from ndgather.models.onnx.nodes import Scope, attribute_value, row_domain
 from ndgather.published.rows import DEFAULT_DOMAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from onnx import NodeProto
 
 
 class Domain(NamedTuple):

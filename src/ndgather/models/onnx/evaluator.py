@@ -6,8 +6,9 @@ import itertools
 import os
 import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import onnx
@@ -47,9 +48,6 @@ from ndgather.models.onnx.nodes import (
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import TensorType, dtype_name
 from ndgather.runtimes.onnx_reference import CORRECTED, with_defaults
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 
 class Model(HasPorts):

@@ -6,12 +6,13 @@ import math
 import mmap
 import os
 import re
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -33,9 +34,6 @@ from ndgather.models.tensors.tensor_files import (
     replace_file,
     resolved,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
 
 Source: TypeAlias = ModelProto | Content | FilePath
 """A model in memory, its bytes, or the path of its file."""

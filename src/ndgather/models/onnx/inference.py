@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from onnx import (
     FunctionProto,
@@ -23,6 +23,7 @@ from ndgather.api import own_errors
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, foreign_errors, listed, shown
 from ndgather.models import whole_number
+from ndgather.models.graph import Port
 from ndgather.models.onnx.domains import SAME_VALUES
 from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
 from ndgather.models.onnx.nodes import (
@@ -43,12 +44,6 @@ from ndgather.models.onnx.nodes import (
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Inference, RankAtLeast, TensorType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ndgather.models.graph import Port
-
 
 # Sizes that a model leaves open
 

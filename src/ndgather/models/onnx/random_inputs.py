@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING
 
 import numpy as np
+from onnx import ModelProto
 
 from ndgather.api import own_errors
 from ndgather.errors import ModelError, NdgatherError
 from ndgather.models import Array, whole_number
+from ndgather.models.graph import Port
 from ndgather.models.graph.diagnostics import KnownCall
 from ndgather.models.onnx.files import Source, map_model
 from ndgather.models.onnx.inference import (
@@ -31,14 +33,6 @@ from ndgather.models.onnx.nodes import (
     with_one_name,
 )
 from ndgather.published.schema import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from onnx import ModelProto
-
-    from ndgather.models.graph import Port
-
 
 _IMAGE_SHAPE = (1, 3, 64, 64)  # of four axes: batch, channels, height, width
 _SIZE = 16

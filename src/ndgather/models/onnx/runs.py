@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -41,16 +41,14 @@ from ndgather.models import (
 from ndgather.models.graph import HasPorts, NodeTime, OutputArray, Run, fit_inputs
 from ndgather.models.onnx import files
 from ndgather.models.onnx.comparison.explanation import LOST_UPDATES, explain
+from ndgather.models.onnx.files import Source
 from ndgather.models.onnx.nodes import model_ports, nodes_in, repair
 from ndgather.models.onnx.tracing import CheckedNode, TracedNode, trace
 from ndgather.runtimes.children import LIMIT_S, call_isolated
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, Runtime, Session, model_runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ndgather.models.onnx.evaluator import Model
-    from ndgather.models.onnx.files import Source
 
 REFERENCE = "reference"
 DEFAULT = "onnxruntime"

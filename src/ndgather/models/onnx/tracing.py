@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import (
@@ -19,6 +19,7 @@ from onnx import (
 
 from ndgather.errors import ModelError, NdgatherError
 from ndgather.messages import foreign_errors
+from ndgather.models import Array
 from ndgather.models.onnx import files
 from ndgather.models.onnx.inference import check_functions, without_functions
 from ndgather.models.onnx.nodes import (
@@ -32,11 +33,6 @@ from ndgather.models.onnx.nodes import (
 )
 from ndgather.published.schema import Reduction, TensorType, dtype_name
 from ndgather.runtimes.runtime import ModelSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ndgather.models import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,19 @@ step that is in none of them is refused.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx.defs import OpSchema
 
 from ndgather import messages
+from ndgather.errors import ModelError
+from ndgather.models import Array
 from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.domains import Domain, domain_of, may_be_negative
@@ -29,14 +33,6 @@ from ndgather.models.onnx.nodes import (
     tensor_type,
 )
 from ndgather.published.schema import INTEGERS, TensorType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from onnx.defs import OpSchema
-
-    from ndgather.errors import ModelError
-    from ndgather.models import Array
 
 Step: TypeAlias = tuple[str, int]
 """An operator, and the newer one of the two versions that a step leads between."""
@@ -451,7 +447,7 @@ def _reshape_down(node: Rewrite, target: OpSchema) -> None:
         node.remove("allowzero")
 
 
-Change: TypeAlias = "Callable[[Rewrite, OpSchema], None]"
+Change: TypeAlias = Callable[[Rewrite, OpSchema], None]
 
 
 def _refuse(why: str, holds: Callable[[Rewrite], bool]) -> Change:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather.errors import (
     AttributeValueError,
@@ -18,6 +21,7 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.messages import listed, plain, quoted, shown, unreadable
+from ndgather.models import Array
 from ndgather.models.graph import Arguments
 from ndgather.models.graph.diagnostics import (
     Finding,
@@ -42,14 +46,6 @@ from ndgather.published import Operator, operator, operators
 from ndgather.published.rows.openvino import DOMAIN
 from ndgather.published.schema import INTEGERS, AttributeType, Role, TensorType
 from ndgather.runtimes.runtime import dtype_named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from ndgather.models import Array
 
 Bounds = tuple[tuple[int, int | None], ...]
 

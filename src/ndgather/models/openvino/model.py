@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.messages import foreign_errors, input_shape, listed, quoted
@@ -45,9 +46,6 @@ from ndgather.models.openvino.layers import (
 from ndgather.models.openvino.reading import Layer, LayerPort, Limits, Network, read, wire
 from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, ModelSource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Model:

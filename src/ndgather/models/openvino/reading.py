@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, ParseError
 
 from ndgather.errors import ModelError
@@ -26,8 +26,6 @@ try:
 except ModuleNotFoundError as missing:
     raise extra_missing("defusedxml", "ir") from missing
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 HIGHEST_RANK = 64
 LARGEST_SIZE = 2**63 - 1

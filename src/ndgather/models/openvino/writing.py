@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 
 from ndgather.errors import DTypeError, ModelError
 from ndgather.models import Array, FilePath, file_path, instance
 from ndgather.models.graph import CastNode, Graph, Node, unique, value_types
 from ndgather.models.graph.conversion import translate
+from ndgather.models.graph.diagnostics import Finding
 from ndgather.models.openvino.layers import BY_DTYPE, ElementType, bytes_of
 from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.published.rows.openvino import DOMAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ndgather.models.graph.diagnostics import Finding
 
 IR_VERSION = "11"
 ALIGNMENT = 64  # of constants in their file, for use in place when it is mapped

@@ -10,8 +10,10 @@ import io
 import math
 import warnings
 import zipfile
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -19,13 +21,7 @@ from numpy.lib import format as npy
 from ndgather import messages
 from ndgather.errors import FileError
 from ndgather.messages import did_you_mean, listed, reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from typing import IO
-
-    from ndgather.models import Array
+from ndgather.models import Array
 
 LONGEST_HEADER = 40_000  # bytes; NumPy's default is 10,000
 HIGHEST_RANK = 64

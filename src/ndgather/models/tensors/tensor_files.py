@@ -9,21 +9,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ndgather import messages
 from ndgather.errors import FileError, NdgatherError
+from ndgather.models import Array
 from ndgather.models.tensors import formats
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from ndgather.models import Array
 
 INPUT_SUFFIXES = (".npy", ".npz", ".pb")
 OUTPUT_SUFFIXES = (".npy", ".pb")

@@ -6,35 +6,36 @@ import itertools
 import math
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ndgather import arguments, exchange, foreign, messages
 from ndgather.api import own_errors
-from ndgather.array_call import Call, Kind, _core, with_padding
+from ndgather.array_call import Array, Call, Kind, _core, with_padding
 from ndgather.errors import CallError, DTypeError
 from ndgather.messages import shown_value
 from ndgather.stored import calls, ranges
-from ndgather.stored.cache.chunk_cache import ArrayChunks, ChunkCache, itself
-from ndgather.stored.chunks import Buffers, Grid, IndexedArray, box_shape, stand_in
+from ndgather.stored.cache.chunk_cache import ArrayChunks, CacheInfo, ChunkCache, itself
+from ndgather.stored.chunks import (
+    Buffers,
+    Chunk,
+    Grid,
+    IndexedArray,
+    Reader,
+    Writer,
+    box_shape,
+    stand_in,
+)
 from ndgather.stored.plan import make_plan, with_data
 from ndgather.stored.walk import read_chunk, walk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from ndgather.array_call import Array
-    from ndgather.stored.cache.chunk_cache import CacheInfo
-    from ndgather.stored.chunks import Chunk, Reader, Writer
 
 _MEMORY = "512 MiB"
 _BOX_BYTES = 2**20  # of arrays without chunks

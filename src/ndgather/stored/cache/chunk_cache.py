@@ -7,28 +7,22 @@ import mmap
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent import futures
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndgather import arguments
-from ndgather.array_call import _core, with_padding
+from ndgather.array_call import Array, _core, with_padding
 from ndgather.errors import AttributeValueError, NdgatherError
-from ndgather.stored.chunks import stand_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from ndgather.array_call import Array
-    from ndgather.stored.chunks import Buffers, Chunk, Reader
+from ndgather.stored.chunks import Buffers, Chunk, Reader, stand_in
 
 _MAPPED_BYTES = 1 << 17  # of a chunk, from which on a cache maps its memory
 # Pages of this process alone, all of them at once if the system can.

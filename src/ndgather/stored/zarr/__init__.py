@@ -6,10 +6,11 @@ The objects of a store are read and decoded here if every codec is known; other 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from operator import floordiv
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import zarr
@@ -17,19 +18,11 @@ import zarr.codecs
 import zarr.storage
 from zarr.core.sync import sync
 
+from ndgather.array_call import Array, Call
 from ndgather.stored import calls, ranges
-from ndgather.stored.chunks import Grid, missing_raises, no_chunk
-from ndgather.stored.zarr.codecs import v2_decoder, v3_decoder
-from ndgather.stored.zarr.objects import Shards, objects_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ndgather.array_call import Array, Call
-    from ndgather.stored.chunks import Buffers, Chunk
-    from ndgather.stored.zarr.codecs import Bytes, Decoder
-    from ndgather.stored.zarr.objects import Objects
-
+from ndgather.stored.chunks import Buffers, Chunk, Grid, missing_raises, no_chunk
+from ndgather.stored.zarr.codecs import Bytes, Decoder, v2_decoder, v3_decoder
+from ndgather.stored.zarr.objects import Objects, Shards, objects_of
 
 _OF_OBJECTS = (
     zarr.storage.LocalStore,

@@ -5,26 +5,21 @@ Chunks with any other codec are read as ``z[...]`` reads them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import google_crc32c
 import numcodecs  # type: ignore[import-untyped]
 import numpy as np
 import zarr.codecs
-from zarr.abc.codec import BytesBytesCodec
+from zarr.abc.codec import BytesBytesCodec, Codec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from ndgather.array_call import Array
+from ndgather.stored.chunks import Buffers
 
-    from numpy.typing import NDArray
-    from zarr.abc.codec import Codec
-
-    from ndgather.array_call import Array
-    from ndgather.stored.chunks import Buffers
-
-    Bytes = NDArray[Any]  # of uint8
+Bytes: TypeAlias = Array  # of uint8
 
 _KINDS = "biufcmM"  # of dtypes whose values are their bytes
 _CHECKSUM_BYTES = 4

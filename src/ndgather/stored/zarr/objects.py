@@ -10,6 +10,7 @@ import asyncio
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
 from math import prod
@@ -18,22 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import zarr.storage
-from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+from numpy.typing import NDArray
+from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.buffer.cpu import buffer_prototype
 from zarr.core.sync import sync
 
-from ndgather.stored.chunks import Buffers, LocalFile
-from ndgather.stored.zarr.codecs import configuration, v3_decoder
+from ndgather.stored.chunks import Buffers, Chunk, LocalFile
+from ndgather.stored.zarr.codecs import Bytes, configuration, v3_decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from numpy.typing import NDArray
-    from zarr.abc.store import ByteRequest, Store
     from zarr.codecs import ShardingCodec
-
-    from ndgather.stored.chunks import Chunk
-    from ndgather.stored.zarr.codecs import Bytes
 
     Shard: TypeAlias = tuple[
         "StoredObject", NDArray[np.uint64]

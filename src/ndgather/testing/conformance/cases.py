@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from ndgather.runtimes.runtime import STRING, Array, dtype_named
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 What: TypeAlias = Literal["result", "refused", "crashed", "unable"]
 

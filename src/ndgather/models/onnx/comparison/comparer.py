@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,10 +31,6 @@ from ndgather.models.onnx.nodes import model_ports, names_read, title_of
 from ndgather.models.onnx.runs import ForRuntimes, RunSettings
 from ndgather.models.onnx.tracing import TracedModel, TracedNode, alike, first_difference, trace
 from ndgather.runtimes.children import Answer, RuntimeProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 Values = dict[str, Array]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,16 +17,12 @@ from ndgather.models import Array, instance, whole_number
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison.comparer import Comparer
 from ndgather.models.onnx.comparison.explanation import explain
+from ndgather.models.onnx.comparison.report import Comparison
 from ndgather.models.onnx.files import IN_MEMORY, Source
 from ndgather.models.onnx.inference import checked_sizes, open_sizes
 from ndgather.models.onnx.random_inputs import highest_indices, random_inputs
 from ndgather.models.onnx.runs import ForRuntimes, RunSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ndgather.models.onnx.comparison.report import Comparison
-    from ndgather.runtimes.children import RuntimeProcess
+from ndgather.runtimes.children import RuntimeProcess
 
 Inputs: TypeAlias = dict[str, Array]
 Kind: TypeAlias = tuple[str, ...]

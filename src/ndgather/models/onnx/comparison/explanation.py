@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,7 @@ from ndgather.messages import subscript
 from ndgather.models.graph.diagnostics import rule_of
 from ndgather.models.graph.evaluation import index_places
 from ndgather.models.onnx.nodes import repair
-
-if TYPE_CHECKING:
-    from ndgather.models.onnx.tracing import CheckedNode
+from ndgather.models.onnx.tracing import CheckedNode
 
 
 @dataclass(frozen=True, slots=True)

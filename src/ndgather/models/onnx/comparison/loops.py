@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, TensorProto, helper, numpy_helper
 
+from ndgather.models import Array
 from ndgather.models.onnx.nodes import OpNode, Scope, declaration, dtype_name, element_type
 from ndgather.models.onnx.tracing import NotTraceableError, Outputs, TracedNode, ValueInLoops
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import TensorType
 from ndgather.runtimes.runtime import STRING, dtype_named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ndgather.models import Array
 
 _SINCE = 9  # the opset whose Scan has the form of today, and which has Expand
 _AXES_AS_INPUT = 18  # of reductions, from this opset on

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from onnx import ModelProto
 
 from ndgather.errors import one_line
 from ndgather.messages import subscript
 from ndgather.models.graph import html_table
+from ndgather.models.onnx.comparison.explanation import Explanation
 from ndgather.show import Picture, style_sheet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from onnx import ModelProto
-
-    from ndgather.models.onnx.comparison.explanation import Explanation
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from onnx import numpy_helper
 
 from ndgather.errors import ModelError
+from ndgather.models import Array
 from ndgather.models.graph.conversion import NodeCall
+from ndgather.models.onnx.inference import InferredNode
 from ndgather.models.onnx.nodes import OpNode, element_type, implementation
 from ndgather.models.onnx.rewriting.sized_nodes import Size, SizedNodes
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Dim, OperatorVersion, Role, Shape, TensorType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ndgather.models import Array
-    from ndgather.models.onnx.inference import InferredNode
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import NdgatherError
+from ndgather.models import Array
 from ndgather.models.graph import unique
 from ndgather.models.graph.conversion import fit
 from ndgather.models.onnx.inference import InferredGraph, InferredNode, infer_types
@@ -39,11 +41,6 @@ from ndgather.models.onnx.rewriting.target import Limits, Target
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Role, TensorType, type_of
 from ndgather.runtimes.runtime import dtype_named
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from ndgather.models import Array
 
 _OF_SIZES = frozenset(
     {"Add", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Identity"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from textwrap import wrap
@@ -11,12 +12,10 @@ from typing import TYPE_CHECKING
 from ndgather.errors import one_line
 from ndgather.messages import plural
 from ndgather.models.graph import html_table
+from ndgather.models.graph.diagnostics import Finding
 from ndgather.models.onnx.files import ModelInFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ndgather.models.graph.diagnostics import Finding
     from ndgather.models.onnx.rewriting.target import Target
 
 

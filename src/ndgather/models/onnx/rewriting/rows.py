@@ -18,12 +18,14 @@ GatherND with tuples of one index, or by Slice and Concat if their numbers are c
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgather.array_call import Kind
+from ndgather.models import Array
 from ndgather.models.graph.conversion import Meaning
 from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.nodes import element_type
@@ -32,9 +34,6 @@ from ndgather.published.schema import Reduction, Role, TensorType
 from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ndgather.models import Array
     from ndgather.models.onnx.rewriting.calls import GatherCall
     from ndgather.models.onnx.rewriting.target import Limits, Target
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 
 from ndgather.errors import ModelError
+from ndgather.models import Array
 from ndgather.models.onnx.nodes import element_type
 from ndgather.models.onnx.version_changes import NewNodes
 from ndgather.published.rows import DEFAULT_DOMAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from onnx import NodeProto
-
-    from ndgather.models import Array
 
 _LAST = np.iinfo(np.int64).max
 _ALLOWS_ZERO = 14  # the first opset whose Reshape has allowzero

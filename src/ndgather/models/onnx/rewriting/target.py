@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import datetime
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ndgather.array_call import Kind
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import did_you_mean, listed, reason
 from ndgather.models.graph.conversion import Meaning
 from ndgather.models.onnx.domains import may_be_negative
+from ndgather.models.onnx.nodes import Scope
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Reduction, Role, TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ndgather.array_call import Kind
-    from ndgather.models.onnx.nodes import Scope
     from ndgather.models.onnx.rewriting.calls import GatherCall
 
 _FOLDER = files("ndgather.models.onnx").joinpath("targets")
