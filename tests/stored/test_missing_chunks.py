@@ -30,6 +30,8 @@ HDF5 = {
     "chunks": {"chunks": (4, 6)},
     "gzip": {"chunks": (4, 6), "compression": "gzip"},
     "one box": {},
+    "chunks behind a user block": {"chunks": (4, 6)},
+    "one box behind a user block": {},
 }
 
 
@@ -37,9 +39,10 @@ HDF5 = {
 def half(request, tmp_path):
     """Return an array of which only the part [0:4, 0:6] was written, if it has parts."""
     if request.param in HDF5:
-        file = h5py.File(tmp_path / "a.h5", "w")
+        block = {"userblock_size": 512} if "user block" in request.param else {}
+        file = h5py.File(tmp_path / "a.h5", "w", **block)
         stored = file.create_dataset("a", SHAPE, "f4", fillvalue=7, **HDF5[request.param])
-        if request.param == "one box":
+        if "one box" in request.param:
             yield stored
             file.close()
             return

@@ -100,7 +100,7 @@ class DatasetReader:
         self._is_known = is_known and _is_plain(array)
         self._file = _own_file(array)
         if self._file is not None:
-            self._place = array.id.get_offset()
+            self._place = _offset(array)
             self._alone: Any = nullcontext() if array.file.mode == "r" else phil
             sizes = (self.dtype.itemsize, *shape[:0:-1])
             self._strides = tuple(accumulate(sizes, mul))[::-1]
@@ -133,7 +133,7 @@ class DatasetReader:
         if self.array.chunks is not None:
             return self._stored(chunk).byte_offset is not None
         layout = self.array.id.get_create_plist().get_layout()
-        is_here = layout != h5py.h5d.CONTIGUOUS or self.array.id.get_offset() is not None
+        is_here = layout != h5py.h5d.CONTIGUOUS or _offset(self.array) is not None
         return is_here or bool(self.array.external)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
@@ -266,9 +266,15 @@ def _is_plain(array: h5py.Dataset) -> bool:
     return bool(array.id.get_type().equal(h5py.h5t.py_create(array.dtype)))
 
 
+def _offset(array: h5py.Dataset) -> Any:
+    """Return where a dataset in one piece lies; None if nowhere, where HDF5 adds a user block."""
+    is_written = array.id.get_space_status() != h5py.h5d.SPACE_STATUS_NOT_ALLOCATED
+    return array.id.get_offset() if is_written else None
+
+
 def _own_file(array: h5py.Dataset) -> LocalFile | None:
     """Return the file of a dataset in one piece, whose parts h5py takes much longer to read."""
-    file, is_in_one_piece = array.file, array.chunks is None and array.id.get_offset() is not None
+    file, is_in_one_piece = array.file, array.chunks is None and _offset(array) is not None
     if not is_in_one_piece or file.driver != "sec2" or not _is_plain(array):
         return None
     file.flush()  # so that it has its size
