@@ -6,10 +6,12 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from typing import Any, NoReturn, TypeAlias
+from warnings import catch_warnings
 
 import numpy as np
 
@@ -355,48 +357,58 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> 
     return element
 
 
-def plain_updates(caller: str, value: object, dtype: np.dtype[Any] | Numbers, name: str) -> Array:
-    """Return updates of `dtype`.
+def plain_updates(call: Call, dtype: np.dtype[Any]) -> Array:
+    """Return the updates of a call, of `dtype`, the one of data.
 
     Arrays must have that dtype, in any byte order. Numbers, lists and columns are converted if it
     holds their values, as `dtypes.hold` has it.
     """
+    caller, name, value = call.caller, call.updates_name, call.updates
+    if not isinstance(value, np.ndarray):
+        return held(caller, name, value, dtype)
+    updates = plain_array(caller, name, value)
+    if not np.can_cast(updates.dtype, dtype, "equiv"):
+        raise _other_dtype(call, updates, dtype)
+    return updates.astype(dtype, copy=False)
+
+
+def held(caller: str, name: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
+    """Return numbers, lists or columns in a dtype that holds them."""
     by_object = isinstance(dtype, np.dtype) and dtype.kind == "O"
     convert = partial(np.asarray, dtype=dtype) if by_object else dtypes.array_of
-    updates = plain_array(caller, name, value, convert)
+    values = plain_array(caller, name, value, convert)
     if isinstance(dtype, np.dtype):
-        if np.can_cast(updates.dtype, dtype, "equiv"):
-            return updates.astype(dtype, copy=False)
-        if isinstance(value, np.ndarray):
-            raise other_dtype(caller, updates, dtype, name)
-        if updates.size == 0 or by_object:
-            return updates.astype(dtype)  # an empty list has no dtype of its own
-    converted, position = dtypes.hold(updates, dtype, same_kind=True)
-    if converted is not None and updates.dtype.kind in "iu" and foreign.is_table(value):
-        changed = np.flatnonzero(converted.astype(updates.dtype) != updates)  # keep all digits
+        if np.can_cast(values.dtype, dtype, "equiv"):
+            return values.astype(dtype, copy=False)
+        if values.size == 0 or by_object:
+            return values.astype(dtype)  # an empty list has no dtype of its own
+    converted, position = dtypes.hold(values, dtype, same_kind=True)
+    if converted is not None and values.dtype.kind in "iu" and foreign.is_table(value):
+        changed = np.flatnonzero(converted.astype(values.dtype) != values)  # keep all digits
         position = int(changed[0]) if len(changed) else None
     if converted is None or position is not None:
-        by_value = dtypes.hold(updates, dtype)[1]  # the value that says most
+        by_value = dtypes.hold(values, dtype)[1]  # the value that says most
         position = position if by_value is None else by_value
-        raise messages.update_lost(caller, name + _shown_at(updates, position or 0), dtype)
+        raise messages.update_lost(caller, name + _shown_at(values, position or 0), dtype)
     return converted
 
 
-def other_dtype(
-    caller: str, updates: Array, dtype: np.dtype[Any] | Numbers, name: str
-) -> DTypeError:
+def _other_dtype(call: Call, updates: Array, dtype: np.dtype[Any]) -> DTypeError:
     """Return the error of an array of updates; its hint loses nothing when it is followed."""
     converted, position = dtypes.hold(updates, dtype)
-    hints = []
+    data, name, hints = call.data, call.updates_name, []
     if position is not None:
         hints.append(f"{name}{_shown_at(updates, position)} cannot be held by {dtype}")
     elif converted is not None and _are_equal(converted, updates):
-        hints.append(f"write {name}.astype(data.dtype)")
-    if not hints or position is not None:
-        is_rounded = dtype.kind in "iu" and updates.dtype.kind in "fc"
-        if isinstance(dtype, np.dtype) and np.can_cast(dtype, updates.dtype) and not is_rounded:
-            hints.append(f"write data.astype({name}.dtype)")
-    return messages.updates_dtype(caller, updates.dtype, dtype, name, "; ".join(hints))
+        stored = data if call.out is None else call.out
+        own = isinstance(getattr(stored, "dtype", None), np.dtype)
+        hints.append(f"write {name}.astype({'data.dtype' if own else repr(dtype.name)})")
+    is_last = not hints or position is not None
+    if is_last and call.out is None and dtypes.holds_all(updates.dtype, dtype):
+        with suppress(Exception), catch_warnings(action="ignore"):  # of the library of data
+            if data[(slice(0),) * data.ndim].astype(updates.dtype).dtype == updates.dtype:
+                hints.append(f"write data.astype({name}.dtype)")
+    return messages.updates_dtype(call.caller, updates.dtype, dtype, name, "; ".join(hints))
 
 
 def _are_equal(converted: Array, values: Array) -> bool:

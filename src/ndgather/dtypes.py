@@ -107,6 +107,12 @@ def hold(
     return (None, int(np.argmax(lost))) if lost.any() else (converted, None)
 
 
+def holds_all(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Whether a dtype holds every value of another; NumPy lets float64 hold int64."""
+    rounds = dtype.char in "dD" and other.kind in "iu" and other.itemsize == dtype.alignment
+    return np.can_cast(other, dtype) and not rounds
+
+
 def hold_one(
     value: Any, dtype: np.dtype[Any] | Numbers, *, same_kind: bool = False
 ) -> Array | None:

@@ -206,7 +206,7 @@ def rules_lost(caller: str, argument: str, value: object) -> DTypeError:
 def masked_array(caller: str, argument: str) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array, such "
-        f"as {argument}.data)"
+        f"as {argument}.filled(value))"
     )
 
 

@@ -119,7 +119,7 @@ def plain_scatter(call: Call) -> Call:
     """Return a scatter with NumPy arrays, and with its options checked by `arguments.checked`."""
     data = arguments.plain_array(call.caller, "data", call.data)
     indices = arguments.native_indices(call.caller, call.indices)
-    updates = arguments.plain_updates(call.caller, call.updates, data.dtype, call.updates_name)
+    updates = arguments.plain_updates(call, data.dtype)
     call = replace(call, data=data, indices=indices, updates=updates)
     call = arguments.checked(call, data.dtype, any_start=True)
     return replace(call, arithmetic=core_arithmetic(data.dtype, call.reduction))

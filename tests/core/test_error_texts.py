@@ -314,7 +314,7 @@ BAD_DTYPE = (
         error=DTypeError,
         indices=np.ma.array([[0, 1], [1, 2]], mask=[[0, 0], [1, 1]]),
         text="gather_nd: indices = masked array would lose its mask (allowed: a plain array, such "
-        "as indices.data)",
+        "as indices.filled(value))",
     ),
 )
 

@@ -136,7 +136,7 @@ CASES = [
         ND | {"updates": np.ma.masked_array(INTS)},
         DTypeError,
         "scatter_nd: updates = masked array would lose its mask (allowed: a plain array, such as "
-        "updates.data)",
+        "updates.filled(value))",
     ),
     (
         ND | {"data": {1: 2}},

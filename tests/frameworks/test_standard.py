@@ -221,6 +221,17 @@ def test_index_values_beyond_int64(convert):
         ndgather.gather(convert(data), convert(far))
 
 
+@pytest.mark.parametrize("convert", [strict, mx.array], ids=["array-api-strict", "MLX"])
+def test_fill_values_beyond_int64(convert):
+    data, fill = np.arange(5, dtype=np.uint64), 2**64 - 1
+    for indices in ([4, 9], [9, 9]):
+        actual = ndgather.gather(convert(data), indices, mode="fill", fill_value=fill)
+        expected = [[4, fill][index > 4] for index in indices]
+        assert np.array(actual).tolist() == expected
+    empty = ndgather.gather(convert(data[:0]), [0], mode="fill", fill_value=fill)
+    assert np.array(empty).tolist() == [fill]
+
+
 def test_a_scatter_in_place_does_not_copy_data():
     peaks = []
     for size in (2**12, 2**20):

@@ -66,6 +66,12 @@ class StandardLibrary(lowering.Library):
     def asarray(self, values: Any) -> Any:
         return self.xp.asarray(values, **self.options)
 
+    def full(self, shape: Any, element: Any) -> Any:
+        try:
+            return super().full(shape, element)
+        except RuntimeError:  # MLX takes no number from 2**63 on
+            return super().full(shape, self.asarray(np.asarray(element)))
+
     def indices(self, name: str, value: Any) -> Any:
         """Return indices as an array of the library, on the device of data."""
         if type(value) is not type(self.data):
@@ -192,7 +198,13 @@ def _on_host(call: Call) -> Call:
     }
     if is_standard(call.out):
         raise messages.out_not_an_array(call.caller, call.out)
-    return replace(call, **plain)
+    call = replace(call, **plain)
+    pair = call.updates, call.data
+    if call.scatters and plain and all(isinstance(array, np.ndarray) for array in pair):
+        given, own = (array.dtype for array in pair)
+        if not np.can_cast(given, own, "equiv"):  # these libraries convert in ways of their own
+            raise messages.updates_dtype(call.caller, given, own, call.updates_name)
+    return call
 
 
 def _gather(call: Call, library: StandardLibrary) -> Any:

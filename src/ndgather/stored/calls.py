@@ -195,8 +195,8 @@ def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
     """Return the plan of a call, and its updates with the axes of the positions first."""
     if not writer.writeable:
         raise messages.out_read_only(call.caller)
-    call = with_data(replace(call, out=None), writer.grid, writer.dtype)
-    call = slow_path.plain_scatter(call)
+    call = slow_path.plain_scatter(with_data(call, writer.grid, writer.dtype))
+    call = replace(call, out=None)
     updates = call.updates
     arguments.check_updates(call, updates.shape, slow_path.result_shape(call))
     plan = make_plan(call, writer.grid)

@@ -14,7 +14,7 @@ import numpy as np
 from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
-from ndgather import arguments, exchange, messages, slow_path, windows
+from ndgather import arguments, dtypes, exchange, messages, slow_path, windows
 from ndgather.array_call import Call, with_padding
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.points import layout_of
@@ -121,10 +121,7 @@ def _scatter(call: Call) -> DaskArray:
         whole = call.data.dtype.hasobject or not call.data.itemsize
         call = replace(call, data=from_array(call.data, chunks=-1 if whole else "auto"))
     if not isinstance(call.updates, DaskArray):
-        updates = arguments.plain_updates(
-            call.caller, call.updates, call.data.dtype, call.updates_name
-        )
-        call = replace(call, updates=updates)
+        call = replace(call, updates=arguments.plain_updates(call, call.data.dtype))
     slices = _check_but_values(call)
     arguments.check_updates(call, call.updates.shape, slices)
     return scatter(call, layout_of(call, call.data.chunks))
@@ -148,6 +145,11 @@ def _check_but_values(call: Call) -> tuple[int, ...]:
         (*[1] * (indices.ndim - tuples), *indices.shape[indices.ndim - tuples :]), indices.dtype
     )
     if call.scatters:
-        small["updates"] = np.zeros((1,) * len(slices), call.updates.dtype)
+        if not np.can_cast(call.updates.dtype, data.dtype, "equiv"):
+            is_wide = dtypes.holds_all(data.dtype, call.updates.dtype)
+            hint = f"write {call.updates_name}.astype(data.dtype)" if is_wide else ""
+            names = call.updates.dtype, data.dtype, call.updates_name
+            raise messages.updates_dtype(call.caller, *names, hint)
+        small["updates"] = np.zeros((1,) * len(slices), data.dtype)
     slow_path.run(replace(call, **small))
     return slices

@@ -160,7 +160,7 @@ def array(caller: str, argument: str, value: Any) -> jax.Array:
             f"dtype that JAX has; jax.config.update('jax_enable_x64', True) enables 64 bits)"
         )
     if plain.dtype.kind in "iufc" and kept != plain.dtype:  # of a list
-        plain = arguments.plain_updates(caller, plain.tolist(), np.dtype(kept), argument)
+        plain = arguments.held(caller, argument, plain.tolist(), np.dtype(kept))
     try:
         return jnp.asarray(plain)
     except TypeError as error:  # strings, objects, dates, records
@@ -239,7 +239,7 @@ def _updates(call: Call) -> jax.Array:
     caller, name, updates = call.caller, call.updates_name, call.updates
     dtype = np.dtype(call.data.dtype)
     if not isinstance(updates, jax.Array):
-        return jnp.asarray(arguments.plain_updates(caller, updates, dtype, name))
+        return jnp.asarray(arguments.plain_updates(call, dtype))
     if updates.dtype == dtype:
         return updates
     if not (updates.weak_type and jnp.result_type(updates, dtype) == dtype):

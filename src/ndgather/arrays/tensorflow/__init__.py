@@ -288,7 +288,7 @@ def _scatter(call: Call) -> Any:
     dtype = np.dtype(data.dtype.as_numpy_dtype)
     call = arguments.checked(call, dtype)
     if not isinstance(updates, _DENSE):
-        updates = arguments.plain_updates(caller, updates, dtype, name)
+        updates = arguments.plain_updates(call, dtype)
     updates = _tensor(caller, name, updates)
     if updates.dtype != data.dtype:
         raise messages.updates_dtype(caller, updates.dtype.name, data.dtype.name, name)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch.autograd import forward_ad
 from torch.nn.parameter import is_lazy
 
-from ndgather import arguments, exchange, messages, reductions, slow_path
+from ndgather import arguments, dtypes, exchange, messages, reductions, slow_path
 from ndgather.array_call import Array, Call, Kind, _core
 from ndgather.dtypes import Numbers
 from ndgather.errors import AttributeValueError, DTypeError
@@ -121,8 +121,14 @@ def checked(call: Call) -> Call:
 
 
 def _updates_dtype(call: Call, dtype: object) -> DTypeError:
-    name, hint = call.updates_name, f"write {call.updates_name}.to(data.dtype)"
-    return messages.updates_dtype(call.caller, dtype, call.data.dtype, name, hint)
+    own, name, hint = call.data.dtype, call.updates_name, ""
+    alike = NUMPY | dict.fromkeys(_FLOATS, np.dtype(np.float32))  # which holds all of these
+    pair: Any = alike.get(own), alike.get(dtype)
+    if own in NUMPY and pair[1] and dtypes.holds_all(*pair):
+        hint = f"write {name}.to(data.dtype)"
+    elif dtype in NUMPY and pair[0] and dtypes.holds_all(*pair[::-1]) and call.out is None:
+        hint = f"write data.to({name}.dtype)"
+    return messages.updates_dtype(call.caller, dtype, own, name, hint)
 
 
 def check_device(caller: str, name: str, device: object, wanted: object) -> None:
@@ -311,7 +317,10 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
         raise messages.update_lost(caller, what, dtype)
     if isinstance(value, np.ndarray) and isinstance(known, Numbers):
         raise _updates_dtype(call, value.dtype)
-    plain = arguments.plain_updates(caller, value, known, name)
+    if isinstance(known, Numbers):
+        plain = arguments.held(caller, name, value, known)
+    else:
+        plain = arguments.plain_updates(call, known)
     return tensor(caller, name, plain, device).to(dtype)
 
 
