@@ -317,6 +317,8 @@ def plain_array(
         raise messages.not_an_array(caller, argument, value, why) from error
     if array.dtype == object and array.ndim == 0 and convert is np.asarray:
         raise messages.not_an_array(caller, argument, value, "is not an array")
+    if convert is np.asarray and dtypes.as_objects(value, array)[1]:
+        raise messages.elements_change(caller, argument, value, array.dtype)
     return array
 
 

@@ -140,18 +140,27 @@ def array_of(value: Any) -> Array:
     As it would in ``[True, 2]``, ``["a", 1]``, ``[2**63, -1]``, and in dates of several units.
     """
     array = np.asarray(value)
+    objects, _ = as_objects(value, array)
+    return array if objects is None else objects
+
+
+def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
+    """Return the elements of lists if they are not those of their array, and if that is sure.
+
+    It is not sure of elements of other libraries.
+    """
     kind = array.dtype.kind
     if not isinstance(value, list | tuple) or array.size == 0 or kind == "O":
-        return array
+        return None, False
     kinds = _kinds_of(value)
     highest = kinds <= {"i", "f", "c"} and kind.replace("u", "i") in kinds
     if kind not in "US" and (highest or kinds in ({kind}, {array.dtype.str})):
-        return array
+        return None, False
     objects = np.empty(array.shape, object)
     objects[...] = value
     if kinds == {kind} and np.array_equal(array.astype(object), objects):  # no letter NUL is lost
-        return array
-    return objects
+        return None, False
+    return objects, "O" not in kinds
 
 
 def _kinds_of(value: Any) -> set[str]:

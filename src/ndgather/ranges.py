@@ -16,6 +16,7 @@ from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsErro
 Integers: TypeAlias = NDArray[np.int64]
 
 _FAR = 2**61  # starts and stops farther from 0 are integers of Python
+_MOST = 2**60  # positions; NumPy counts the bytes of an array in 63 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def read(caller: str, starts: object, stops: object, lengths: object, size: int)
         raise AttributeValueError(
             f"{caller}: {name}[{where}] = {end[where]} {what} (allowed: {least} or more)"
         )
-    if len(count) * int(count.max(initial=0)) > 2 * _FAR and count.sum(dtype=float) > 2 * _FAR:
+    if len(count) * int(count.max(initial=0)) >= _MOST and count.sum(dtype=float) >= _MOST:
         raise messages.result_too_large(caller, (int(count.sum(dtype=object)),))
     count = count.astype(np.int64)
     offsets = np.zeros(len(begin) + 1, np.int64)

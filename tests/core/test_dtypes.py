@@ -375,3 +375,67 @@ def test_a_fill_value_of_the_dtype_keeps_all_its_bits(dtype, indices):
     fill = fill[: dtype.itemsize].copy().view(dtype).reshape(())
     result = ndgather.gather_nd(np.zeros(1, dtype), indices, mode="fill", fill_value=fill)
     assert result.tobytes() == fill.tobytes()
+
+# Lists whose elements NumPy would change: digits, letters, kinds.
+CHANGED = {
+    "integers of both signs": [2**63 + 1, -1],
+    "integers with and without a sign bit": [2**63 + 1, 2],
+    "numbers of two types": [np.uint64(2**63 + 1), np.int64(-1)],
+    "booleans and numbers": [True, 2],
+    "booleans of NumPy and numbers": [np.True_, np.int64(2)],
+    "texts and numbers": ["a", 1],
+    "texts and bytes": [b"a", "b"],
+    "a letter NUL at the end": ["a\0", "b"],
+    "a byte NUL at the end": [b"a\0", b"b"],
+    "dates of two units": [np.datetime64("2000-01-01"), np.datetime64("2000-01-01T01:01")],
+    "nested": [[1, 2], [True, 4]],
+}
+KEPT = {
+    "integers and floats": ([1, 2.5], float),
+    "floats and complex numbers": ([1.5, 2j], complex),
+    "floats of two widths": ([np.float32(0.5), 0.25], float),
+    "texts": (["abc", "d"], "U3"),
+    "bytes": ([b"abc", b"d"], "S3"),
+    "dates": ([np.datetime64("2000-01-01"), np.datetime64("NaT", "D")], "M8[D]"),
+    "objects": ([None, {}], object),
+    "large integers": ([2**70, 1], object),
+    "arrays": ([np.int8([1, 2]), np.int8([3, 4])], np.int8),
+    "nothing": ([[], []], float),
+}
+
+
+@pytest.mark.parametrize("data", CHANGED.values(), ids=CHANGED)
+def test_lists_of_data_are_as_they_are_or_refused(data):
+    rows = np.zeros(1, np.int64)
+    for call in (
+        lambda data: ndgather.gather(data, [0, 1]),
+        lambda data: ndgather.gather(tuple(data), rows),
+        lambda data: ndgather.gather_ranges(data, [0], [2])[0],
+        lambda data: ndgather.gather_windows(data, [[0]], (2,)),
+        lambda data: ndgather.scatter_nd(data, np.zeros((0, 1), int), data[:0]),
+    ):
+        text = r"data = (list|tuple) object would become .*; write numpy.array\(data, object\)$"
+        with pytest.raises(DTypeError, match=text):
+            call(data)
+    kept = ndgather.gather(np.array(data, object), [0, 1])  # the hint
+    assert repr(kept.tolist()) == repr(data)
+
+
+@pytest.mark.parametrize(("data", "dtype"), KEPT.values(), ids=KEPT)
+def test_other_lists_of_data_have_the_dtype_of_numpy(data, dtype):
+    taken = ndgather.gather(data, [1, 0])
+    assert taken.dtype == dtype
+    assert taken.tolist() == np.asarray(data)[::-1].tolist()
+
+
+@pytest.mark.parametrize("bad", [[True, 1], [np.False_, 1], [0, np.True_]], ids=str)
+def test_lists_of_indices_are_not_partly_of_booleans(bad):
+    data = np.arange(3.0)
+    for argument, call in {
+        "indices": lambda: ndgather.gather(data, bad),
+        "starts": lambda: ndgather.gather_ranges(data, bad, [2, 2]),
+        "stops": lambda: ndgather.gather_ranges(data, [0, 0], bad),
+        "lengths": lambda: ndgather.gather_ranges(data, [0, 0], lengths=bad),
+    }.items():
+        with pytest.raises(DTypeError, match=f"{argument} = list object would become"):
+            call()

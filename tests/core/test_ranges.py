@@ -284,6 +284,10 @@ def test_results_that_do_not_fit_in_memory():
     data = np.broadcast_to(np.zeros(1), 2**50)
     with pytest.raises(MemoryError):
         gather_ranges(data, np.zeros(2**10, int), lengths=2**50)
+    for mode in ("wrap", "clip", "fill"):
+        for length in (2**58, 2**60 - 1, 2**60, 2**61, 2**62, 2**63 - 1):
+            with pytest.raises(MemoryError):
+                gather_ranges(DATA, [-5], lengths=length, mode=mode)
 
 
 def test_mapped_files(tmp_path):
