@@ -16,7 +16,6 @@ from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsErro
 Integers: TypeAlias = NDArray[np.int64]
 
 _FAR = 2**61  # starts and stops farther from 0 are integers of Python
-_MOST = 2**60  # positions; NumPy counts the bytes of an array in 63 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,12 @@ class Ranges:
         beyond = self.starts > self.size - self.lengths
         return (self.lengths > 0) & ((self.starts < 0) | beyond)
 
-    def positions(self) -> Integers:
+    def positions(self, caller: str) -> Integers:
         """Return the positions of all ranges on the axis, one after another."""
-        result = np.arange(self.offsets[-1])
+        try:
+            result = np.arange(self.offsets[-1])
+        except (MemoryError, ValueError):  # NumPy counts the bytes of an array in 63 bits
+            raise messages.result_too_large(caller, (int(self.offsets[-1]),)) from None
         result += np.repeat(self.starts - self.offsets[:-1], self.lengths)
         return result
 
@@ -77,7 +79,7 @@ def read(caller: str, starts: object, stops: object, lengths: object, size: int)
         raise AttributeValueError(
             f"{caller}: {name}[{where}] = {end[where]} {what} (allowed: {least} or more)"
         )
-    if len(count) * int(count.max(initial=0)) >= _MOST and count.sum(dtype=float) >= _MOST:
+    if len(count) * int(count.max(initial=0)) > 2 * _FAR and count.sum(dtype=float) > 2 * _FAR:
         raise messages.result_too_large(caller, (int(count.sum(dtype=object)),))
     count = count.astype(np.int64)
     offsets = np.zeros(len(begin) + 1, np.int64)
@@ -142,7 +144,7 @@ def _out_of_bounds(
 
 def by_positions(call: Call, ranges: Ranges) -> Call:
     """Return a gather, in every mode that its library has, of the positions of ranges."""
-    positions, size = ranges.positions(), ranges.size
+    positions, size = ranges.positions(call.caller), ranges.size
     if call.mode == "wrap":
         positions %= size
     elif call.mode == "clip":

@@ -238,7 +238,7 @@ def gather_ranges(
     call = ranges.with_axis(Call(caller, Kind.GATHER_ND, cotangent, None, axis=axis), shape)
     named = ranges.read(caller, starts, stops, lengths, shape[call.axis])
     ranges.check(call, named, by_lengths=lengths is not None)
-    positions = named.positions()
+    positions = named.positions(caller)
     values_shape = (*shape[: call.axis], len(positions), *shape[call.axis + 1 :])
     if (actual := tuple(np.shape(cotangent))) != values_shape:
         raise messages.updates_do_not_fit(caller, actual, values_shape, "cotangent")

@@ -50,6 +50,16 @@ REFUSED = {
         LabelError,
         "lat[0] = 45.0 is further than 2 from it",
     ),
+    "tolerance of exact labels": (
+        lambda: DATA.ndgather.sel(lat=[0.0], tolerance=2),
+        AttributeValueError,
+        "sel: tolerance is given, but method = None takes exact labels",
+    ),
+    "tolerance of windows around exact labels": (
+        lambda: DATA.ndgather.windows(lat=[0.0], size=1, method=None, tolerance=2),
+        AttributeValueError,
+        "windows: tolerance is given",
+    ),
     "method": (
         lambda: DATA.ndgather.sel(lat=POINTS, method="closest"),
         AttributeValueError,

@@ -86,7 +86,7 @@ def _draw_ranges(call: Call, *args: Any, **kwargs: Any) -> Picture:
         ranges.check(call, named, lengths is not None)
     except NdgatherError as raised:
         error = raised
-    return draw(replace(call, indices=named.positions(), negative=False), error=error)
+    return draw(replace(call, indices=named.positions(call.caller), negative=False), error=error)
 
 
 gather_nd = _drawing(

@@ -343,6 +343,11 @@ def _request(
     if method is not None:
         method = _SYNONYMS.get(method, method) if isinstance(method, str) else method
         method = arguments.choice(caller, "method", method, methods)
+    elif tolerance is not None:
+        raise AttributeValueError(
+            f"{caller}: tolerance is given, but method = None takes exact labels (allowed: a "
+            f"method, such as 'nearest')"
+        )
     missing = arguments.choice(caller, "missing", missing, ("raise", other_than_raise))
     selection.check_dict(caller, "period", period)
     return selection.Request(
