@@ -182,3 +182,49 @@ def test_the_error_says_where():
         DATA.ndgather.sel(lat=POINTS)
     assert caught.value.position == (1,)
     assert caught.value.count == 1
+
+
+def near(**options):
+    return DATA.ndgather.sel(**{"lat": [44.0]} | options)
+
+
+def nan(**options):
+    return DATA.ndgather.sel(lat=[np.nan], **options)
+
+
+def no_time(**options):
+    return HOURS.ndgather.sel(t=[np.datetime64("NaT")], **options)
+
+
+def window(**options):
+    return DATA.t2m.ndgather.windows(**{"lat": [44.0], "size": 1, "method": None} | options)
+
+
+def window_at_nan(**options):
+    return DATA.t2m.ndgather.windows(lat=[np.nan], size=1, method=None, **options)
+
+
+def added_at_nan(**options):
+    return DATA.t2m.ndgather.add_at(1.0, lat=[np.nan], **options)
+
+
+NEAREST, NAN = "method='nearest' for the nearest label", "missing='nan' for NaN"
+WAYS = {
+    near: [NEAREST, NAN],
+    nan: [NAN],
+    no_time: [NAN],
+    window: [NEAREST],
+    window_at_nan: [],
+    added_at_nan: ["missing='drop' to leave them out"],
+}
+
+
+@pytest.mark.parametrize("call", WAYS)
+def test_what_is_to_be_written_for_a_label_that_does_not_exist_works(call):
+    with pytest.raises(LabelError) as refused:
+        call()
+    ways = str(refused.value).partition("; write ")[2].split(", or ")
+    assert [*filter(None, ways)] == WAYS[call]
+    for way in WAYS[call]:
+        name, _, value = way.partition(" ")[0].partition("=")
+        call(**{name: value.strip("'")})

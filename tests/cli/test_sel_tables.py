@@ -549,6 +549,12 @@ def test_a_column_may_be_left_alone(ndgather, data):
     assert ndgather("sel d.nc p.csv -o out.csv --outer --keep lonely").err == ""
 
 
+def test_hints_about_names_with_spaces_can_be_typed(ndgather, data):
+    written("lat, lon\n1,2\n")
+    error = ndgather("sel d.nc p.csv -o out.csv --outer").err
+    assert error.rstrip().endswith("with --keep ' lon'); write --rename ' lon=lon'")
+
+
 def test_a_coordinate_of_all_data_is_not_contradicted(ndgather, folder):
     data = xr.Dataset({"v": ("lat", np.arange(3.0))}, {"lat": [0.0, 1, 2]})
     data = data.assign_coords(time=TIMES[0], level=850.0, name="run 1")

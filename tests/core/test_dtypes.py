@@ -376,6 +376,7 @@ def test_a_fill_value_of_the_dtype_keeps_all_its_bits(dtype, indices):
     result = ndgather.gather_nd(np.zeros(1, dtype), indices, mode="fill", fill_value=fill)
     assert result.tobytes() == fill.tobytes()
 
+
 # Lists whose elements NumPy would change: digits, letters, kinds.
 CHANGED = {
     "integers of both signs": [2**63 + 1, -1],

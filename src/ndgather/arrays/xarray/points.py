@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -191,7 +192,9 @@ class Lookup:
         if not (near or (longer and not self.outer)):
             return
         count = math.prod(chosen.sizes[dim] for dim in longer)
-        keep = f" with {' '.join(f'--keep {column}' for column in near)}" if near else ""
+        keep = (
+            f" with {' '.join(f'--keep {shlex.quote(column)}' for column in near)}" if near else ""
+        )
         raise self._error(
             f"has no column {_listed(others)}, so that a point has {plural(count, 'row')} "
             f"(allowed: the columns {_listed(dict.fromkeys([*columns, *others]))}, or --outer for "
@@ -480,7 +483,7 @@ def _hint(columns: Iterable[str], names: Iterable[Hashable]) -> str:
         near = [name for name in known if _is_start(plain, name.casefold())]
         meant = near[0] if near else similar(column, known)
         if meant is not None:
-            hints.append(f"--rename {column}={meant}")
+            hints.append(f"--rename {shlex.quote(f'{column}={meant}')}")
     return one_line(f"; write {' '.join(hints)}") if hints else ""
 
 

@@ -167,15 +167,15 @@ def _near(
     squares: Any = 0.0
     for name, label in labels.items():
         at = xarray.as_variable(label) if isinstance(label, _NAMED) else np.asarray(label)
-        squares = squares + (data[name].variable.isel(found) - at) ** 2
+        squares = squares + (data[name].variable.isel(found).astype(float) - at) ** 2
     distance = squares**0.5
     outside = ~(distance <= request.tolerance)
     if request.missing == "raise" and bool(outside.any()):
         first = tuple(int(i) for i in np.argwhere(outside.values)[0])
         raise LabelError(
             f"{request.caller}: the nearest point to ({listed(map(str, labels))}){subscript(first)}"
-            f" is {distance.values[first]} from it (allowed: {shown_value(request.tolerance)}); "
-            f"write missing='nan' for NaN",
+            f" is {distance.values[first]} from it (allowed: {shown_value(request.tolerance)})"
+            f"{_hint(request)}",
             position=first,
             count=int(outside.sum()),
         )
@@ -454,12 +454,18 @@ def _missing(
             near = list(index[abs(index - label).argsort()[:2]])
     why = "not on the axis" if limit is None else f"further than {limit} from it"
     more = f"; {len(bad)} of {labels.size} labels are not found" if len(bad) > 1 else ""
-    ordered = request.method is None and not isinstance(label, str | bytes)
-    hint = "method='nearest' for the nearest label, or " if ordered else ""
+    ordered = request.method is None and not isinstance(label, str | bytes) and not pd.isna(label)
+    hint = _hint(request, *["method='nearest' for the nearest label"] * ordered)
     return LabelError(
         f"{request.caller}: {name}{subscript(at)} = {label} is {why} (allowed: the {len(index)} "
-        f"labels of {name}; nearest: {listed(map(str, near))}){more}; write {hint}missing='nan' "
-        f"for NaN",
+        f"labels of {name}; nearest: {listed(map(str, near))}){more}{hint}",
         position=at,
         count=len(bad),
     )
+
+
+def _hint(request: Request, *ways: str) -> str:
+    """Return what to write for labels that do not exist, which is not the same in every method."""
+    leave_out = {"sel": "missing='nan' for NaN", "add_at": "missing='drop' to leave them out"}
+    ways = (*ways, *filter(None, [leave_out.get(request.caller)]))
+    return f"; write {', or '.join(ways)}" if ways else ""
