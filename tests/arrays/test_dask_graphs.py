@@ -222,8 +222,46 @@ def test_unknown_sizes_are_refused():
 
 def test_blocks_that_are_no_numpy_arrays_are_refused():
     masked = da.ma.masked_array(da.from_array(DATA, chunks=CHUNKS), mask=False)
-    with pytest.raises(DTypeError, match=r"data = dask array has blocks of numpy\.ma\."):
+    with pytest.raises(DTypeError, match=r"data = dask array of masked .*ma\.filled\(data, value"):
         ndgather.gather_nd(masked, points(3))
+
+
+UNLIKE = {
+    "masked": (np.ma.array([1, 2], mask=[1, 0], dtype="f4"), "f4"),
+    "wider floats": (np.array([0.1, 2]), "f4"),
+    "integers that wrap": (np.array([300, 2]), "u1"),
+    "floats for integers": (np.array([1.5, 2]), "i8"),
+    "longer texts": (np.array(["abc", "d"]), "U1"),
+}
+
+
+@pytest.mark.parametrize(("block", "dtype"), UNLIKE.values(), ids=UNLIKE)
+def test_blocks_that_are_not_what_their_array_says_are_refused(block, dtype):
+    """dask believes what it is told of blocks that it has not computed."""
+    lazy = da.from_delayed(dask.delayed(lambda: block)(), (2,), dtype)
+    assert type(lazy._meta) is np.ndarray
+    true = np.zeros(2, dtype)
+    for call in (
+        lambda lazy: ndgather.gather(lazy, [0]),
+        lambda lazy: ndgather.gather_nd(lazy, [[1], [9]], mode="fill"),
+        lambda lazy: ndgather.gather_windows(lazy, [[0]], (2,)),
+        lambda lazy: ndgather.scatter_nd(lazy, [[1]], np.zeros(1, lazy.dtype)),
+        lambda lazy: ndgather.scatter_nd(np.zeros(2, lazy.dtype), [[1], [0]], lazy),
+        lambda lazy: ndgather.scatter_nd(da.from_array(true.astype(lazy.dtype)), [[1], [0]], lazy),
+    ):
+        with pytest.raises(DTypeError) as refused:
+            call(lazy).compute(scheduler="synchronous")
+        hint = str(refused.value).partition("; write ")[2]
+        if hint:
+            names = {"numpy": np, "data": lazy, "updates": lazy}
+            call(eval(hint, names)).compute(scheduler="synchronous")
+
+
+def test_blocks_that_their_array_holds_are_taken():
+    for block, dtype in ((np.array([1, 2], "i2"), "f4"), (np.array(["a", "b"]), "U3")):
+        lazy = da.from_delayed(dask.delayed(lambda block=block: block)(), (2,), dtype)
+        found = ndgather.gather(lazy, [1, 0]).compute(scheduler="synchronous")
+        np.testing.assert_array_equal(found, block[::-1].astype(dtype), strict=True)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
             source, shape = _data_block(layout, block, copied)
             taken = (f"take-{token}", *source)
             read = (call.data.name, *source)
-            graph[taken] = (points.take, call.caller, shape, read, sources[block])
+            graph[taken] = (points.take, call.caller, shape, fill.dtype, read, sources[block])
             for number, (region, *_) in enumerate(members):
                 of_region: Any = (operator.getitem, taken, number)
                 if len(members) > 1:  # so that no region depends on the values of another
@@ -101,7 +101,9 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
             picked = [
                 (
                     points.pick,
+                    options,
                     layout.axes,
+                    layout.result_shape(region, copied),
                     call.data.dtype,
                     target,
                     (updates.name, *layout.result_block(region, copied)),

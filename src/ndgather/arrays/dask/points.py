@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather import slow_path, windows
+from ndgather import arguments, dtypes, slow_path, windows
 from ndgather.array_call import Array, Call, Kind
 from ndgather.axes import Axes
-from ndgather.errors import NdgatherError
+from ndgather.errors import DTypeError, NdgatherError
 from ndgather.messages import shown
 from ndgather.stored.calls import values_at, write_at
 from ndgather.stored.chunks import Grid, stand_in
@@ -179,22 +179,40 @@ def group(
     return groups
 
 
-def plain(caller: str, argument: str, block: Any, shape: tuple[int, ...]) -> Array:
-    """Return a block as a NumPy array with the shape of its chunk."""
-    array = np.asarray(block)
+def plain(
+    caller: str,
+    argument: str,
+    block: Any,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any] | None = None,
+) -> Array:
+    """Return a block as a NumPy array of the shape and the dtype that its dask array says."""
+    array = arguments.plain_array(caller, argument, block)
     if array.shape != shape:
         raise NdgatherError(
             f"{caller}: a block of {argument} has shape {shown(array.shape)}, its chunk has "
             f"{shown(shape)} (allowed: blocks of the shape of their chunks)"
         )
-    return array
+    if dtype is None:
+        return array
+    if not dtypes.holds_all(dtype, array.dtype):
+        raise DTypeError(
+            f"{caller}: a block of {argument} is of {array.dtype}, its dask array of {dtype} "
+            f"(allowed: blocks of {dtype}); write {argument}.map_blocks(numpy.asarray, "
+            f"dtype={array.dtype.str!r})"
+        )
+    return array.astype(dtype, copy=False)
 
 
 def take(
-    caller: str, shape: tuple[int, ...], block: Any, sources: Sequence[Sources]
+    caller: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    block: Any,
+    sources: Sequence[Sources],
 ) -> list[list[Array]]:
     """Return the values that regions need of a block of data, one list for every region."""
-    values = plain(caller, "data", block, shape)
+    values = plain(caller, "data", block, shape, dtype)
     return [values_at(of_region, values) for of_region in sources]
 
 
@@ -227,10 +245,17 @@ def assemble(
     return dense
 
 
-def pick(axes: Axes, dtype: np.dtype[Any], targets: Targets, updates: Any) -> Array:
+def pick(
+    call: Call,
+    axes: Axes,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    targets: Targets,
+    updates: Any,
+) -> Array:
     """Return the updates at some positions of a region."""
     [(positions, _)] = targets
-    view = axes.dense_view(np.asarray(updates, dtype))
+    view = axes.dense_view(plain(call.caller, call.updates_name, updates, shape, dtype))
     rank = len(axes.positions)
     rows: Array = view.reshape(int(np.prod(view.shape[:rank])), *view.shape[rank:])[positions]
     return rows
@@ -257,7 +282,7 @@ def apply(
             axis=0,
             batch_dims=0,
             mode="raise",
-            data=plain(call.caller, "data", block, shape),
+            data=plain(call.caller, "data", block, shape, updates[0].dtype),
             indices=np.concatenate(tuples),
             updates=np.concatenate(list(updates)),
         )
