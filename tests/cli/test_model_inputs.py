@@ -203,6 +203,72 @@ def test_a_text_that_is_no_value_is_an_error(ndgather, text, error):
     assert error in outcome.err
 
 
+# A type, a text, and the values that it stands for; None if an element of the type has no such.
+TEXTS = [
+    ("int64", "1000001.5", None),
+    ("int64", "1000000.0000001", None),
+    ("int64", "0.000000001", None),
+    ("int64", "9007199254740993.0", [2**53 + 1]),
+    ("int64", "[9007199254740993,1e3]", [2**53 + 1, 1000]),
+    ("int64", "10000000000000000000000", None),
+    ("int64", '"5"', None),
+    ("int64", '"five"', None),
+    ("int64", "[null]", None),
+    ("int64", "NaN", None),
+    ("uint64", "[9223372036854775809,1]", [2**63 + 1, 1]),
+    ("uint64", "[18446744073709551615,0]", [2**64 - 1, 0]),
+    ("uint64", "-1", None),
+    ("uint8", "256", None),
+    ("float", "[0.1,NaN,Infinity]", [np.float32(0.1), np.nan, np.inf]),
+    ("float", "1e300", None),
+    ("float", "1e400", None),
+    ("float", '"1.5"', None),
+    ("float16", "0.1", [np.float16(0.1)]),
+    ("float16", "70000", None),
+    ("bool", "[true,false]", [True, False]),
+    ("bool", '"true"', None),
+    ("bool", "2", None),
+    ("string", '["a","bc"]', ["a", "bc"]),
+    ("string", "5", None),
+    ("string", '["a",1]', None),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "values"), TEXTS, ids=[f"{k} {t}" for k, t, _ in TEXTS])
+def test_a_text_is_exactly_a_value_of_the_type_or_refused(ndgather, kind, text, values):
+    head = '<ir_version: 8, opset_import: ["" : 16]>'
+    model = parse_model(f"{head} same ({kind}[N] x) => ({kind}[N] y) {{ y = Identity(x) }}")
+    onnx.save(model, "model.onnx")
+    outcome = ndgather(f"{RUN} --input x={text} --output y=y.pb")
+    if values is None:
+        allowed = "texts in double quotes" if kind == "string" else "numbers of that type"
+        assert outcome.status == 1
+        assert f"has values that are no {kind}" in outcome.err
+        assert f"(allowed: {allowed})" in outcome.err
+        return
+    assert (outcome.status, outcome.err) == (0, "")
+    read = numpy_helper.to_array(onnx.TensorProto.FromString(Path("y.pb").read_bytes()))
+    found = [each.decode() if isinstance(each, bytes) else each for each in read.tolist()]
+    np.testing.assert_array_equal(found, values)
+    if kind in ("int64", "uint64"):
+        assert found == values
+
+
+def test_integers_that_differ_are_not_within_a_tolerance(ndgather, folder):
+    head = '<ir_version: 8, opset_import: ["" : 16]>'
+    text = f"{head} same (int64[N] x) => (int64[N] y) {{ y = Identity(x) }}"
+    onnx.save(parse_model(text), "model.onnx")
+    place = folder / "test_data_set_0"
+    place.mkdir()
+    tensor = numpy_helper.from_array(np.array([2**53 + 1, 50000]))
+    (place / "input_0.pb").write_bytes(tensor.SerializeToString())
+    for expected, where in (([2**53 + 1, 50001], 1), ([2**53, 50000], 0)):
+        keep_output(place, 0, np.array(expected))
+        outcome = ndgather(f"{RUN} --inputs test_data_set_0")
+        assert outcome.status == 1
+        assert f"y[{where}] = " in outcome.err
+
+
 VALUES = [1000.0, 0.0, np.nan]
 
 

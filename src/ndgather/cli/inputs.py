@@ -6,12 +6,13 @@ import argparse
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgather import messages
+from ndgather import dtypes, messages
 from ndgather.cli.options import Named, add_options
 from ndgather.errors import DTypeError, FileError, ModelError
 from ndgather.models import Array
@@ -110,18 +111,20 @@ def _input(name: str, text: str, port: Port | None) -> Array:
     """Read an input: a file, or a number or a short list as text."""
     is_file = Path(text).suffix in tensor_files.INPUT_SUFFIXES or ".npz:" in text
     try:
-        value = None if is_file or port is None or port.dtype is None else json.loads(text)
-        listed = np.asarray(value)
-    except ValueError:  # no text of a value, or lists of different lengths
+        readable = not is_file and port is not None and port.dtype is not None
+        value = json.loads(text, parse_float=Decimal) if readable else None
+        listed = dtypes.array_of(value)
+    except (ValueError, RecursionError):  # no text of a value, or lists of different lengths
         value = None
-    if value is None or port is None or listed.dtype.kind not in "biufU":
+    if value is None or port is None or port.dtype is None or isinstance(value, dict):
         return tensor_files.read(text)
-    with np.errstate(all="ignore"):
-        array = listed.astype(port.dtype)
-    if listed.dtype.kind != "U" and not np.allclose(array.astype(float), listed.astype(float)):
+    array, _ = dtypes.hold(listed, port.dtype)
+    of_texts = port.dtype.hasobject
+    if array is None or (of_texts and not all(isinstance(each, str) for each in array.flat)):
+        allowed = "texts in double quotes" if of_texts else "numbers of that type"
         raise DTypeError(
-            f"input {name!r}: {text} has values that are no {port_dtype_name(array.dtype)} "
-            "(allowed: numbers of that type)"
+            f"input {name!r}: {text} has values that are no {port_dtype_name(port.dtype)} "
+            f"(allowed: {allowed})"
         )
     one = not array.ndim and port.shape is not None and port.shape != ()
     return array.reshape((1,) * len(port.shape or ())) if one else array
@@ -163,6 +166,8 @@ def compare_outputs(options: argparse.Namespace, outputs: Sequence[OutputArray])
 def _differs(actual: Array, expected: Array, rtol: float, atol: float) -> Any:
     if actual.dtype.kind in "OUST":
         return actual.astype(object) != expected.astype(object)
+    if actual.dtype.kind in "biu":
+        return actual != expected
     wide = np.result_type(actual, np.float64)
     return ~np.isclose(actual.astype(wide), expected.astype(wide), rtol, atol, equal_nan=True)
 
