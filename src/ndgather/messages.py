@@ -211,10 +211,10 @@ def rules_lost(caller: str, argument: str, value: object) -> DTypeError:
     )
 
 
-def masked_array(caller: str, argument: str) -> DTypeError:
+def masked_array(caller: str, argument: str, fills: bool = True) -> DTypeError:
+    way = f", such as {argument}.filled(value)" if fills else ""
     return DTypeError(
-        f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array, such "
-        f"as {argument}.filled(value))"
+        f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array{way})"
     )
 
 

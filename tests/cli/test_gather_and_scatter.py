@@ -138,6 +138,7 @@ def test_fill_value_is_read_for_the_dtype(ndgather, dtype, value, filled):
         ("int64", "1e99999999"),
         *(("int64", "nan"), ("bool", "2"), ("float32", "1j"), ("int8", "1+0j")),
         *(("datetime64[D]", "2020-02-29T06:30"), ("datetime64[ns]", "3000-01-01")),
+        *(("datetime64[s]", "now"), ("datetime64[D]", "Today"), ("datetime64[D]", "")),
         *(("timedelta64[s]", "1.5"), ("<U2", "abc"), ("|S2", "abc")),
     ],
 )

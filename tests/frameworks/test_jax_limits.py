@@ -42,6 +42,18 @@ def test_keys_of_random_numbers_are_no_numbers():
         ndgather.scatter_nd(DATA, PLACES, keys)
 
 
+@pytest.mark.parametrize("argument", ["data", "indices", "updates", "fill_value"])
+def test_arrays_that_were_deleted_are_refused(argument):
+    gone = jnp.array({"indices": [[0]], "updates": [1.0], "fill_value": 1.0}.get(argument, [1.0]))
+    gone.delete()
+    named = {"data": DATA, "indices": PLACES[1:], argument: gone}
+    function = ndgather.scatter_nd if argument == "updates" else ndgather.gather_nd
+    if argument == "fill_value":
+        named["mode"] = "fill"
+    with pytest.raises(DTypeError, match=rf"{argument} = .* was deleted, or donated"):
+        function(**named)
+
+
 def test_cotangents_lose_no_bits():
     with pytest.raises(DTypeError, match=r"^vjp.gather_nd: cotangent.dtype = float64 would become"):
         vjp.gather_nd(np.ones(2), (3,), PLACES)

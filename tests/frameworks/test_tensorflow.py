@@ -193,6 +193,11 @@ def test_mixed_kinds():
             "data = Ra",
         ),
         (lambda t: ndgather.gather(tf.sparse.from_dense(t), [0]), DTypeError, "data = SparseTen"),
+        (
+            lambda t: ndgather.gather(tf.Variable(t).handle, [0]),
+            DTypeError,
+            "data = EagerTensor object holds a resource",
+        ),
         (lambda t: ndgather.gather(t, tf.constant([0.5])), DTypeError, "indices.dtype = float32"),
         (lambda t: ndgather.gather(t, [0], axis=2), NdgatherError, "axis = 2 is out of range"),
         (lambda t: ndgather.gather(t, [0], fill_value=0), NdgatherError, "fill_value is given"),

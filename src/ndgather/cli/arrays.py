@@ -268,13 +268,19 @@ def _gather_ranges(options: argparse.Namespace) -> None:
     print_table(rows)
 
 
+def _date(text: str) -> object:
+    if text.lower() in ("", "now", "today"):  # which NumPy reads, the last two by the clock
+        raise ValueError(f"{text!r} is no date")
+    return np.datetime64(text)
+
+
 def fill_value(text: str, dtype: np.dtype[Any]) -> object:
     """Parse `text` for `dtype`; the call raises for text that cannot be parsed."""
     readers: dict[str, tuple[Callable[[str], object], ...]] = {
         "b": (lambda text: {"true": True, "false": False, "1": True, "0": False}[text.lower()],),
         "S": (str.encode,),
         "U": (str,),
-        "M": (np.datetime64,),
+        "M": (_date,),
         "m": (lambda text: np.array(text).astype(dtype)[()],),
     }
     for read in readers.get(dtype.kind, (int, Decimal, complex)):

@@ -65,7 +65,7 @@ class Operation(Call):
 
 def checked(call: Call) -> tuple[Call, Operation]:
     """Return a call with arrays of JAX and checked options, and its operation."""
-    _check_no_keys(call)
+    _check_values(call)
     if call.out is not None:
         raise AttributeValueError(
             f"{call.caller}: out is given, but arrays of JAX cannot be written (allowed: None)"
@@ -176,11 +176,16 @@ def _unknown_dtype(caller: str, argument: str, dtype: object) -> DTypeError:
     )
 
 
-def _check_no_keys(call: Call) -> None:
-    """Raise DTypeError for keys of random numbers, which are arrays of no numbers."""
+def _check_values(call: Call) -> None:
+    """Raise DTypeError for keys of random numbers, and for arrays that were deleted."""
     for name, value in (*call.named(), ("fill_value", call.fill_value)):
-        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended):
+        if not isinstance(value, jax.Array):
+            continue
+        if jnp.issubdtype(value.dtype, jax.dtypes.extended):
             raise _unknown_dtype(call.caller, name, value.dtype)
+        if not isinstance(value, jax.core.Tracer) and value.is_deleted():
+            why = "was deleted, or donated to another call"
+            raise messages.not_an_array(call.caller, name, value, why, "an array with values")
 
 
 def _check_rank(caller: str, argument: str, rank: int) -> None:

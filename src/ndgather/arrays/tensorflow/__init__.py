@@ -164,6 +164,8 @@ def run(call: Call) -> Any:
         if not isinstance(value, _DENSE) and exchange.adapter_name(value) == __name__:
             why = "is of tensorflow, but not an array"
             raise messages.not_an_array(caller, name, value, why, _ALLOWED)
+        if isinstance(value, _DENSE) and value.dtype in (tf.resource, tf.variant):
+            raise messages.not_an_array(caller, name, value, f"holds a {value.dtype.name}")
         if isinstance(value, _DENSE) and value.shape.rank is None:
             raise ShapeError(
                 f"{caller}: {name}.shape is of unknown rank (allowed: a known rank, of any sizes)"
