@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ from ndgather.cli.options import (
     require_output,
     time_text,
 )
-from ndgather.errors import one_line
+from ndgather.errors import LabelError, one_line
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import missing_chunks
 
+_ARGUMENT = re.compile(r"\b(method|missing)='(\w+)'")  # of Python, in hints
 METHODS = ("nearest", "pad", "backfill", "linear")
 
 DESCRIPTION = """\
@@ -140,8 +142,12 @@ def work(options: argparse.Namespace) -> None:
         },
     )
     start = time.perf_counter()
-    with missing_chunks(options.missing_chunks):
-        result: Any = lookup.estimates() if options.dry_run else lookup.values()
+    try:
+        with missing_chunks(options.missing_chunks):
+            result: Any = lookup.estimates() if options.dry_run else lookup.values()
+    except LabelError as error:
+        error.args = (_ARGUMENT.sub(r"--\1 \2", str(error)),)
+        raise
     if options.dry_run:
         for name, needed in result.items():
             print(f"{name}: {estimate_text(needed)}")

@@ -393,8 +393,8 @@ def _sorted(
 
 def _repeats(caller: str, name: Hashable, label: object) -> LabelError:
     return LabelError(
-        f"{caller}: {name} = {label} repeats on its axis (allowed: labels that differ); write "
-        f".drop_duplicates({name!r}) first"
+        f"{caller}: {name} = {label} repeats on its axis (allowed: labels that differ, as "
+        f".drop_duplicates({name!r}) leaves them, with the first value of each)"
     )
 
 
