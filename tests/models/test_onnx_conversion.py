@@ -799,14 +799,17 @@ def test_indices_that_are_never_negative_stay_as_they_are_in_old_opsets(name):
     ("text", "shape"),
     [
         ("Gather", (3,)),
+        ("Gather", ()),
         ("Gather<axis = 1>", (2, 2)),
+        ("Gather<axis = -1>", ()),
         ("GatherND", (3, 2)),
         ("GatherElements", (5, 4)),
     ],
 )
 def test_indices_count_from_the_front_in_old_opsets(text, shape, opset):
+    dims = f"[{', '.join(map(str, shape))}]" if shape else ""
     model = parse_model(f"""<ir_version: 8, opset_import: ["" : 13]>
-        g (float[5, 4] x, int64[{", ".join(map(str, shape))}] i) => (float y)
+        g (float[5, 4] x, int64{dims} i) => (float y)
         {{ y = {text}(x, i) }}""")
     model.graph.output[0].ClearField("type")
     model = onnx.shape_inference.infer_shapes(model)

@@ -103,7 +103,10 @@ class Rows:
         batch, tuples = self.meaning.batch_dims, call.row.kind.tuples
         sizes = self.data[batch : self._addressed()] if tuples else [self.data[axis]]
         self._choose_type()
-        name = self._folded(call.inputs[Role.INDICES], sizes, sizes)
+        before = call.inputs[Role.INDICES]
+        name = self._folded(before, sizes, sizes)
+        if name != before and not self.indices:  # sizes have an axis, a single index has none
+            name = self.new.compute("Reshape", name, self.new.constant([]))
         call.inputs[Role.INDICES] = name
         known = replace(call.types[Role.INDICES], dtype=self.new.dtype)
         call.types[Role.INDICES] = known
