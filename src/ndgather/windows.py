@@ -269,25 +269,26 @@ def view(data: Array, window: tuple[int, ...]) -> Array:
 def check(call: Call) -> None:
     """Raise the error of the shapes and starts of a gather of windows, and copy nothing."""
     check_shapes(call)
-    modes, window = modes_of(call), call.window_shape
+    modes, window, shape = modes_of(call), call.window_shape, call.data.shape
     empty = np.empty((*call.data.shape[: len(window)], 0))
     call = replace(call, data=empty, mode="raise", fill_value=None, out=None)
     others = [axis for axis, mode in enumerate(modes) if mode != "raise"]
     if others:
-        _raise_refusal(replace(call, mode="fill"))  # of types and sizes
+        _raise_refusal(replace(call, mode="fill"), shape)  # of types and sizes
         starts = call.indices.copy()
         starts[..., others] = 0
         pairs = zip(modes, window, empty.shape, strict=False)
         window = tuple(wide if mode == "raise" else min(wide, size) for mode, wide, size in pairs)
         call = replace(call, indices=starts, window_shape=window)
     if len(others) < len(modes) or not others:
-        _raise_refusal(call)
+        _raise_refusal(call, shape)
 
 
-def _raise_refusal(call: Call) -> None:
+def _raise_refusal(call: Call, data: Sequence[int]) -> None:
+    """Raise the error of a call with empty data, if there is one, with the shape of all data."""
     refusal = call.run()
     if isinstance(refusal, _core.Refusal):
-        arguments.raise_error(call, refusal)
+        arguments.raise_error(call, _core.Refusal((*refusal[:2], data, *refusal[3:])))
 
 
 def check_shapes(call: Call) -> None:

@@ -286,6 +286,12 @@ def test_what_is_refused(arguments, error, text):
     assert str(caught.value) == text
 
 
+@pytest.mark.parametrize("mode", ["fill", "wrap", "edge", "reflect"])
+def test_too_many_windows_are_those_of_all_data(mode):
+    with pytest.raises(ShapeError, match=r"makes more windows of data \(9, 2\) than can be"):
+        gather_windows(np.zeros((9, 2)), [[-5]], (2**61,), mode=mode)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
