@@ -615,3 +615,14 @@ def test_implementations_are_found_by_version():
         assert onnx_models.implementation("GatherND", "", opset).version == version
     assert onnx_models.implementation("Gather", "ai.onnx", 12).version == 11
     assert onnx_models.implementation("GatherND", "com.microsoft", 1).domain == "com.microsoft"
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"), [("int64", [True, 2]), ("string", ["a", 1]), ("string", ["a\0", "b"])]
+)
+def test_lists_whose_elements_numpy_would_change_are_no_inputs(kind, values):
+    head = '<ir_version: 8, opset_import: ["" : 16]>'
+    text = f"{head} same ({kind}[N] x) => ({kind}[N] y) {{ y = Identity(x) }}"
+    model = onnx.parser.parse_model(text)
+    with pytest.raises(DTypeError, match="input 'x': array = list object would become"):
+        onnx_models.run(model, {"x": values}, runtime="reference")

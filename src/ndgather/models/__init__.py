@@ -11,9 +11,9 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather import foreign
+from ndgather import dtypes, foreign
 from ndgather.errors import DTypeError, ModelError
-from ndgather.messages import argument_kind, converted_errors, reason
+from ndgather.messages import argument_kind, converted_errors, elements_change, reason
 
 T = TypeVar("T")
 
@@ -95,4 +95,7 @@ def array(name: str, value: object) -> Array:
         return np.ndarray.view(value, np.ndarray)
     text = f"{name} is a {type(value).__name__} object, which gives no array"
     with converted_errors(lambda error: DTypeError(f"{text}: {reason(error)} (allowed: an array)")):
-        return np.asarray(value)
+        plain = np.asarray(value)
+    if dtypes.as_objects(value, plain)[1]:
+        raise elements_change(name, "array", value, plain.dtype)
+    return plain
