@@ -107,6 +107,11 @@
     if (level.length > LARGEST) problem(name, `more than ${LARGEST} elements`);
     const types = new Set(level.map((value) => typeof value));
     const dtype = !types.size || types.has("number") ? "float64" : types.has("bigint") ? "int64" : "bool";
+    if (name !== "updates" && types.has("boolean") && types.size > 1) {
+      const what = `${name} = list object would become an array of ${dtype}, which changes some of its elements`;
+      const hint = name === "data" ? "; write numpy.array(data, object)" : "";
+      throw error("DTypeError", call, what, "elements of one kind", hint);
+    }
     return { dtype, shape, values: level.map((value) => cast(value, dtype)), given: level, types };
   }
 
