@@ -52,13 +52,13 @@
 
 # What a night runs. Property tests draw thousands of examples: nightly-draws.
 NIGHTLY ?= nightly-draws nightly-frameworks nightly-runtimes test-large test-xarray test-targets check-long \
-  check-asan check-tsan nightly-borders nightly-fuzz faults mutants check-portable
+  check-asan check-tsan nightly-borders nightly-fuzz faults nightly-mutants check-portable
 PAGE := build/nightly/page.txt
 
 # What a release needs beside a night without a failure; the tag is a person's: CONTRIBUTING.md.
 release-check: NIGHTLY := release-state release-wheel test-wheels test-wheel lint docs
 
-# The next task begins whatever came of the last one; what each said is in build/nightly.
+# The next task begins whatever came of the last one, and the next part of a task; what each said is in build/nightly.
 nightly release-check: export SEED := $(or $(SEED),$(TODAY))
 nightly release-check:
 	@rm -rf build/nightly build/reports && mkdir -p build/nightly
@@ -66,12 +66,12 @@ nightly release-check:
 	  echo "   s  rc  task"; \
 	  for task in $(NIGHTLY); do \
 	    begun=$$(date +%s); rc=0; log=build/nightly/$$task.log; \
-	    $(MAKE) $$task > $$log 2>&1 < /dev/null || rc=$$?; \
+	    $(MAKE) --keep-going $$task > $$log 2>&1 < /dev/null || rc=$$?; \
 	    printf '%4d %3d  %s: %s\n' $$(($$(date +%s) - begun)) $$rc $$task "$$(grep -v '^make' $$log | tail -n 1 | cut -c 1-150)"; \
 	  done; } | tee $(PAGE)
-	@! grep -Eq '^ *[0-9]+ +[1-9][0-9]*  ' $(PAGE)
+	@[ "$$(grep -Ec '^ *[0-9]+ +0  ' $(PAGE))" = $(words $(NIGHTLY)) ]
 
-.PHONY: nightly-draws nightly-frameworks nightly-runtimes nightly-borders nightly-fuzz
+.PHONY: nightly-draws nightly-frameworks nightly-runtimes nightly-borders nightly-fuzz nightly-mutants
 nightly-draws: export HYPOTHESIS_PROFILE := nightly
 nightly-draws: test
 nightly-frameworks nightly-runtimes: export HYPOTHESIS_PROFILE := dev
@@ -81,6 +81,8 @@ nightly-borders: export TIME := 3600
 nightly-borders: check-borders
 nightly-fuzz: export TIME := 600
 nightly-fuzz: fuzz
+nightly-mutants:
+	$(MAKE) mutants SAMPLE='300 $(SEED)'
 
 # Three parts, of which `make check` runs two at a time. The kernels of tensors on a GPU are interpreted by Triton, on
 # tensors of the CPU.
@@ -158,8 +160,9 @@ LARGE := tests/core/test_two_gib.py tests/core/test_real_borders.py tests/models
 test-large: $(VENV)/installed-test
 	$(BIN)/python $(PYTEST) -m slow $(LARGE) $(PYTEST_FLAGS)
 
-check-long: $(VENV)/installed-test
-	$(BIN)/python $(PYTEST) -m slow $(addprefix --ignore=,$(LARGE)) $(ELSEWHERE) tests $(PYTEST_FLAGS)
+# One of these converts the node tests of ONNX, which onnxruntime runs.
+check-long: $(RUNTIMES)/installed-exports
+	$(RUNTIMES)/bin/python $(PYTEST) -m slow $(addprefix --ignore=,$(LARGE)) $(ELSEWHERE) tests $(PYTEST_FLAGS)
 
 # Many examples of the rules for restricted targets, also run by onnxruntime.
 test-targets: $(RUNTIMES)/installed-exports

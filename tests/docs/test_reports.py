@@ -1,5 +1,10 @@
-"""What the reports of runs say: which tests were left out by all of them, and why."""
+"""What runs say: which tests were left out by all reports, and why; and how a night went."""
 
+import os
+import re
+import shutil
+import subprocess
+import sys
 from textwrap import dedent
 
 import pytest
@@ -82,3 +87,35 @@ def test_an_address_is_what_a_report_has():
     case = "tests/a_b/c.py::TestD::test_e[x.py::y-[z]]"
     assert reports.address(case) == ("tests.a_b.c.TestD", "test_e[x.py::y-[z]]")
     assert reports.address("README.md::README.md") == ("README.md", "README.md")
+
+
+# Tasks of a night, the last of which ends the shell that runs them.
+TASKS = """
+right: ; @echo 3 passed
+wrong: ; @echo 1 failed; false
+two: wrong right
+cut: ; @kill -9 $$(cut -d ' ' -f 4 /proc/$$PPID/stat)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux and make")
+@pytest.mark.parametrize(
+    ("tasks", "fails", "page"),
+    [
+        ("right", False, ["0  right: 3 passed"]),
+        ("wrong right", True, ["2  wrong: 1 failed", "0  right: 3 passed"]),
+        ("two", True, ["2  two: 3 passed"]),  # what stands behind a failure runs too
+        ("right cut right", True, ["0  right: 3 passed"]),
+    ],
+)
+def test_a_night_runs_every_task_and_fails_if_one_does(tmp_path, tasks, fails, page):
+    for name in ("Makefile", "nightly.mk"):
+        shutil.copy(reports.ROOT / name, tmp_path)
+    with (tmp_path / "Makefile").open("a") as file:
+        file.write(TASKS)
+    outside = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    command = ["make", "nightly", f"NIGHTLY={tasks}"]
+    ended = subprocess.run(command, cwd=tmp_path, env=outside, check=False, capture_output=True)
+    assert (ended.returncode != 0) == fails
+    text = (tmp_path / "build/nightly/page.txt").read_text()
+    assert re.findall(r"^ *\d+ +(\d+  .*)$", text, re.MULTILINE) == page

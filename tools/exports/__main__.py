@@ -59,7 +59,7 @@ def main() -> int:
             print(row(f"{name}/{snippet.name}", measurements[-1]), flush=True)
     print(f"\n{summary(measurements)}")
     print(f"exporters skipped: {', '.join(skipped) or 'none'}")
-    return int(bool(failed_runs(measurements) or wrong_runs(measurements)))
+    return int(bool(skipped or failed_runs(measurements) or wrong_runs(measurements)))
 
 
 def export(name: str, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
