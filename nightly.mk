@@ -73,6 +73,7 @@ nightly release-check:
 
 .PHONY: nightly-draws nightly-frameworks nightly-runtimes nightly-borders nightly-fuzz nightly-mutants
 nightly-draws: export HYPOTHESIS_PROFILE := nightly
+nightly-draws: PYTEST_FLAGS += -o faulthandler_timeout=3600
 nightly-draws: test
 nightly-frameworks nightly-runtimes: export HYPOTHESIS_PROFILE := dev
 nightly-frameworks: test-frameworks

@@ -1,6 +1,7 @@
 """An IR that is damaged in any place gives a result, findings, or one line that says why not."""
 
 import re
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -113,3 +114,19 @@ def test_damage_is_found_or_refused_in_one_line(folder, damage):
             raise
         return
     assert all(type(output.array) is np.ndarray for output in outputs)
+
+
+@given(damages())
+def test_damage_beside_layers_of_others_is_found_or_refused_in_one_line(folder, damage):
+    """The inputs and outputs of a file that the package openvino is to run."""
+    text = (folder / "model.xml").read_text().replace('type="Convert"', 'type="Relu"')
+    (folder / "other.xml").write_text(damaged(text, damage))
+    try:
+        with patch("ndgather.models.openvino.model.is_installed", lambda: True):
+            model = Model.load(folder / "other.xml")
+            ports = [*model.inputs, *model.outputs]
+    except NdgatherError as refused:
+        if "\n" in str(refused):
+            raise
+        return
+    assert all(port.name for port in ports)

@@ -259,3 +259,67 @@ def test_an_input_has_all_names_of_its_tensor(last, name, tmp_path):
     assert_same_elements(output.array, np.maximum(expected, 0) if last == "Relu" else expected)
     with pytest.raises(ModelError, match="is given twice"):
         ours.Model.load(tmp_path / "m.xml").run({**inputs, "a": data(3, 4), "x": data(3, 4)})
+
+
+def subtracting(layers=("a", "b"), tensors=((), ()), results=("r", "q"), edge=True):
+    """An IR whose outputs are the difference of its inputs, and the first of them."""
+    port = '<port id="{}" precision="FP32"{}><dim>2</dim></port>'.format
+    names = [f' names="{",".join(each)}"' if each else "" for each in tensors]
+    parameters = [
+        f'<layer id="{number}" name="{name}" type="Parameter" version="opset1"><data shape="2" '
+        f'element_type="f32"/><output>{port(0, names[number])}</output></layer>'
+        for number, name in enumerate(layers)
+    ]
+    ends = [
+        f'<layer id="{3 + number}" name="{name}" type="Result" version="opset1">'
+        f"<input>{port(0, '')}</input></layer>"
+        for number, name in enumerate(results)
+    ]
+    wires = [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0), (0, 0, 4, 0)]
+    edges = [
+        '<edge from-layer="{}" from-port="{}" to-layer="{}" to-port="{}"/>'.format(*each)
+        for each in (wires if edge else wires[:3])
+    ]
+    return (
+        f'<net name="m" version="11"><layers>{"".join(parameters)}'
+        f'<layer id="2" name="s" type="Subtract" version="opset1"><input>{port(0, "")}{port(1, "")}'
+        f"</input><output>{port(2, '')}</output></layer>{''.join(ends)}</layers>"
+        f"<edges>{''.join(edges)}</edges></net>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("network", "inputs", "outputs"),
+    [
+        (subtracting(), ("a", "b"), ("r", "q")),
+        (subtracting(tensors=(("x", "y"), ())), ("x", "b"), ("r", "x")),
+        (subtracting(tensors=(("b",), ("a",))), ("b", "a"), ("r", "b")),  # of each other's layers
+    ],
+)
+def test_names_say_which_array_of_a_file_with_other_layers_is_meant(
+    tmp_path, network, inputs, outputs
+):
+    (tmp_path / "m.xml").write_text(network)
+    first, second = np.float32([1, 2]), np.float32([10, 30])
+    run = ours.Model.load(tmp_path / "m.xml").run(dict(zip(inputs, (first, second), strict=True)))
+    assert tuple(output.name for output in run.outputs) == outputs
+    for output, expected in zip(run.outputs, (first - second, first), strict=True):
+        assert_same_elements(output.array, expected)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        subtracting(layers=("a", "a")),  # one of them would be read as nobody has filled it
+        subtracting(tensors=(("x",), ("x",))),
+        subtracting(tensors=((), ("a",))),
+        subtracting(results=("r", "r")),
+        subtracting(tensors=(("r",), ())),
+        subtracting(edge=False),
+    ],
+)
+def test_names_of_two_arrays_of_a_file_with_other_layers_are_refused(tmp_path, network):
+    (tmp_path / "m.xml").write_text(network)
+    model = ours.Model.load(tmp_path / "m.xml")
+    with pytest.raises(ModelError, match=r"alone$|name of another|no edge leads to input port 0$"):
+        model.run({port.name: np.float32([1, 2]) for port in model.inputs})

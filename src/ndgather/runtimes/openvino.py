@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -49,15 +50,21 @@ class _Session:
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
         known = _by_name(self._compiled.inputs)
         tensors = {known[name]: _tensor(array) for name, array in inputs.items() if name in known}
-        outputs, by_name = self._compiled(tensors), _by_name(self._compiled.outputs)
-        ports = [by_name[name] for name in names]
+        by_name = _by_name(self._compiled.outputs)
+        # OpenVINO would read memory that nobody has filled.
+        unknown = [port.node.friendly_name for port in self._compiled.inputs if port not in tensors]
+        unknown += [name for name in names if name not in by_name]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is not the name of one input or output alone")
+        outputs, ports = self._compiled(tensors), [by_name[name] for name in names]
         return [_array(np.array(outputs[port]), port.element_type) for port in ports]
 
 
 def _by_name(ports: Sequence[Any]) -> dict[str, Any]:
-    """Return the ports by every name of their tensor, and by that of their layer."""
-    named = {port.node.friendly_name: port for port in ports}
-    return named | {name: port for port in ports for name in port.get_names()}
+    """Return the ports by every name of their tensor, and by that of their layer alone."""
+    counts = Counter(port.node.friendly_name for port in ports)
+    layers = {name: port for port in ports if counts[name := port.node.friendly_name] == 1}
+    return layers | {name: port for port in ports for name in port.get_names()}
 
 
 session = _Session

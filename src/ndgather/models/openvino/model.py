@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -130,27 +130,22 @@ class Model:
         """Whether the file has other layers, which the package openvino runs."""
         return self._file is not None and self._other_layer is not None and is_installed()
 
+    @cached_property
+    def _ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+        return _GraphBuilder(self.network, self.constants).ports()
+
     @property
     def inputs(self) -> tuple[Port, ...]:
         """The names, dtypes and shapes of the inputs."""
         if self._runs_in_openvino:
-            return tuple(
-                Port.of(_value_names(layer, layer.outputs[0])[0], parameter_type(layer))
-                for layer in self.network.of_type("Parameter")
-            )
+            return self._ports[0]
         return tuple(Port.of(item.name, item.type) for item in self.graph.inputs)
 
     @property
     def outputs(self) -> tuple[Port, ...]:
         """The names, dtypes and shapes of the outputs."""
         if self._runs_in_openvino:
-            sources = wire(self.network).sources
-            ports = []
-            for layer in self.network.of_type("Result"):
-                _, port = sources[layer.id, layer.inputs[0].id]
-                names = filter(None, (*layer.output_names, *port.names, layer.name))
-                ports.append(Port.of(next(names, f"result{layer.id}"), port_type(port)))
-            return tuple(ports)
+            return self._ports[1]
         types = value_types(self.graph)
         return tuple(Port.of(item.name, types[item.value]) for item in self.graph.outputs)
 
@@ -315,6 +310,8 @@ class _GraphBuilder:
         self.wiring = wire(network)
         for error in self.wiring.findings:
             raise ModelError(f"{error.where}: {error.what}")
+        # Parameters and Results keep their order in the file, which is that of the model.
+        self.first, self.last = map(network.of_type, ("Parameter", "Result"))
         self.constants_file = constants
         self.taken: set[str] = set()
         self.output_names: set[str] = set()
@@ -325,30 +322,51 @@ class _GraphBuilder:
         self.outputs: list[GraphOutput] = []
 
     def graph(self) -> Graph:
-        # Parameters and Results keep their order in the file, which is that of the model.
-        layers = self.network.layers
-        first, last = map(self.network.of_type, ("Parameter", "Result"))
         inner = [x for x in self.wiring.order if x.type not in {"Parameter", "Result"}]
-        steps = [(layer, check_ports) for layer in layers]
-        steps += [(layer, self._add) for layer in (*first, *inner, *last)]
-        for layer, step in steps:
+        self._each(check_ports, self.network.layers)
+        self._each(self._add, (*self.first, *inner, *self.last))
+        inputs, nodes, outputs = tuple(self.inputs), tuple(self.nodes), tuple(self.outputs)
+        return Graph(self.network.name, inputs, self.constants, nodes, outputs)
+
+    def ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+        """Return the inputs and the outputs, whatever layers are between them."""
+        self._each(check_ports, (*self.first, *self.last))
+        self._each(self._add, self.first)
+        outputs = {self._output_name(layer): self._end(layer)[1] for layer in self.last}
+        tensors = {name: port for port in outputs.values() for name in port.names}
+        for name, port in outputs.items():  # OpenVINO would give one of the two for both
+            if any(tensors.get(each, port) is not port for each in (name, *port.names)):
+                raise ModelError(f"output {name!r} has a name of another (allowed: one of its own)")
+        return (
+            tuple(Port.of(item.name, item.type) for item in self.inputs),
+            tuple(Port.of(name, port_type(port)) for name, port in outputs.items()),
+        )
+
+    def _each(self, step: Callable[[Layer], None], layers: Iterable[Layer]) -> None:
+        for layer in layers:
             try:
                 step(layer)
             except NdgatherError as error:
                 error.args = (f"{layer} ({layer.type}): {error}",)
                 raise
-        inputs, nodes, outputs = tuple(self.inputs), tuple(self.nodes), tuple(self.outputs)
-        return Graph(self.network.name, inputs, self.constants, nodes, outputs)
+
+    def _end(self, layer: Layer) -> tuple[Layer, LayerPort]:
+        """Return what feeds a Result."""
+        return self.wiring.sources[layer.id, layer.inputs[0].id]
+
+    def _output_name(self, layer: Layer) -> str:
+        names = (*layer.output_names, *self._end(layer)[1].names, layer.name, f"result{layer.id}")
+        name = next(name for name in names if name)
+        if name in self.output_names and layer.name:
+            name = layer.name
+        return unique(name, self.output_names)
 
     def _add(self, layer: Layer) -> None:
         if layer.type == "Result":
-            source, port = self.wiring.sources[layer.id, layer.inputs[0].id]
-            names = (*layer.output_names, *port.names, layer.name, f"result{layer.id}")
-            name = next(name for name in names if name)
-            if name in self.output_names and layer.name:
-                name = layer.name
-            name = unique(name, self.output_names)
-            self.outputs.append(GraphOutput(name, self.values[source.id, port.id]))
+            source, port = self._end(layer)
+            self.outputs.append(
+                GraphOutput(self._output_name(layer), self.values[source.id, port.id])
+            )
             return
         (port,) = layer.outputs
         name = self.values[layer.id, port.id] = unique(_value_names(layer, port)[0], self.taken)
