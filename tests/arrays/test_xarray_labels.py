@@ -129,6 +129,17 @@ def test_labels_keep_their_shape():
     assert look_up("sel", "x", index, np.array(20)).shape == ()
 
 
+@pytest.mark.parametrize("period", [None, 1000])
+def test_tolerances_of_more_labels_than_are_looked_up_at_a_time(period):
+    labels = np.arange(100_000) % 1000 + 0.25
+    tolerances = np.where(np.arange(100_000) % 7 < np.arange(100_000) / 20_000, 0.25, 0.125)
+    index = pd.Index(np.arange(1000.0))
+    options = {"method": "nearest", "tolerance": tolerances, "period": period}
+    found = look_up("sel", "x", index, labels, **options)
+    expected = np.where(tolerances == 0.25, np.arange(100_000) % 1000, -1)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_strings_and_unsorted_labels_by_pandas():
     assert look_up("sel", "x", pd.Index(["b", "a"]), np.array(["a", "c"])).tolist() == [1, -1]
     assert look_up("sel", "x", pd.Index([3.0, 1.0, 2.0]), np.array([2, 9])).tolist() == [2, -1]

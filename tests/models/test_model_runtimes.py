@@ -5,6 +5,7 @@ can be told to give wrong values; onnxruntime and OpenVINO are run where they ar
 """
 
 import os
+import re
 import sys
 import time
 import types
@@ -286,12 +287,12 @@ def test_a_file_is_run_as_its_model_in_memory_is(runtime, last, tmp_path):
 
 
 @pytest.mark.parametrize("runtime", [None, "reference", *in_every("onnxruntime", "openvino")])
-@pytest.mark.parametrize("asked", [{"providers": ["Abacus"]}, {"libraries": ["none.so"]}], ids=str)
+@pytest.mark.parametrize(("option", "value"), [("providers", "Abacus"), ("libraries", "none.so")])
 def test_a_provider_or_a_library_that_is_not_there_is_no_reason_to_run_elsewhere(
-    runtime, asked, capfd
+    runtime, option, value, capfd
 ):
-    with pytest.raises(ModelError, match=r"Abacus|none\.so"):
-        onnx_models.load(MODEL, runtime=runtime, **asked)
+    with pytest.raises(ModelError, match=re.escape(value)):
+        onnx_models.load(MODEL, runtime=runtime, **{option: [value]})
     assert "Falling back" not in "".join(capfd.readouterr())
 
 

@@ -906,3 +906,19 @@ def test_a_scatter_of_opset_9_goes_on_to_every_opset():
             "ScatterElements",
             ["axis"],
         )
+
+
+@pytest.mark.parametrize("how", [{"opset": 7}, {"opset": 15}, {"target": "basic"}], ids=str)
+def test_only_what_a_conversion_leaves_unread_goes(how):
+    model = parse_model("""<ir_version: 8, opset_import: ["": 13]>
+        g (float[3] x) => (float[3] y) <float[2] spare = {1.0, 2.0}> {
+            never = Neg (x)
+            low = Constant <value_float = 0.25> ()
+            y = Clip (x, low)
+            least = Abs (x)
+        }""")
+    after = onnx_models.convert(model, **how)
+    kinds = [node.op_type for node in after.graph.node]
+    low = [] if how == {"opset": 7} else ["Constant"]  # an attribute there
+    assert kinds == ["Neg", *low, "Clip", "Abs"]
+    assert [tensor.name for tensor in after.graph.initializer] == ["spare"]

@@ -531,10 +531,11 @@ def test_space_to_depth_in_another_order_becomes_its_function():
     assert {"Reshape", "Transpose"} <= {*kinds}
 
 
-@pytest.mark.parametrize("text", ["y = Hyper(x)", "y = Scatter(x, z, x)"])
-def test_an_operator_that_a_version_does_not_have_is_named(text):
-    with pytest.raises(NdgatherError, match=r"node (Hyper|Scatter) of 'y'"):
-        onnx_models.convert(model_of(text, "float[2] x, int64[2] z", 13), opset=12)
+@pytest.mark.parametrize(("name", "inputs"), [("Hyper", "x"), ("Scatter", "x, z, x")])
+def test_an_operator_that_a_version_does_not_have_is_named(name, inputs):
+    model = model_of(f"y = {name}({inputs})", "float[2] x, int64[2] z", 13)
+    with pytest.raises(NdgatherError, match=f"node {name} of 'y'"):
+        onnx_models.convert(model, opset=12)
 
 
 def same_values(first, second):
