@@ -182,6 +182,73 @@ def test_labels_of_another_type_are_not_missing(kind):
                 data.ndgather.sel(x=labels, missing=missing)
 
 
+NUMBERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("axis_dtype", [dtype for dtype in NUMBERS if dtype != "f2"])
+def test_numbers_of_every_dtype_on_an_axis_of_every_dtype(axis_dtype, dtype):
+    data = array(np.array([0, 2, 3, 100], axis_dtype))
+    labels = np.array([100, 0, 3, 1], dtype)
+    found = data.ndgather.sel(x=labels, missing="nan")
+    np.testing.assert_array_equal(found, [3, 0, 2, np.nan])
+    for method, of_one in (("nearest", 1), ("pad", 0), ("backfill", 1)):
+        found = data.ndgather.sel(x=labels, method=method)
+        np.testing.assert_array_equal(found, [3, 0, 2, of_one])
+    if dtype.startswith("f"):
+        found = data.ndgather.sel(x=np.array([2.5, 2], dtype), missing="nan")
+        np.testing.assert_array_equal(found, [np.nan, 1])
+
+
+# What falls between two seconds, by the unit that can say it.
+FINER = {
+    "times": ("M8", ["2000-01-01T00:00:01", "2000-01-01T00:00:02"], "2000-01-01T00:00:01.{}"),
+    "durations": ("m8", ["1s", "2s"], "00:00:01.{}"),
+}
+
+
+@pytest.mark.parametrize("kind", FINER)
+@pytest.mark.parametrize(("unit", "digits"), [("s", 3), ("s", 9), ("ms", 6), ("us", 9)])
+def test_texts_that_are_finer_than_the_axis_are_not_on_it(kind, unit, digits):
+    code, ends, form = FINER[kind]
+    seconds = pd.to_datetime(ends) if code == "M8" else pd.to_timedelta(ends)
+    sel = array(seconds.to_numpy().astype(f"{code}[{unit}]")).ndgather.sel
+    last_digit, late = form.format("1".rjust(digits, "0")), form.format("7".ljust(digits, "0"))
+    for label in (last_digit, late):
+        with pytest.raises(LabelError, match=r"x\[0\]"):
+            sel(x=[label])
+        np.testing.assert_array_equal(sel(x=[label], missing="nan"), [np.nan])
+        assert sel(x=[label], method="pad").values == 0
+        assert sel(x=[label], method="backfill").values == 1
+        assert sel(x=[label], method="nearest").values == (label == late)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "microseconds"),
+    [("", 0), (".5", 500_000), (".05", 50_000), (".000001", 1), (".123456", 123_456)],
+)
+@pytest.mark.parametrize("calendar", CALENDARS)
+def test_fractions_of_a_second_in_every_calendar(calendar, fraction, microseconds):
+    moments = [
+        cftime.datetime(2000, 2, 28, 6, 30, 59, each, calendar=calendar)
+        for each in sorted({0, 1, 50_000, 123_456, 500_000})
+    ]
+    data = array(xr.CFTimeIndex(moments))
+    found = data.ndgather.sel(x=[f"2000-02-28T06:30:59{fraction}"]).x.item()
+    assert found.microsecond == microseconds
+    later = data.ndgather.sel(x=[f"2000-02-28T06:30:59{fraction}"], method="nearest").x.item()
+    assert later.microsecond == microseconds
+
+
+@pytest.mark.parametrize("word", ["now", "today"])
+def test_times_that_change_from_call_to_call_are_refused(word):
+    today = pd.Timestamp.now().normalize()
+    data = array(pd.date_range(today - pd.Timedelta(3, "D"), periods=7))
+    for method in (None, "nearest", "linear"):
+        with pytest.raises(DTypeError, match="it changes from call to call"):
+            data.ndgather.sel(x=[word], method=method)
+
+
 @pytest.mark.parametrize("falling", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "i8"])
 def test_a_distance_that_is_exactly_the_tolerance(dtype, falling):

@@ -140,6 +140,50 @@ def test_tolerances_of_more_labels_than_are_looked_up_at_a_time(period):
     np.testing.assert_array_equal(found, expected)
 
 
+# Lookups on one axis that what is kept of it must tell apart, by what differs.
+ONE_AXIS = {
+    "numbers": (
+        pd.Index([0, 90, 180, 270]),
+        [
+            (np.array([350, 90]), None),
+            (np.array([350, 90]), 360),
+            (np.array([350, 90]), 300),
+            (np.array([350, 90]), 300.5),
+            (np.array([350.5, 90.25]), None),
+            (np.array([350.5, 90.25]), 360),
+            (np.array([350.5, 90.25]), 300),
+        ],
+    ),
+    "times": (
+        pd.Index(np.array(["2000-01-01", "2000-01-03", "2000-01-09"], "M8[s]")),
+        [
+            (np.array(["2000-01-04", "2000-01-10"], f"M8[{unit}]"), period)
+            for unit in ("s", "ms", "us", "ns")
+            for period in (None, "9 days", "8.5 days")
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ONE_AXIS)
+def test_a_lookup_does_not_remember_another_one(kind):
+    axis, lookups = ONE_AXIS[kind]
+
+    def found(index, lookup):
+        labels, period = lookup
+        options = {"method": "nearest", "period": period}
+        return look_up("sel", "x", index, labels, **options).tolist()
+
+    alone = [found(axis.copy(), lookup) for lookup in lookups]
+    assert len({*map(tuple, alone)}) > 1
+    for (first, _), (second, expected) in itertools.permutations(
+        zip(lookups, alone, strict=True), 2
+    ):
+        index = axis.copy()
+        found(index, first)
+        assert found(index, second) == expected, (first, second)
+
+
 def test_strings_and_unsorted_labels_by_pandas():
     assert look_up("sel", "x", pd.Index(["b", "a"]), np.array(["a", "c"])).tolist() == [1, -1]
     assert look_up("sel", "x", pd.Index([3.0, 1.0, 2.0]), np.array([2, 9])).tolist() == [2, -1]

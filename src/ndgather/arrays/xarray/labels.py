@@ -304,15 +304,15 @@ def kind_of(labels: Array | pd.Index[Any]) -> str | None:
 
 def of_calendar(text: str, index: xarray.CFTimeIndex, form: str | None = None) -> Any:
     """Return a time of the calendar of an axis; ValueError if it has none with this text."""
-    if form is not None:
-        import cftime  # noqa: PLC0415 - an extra of xarray
+    import cftime  # noqa: PLC0415 - an extra of xarray
 
+    if form is not None:
         return cftime.datetime.strptime(text, form, calendar=index.calendar)
     found = _ISO.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{shown_value(text)} is no time such as 2000-02-28T06:30")
     *fields, fraction = found.groups(default="0")
-    return index.date_type(*map(int, fields), int(fraction.ljust(6, "0")))
+    return cftime.datetime(*map(int, fields), int(fraction.ljust(6, "0")), calendar=index.calendar)
 
 
 def _is_held(labels: Array, cast: Array) -> NDArray[np.bool]:
