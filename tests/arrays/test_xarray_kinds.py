@@ -148,6 +148,11 @@ def test_an_axis_that_does_not_fit_the_unit_of_the_labels():
     assert sel(x=labels, method="pad").values.tolist() == [1.0, 1.0]
     np.testing.assert_array_equal(sel(x=labels, missing="nan"), [np.nan, np.nan])
     assert 1 < sel(x=labels, method="linear").values[0] < 1.01
+    between = np.array(["1700-01-01T00:00:00.5", "1699-12-31T23:59:59.5"], "M8[ns]")
+    np.testing.assert_array_equal(sel(x=between, missing="nan"), [np.nan, np.nan])
+    for method, missing in itertools.product(METHODS[1:], ("raise", "nan")):
+        with pytest.raises(DTypeError, match="some lie between two times of its unit"):
+            sel(x=between, method=method, missing=missing)
 
 
 # By the axis: labels that are on it, and labels of other types, which are never on it.
@@ -198,6 +203,39 @@ def test_numbers_of_every_dtype_on_an_axis_of_every_dtype(axis_dtype, dtype):
     if dtype.startswith("f"):
         found = data.ndgather.sel(x=np.array([2.5, 2], dtype), missing="nan")
         np.testing.assert_array_equal(found, [np.nan, 1])
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f4", "f8"])
+def test_masks_and_empty_lists_select_as_in_xarray(dtype):
+    data = array(np.array([1, 0, 5], dtype))
+    mask = np.array([True, False, True])
+    for labels in (mask, [True, False, True], xr.DataArray(mask, dims="x"), np.zeros(3, bool)):
+        xr.testing.assert_identical(data.ndgather.sel(x=labels), data.sel(x=labels))
+    for call in (data.ndgather.isel, data.ndgather.sel):
+        for empty in ([], np.zeros(0), np.zeros(0, dtype)):
+            assert call(x=empty).sizes == {"x": 0}
+            assert call(x=xr.DataArray(empty, dims="p")).sizes == {"p": 0}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "axis"),
+    [
+        ("i8", [-(2**63), -1, 2**53, 2**53 + 1, 2**63 - 1]),
+        ("u8", [0, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1]),
+    ],
+)
+def test_integers_that_no_float_holds(dtype, axis):
+    data = array(np.array(axis, dtype))
+    found = data.ndgather.sel(x=np.array(axis[::-1], dtype))
+    np.testing.assert_array_equal(found, range(len(axis))[::-1])
+    for label in {each + step for each in axis for step in (-1, 0, 1)}:
+        if not np.iinfo(dtype).min <= label <= np.iinfo(dtype).max:
+            continue
+        labels = np.array([label], dtype)
+        found = data.ndgather.sel(x=labels, missing="nan").item()
+        assert found == axis.index(label) if label in axis else np.isnan(found)
+        low = max(each for each in axis if each <= label)
+        assert data.ndgather.sel(x=labels, method="pad").item() == axis.index(low)
 
 
 # What falls between two seconds, by the unit that can say it.

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
+import ndgather
+import ndgather.arrays.xarray
 from ndgather.errors import (
     AttributeValueError,
     CallError,
@@ -160,6 +161,16 @@ REFUSED = {
         lambda: DATA.ndgather.sel(lon=[0.0], period={"lon": np.array([360.0, 180.0])}),
         AttributeValueError,
         "period['lon']",
+    ),
+    "a data set": (
+        lambda: ndgather.gather_nd(DATA, [[0]]),
+        DTypeError,
+        "gather_nd: data = Dataset is not an array (allowed: a DataArray, such as data['t2m'])",
+    ),
+    "a data set of nothing": (
+        lambda: ndgather.gather_nd(xr.Dataset(), [[0]]),
+        DTypeError,
+        "data = Dataset is not an array (allowed: a DataArray); .ndgather.isel selects",
     ),
     "period of nothing": (
         lambda: DATA.ndgather.sel(lat=[0.0], period={"lno": 360}),

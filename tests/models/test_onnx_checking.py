@@ -637,6 +637,8 @@ REPEATED = "repeated updates"
         (("M", 1), "min", "ScatterND", True),
         (5000, "none", "ScatterND", False),
         (8, "add", "ScatterND", False),  # few updates are no work for threads
+        (1024, "add", "ScatterND", False),  # 4096 elements
+        (1025, "add", "ScatterND", True),
         (("M", 4), "add", "ScatterElements", False),
     ],
     ids=str,

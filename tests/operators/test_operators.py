@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,14 @@ def test_opset_before_the_first_version_is_refused():
 def test_version_and_opset_exclude_each_other():
     with pytest.raises(errors.AttributeValueError, match="both given"):
         operator("GatherND", version=13, opset=13)
+
+
+@pytest.mark.parametrize("option", ["version", "opset"])
+@pytest.mark.parametrize("value", ["13", 13.0, [13]], ids=str)
+def test_versions_are_integers(option, value):
+    text = re.escape(f"operator: {option} = {value!r} is not an integer (allowed: an integer)")
+    with pytest.raises(errors.DTypeError, match=f"^{text}$"):
+        operator("GatherND", **{option: value})
 
 
 def test_empty_domain_is_an_alias():

@@ -233,15 +233,15 @@ def look_up(
             f"{caller}: labels of {name} are unsorted, where method={method!r} needs an order "
             f"(allowed: labels that rise or fall); write .sortby({name!r}) first"
         )
+    dtypes, held = (index.dtype, labels.dtype), np.ones(flat.shape, np.bool)
     if flat.dtype.kind in "mM" and flat.dtype.kind == index.dtype.kind:
         wanted = flat.astype(index.to_numpy().dtype)  # wrong for times that it cannot hold
-    dtypes = index.dtype, labels.dtype
+        held = _is_held(flat, wanted)
+    if method is not None and not held.all():
+        raise not_comparable(caller, name, *dtypes, "some lie between two times of its unit")
     with converted_errors(lambda error: not_comparable(caller, name, *dtypes, reason(error))):
         positions = index.get_indexer(pd.Index(wanted), method=method, tolerance=tolerance)
-    positions = np.asarray(positions, np.intp)
-    if wanted.dtype.kind in "mM":
-        positions = np.where(_is_held(flat, wanted), positions, -1)
-    return positions.reshape(labels.shape)
+    return np.where(held, positions, -1).astype(np.intp).reshape(labels.shape)
 
 
 def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any]) -> Array:
