@@ -275,3 +275,14 @@ def test_series_keep_to_the_memory(format, chunks, tmp_path):
     xr.testing.assert_allclose(found, data.a.interp(points))
     all_chunks = np.prod([-(-n // step) for n, step in zip(SERIES, STACKS[chunks], strict=True)])
     assert sum(read) <= (all_chunks if chunks == "maps" else len(read) * all_chunks / 4)
+
+
+@pytest.mark.parametrize("memory", [None, 1, 500, 2000])
+def test_attributes_stay_however_little_memory_there_is(memory):
+    data = WHOLE[["t2m"]]
+    data["t2m"] = data.t2m.assign_attrs(units="K").transpose("lon", "time", "lat")
+    data["lat"] = data.lat.assign_attrs(units="degrees_north")
+    for labels in ({"lat": [1.5, 20.0]}, {"lat": ("p", [1.5, 20.0]), "lon": ("p", [1.0, 100.0])}):
+        found = data.ndgather.sel(labels, method="linear", memory=memory)
+        assert (found.t2m.attrs, found.lat.attrs) == ({"units": "K"}, data.interp(labels).lat.attrs)
+        assert_same(found, interp(data, labels))

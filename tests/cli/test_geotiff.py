@@ -254,6 +254,13 @@ def test_a_file_that_is_called_as_a_coordinate(ndgather, folder, name):
     [
         ("sel plain.tif points.csv -o out.csv", "plain.tif: has no georeference .*"),
         ("sel turned.tif points.csv -o out.csv", "turned.tif: is rotated .*"),
+        ("sel sheared.tif points.csv -o out.csv", "sheared.tif: is rotated .*"),
+        ("sel slanted.tif points.csv -o out.csv", "slanted.tif: is rotated .*"),
+        (
+            "sel offsets.tif points.csv -o out.csv",
+            "offsets.tif: .* different offsets .*",
+        ),
+        ("sel scales.tif points.csv -o out.csv", "scales.tif: .* different scales .*"),
         ("sel none.tif points.csv -o out.csv", "none.tif: cannot be read: no such file .*"),
         ("sel broken.tif points.csv -o out.csv", "broken.tif: cannot be read: .*"),
         ("gather-nd none.tif indices.npy -o out.npy", "none.tif: cannot be read: no such file .*"),
@@ -262,6 +269,12 @@ def test_a_file_that_is_called_as_a_coordinate(ndgather, folder, name):
 def test_what_is_refused(ndgather, folder, line, text):
     tifffile.imwrite("plain.tif", HEIGHTS)
     write("turned.tif", matrix=(1, 1, 0, 0, -1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1))
+    write("sheared.tif", matrix=(1, 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1))
+    write("slanted.tif", matrix=(1, 0, 0, 0, 1, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1))
+    for what in ("offsets", "scales"):
+        written(f"{what}.tif", count=2)
+        with rasterio.open(f"{what}.tif", "r+") as file:
+            setattr(file, what, (1.0, 2.0))
     (folder / "broken.tif").write_bytes(b"no picture")
     table(folder, [3], [4])
     outcome = ndgather(line)

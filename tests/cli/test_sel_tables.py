@@ -443,6 +443,30 @@ def test_the_nearest_label_is_at_most_half_a_step_outside(
         np.testing.assert_array_equal(pd.read_csv("out.csv")["w"], expected)
 
 
+# An axis, and the labels that are half a step outside, as a decimal says it; steps differ.
+UNEVEN = {
+    "rising": ([0.0, 1, 3, 7], "-0.5", "9"),
+    "falling": ([7.0, 3, 1, 0], "-0.5", "9"),
+    "decimals": ([2.1, 2.4, 2.6999999999999997], "1.95", "2.85"),
+    "more decimals": ([0.7, 1.4, 2.0999999999999996], "0.35", "2.45"),
+    "decimals below 0": ([-0.7, -1.4, -2.0999999999999996], "-2.45", "-0.35"),
+}
+
+
+@pytest.mark.parametrize(("axis", "low", "high"), UNEVEN.values(), ids=UNEVEN)
+def test_half_a_step_is_that_of_the_nearer_end(ndgather, folder, axis, low, high):
+    data = xr.Dataset({"v": ("x", np.arange(float(len(axis))))}, {"x": axis})
+    data.to_netcdf("d.nc", engine="h5netcdf")
+    line = "sel d.nc p.csv -o out.csv --method nearest"
+    written(f"x\n{low}\n{high}\n")
+    assert ndgather(line).err == ""
+    ends = [float(np.argmin(axis)), float(np.argmax(axis))]
+    assert pd.read_csv("out.csv")["v"].tolist() == ends
+    for label in (float(low) - 0.001, float(high) + 0.001):
+        written(f"x\n{label}\n")
+        assert f"x[0] = '{label}' lies outside of x by more than half a step" in ndgather(line).err
+
+
 def test_both_ways_out_work(ndgather, folder):
     lon = np.arange(0.0, 360.0, 5.0)
     xr.Dataset({"v": ("longitude", lon)}, {"longitude": lon}).to_netcdf("g.nc", engine="h5netcdf")

@@ -15,6 +15,7 @@ from onnx.parser import parse_model
 from ndgather.errors import AttributeValueError, ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.evaluation import index_places
+from ndgather.models.onnx.comparison.counterexamples import _draw_changes
 from ndgather.models.onnx.comparison.explanation import explain
 from ndgather.models.onnx.nodes import op_nodes
 from ndgather.models.onnx.tracing import check_node, trace
@@ -490,3 +491,22 @@ def test_a_scalar_of_a_branch_may_have_an_axis_of_one():
     assert checked.same
     wrong = node.check({**values, node.gives: np.array([99], np.float32)})
     assert not wrong.same
+
+
+@pytest.mark.parametrize("valid", [True, False])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_edge_cases_of_indices_are_those_of_their_axis(dtype, valid):
+    """Of indices into an axis of size 7, each end counted from each side, and what is beyond."""
+    drawn = set()
+    for seed in range(300):
+        base = {"rows": np.full((2, 3), 3, dtype)}
+        rng = np.random.default_rng(seed)
+        _, name, changes = _draw_changes(base, {"rows": 6}, rng, valid=valid)
+        assert name == "rows"
+        drawn |= {value for _, value in changes}
+    signed = dtype != "uint8"
+    assert drawn >= {0, 6} | ({-1, -7} if signed else set())
+    if valid:
+        assert drawn <= {0, 6, -1, -7}
+    else:
+        assert drawn >= {7} | ({-8} if signed else set())
