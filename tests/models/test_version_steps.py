@@ -256,10 +256,6 @@ REFUSED = {
         "y = ReduceMax(x, a)", f"{FLOATS}, int64[1] a", 18, 13,
         "node ReduceMax of 'y': ReduceMax-18 cannot become ReduceMax-13: axes is not a constant",
     ),
-    "a rank that is not known": (
-        "r = Reshape(x, s) y = Hardmax<axis=1>(r)", "float[4] x, int64[N] s", 13, 11,
-        "the rank of its input is not known",
-    ),
     "a word": (
         'p = Constant<value_ints=[1,1]>() y = Pad<mode="wrap">(x, p)', "float[4] x", 19, 18,
         "it has no mode 'wrap'",
@@ -295,6 +291,90 @@ def test_what_a_version_cannot_say_is_refused_by_name(text, inputs, source, targ
     with pytest.raises(NdgatherError) as refusal:
         onnx_models.convert(model_of(text, inputs, source), opset=target)
     assert why in str(refusal.value)
+
+
+# The whole reason for which a step refuses a node; of each function with reasons of its own.
+REASONS = {
+    "softmax up": (
+        "y = Softmax<axis=0>(x)", "float[2,N] x", 11, 13,
+        "a size of its input after the first may be 0",
+    ),
+    "hardmax of an unknown rank": (
+        "r = Reshape(x, s) y = Hardmax<axis=1>(r)", "float[4] x, int64[N] s", 13, 11,
+        "the rank of its input is not known",
+    ),
+    "split": (
+        "y, z, w = Split<num_outputs=3>(x)", "float[1] x", 18, 13,
+        "an axis of size 1 has fewer than 3 parts",
+    ),
+    "constant": (
+        'c = Constant<value_string="a">() y = Equal(x, c)', "string[2] x", 19, 11,
+        "it is not a dense tensor of numbers",
+    ),
+    "dropout": (
+        "y = Dropout(x, r, t)", "float[2] x, float r, bool t", 13, 10, "training_mode may be true",
+    ),
+    "scales": (
+        "y = DequantizeLinear<axis=1>(x, s)", "uint8[2,3] x, float[3] s", 13, 10,
+        "it takes one scale only",
+    ),
+    "resize up": (
+        'y = Resize<mode="nearest">(x, s)', f"{SQUARE}, float[4] s", 10, 11,
+        "its scales are not constants",
+    ),
+    "resize both ways": (
+        "s = Constant<value=float[4] {1.0,1.0,0.5,2.0}>()"
+        ' y = Resize<mode="nearest">(x, s)', SQUARE, 10, 11,
+        "an axis becomes smaller, and another one larger",
+    ),
+    "resize to sizes": (
+        "s = Constant<value_ints=[1,2,4,4]>()"
+        ' y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric",'
+        ' nearest_mode="floor">(x, , , s)', SQUARE, 13, 10, "its scales are not constants",
+    ),
+    "resize that rounds": (
+        "s = Constant<value=float[4] {1.0,1.0,2.0,2.0}>()"
+        ' y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric",'
+        ' nearest_mode="round_prefer_floor">(x, , s)', SQUARE, 13, 10,
+        "it rounds another way than nearest_mode = 'round_prefer_floor'",
+    ),
+    "pad": (
+        "y = Pad(x, p, , a)", "float[2,3] x, int64[2] p, int64[1] a", 18, 13,
+        "axes and pads are not constants, or the rank is not known",
+    ),
+    "slice": (
+        "s = Constant<value_ints=[0]>() e = Constant<value_ints=[3]>() t = Constant<value_ints=[2]>"
+        "() y = Slice(x, s, e, s, t)", "float[4] x", 13, 9, "it has no steps",
+    ),
+    "slice of an axis": (
+        "y = Slice(x, s, s, a)", "float[4] x, int64[1] s, int64[1] a", 11, 10,
+        "axes may count from the end",
+    ),
+    "concat": (
+        "r = Reshape(x, s) y = Concat<axis=-1>(r, r)", "float[4] x, int64[N] s", 13, 9,
+        "axis counts from the end, and the rank is not known",
+    ),
+    "squeeze": (
+        "a = Constant<value=int64[0] {}>() y = Squeeze(x, a)", "float[1] x", 13, 11,
+        "axes is empty, which runtimes read in two ways",
+    ),
+    "clip": (
+        "l = Constant<value=double {0.1}>() y = Clip(x, l)", "double[2] x", 13, 7,
+        "min = 0.1 is not a float32",
+    ),
+    "clip of an input": (
+        "y = Clip(x, l)", "float[2] x, float l", 13, 7, "min is not a constant",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "source", "target", "why"), REASONS.values(), ids=REASONS
+)
+def test_the_reason_of_a_step_is_the_end_of_its_error(text, inputs, source, target, why):
+    with pytest.raises(ModelError) as refusal:
+        onnx_models.convert(model_of(text, inputs, source), opset=target)
+    assert re.fullmatch(r".* cannot become \w+-\d+: " + re.escape(why), str(refusal.value))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import h5py
 import numpy as np
+import obstore.store
 import pytest
 import tensorstore
 import xarray as xr
@@ -105,6 +106,30 @@ def test_chunks_that_are_not_there_have_no_bytes(tmp_path):
     in_memory = zarr.create_array(store={}, shape=(40, 50), chunks=(10, 10), dtype="i4")
     found = estimate("gather_nd", in_memory, [[0, 0], [39, 49]])
     assert (found.stored_bytes, found.stored_is_known) == (0, True)
+
+
+@pytest.fixture
+def one_thread():
+    before = ndgather.get_num_threads()
+    ndgather.set_num_threads(1)
+    yield
+    ndgather.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_parts_of_the_memory():
+    """Eight bytes for a point and its bytes of the result; a stored chunk for a read in flight."""
+    kept = {"shape": (640,), "chunks": (10,), "dtype": "f4"}
+    near = zarr.create_array(store={}, **kept)
+    far = zarr.create_array(zarr.storage.ObjectStore(obstore.store.MemoryStore()), **kept)
+    rows = np.arange(0, 640, 10)[:, None]
+
+    def memory(array, rows):
+        return estimate("gather_nd", array, rows).memory_bytes
+
+    assert memory(near, np.tile(rows, (5, 1))) - memory(near, rows) == 4 * 64 * (8 + 4)
+    assert memory(far, rows) - memory(near, rows) == (16 - 1) * 40
+    assert memory(far, rows[:8]) - memory(near, rows[:8]) == (8 - 1) * 40
 
 
 def test_it_refuses_what_is_not_an_array(tmp_path):

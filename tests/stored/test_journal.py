@@ -223,6 +223,29 @@ def test_the_chunk_in_doubt_is_known_by_its_values(tmp_path):
         ndgather.scatter_nd(array, [[3, 4], [33, 4]], [1, 1], reduction="add", out=array)
 
 
+def test_a_journal_may_end_within_any_line(tmp_path):
+    """As the process may: the chunk was replaced if the line before that is whole."""
+    array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
+    before = array[...]
+
+    def add():
+        with journal(log):
+            ndgather.scatter_nd(array, [[3, 4]], [1], reduction="add", out=array)
+
+    add()
+    after, whole = array[...], log.read_bytes()
+    assert [line.split()[0] for line in whole.splitlines()] == [
+        *(b"ndgather", b"call", b"replace", b"done"),
+    ]
+    noted = whole.index(b"done")
+    for size in range(len(whole) + 1):
+        log.write_bytes(whole[:size])
+        array[...] = after if size >= noted else before
+        for _ in range(2):
+            add()
+            np.testing.assert_array_equal(array[...], after)
+
+
 def refused(text):
     return pytest.raises(AttributeValueError, match=text)
 
