@@ -960,6 +960,50 @@ def test_indices_become_int32_where_the_target_takes_nothing_else(tmp_path):
     assert_results(result, {"data": data, "at": at}, np.take_along_axis(data, at, 1))
 
 
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max"])
+@pytest.mark.parametrize("kind", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize("constant", [False, True])
+def test_few_updates_are_combined_with_indices_of_int32(tmp_path, kind, reduction, constant):
+    target = tmp_path / "narrow.toml"
+    target.write_text(
+        """name = "narrow"
+        what = "a test"
+        source = "https://example.org"
+        date = 2026-01-01
+        operators = ["Add", "Cast", "Concat", "Constant", "Equal", "Less", "Max", "Min", "Mul",
+                     "Reshape", "Slice", "Sub", "Transpose", "Where"]
+        limits.Gather = { axes = [0], index_ranks = [1, 1], index_types = ["int32"] }
+        """
+    )
+    data = np.arange(1, 9, dtype=np.float32).reshape(4, 2)
+    at, new = np.array([[3], [0], [3]]), np.full((3, 2), 10, np.float32)
+    if kind == "ScatterElements":
+        at = np.repeat(at, 2, axis=1)
+    expected = data.copy()
+    for row, update in zip(at[:, 0], new, strict=True):
+        old = expected[row]
+        expected[row] = {
+            "none": update, "add": old + update, "mul": old * update, "max": np.maximum(old, update)
+        }[reduction]  # fmt: skip
+    node = helper.make_node(kind, ["data", "at", "new"], ["out"], reduction=reduction)
+    inputs = {"data": data, "at": at, "new": new}
+    types = {name: helper.np_dtype_to_tensor_dtype(each.dtype) for name, each in inputs.items()}
+    infos = [helper.make_tensor_value_info(name, types[name], inputs[name].shape) for name in types]
+    tensors = [onnx.numpy_helper.from_array(at, "at")] if constant else []
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, data.shape)
+    graph = helper.make_graph([node], "g", infos, [out], tensors)
+    opset = helper.make_opsetid("", 18)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    if constant:
+        del model.graph.input[1], inputs["at"]
+
+    conversion = onnx_models.conversion(model, target=target)
+
+    assert not conversion.nodes[0].stays, conversion.nodes[0].why
+    onnx.checker.check_model(conversion.model, full_check=True)
+    assert_results(conversion.model, inputs, expected)
+
+
 def test_a_sum_by_matmul_is_only_made_on_request():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[5, 2] data, int64[20, 1] at, float[20, 2] new) => (float[5, 2] out)

@@ -221,8 +221,11 @@ def test_each_chunk_is_decoded_once_and_calls_count_chunks():
     assert len(source.reads) == 4
 
 
-def test_the_least_recently_used_chunk_is_dropped_first():
-    source = CutArray(DATA, Grid.regular(DATA.shape, CHUNKS))
+@pytest.mark.parametrize("is_regular", [True, False])
+def test_the_least_recently_used_chunk_is_dropped_first(is_regular):
+    cut = [(3, 3, 1), (4, 4, 1), (5, 4, 2)]  # as regular chunks but for the last axis
+    grid = Grid.regular(DATA.shape, CHUNKS) if is_regular else Grid.of_sizes(cut)
+    source = CutArray(DATA, grid)
     c = ndgather.cached(source, memory=2 * CHUNK_BYTES)
     for column in (0, 5, 0, 10, 0, 5):  # chunks 0, 1 and, smaller, 2 along the last axis
         assert ndgather.gather_nd(c, [[0, 0, column]])[0] == column
@@ -339,6 +342,54 @@ def test_after_a_failed_write_the_store_is_read_again():
     with pytest.raises(StoredArrayError, match="disk is full"):
         ndgather.scatter_nd(c, [[0, 0, 0]], np.array([50], np.int32), out=c)
     assert c[0, 0, 0] == array.values[0, 0, 0] == 51
+
+
+def test_what_is_read_while_it_changes_is_not_kept():
+    begun, changed = threading.Event(), threading.Event()
+
+    class Slow(Indexable):
+        def __getitem__(self, key):
+            values = super().__getitem__(key).copy()
+            if not begun.is_set():
+                begun.set()
+                changed.wait(60)
+            return values
+
+    c = ndgather.cached(Slow(None, DATA.copy()))
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(ndgather.gather_nd, c, [[0, 0, 0]])
+        assert begun.wait(60)
+        ndgather.scatter_nd(c, [[0, 0, 0]], np.array([50], np.int32), out=c)
+        changed.set()
+        assert reading.result()[0] in {DATA[0, 0, 0], 50}
+    assert ndgather.gather_nd(c, [[0, 0, 0]])[0] == c[0, 0, 0] == 50
+
+
+def test_a_chunk_that_is_as_large_as_the_budget_is_kept():
+    source = CutArray(DATA, Grid.regular(DATA.shape, CHUNKS))
+    for memory, kept in ((CHUNK_BYTES, 1), (CHUNK_BYTES - 1, 0)):
+        c = ndgather.cached(source, memory=memory)
+        for _ in range(2):
+            ndgather.gather_nd(c, [[0, 0, 0]])
+        assert (c.info().chunks, c.info().decodes) == (kept, 2 - kept)
+
+
+@pytest.mark.parametrize("what", ["dtype", "chunks", "shape"])
+def test_another_array_is_seen_after_clear(what):
+    array = Indexable(None, DATA)
+    c = ndgather.cached(array)
+    np.testing.assert_array_equal(c[...], DATA)
+    if what == "dtype":
+        array.values, array.dtype = DATA.astype("f8") / 2, np.dtype("f8")
+    elif what == "shape":
+        array.values, array.shape = DATA[:, :5], (*DATA.shape[:1], 5, *DATA.shape[2:])
+    else:
+        array.chunks = (2, 3, 4)
+    c.clear()
+    assert (c.shape, c.dtype, c.chunks) == (array.values.shape, array.values.dtype, array.chunks)
+    np.testing.assert_array_equal(c[...], array.values, strict=True)
+    last = np.array([array.values.shape]) - 1
+    assert ndgather.gather_nd(c, last)[0] == array.values[-1, -1, -1]
 
 
 def test_an_error_is_raised_to_all_who_asked_and_is_not_kept():
@@ -517,6 +568,16 @@ def test_prefetch_is_bounded_by_the_budget():
     assert c.prefetch([[0, 0, 0]], window_shape=DATA.shape).result() >= 5
     assert c.info().evictions == 0
     assert c.info().bytes <= 5 * CHUNK_BYTES
+
+
+def test_the_budget_of_a_prefetch_is_that_of_all_its_calls():
+    c = ndgather.cached(CutArray(DATA, Grid.regular(DATA.shape, CHUNKS)), memory=2 * CHUNK_BYTES)
+    coming = [np.array([[0, 0, column]]) for column in (0, 5, 0, 5)]
+    coming += [np.array([[0, 4, 0]]), np.array([[3, 0, 0]])]
+    assert c.prefetch(coming).result() == 2
+    assert (c.info().chunks, c.info().evictions) == (2, 0)
+    ndgather.gather_nd(c, coming[0]), ndgather.gather_nd(c, coming[1])
+    assert c.info().decodes == 2
 
 
 def test_xarray_and_estimate_take_it(tmp_path):
