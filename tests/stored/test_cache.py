@@ -330,6 +330,9 @@ def test_after_a_failed_write_the_store_is_read_again():
     class Failing(Indexable):
         fails = False
 
+        def __getitem__(self, key):
+            return super().__getitem__(key).copy()
+
         def __setitem__(self, key, values):
             super().__setitem__(key, values + 1)
             if self.fails:
