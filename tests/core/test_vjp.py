@@ -55,6 +55,42 @@ def test_gathers(function, data):
     np.testing.assert_array_equal(result, numerical(gather, point, cotangent), strict=True)
 
 
+WINDOW_MODES = ["raise", "clip", "fill", "wrap", "edge", "reflect"]
+
+
+@pytest.mark.parametrize("second", WINDOW_MODES)
+@pytest.mark.parametrize("first", WINDOW_MODES)
+@pytest.mark.parametrize("window", [(1, 1), (2, 3), (4, 5), (3, 0)])
+def test_windows_in_every_pair_of_modes(first, second, window):
+    point = integers((4, 5, 2), 1)
+    far = [
+        [0, size - wide] if mode == "raise" else range(-2 * size - 1, 2 * size + 2)
+        for mode, size, wide in zip((first, second), point.shape, window, strict=False)
+    ]
+    rng = np.random.default_rng(0)
+    starts = np.stack([rng.choice(each, (3, 4)) for each in far], -1)
+
+    def gather(array):
+        return ndgather.gather_windows(array, starts, window, mode=(first, second))
+
+    cotangent = integers(gather(point).shape, 2)
+    for mode in {(first, second), first} if first == second else {(first, second)}:
+        found = vjp.gather_windows(cotangent, point.shape, starts, window, mode=mode)
+        np.testing.assert_array_equal(found, numerical(gather, point, cotangent), strict=True)
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "fill"])
+def test_more_windows_than_are_added_at_a_time(mode):
+    rng, size, wide = np.random.default_rng(0), 5000, 1000
+    starts = rng.integers(0, size - wide + 1 if mode == "raise" else size, (3000, 1))
+    cotangent = rng.integers(-9, 10, (3000, wide))
+    at = starts + np.arange(wide)
+    places = at % size if mode == "wrap" else np.minimum(at, size)
+    expected = np.bincount(places.ravel(), cotangent.ravel(), size + 1)[:size]
+    found = vjp.gather_windows(cotangent, (size,), starts, (wide,), mode=mode)
+    np.testing.assert_array_equal(found, expected)
+
+
 @st.composite
 def scatters(draw):
     shape = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)))

@@ -663,6 +663,11 @@ def test_arrays_without_axes_or_elements(shape):
     np.testing.assert_array_equal(c[...], data, strict=True)
     found = ndgather.gather_nd(c, np.zeros((2, 0), int))
     np.testing.assert_array_equal(found, np.stack([data, data]), strict=True)
+    if shape:
+        assert len(c) == shape[0]
+    else:
+        with pytest.raises(TypeError, match="array without axes"):
+            len(c)
 
 
 PEAK = """
