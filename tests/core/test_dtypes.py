@@ -1,6 +1,7 @@
 """What a dtype holds: fill values and updates are exact, rounded as floats, or an error."""
 
 import math
+import warnings
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -222,6 +223,17 @@ def test_dates_of_python():
     ):
         with pytest.raises(DTypeError):
             filled(dtype, value)
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", "M8[ns]"])
+def test_times_with_a_zone_are_refused_where_no_warning_is_an_error(dtype):
+    pandas = pytest.importorskip("pandas")
+    with warnings.catch_warnings(action="ignore"):
+        for value in (datetime(2020, 1, 1, tzinfo=UTC), pandas.Timestamp("2020-01-01", tz="UTC")):
+            with pytest.raises(DTypeError):
+                filled(dtype, value)
+            with pytest.raises(DTypeError):
+                ndgather.scatter_nd(np.zeros(2, dtype), [[0]], [value])
 
 
 def test_texts_keep_all_letters():

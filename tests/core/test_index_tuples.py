@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import ndgather
-from ndgather.errors import IndexOutOfBoundsError
+import ndgather.vjp
+from ndgather.errors import DTypeError, IndexOutOfBoundsError
 from tests.definitions.calls import assert_same_elements
 
 SIZES = {1: (600,), 2: (20, 30), 3: (4, 5, 30), 4: (4, 5, 6, 5)}
@@ -121,3 +121,22 @@ def test_updates(dtype, order, depth, place):
     indices[place, column] = sizes[column]
     ndgather.scatter_nd(data, indices, updates, reduction="add", mode="drop", out=data)
     assert_same_elements(data, desired)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "?", "c8", "U1", "S1", "M8[s]", "O"])
+def test_of_empty_arrays_only_floats_are_no_indices(dtype):
+    """``np.empty((0, 1))`` is often written for none; any other type is a mistake."""
+    data, none = np.arange(3), np.empty((0, 1), dtype)
+    calls = [
+        lambda: ndgather.gather_nd(data, none),
+        lambda: ndgather.gather(data, none),
+        lambda: ndgather.scatter_nd(data, none, np.empty(0, int)),
+        lambda: ndgather.vjp.gather_nd(np.zeros(0, int), (3,), none),
+        lambda: ndgather.gather_windows(data, none, (2,), mode="wrap"),
+    ]
+    for call in calls:
+        if np.dtype(dtype).kind == "f":
+            assert call().dtype == data.dtype
+        else:
+            with pytest.raises(DTypeError, match=r"(indices|starts)\.dtype"):
+                call()

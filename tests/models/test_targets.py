@@ -329,6 +329,168 @@ def test_a_target_takes_what_is_rewritten_for_it(target, call, constant, checked
     assert_taken(target, call, constant=constant, checked=checked)
 
 
+GATHERED = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
+# By target: the gathers and scatters that it takes, what it does not take of them, and why. The
+# call has data of rank 2 and constant indices of rank 1, or of its own rank; options change that.
+RANK = "the rank of {} is {}"
+SIGN = "an index may be negative"
+OPEN = "a size of data is not a number"
+MANY = {"at": ("M",), "constant": False}, "a size of indices is not a number"
+ADD = {"reduction": "add"}
+TYPES_8 = {"float32", "float16", "int8", "int32", "int64", "bool"}
+TYPES_10 = {"float32", "float16", "bfloat16", "int32", "int64", "bool"}
+LIMITS = {
+    "basic": (
+        {"Gather"},
+        {
+            "Gather": [
+                ({"axis": 1}, "axis is 1 (allowed: 0)"),
+                ({"axis": -2}, "axis counts from the end"),
+                ({"at": (2, 2)}, RANK.format("indices", 2)),
+                ({"at": ()}, RANK.format("indices", 0)),
+                ({"constant": False}, SIGN),
+            ]
+        },
+    ),
+    "coreml": (
+        {"GatherND"},
+        {"GatherND": [({"batch_dims": 1}, "batch_dims is 1 (allowed: 0..0)")]},
+    ),
+    "ncnn": (
+        {"Gather"},
+        {
+            "Gather": [
+                ({"axis": 1}, "axis is 1"),
+                ({"data": (4,)}, RANK.format("data", 1)),
+                ({"data": (4, 3, 2)}, RANK.format("data", 3)),
+                ({"at": (2, 2)}, RANK.format("indices", 2)),
+                ({"constant_data": False}, "data are not a constant"),
+                MANY,
+                ({"constant": False}, SIGN),
+            ]
+        },
+    ),
+    "onnxruntime": ({*GATHERED}, {"ScatterND": [(ADD, "reduction is add (allowed: none)")]}),
+    "opencv": ({*GATHERED} - {"GatherND"}, {}),
+    "qnn": (
+        {"Gather"},
+        {"Gather": [({"constant": False}, SIGN), ({"data": ("N", 3)}, OPEN), MANY]},
+    ),
+    "rknn": ({"Gather", "GatherElements", "ScatterND"}, {}),
+    "tensorrt-10": (
+        {*GATHERED},
+        {
+            "ScatterND": [(ADD, "reduction is add (allowed: none)")],
+            **{kind: [({"dtype": "int8"}, "the type of data is int8")] for kind in GATHERED[:4]},
+        },
+    ),
+    "tensorrt-8": (
+        {*GATHERED},
+        {
+            "ScatterND": [(ADD, "reduction is add (allowed: none)")],
+            **{
+                kind: [({"dtype": "bfloat16"}, "the type of data is bfloat16")]
+                for kind in GATHERED[:4]
+            },
+        },
+    ),
+    "tflite": (
+        {*GATHERED},
+        {
+            "GatherND": [({"constant": False}, SIGN)],
+            "ScatterND": [({"constant": False}, SIGN), (ADD, "reduction is add")],
+            "ScatterElements": [(ADD, "reduction is add")],
+        },
+    ),
+    "tidl": (
+        {"Gather"},
+        {
+            "Gather": [
+                ({"axis": 1}, "axis is 1"),
+                ({"data": (4,)}, RANK.format("data", 1)),
+                ({"data": (4, 1, 1, 1, 1, 1, 2)}, RANK.format("data", 7)),
+                ({"at": (2, 2)}, RANK.format("indices", 2)),
+                ({"constant_data": True}, "data are a constant"),
+                ({"data": ("N", 3)}, OPEN),
+                MANY,
+                ({"constant": False}, SIGN),
+            ]
+        },
+    ),
+    "webgpu": ({*GATHERED} - {"ScatterElements"}, {}),
+}
+# What they take at the other side of a border.
+TAKEN = {
+    "coreml": [("GatherND", {"batch_dims": 0}), ("GatherND", {"constant": False})],
+    "onnxruntime": [("ScatterElements", ADD), ("ScatterND", {"constant": False})],
+    "opencv": [("Gather", {"constant": False}), ("Gather", {"data": ("N", 3)})],
+    "rknn": [("ScatterND", {"constant": False})],
+    "tensorrt-8": [(k, {"dtype": each}) for k in GATHERED[:3] for each in sorted(TYPES_8)],
+    "tensorrt-10": [(k, {"dtype": each}) for k in GATHERED[:3] for each in sorted(TYPES_10)],
+    "tflite": [("Gather", {"constant": False}), ("GatherElements", {"constant": False})],
+    "tidl": [("Gather", {"data": (4, 1, 1, 1, 1, 2)})],
+}
+LACKING = {
+    "coreml": {"Equal", "Less", "Where", "Min"},
+    "ncnn": {"Equal", "Less", "Where", "Range", "Cast"},
+    "qnn": {"Range", "Shape"},
+    "rknn": {"Range"},
+    "tidl": {"Equal", "Less", "Where", "Cast", "Range"},
+    "webgpu": {"Max", "Min"},
+}
+
+
+def why_not(target, kind, **options):
+    """Return why a target does not take a call, empty if it does."""
+    options = {
+        "data": (4, 3),
+        "at": (2,),
+        "dtype": "float32",
+        "constant": True,
+        "constant_data": target == "ncnn",
+        "axis": 0,
+        **options,
+    }
+    shape = tuple(4 if size == "N" else size for size in options["data"])
+    at = {"GatherElements": shape, "ScatterElements": shape}.get(kind, options["at"])
+    at = (2, 1) if kind.endswith("ND") else at
+    if options.get("batch_dims"):
+        at = (shape[0], 1)
+    scatters = kind.startswith("Scatter")
+    element = {"float32": TensorProto.FLOAT}.get(options["dtype"])
+    element = element or getattr(TensorProto, options["dtype"].upper())
+    attributes = {} if kind.endswith("ND") else {"axis": options["axis"]}
+    attributes |= {name: options[name] for name in ("reduction", "batch_dims") if name in options}
+    inputs = {"data": (element, options["data"]), "at": (TensorProto.INT64, at)}
+    if scatters:
+        inputs["new"] = element, at if kind == "ScatterElements" else (2, *shape[1:])
+    constants = [("at", np.zeros(at, np.int64))] if options["constant"] else []
+    if options["constant_data"]:
+        constants.append(("data", np.zeros(shape, options["dtype"])))
+    node = helper.make_node(kind, list(inputs), ["out"], **attributes)
+    known = {name for name, _ in constants}
+    infos = [helper.make_tensor_value_info(n, *inputs[n]) for n in inputs if n not in known]
+    out = helper.make_tensor_value_info("out", element, None)
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in constants]
+    graph = helper.make_graph([node], "g", infos, [out], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return onnx_models.conversion(model, target=target).nodes[0].why
+
+
+@pytest.mark.parametrize("target", ["basic", *TARGETS])
+def test_every_limit_of_a_target_refuses_one_call_and_takes_another(target):
+    takes, refuses = LIMITS[target]
+    for kind in GATHERED:
+        why = why_not(target, kind)
+        assert why == ("" if kind in takes else f"{target} does not take {kind}"), kind
+    for kind, calls in refuses.items():
+        for options, why in calls:
+            assert why_not(target, kind, **options).startswith(why), (kind, options)
+    for kind, options in TAKEN.get(target, ()):
+        assert why_not(target, kind, **options) == "", (kind, options)
+    assert not any(map(load_target(target).has, LACKING.get(target, ())))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("targets")
