@@ -339,6 +339,17 @@ MANY = {"at": ("M",), "constant": False}, "a size of indices is not a number"
 ADD = {"reduction": "add"}
 TYPES_8 = {"float32", "float16", "int8", "int32", "int64", "bool"}
 TYPES_10 = {"float32", "float16", "bfloat16", "int32", "int64", "bool"}
+
+
+def of_types(other):
+    """What TensorRT does not take: another type of data, booleans of scatters, reductions."""
+    calls = {kind: [({"dtype": other}, f"the type of data is {other} ")] for kind in GATHERED}
+    for kind in GATHERED[3:]:
+        calls[kind].append(({"dtype": "bool"}, "the type of data is bool "))
+    calls["ScatterND"].append((ADD, "reduction is add (allowed: none)"))
+    return calls
+
+
 LIMITS = {
     "basic": (
         {"Gather"},
@@ -377,23 +388,8 @@ LIMITS = {
         {"Gather": [({"constant": False}, SIGN), ({"data": ("N", 3)}, OPEN), MANY]},
     ),
     "rknn": ({"Gather", "GatherElements", "ScatterND"}, {}),
-    "tensorrt-10": (
-        {*GATHERED},
-        {
-            "ScatterND": [(ADD, "reduction is add (allowed: none)")],
-            **{kind: [({"dtype": "int8"}, "the type of data is int8")] for kind in GATHERED[:4]},
-        },
-    ),
-    "tensorrt-8": (
-        {*GATHERED},
-        {
-            "ScatterND": [(ADD, "reduction is add (allowed: none)")],
-            **{
-                kind: [({"dtype": "bfloat16"}, "the type of data is bfloat16")]
-                for kind in GATHERED[:4]
-            },
-        },
-    ),
+    "tensorrt-10": ({*GATHERED}, of_types("int8")),
+    "tensorrt-8": ({*GATHERED}, of_types("bfloat16")),
     "tflite": (
         {*GATHERED},
         {
