@@ -418,3 +418,19 @@ def test_what_the_caller_changes_before_the_computation_does_not_matter():
         array[...] = 1
     for each, wanted in zip(lazy, expected, strict=True):
         np.testing.assert_array_equal(each.compute(), wanted, strict=True)
+
+
+@pytest.mark.parametrize("bad", [[(1, 0), (0, 3)], [(0, 3), (1, 0)], [(3, 3), (2, 0)]])
+def test_the_first_error_in_c_order_is_that_of_any_block_of_a_row(bad):
+    indices = np.zeros((4, 4), int)
+    for value, place in enumerate(bad, 70):
+        indices[place] = value
+    lazy = da.from_array(indices, chunks=(2, 2))
+    for call in (
+        lambda: ndgather.gather(np.arange(5), lazy),
+        lambda: ndgather.gather_elements(np.zeros((5, 4)), lazy),
+    ):
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            call().compute(scheduler="sync")
+        assert caught.value.position == min(bad)
+        assert caught.value.value == indices[min(bad)]
