@@ -338,7 +338,9 @@ class Draws:
                 return np.array(self.axis())
             case "initial_h" | "initial_c" | "sequence_lens" | "p" if op in {"GRU", "LSTM", "RNN"}:
                 return None
-        return self.array(some(shape, shape, shape[1:]))
+        drawn = some(shape, shape, shape[1:])
+        # Of another rank and empty, onnxruntime leaves an input of Concat-4 out, which is invalid.
+        return self.array(shape if op == "Concat" else drawn)
 
     def node(self):
         """Return a node, and the arrays of its inputs by name."""
