@@ -146,7 +146,11 @@ def _run(copy: Path, output: Any, tests: Sequence[str]) -> None:
     for descriptor in (1, 2):
         os.dup2(output.fileno(), descriptor)
     sys.path.insert(0, str(copy.parent.resolve()))
-    os.environ |= {"PYTHONPATH": sys.path[0], "HYPOTHESIS_PROFILE": os.environ.get("HYPOTHESIS_PROFILE", "quick"), "CI": "true"}
+    os.environ |= {
+        "PYTHONPATH": sys.path[0],
+        "HYPOTHESIS_PROFILE": os.environ.get("HYPOTHESIS_PROFILE", "quick"),
+        "CI": "true",
+    }
     os._exit(pytest.main([*OPTIONS, *tests]))
 
 

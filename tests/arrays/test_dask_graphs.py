@@ -434,3 +434,18 @@ def test_the_first_error_in_c_order_is_that_of_any_block_of_a_row(bad):
             call().compute(scheduler="sync")
         assert caught.value.position == min(bad)
         assert caught.value.value == indices[min(bad)]
+
+
+def test_lazy_indices_of_calls_that_differ_share_no_keys():
+    """What is computed together is computed once for each key."""
+    rows = np.array([[0, 9], [2, 1]])
+    lazy, data = da.from_array(rows, chunks=(1, 2)), np.arange(12.0).reshape(3, 4)
+    calls = [
+        {"mode": "fill"},
+        *({"mode": "fill", "fill_value": value} for value in (1.0, 2.0, np.nan)),
+        *({"mode": mode} for mode in ("wrap", "clip")),
+        *({"mode": mode, "axis": 1} for mode in ("wrap", "clip", "fill")),
+    ]
+    found = dask.compute(*(ndgather.gather(data, lazy, **options) for options in calls))
+    for options, array in zip(calls, found, strict=True):
+        np.testing.assert_array_equal(array, ndgather.gather(data, rows, **options))

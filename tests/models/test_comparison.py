@@ -360,6 +360,32 @@ def test_which_of_two_updates_stays_is_open():
     assert found.indices == "indices[0] = 1; indices[1] = 1"
 
 
+@pytest.mark.parametrize(
+    ("kind", "reduction", "first", "at", "rule", "decided"),
+    [
+        ("ScatterND", "add", 0.0, [[1], [1]], "lost updates", True),
+        ("ScatterND", "max", 0.0, [[1], [1]], "lost updates", True),
+        ("ScatterND", "max", np.nan, [[1], [1]], "NaN", False),
+        ("ScatterND", "min", np.nan, [[1], [1]], "NaN", False),
+        ("ScatterND", "add", np.nan, [[1], [1]], "definition", True),
+        ("ScatterND", "add", 0.0, [[1], [0]], "definition", True),
+        ("ScatterND", "add", 0.0, [[-2], [2]], "negative index", True),
+        ("ScatterElements", "add", 0.0, [1, 1], "definition", True),
+        ("ScatterElements", "none", 0.0, [1, 1], "duplicates", False),
+        ("ScatterElements", "max", np.nan, [1, 1], "NaN", False),
+    ],
+)
+def test_the_rule_that_decides_of_a_scatter(kind, reduction, first, at, rule, decided):
+    node = helper.make_node(kind, ["d", "i", "u"], ["y"], reduction=reduction)
+    graph = helper.make_graph([node], "g", [], [])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    (op_node,) = op_nodes(model)
+    inputs = [np.array([first, 2, 0], np.float32), np.array(at), np.array([5, 6], np.float32)]
+    made = check_node(op_node, inputs, np.array([first, 77, 0], np.float32))
+    found = explain(made)
+    assert (found.rule, found.decided) == (rule, decided)
+
+
 SOFT = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
     g (float[2, 3] x, int64[1] at) => (float[1, 3] y)
     { a = Abs(x)  b = Neg(a)  s = Softmax(b)  t = Add(s, x)  u = Relu(t)  y = Gather(u, at) }""")

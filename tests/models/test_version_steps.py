@@ -472,6 +472,24 @@ ROWS = {
         "y = QuantizeLinear<precision=0>(x, s)", "float[2] x, float s", 23, 21, {"precision": None},
         "y = QuantizeLinear<precision=1>(x, s)", "it has no precision, which is 1",
     ),
+    "QuantizeLinear output_dtype": (
+        "y = QuantizeLinear<output_dtype=0>(x, s)", "float[2] x, float s", 21, 19,
+        {"output_dtype": None},
+        "y = QuantizeLinear<output_dtype=3>(x, s)", "it has no output_dtype, which is 3",
+    ),
+    "QuantizeLinear block_size": (
+        "y = QuantizeLinear<axis=0, block_size=0>(x, s)", "float[2] x, float s", 21, 19,
+        {"block_size": None},
+        "y = QuantizeLinear<axis=0, block_size=2>(x, s)", "it has no block_size, which is 2",
+    ),
+    **{
+        f"ScatterElements {word}": (
+            'y = ScatterElements<reduction="add">(x, i, u)', "float[4] x, int64[N] i, float[N] u",
+            18, 17, {"reduction": "add"},
+            f'y = ScatterElements<reduction="{word}">(x, i, u)', f"it has no reduction {word}",
+        )
+        for word in ("max", "min")
+    },
     "Cast round_mode": (
         'y = Cast<to=17, round_mode="up">(x)', "float[2] x", 24, 23, {"round_mode": None},
         'y = Cast<to=17, round_mode="down">(x)', "it has no round_mode, which is 'down'",

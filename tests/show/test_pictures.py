@@ -365,3 +365,31 @@ def test_it_is_imported_when_it_is_asked_for():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.split() == ["False", "False", "False"]
+
+
+@pytest.mark.parametrize("rows", [[[2], [0]], [[1]], [[0], [1], [2], [0]]])
+def test_panels_stay_beside_each_other_in_exactly_their_width(rows):
+    picture = ndgather.show.gather_nd([10, 11, 12], rows)
+    wide = picture.to_text(width=200)
+    width = max(map(len, wide.splitlines()))
+    assert picture.to_text(width=width) == wide
+    narrow = picture.to_text(width=width - 1)
+    assert len(narrow.splitlines()) > len(wide.splitlines())
+
+
+def test_every_entry_has_a_letter_of_its_own():
+    letters = [*"abcdefghijklmnopqrstuvwxyz", "aa", "ab", "ac", "ad"]
+    lines = show.gather(np.arange(3), np.zeros((30, 1), int)).to_text(width=200).splitlines()
+    found = [word for line in lines for word in line.split() if word in letters]
+    assert [*dict.fromkeys(found)] == letters
+
+
+@pytest.mark.parametrize("places", [4, 5, 6])
+def test_the_places_of_several_updates_are_named_or_counted(places):
+    rows = np.repeat(np.arange(places), 2)[:, None]
+    text = show.scatter_nd(np.zeros(7), rows, np.ones(2 * places), reduction="add").to_text()
+    named = text.count("]: data[") + text.count("]: (data[")
+    assert named == 4
+    assert ("other places with several updates" in text) == (places > 4)
+    if places > 4:
+        assert f"and {places - 4} other places" in text
