@@ -40,11 +40,12 @@ SLOW_IMPORTS = ("hypothesis", "xarray", "dask.array", "zarr", "h5py", "scipy", "
 # The first that matches is the part of the package, whose tests are in these folders.
 TESTS = {
     "arrays/dask": ("tests/arrays",),
+    "arrays/standard": ("tests/frameworks",),
     "arrays": ("tests/arrays", "tests/cli"),
     "stored": ("tests/stored", "tests/arrays", "tests/cli"),
     "models": ("tests/models", "tests/cli"),
     "runtimes": ("tests/models", "tests/cli"),
-    "published": ("tests/operators", "tests/models", "tests/docs"),
+    "published": ("tests/operators", "tests/core", "tests/models", "tests/docs"),
     "testing": ("tests/operators", "tests/docs"),
     "show": ("tests/show", "tests/docs", "tests/cli"),
     "pages": ("tests/docs", "tests/cli"),

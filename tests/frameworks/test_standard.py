@@ -259,3 +259,16 @@ def test_a_fill_value_of_a_dtype_that_numpy_does_not_have():
     for value in (1e39, 1j, "1", np.datetime64(1, "s")):
         with pytest.raises(DTypeError, match=r"^gather: fill_value = .* cannot be held"):
             ndgather.gather(data, [9], mode="fill", fill_value=value)
+
+
+def test_published_operators_give_strict_arrays_their_own_shape():
+    """Of GatherND-5 of OpenVINO the batch axes are one; updates of one element have any rank."""
+    data, rows = np.arange(24.0).reshape(2, 3, 4), np.array([[[3], [0], [1]]] * 2)
+    gather = ndgather.operator("GatherND", domain="openvino", version=5)
+    found = gather(strict(data), strict(rows), batch_dims=2)
+    expected = data[np.arange(2)[:, None], np.arange(3), rows[..., 0]].reshape(6)
+    assert_is(found, expected, array_api_strict._array_object.Array, np.from_dlpack)
+    scatter = ndgather.operator("ScatterNDUpdate", domain="openvino", version=3)
+    found = scatter(strict(data), strict(np.array([1, 2, 3])), strict(np.array([7.0])))
+    data[1, 2, 3] = 7
+    assert_is(found, data, array_api_strict._array_object.Array, np.from_dlpack)
