@@ -145,3 +145,20 @@ def test_scatter_follows_the_axis_of_each_call(version):
     for axis in (0, 1, 0, 1):
         result = scatter(MATRIX, np.array([[1]]), np.array([[9]]), np.array([axis]))
         np.testing.assert_array_equal(result, np.array(expected[axis]), strict=True)
+
+
+@pytest.mark.parametrize("first", [("a", "b"), ("b", "a")])
+def test_equal_sizes_have_the_bounds_of_both(first):
+    sizes = Sizes()
+    assert sizes.bound("a", 1, 5)
+    assert sizes.bound("b", 0, 7)
+    assert sizes.equate(*first)
+    assert sizes.bounds("a") == sizes.bounds("b") == (1, 5)
+    unknown = Unknown()
+    assert sizes.bound(unknown, 2, 9)
+    assert sizes.equate(unknown, "a")
+    assert sizes.bounds("b") == (2, 5)
+    assert not sizes.copy().equate("b", 6)
+    assert not sizes.copy().equate("b", 1)
+    assert sizes.equate("b", 5)
+    assert sizes.value("a") == sizes.value(unknown) == 5
