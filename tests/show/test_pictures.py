@@ -393,3 +393,11 @@ def test_the_places_of_several_updates_are_named_or_counted(places):
     assert ("other places with several updates" in text) == (places > 4)
     if places > 4:
         assert f"and {places - 4} other places" in text
+
+
+def test_a_result_without_values_says_what_is_filled_and_what_fails():
+    lazy = dask.array.arange(3, chunks=3)
+    filled = show.gather(lazy, [0, 9], mode="fill").to_text(width=100).splitlines()
+    assert filled[4].endswith(". a  fill b")
+    failed = show.gather(np.arange(3), [0, 9]).to_text(width=100).splitlines()
+    assert failed[5].endswith(". a  ✗ b")
