@@ -85,7 +85,8 @@ TODAY := $(shell expr $$(date +%s) / 86400)
 GROUPS := lint-docs-samples-run
 
 # Two at a time where nothing is timed, those that take longest first. Property tests draw a fifth of the examples that
-# `make test` draws; what ran there is left out of `make test-runtimes`.
+# `make test` draws; what ran there is left out of `make test-runtimes`. Whatever fails, the rest runs, and the page of
+# reports at the end names it.
 check: export HYPOTHESIS_PROFILE := short
 check: export SEED := $(or $(SEED),$(TODAY))
 check: export LINT := $(GROUPS)
@@ -98,10 +99,10 @@ check:
 	touch $(addprefix $(VENV)/installed-,test docs samples run)
 	$(MAKE) --jobs 2 --output-sync=target lint check-core $(RUNTIMES)/installed-all
 	touch $(addprefix $(RUNTIMES)/installed-,frameworks backends models)
-	$(MAKE) test
+	@rc=0; $(MAKE) test || rc=1; \
 	$(MAKE) --jobs 2 --output-sync=target --keep-going TIME=0 check-borders test-jax test-torch test-runtimes test-xarray \
-	  docs test-kernels test-large bench-quick models-quick run run-storage
-	$(BIN)/python -m tests.reports build/reports
+	  docs test-kernels test-large bench-quick models-quick run run-storage || rc=1; \
+	$(BIN)/python -m tests.reports build/reports && exit $$rc
 
 # A warning of the build is an error; no network is used.
 docs: $(VENV)/installed-docs

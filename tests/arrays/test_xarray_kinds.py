@@ -437,6 +437,19 @@ def test_series_would_select_every_combination():
         GRID.ndgather.sel(pd.concat([TABLE, TABLE], axis=1))
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i2", "f2"])
+def test_distances_to_points_do_not_wrap(dtype):
+    coords = {name: (("r", "c"), np.array([[0, 100], [7, 120]], dtype)) for name in ("lat", "lon")}
+    data = xr.DataArray([[1.0, 2.0], [3.0, 4.0]], coords, ("r", "c"))
+    data = data.set_xindex(["lat", "lon"], xr.indexes.NDPointIndex)
+    labels = {name: xr.DataArray(np.array([60, 108], dtype), dims="p") for name in ("lat", "lon")}
+    options = {**labels, "method": "nearest", "missing": "nan"}  # 40 and 8 on both axes away
+    near = data.ndgather.sel(**options, tolerance=11.4)
+    np.testing.assert_array_equal(near, [np.nan, 2])
+    np.testing.assert_array_equal(data.ndgather.sel(**options, tolerance=56.6), [2, 2])
+    np.testing.assert_array_equal(data.ndgather.sel(**options, tolerance=11.3), [np.nan] * 2)
+
+
 @given(
     st.lists(st.tuples(st.integers(-3, 6), st.integers(-3, 6)), min_size=1, max_size=5),
     st.sampled_from([0.0, 1.0, 5.0**0.5, 2.0]),
