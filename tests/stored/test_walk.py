@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -279,6 +280,30 @@ def test_control_c_ends_the_walk():
     with pytest.raises(KeyboardInterrupt):
         gather(reader, np.argwhere(reader.values >= 0))
     assert len(reader.reads) < 10_000
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_control_c_that_does_not_reach_the_wait_ends_it(workers):
+    """Another thread gets the signal: as with one just before the wait, nothing wakes the caller."""
+    ended = threading.Event()
+
+    class Endless(CutArray):
+        def read(self, chunk, buffers):
+            while not (buffers.stopped() or ended.wait(0.01)):
+                pass
+            return super().read(chunk, buffers)
+
+    executor = workers and ThreadPoolExecutor(workers)
+    threading.Timer(30, ended.set).start()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            gather(Endless(DATA, GRID), executor=executor)
+        assert not ended.is_set()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        ended.set()
 
 
 LIMITED = """

@@ -27,6 +27,7 @@ _MEMORY = 2**26  # bytes on their way to and from an executor, by default
 _TASK_BYTES = 2**20  # a task of an executor has at least so many, or `_MOST_CHUNKS`
 _TASKS = 64  # at least, so that every worker has some
 _MOST_CHUNKS = 64  # of a task
+_PATIENCE = 0.1  # seconds until an interrupt is seen that came just before a wait
 
 
 class Job(Protocol):
@@ -129,7 +130,7 @@ def _on_threads(
             work()
         reported = 0
         while reported < steps:
-            item = news.get()
+            item = _next(news)
             if isinstance(item, BaseException):
                 raise item
             reported = item
@@ -137,6 +138,13 @@ def _on_threads(
     finally:
         stopped = True
         _join([thread for thread in threads if thread.ident], ended)
+
+
+def _next(news: queue.SimpleQueue[Any]) -> Any:
+    """Return the next entry. Waits are short: an interrupt just before one does not end it."""
+    while True:
+        with suppress(queue.Empty):
+            return news.get(timeout=_PATIENCE)
 
 
 def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -> None:
@@ -201,7 +209,7 @@ def _by_executor(
                 sent += count
                 task = next(tasks, None)
                 continue
-            future = landed.get()
+            future = _next(landed)
             jobs, count = pending.pop(future)
             sent -= count
             with _named(call, reader, jobs[0].chunk):
