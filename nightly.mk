@@ -126,18 +126,34 @@ VERSIONS := build/versions
 test-versions: test-versions-oldest test-versions-newest
 	$(PYTHON) -m tools.versions table
 
-test-versions-oldest: private CONSTRAINTS := tests/versions/oldest.txt
+# Steps that add packages to one environment; `make --keep-going` has the next ones run after a failure.
+VERSIONS_STEPS := stores torch models kernels
+OF_OLDEST := $(addprefix test-versions-oldest-,$(VERSIONS_STEPS))
+OF_NEWEST := $(addprefix test-versions-newest-,$(VERSIONS_STEPS))
+
+.PHONY: $(OF_OLDEST) $(OF_NEWEST)
+test-versions-oldest: $(OF_OLDEST)
+test-versions-newest: $(OF_NEWEST)
+
+$(OF_OLDEST): private CONSTRAINTS := tests/versions/oldest.txt
+$(OF_NEWEST): private CONSTRAINTS :=
 # What another version warns of is shown, and fails nothing.
-test-versions-oldest test-versions-newest: private PYTEST_FLAGS += -o filterwarnings=default
-test-versions-newest: private CONSTRAINTS :=
-test-versions-oldest test-versions-newest: export HYPOTHESIS_PROFILE := short
-test-versions-oldest test-versions-newest: test-versions-%: $(VERSIONS)/built
+$(OF_OLDEST) $(OF_NEWEST): private PYTEST_FLAGS += -o filterwarnings=default
+$(OF_OLDEST) $(OF_NEWEST): export HYPOTHESIS_PROFILE := short
+
+$(filter %-stores,$(OF_OLDEST) $(OF_NEWEST)): test-versions-%-stores: $(VERSIONS)/built
 	rm -rf $(VERSIONS)/$*
 	$(call environment,$(VERSIONS)/$*)
 	$(call tested-with,test,stores,$(SHARED) $(OF_STORES))
+
+$(filter %-torch,$(OF_OLDEST) $(OF_NEWEST)): test-versions-%-torch:
 	$(call tested-with,all,torch,$(TORCH_TESTS))
+
+$(filter %-models,$(OF_OLDEST) $(OF_NEWEST)): test-versions-%-models:
 	$(call tested-with,all,models,$(OF_MODELS))
-	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(VERSIONS)/$*/bin/python -m pytest -q $(KERNELS) $(PYTEST_FLAGS)
+
+$(filter %-kernels,$(OF_OLDEST) $(OF_NEWEST)): test-versions-%-kernels:
+	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(VERSIONS)/$*/bin/python $(PYTEST) $(KERNELS) $(PYTEST_FLAGS)
 
 # Installs a group, keeps the list of versions by a name, and runs tests.
 define tested-with

@@ -284,7 +284,7 @@ def test_control_c_ends_the_walk():
 
 @pytest.mark.parametrize("workers", [None, 2])
 def test_control_c_that_does_not_reach_the_wait_ends_it(workers):
-    """Another thread gets the signal: as with one just before the wait, nothing wakes the caller."""
+    """Another thread gets the signal: like one just before the wait, it wakes no caller."""
     ended = threading.Event()
 
     class Endless(CutArray):
