@@ -422,12 +422,7 @@ def _are_equal(converted: Array, values: Array) -> bool:
 def _shown_at(values: Array, position: int) -> str:
     """Write the value at a flat position, behind the name of its array, with an equals sign."""
     where = tuple(map(int, np.unravel_index(position, values.shape)))
-    return f"{messages.subscript(where)} = {shown_value(values[where], _of_python)}"
-
-
-def _of_python(value: object) -> str:
-    """Write a scalar of NumPy as the number or text of Python that it is."""
-    return repr(value.item() if isinstance(value, np.generic) else value)
+    return f"{messages.subscript(where)} = {shown_value(values.item(position))}"
 
 
 def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ndgather
@@ -338,6 +338,7 @@ class Called(torch.nn.Module):
 @pytest.mark.filterwarnings("ignore:Dynamo detected")
 @settings(max_examples=15 if settings.default.max_examples < 100 else 150)
 @given(calls_to_compile())
+@example(("scatter_elements", ([[1.0]], torch.zeros((0, 0), dtype=torch.int64), [1j]), {}))
 def test_calls_mean_the_same_on_every_road(drawn):
     name, given, options = drawn
     function = Called(name, given, options)
