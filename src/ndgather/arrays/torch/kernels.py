@@ -132,8 +132,8 @@ def _locate(number, indices, errors, args, config: tl.constexpr):
             good = good & inside
         key += value.to(number.dtype) * args.strides[entry]
     if config.mode == "raise":  # the first bad position, counted from the end, and bad entries
-        wrong = live & ~good & (tl.program_id(1) == 0)
         here = tl.zeros_like(number)
+        wrong = live & ~good & (here + tl.program_id(1) == 0)  # a scalar is no mask in 3.9
         position = 9223372036854775807 - number.to(tl.int64)
         tl.atomic_max(errors + here, position, mask=wrong, sem="relaxed")
         tl.atomic_add(errors + 1 + here, bad.to(tl.int64), mask=wrong, sem="relaxed")
