@@ -246,7 +246,7 @@ def test_texts_keep_all_letters():
     for dtype, value in (
         *(("U2", "abc"), ("U3", "a\0"), ("U3", b"a"), ("S2", b"abc"), ("S3", "a"), ("S3", b"a\0")),
         *(("V2", b"abc"), ("U3", np.nan), (text, np.nan), (text, b"a"), (text, 1), ("V3", "abc")),
-        *(("U3", np.datetime64("NaT")), (text, np.ma.masked)),
+        *(("U3", np.datetime64("NaT", "s")), (text, np.ma.masked)),
     ):
         with pytest.raises(DTypeError):
             filled(dtype, value)

@@ -232,7 +232,7 @@ CLASSES = {
 #: What is no number, in all of the forms that somebody might pass.
 NO_NUMBERS = (
     *("", "a", "1", b"1", "nan", (1, 2), [1], object(), np.ma.masked, {}, set()),
-    *(np.datetime64(1, "D"), np.timedelta64(1, "s"), np.datetime64("NaT"), np.array([1])),
+    *(np.datetime64(1, "D"), np.timedelta64(1, "s"), np.datetime64("NaT", "s"), np.array([1])),
     *(np.ma.array(1, mask=True), np.ma.array(1), np.zeros(1, "i4,i4")[0], np.array("1")),
     np.array("1", np.dtypes.StringDType()),
 )

@@ -329,7 +329,7 @@ class _Labels:
         if not outside.any():
             return labels
         if self.options["missing"] == "nan":
-            none: Any = {"M": np.datetime64("NaT"), "O": None}.get(labels.dtype.kind, np.nan)
+            none: Any = {"M": np.datetime64("NaT", "Y"), "O": None}.get(labels.dtype.kind, np.nan)
             return np.where(outside, none, labels)
         axis, asked, unit = self.data[name].values, asked[outside], ""
         ends: Any = axis.min(), axis.max()
