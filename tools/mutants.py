@@ -169,7 +169,8 @@ def failed(copy: Path, tests: Sequence[str]) -> str:
         lines = [line for line in output if line.startswith(("FAILED", "ERROR"))]
     if child.exitcode == pytest.ExitCode.USAGE_ERROR:  # files that are skipped whole have no tests
         there = [test for test in tests if not any(f"{test}\n" in line for line in lines)]
-        return failed(copy, there) if there and len(there) < len(tests) else lines[0].strip()
+        if there and len(there) < len(tests):
+            return failed(copy, there)
     status = f"exit status {child.exitcode}" if child.exitcode else ""
     return lines[0].strip() if lines else status
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -108,9 +109,16 @@ def hold(
 
 
 def holds_all(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
-    """Whether a dtype holds every value of another; NumPy lets float64 hold int64."""
+    """Whether a dtype holds every value of another.
+
+    NumPy lets float64 hold int64, texts hold numbers, and nanoseconds hold years, which wrap.
+    """
+    if {dtype.kind, other.kind} & {*"mM"}:
+        return np.can_cast(other, dtype, "equiv")
+    numbers = number_kind(dtype) and number_kind(other)
+    alike = numbers or dtype.kind in (other.kind, "O") or (other.kind, dtype.kind) == ("U", "T")
     rounds = dtype.char in "dD" and other.kind in "iu" and other.itemsize == dtype.alignment
-    return np.can_cast(other, dtype) and not rounds
+    return bool(alike) and np.can_cast(other, dtype) and not rounds
 
 
 def hold_one(
@@ -154,7 +162,7 @@ def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
         return None, False
     kinds = _kinds_of(value)
     highest = kinds <= {"i", "f", "c"} and kind.replace("u", "i") in kinds
-    if kind not in "US" and (highest or kinds in ({kind}, {array.dtype.str})):
+    if kind not in "US" and (highest or kinds in ({kind}, {array.dtype.str}, set())):
         return None, False
     objects = np.empty(array.shape, object)
     objects[...] = value
@@ -164,15 +172,23 @@ def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
 
 
 def _kinds_of(value: Any) -> set[str]:
-    """Return the kinds of the elements of lists in lists, and of dates their whole dtype."""
-    if isinstance(value, list | tuple):
+    """Return the kinds of the elements of lists in lists, and of dates their whole dtype.
+
+    A missing date without a unit has none: it is as well a date of any other.
+    """
+    while isinstance(value, list | tuple):
         types = {*map(type, value)}
         if types <= _KINDS_OF_TYPES.keys():
             return {_KINDS_OF_TYPES[each] for each in types}
-        return set().union(*map(_kinds_of, value))
+        if not types <= {list, tuple}:
+            return set().union(*map(_kinds_of, value))
+        value = [*chain.from_iterable(value)]
     if isinstance(value, np.ndarray | np.generic):
-        kind = value.dtype.kind
-        return {value.dtype.str if kind in "Mm" else kind.replace("u", "i")}
+        dtype: Any = value.dtype
+        if dtype.kind not in "Mm":
+            return {dtype.kind.replace("u", "i")}
+        any_unit = np.datetime_data(dtype)[0] == "generic" and np.isnat(value).all()
+        return set() if any_unit else {dtype.str}
     return {_KINDS_OF_TYPES.get(type(value), "O")}
 
 

@@ -230,6 +230,17 @@ WAYS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("axis", "label"),
+    [(pd.IntervalIndex.from_breaks([0, 1, 2, 9]), 9.5), (pd.Index([False, True, False]), 2)],
+)
+def test_no_nearest_label_is_named_where_there_is_none(axis, label):
+    data = xr.DataArray([1.0, 2.0, 3.0], {"x": axis}, ["x"])
+    with pytest.raises(NdgatherError) as refused:
+        data.ndgather.sel(x=[label])
+    assert "nearest" not in str(refused.value).partition("; write ")[2]
+
+
 @pytest.mark.parametrize("call", WAYS)
 def test_what_is_to_be_written_for_a_label_that_does_not_exist_works(call):
     with pytest.raises(LabelError) as refused:

@@ -410,6 +410,8 @@ KEPT = {
     "texts": (["abc", "d"], "U3"),
     "bytes": ([b"abc", b"d"], "S3"),
     "dates": ([np.datetime64("2000-01-01"), np.datetime64("NaT", "D")], "M8[D]"),
+    "a missing date of any unit": ([np.datetime64("2000-01-01"), np.datetime64("NaT")], "M8[D]"),
+    "missing durations": ([np.timedelta64("NaT"), np.timedelta64("NaT")], "m8"),
     "objects": ([None, {}], object),
     "large integers": ([2**70, 1], object),
     "arrays": ([np.int8([1, 2]), np.int8([3, 4])], np.int8),
@@ -432,6 +434,13 @@ def test_lists_of_data_are_as_they_are_or_refused(data):
             call(data)
     kept = ndgather.gather(np.array(data, object), [0, 1])  # the hint
     assert repr(kept.tolist()) == repr(data)
+
+
+def test_no_hint_moves_dates_to_a_unit_that_does_not_reach_them():
+    data, updates = np.array(["9999"], "M8[D]"), np.array(["2000-01-01T00:00:00.5"], "M8[ns]")
+    with pytest.raises(DTypeError) as refused:
+        ndgather.scatter_nd(data, [[0]], updates)
+    assert "data.astype" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("data", "dtype"), KEPT.values(), ids=KEPT)

@@ -20,7 +20,7 @@ from ndgather.cli.options import (
     require_output,
     time_text,
 )
-from ndgather.errors import LabelError, one_line
+from ndgather.errors import AttributeValueError, LabelError, one_line
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import missing_chunks
 
@@ -141,6 +141,11 @@ def work(options: argparse.Namespace) -> None:
             "progress": None if options.dry_run else bar(options),
         },
     )
+    if options.tolerance and options.method is None:
+        raise AttributeValueError(
+            "ndgather sel: --tolerance is given without --method, which takes exact labels "
+            "(allowed: --method nearest, and others)"
+        )
     start = time.perf_counter()
     try:
         with missing_chunks(options.missing_chunks):

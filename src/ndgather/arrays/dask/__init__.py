@@ -17,7 +17,7 @@ from dask.array.core import from_array
 from ndgather import arguments, dtypes, exchange, foreign, messages, slow_path, windows
 from ndgather.array_call import Call, with_padding
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
-from ndgather.arrays.dask.points import layout_of
+from ndgather.arrays.dask.points import layout_of, masked
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import shown
 from ndgather.stored.chunks import stand_in
@@ -63,10 +63,7 @@ def _checked(caller: str, name: str, value: Any) -> Any:
         )
     if type(value._meta) is not np.ndarray:
         if foreign.has_mask(value._meta):
-            raise DTypeError(
-                f"{caller}: {name} = dask array of masked arrays would lose its mask (allowed: "
-                f"blocks of numpy.ndarray, such as dask.array.ma.filled({name}, value))"
-            )
+            raise masked(caller, name)
         kind = f"{type(value._meta).__module__}.{type(value._meta).__qualname__}"
         raise DTypeError(
             f"{caller}: {name} = dask array has blocks of {kind} (allowed: blocks of "

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather import arguments, dtypes, slow_path, windows
+from ndgather import arguments, dtypes, foreign, slow_path, windows
 from ndgather.array_call import Array, Call, Kind
 from ndgather.axes import Axes
 from ndgather.errors import DTypeError, NdgatherError
@@ -179,6 +179,13 @@ def group(
     return groups
 
 
+def masked(caller: str, argument: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = dask array of masked arrays would lose its mask (allowed: blocks "
+        f"of numpy.ndarray, such as dask.array.ma.filled({argument}, value))"
+    )
+
+
 def plain(
     caller: str,
     argument: str,
@@ -187,6 +194,8 @@ def plain(
     dtype: np.dtype[Any] | None = None,
 ) -> Array:
     """Return a block as a NumPy array of the shape and the dtype that its dask array says."""
+    if foreign.has_mask(block):
+        raise masked(caller, argument)
     array = arguments.plain_array(caller, argument, block)
     if array.shape != shape:
         raise NdgatherError(

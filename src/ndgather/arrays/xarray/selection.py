@@ -454,7 +454,8 @@ def _missing(
             near = list(index[abs(index - label).argsort()[:2]])
     why = "not on the axis" if limit is None else f"further than {limit} from it"
     more = f"; {len(bad)} of {labels.size} labels are not found" if len(bad) > 1 else ""
-    ordered = request.method is None and not isinstance(label, str | bytes) and not pd.isna(label)
+    ordered = not isinstance(index, pd.IntervalIndex) and index.dtype.kind != "b"
+    ordered &= request.method is None and not isinstance(label, str | bytes) and not pd.isna(label)
     hint = _hint(request, *["method='nearest' for the nearest label"] * ordered)
     return LabelError(
         f"{request.caller}: {name}{subscript(at)} = {label} is {why} (allowed: the {len(index)} "
