@@ -102,7 +102,8 @@ check:
 	@rc=0; $(MAKE) test || rc=1; \
 	$(MAKE) --jobs 2 --output-sync=target --keep-going TIME=0 check-borders test-jax test-torch test-runtimes test-xarray \
 	  docs test-kernels test-large bench-quick models-quick run run-storage || rc=1; \
-	$(BIN)/python -m tests.reports build/reports && exit $$rc
+	$(BIN)/python -m tests.reports build/reports || rc=1; \
+	[ $$rc = 0 ] || echo "failed: look for *** above"; exit $$rc
 
 # A warning of the build is an error; no network is used.
 docs: $(VENV)/installed-docs

@@ -140,7 +140,7 @@ def test_every_element_has_its_share(reduction, use_init_val, library, draws):
 
 
 @pytest.mark.parametrize("use_init_val", [True, False])
-@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("reduction", ["mul", "min", "max"])
 def test_tensorflow_gives_data_what_updates_would_share_with_it(reduction, use_init_val, draws):
     tf = pytest.importorskip("tensorflow")
     function = draws.choice(FUNCTIONS)

@@ -225,6 +225,11 @@ class Operator:
     types, attributes, ranks and sizes, and index values that the text forbids. Get one from
     `ndgather.operator`.
 
+    Parameters
+    ----------
+    row : OperatorVersion
+        The specification of this version, as data.
+
     Attributes
     ----------
     row : OperatorVersion
