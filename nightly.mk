@@ -18,7 +18,7 @@
 #   make test-wheel   the test suite against that wheel in a fresh environment, also of another
 #     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.3.*'
 #   make test-wheels   the tests of the core against that wheel, by every interpreter that is found, with the lowest NumPy
-#     and the newest: INTERPRETERS='python3.12=2.2.6' has one, and its lowest
+#     and the newest: INTERPRETERS='python3.12=2.3.2' has one, and its lowest
 #   make release-check   all that a release needs, and a page of how it went: half an hour
 #   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
 #   make check-borders TIME=60   the same, and property tests, of a core whose limits are so small that every call
@@ -228,7 +228,7 @@ test-wheel: wheel
 	$(WHEEL_VENV)/bin/python $(PYTEST) -m "not slow" $(PYTEST_FLAGS) $(ELSEWHERE) tests README.md
 
 # Interpreters, and the lowest NumPy that has a wheel for each.
-INTERPRETERS ?= python3.11=2.2.6 python3.12=2.2.6 python3.13=2.2.6 python3.14=2.3.2
+INTERPRETERS ?= python3.11=2.3.2 python3.12=2.3.2 python3.13=2.3.2 python3.14=2.3.2
 WHEELS := build/wheels
 
 test-wheels: wheel

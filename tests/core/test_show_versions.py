@@ -70,7 +70,7 @@ def test_it_says_which_loops_were_asked_for(instruction_set):
 @pytest.mark.parametrize(
     ("numpy", "text"),
     [
-        ("1.26.4", "ndgather: NumPy = 1.26.4 is too old (allowed: 2.2.6 or newer); write pip "),
+        ("1.26.4", "ndgather: NumPy = 1.26.4 is too old (allowed: 2.3.2 or newer); write pip "),
         ("2.3.1", "; write pip install . in a clone"),
     ],
 )
