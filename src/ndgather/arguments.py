@@ -164,8 +164,11 @@ def window_mode(caller: str, mode: object, depth: int) -> str:
 
 
 def as_bool(caller: str, option: str, value: object) -> bool:
-    what = f"{caller}: {option} = {shown_value(value)} is neither true nor false"
-    with messages.converted_errors(lambda _: DTypeError(f"{what} (allowed: True, False)")):
+    def refusal(_: Exception) -> DTypeError:
+        what = f"{option} = {shown_value(value)} is neither true nor false"
+        return DTypeError(f"{caller}: {what} (allowed: True, False)")
+
+    with messages.converted_errors(refusal):
         return bool(value)
 
 

@@ -242,7 +242,6 @@ def _copy_parts(call: Call, parts: Parts, out: Array) -> None:
     lead, depth = call.indices.shape[:-1], len(call.window_shape)
     both = np.concatenate([parts.low, parts.high], axis=1)
     boxes, box_of = np.unique(both, axis=0, return_inverse=True)
-    box_of = box_of.ravel()  # NumPy 2.0 returns another shape
     order = np.argsort(box_of, kind="stable")
     borders = np.searchsorted(box_of[order], np.arange(1, len(boxes)))
     for (*box,), members in zip(boxes.tolist(), np.split(order, borders), strict=True):

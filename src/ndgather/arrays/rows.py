@@ -120,7 +120,7 @@ def _reduce(call: Call, result: Array) -> None:
         return
     touched, first, position = np.unique(rows, return_index=True, return_inverse=True)
     view, key = _addressed(layout, result, touched)
-    part, position = view[key], position.reshape(-1, 1)  # NumPy 2.0 returns another shape
+    part, position = view[key], position.reshape(-1, 1)
     if not reductions.has_start(call, part.dtype):  # the first update of a row is where it starts
         others = np.ones(len(rows), np.bool_)
         others[first] = False
