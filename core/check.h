@@ -24,7 +24,7 @@ Outside find_outside(const Plan& plan, const char* index, Size n) noexcept {
 
 // Checks the index values of the positions [begin, end) of a check plan.
 inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
-  const Walk walk(plan);
+  const Walk<> walk(plan);
   Outside all;
   Size at[kLimits.block];
   Cursor cursor(plan, begin);
@@ -48,7 +48,7 @@ inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
 // Whether many of some sampled slices and their neighbours share lines: the hardware follows those that lie side by
 // side by itself, and keeps those that come again and again.
 inline bool shares_lines(const Plan& plan) noexcept {
-  const Walk walk(plan);
+  const Walk<> walk(plan);
   Size lines[2 * kLimits.line_samples], count = 0;
   for (Size s = 0; s < kLimits.line_samples; ++s) {
     const Cursor cursor(plan, plan.positions / kLimits.line_samples * s);

@@ -81,9 +81,16 @@ inline Index load(const char* at) noexcept {
 }
 
 // Writes out[0..n) for n positions of the innermost loop dim, the first of which reads its tuple at `index`; position
-// i starts at base + bases[i]. False: an index is outside its axis; under Fill its offset is kOutside, under the
+// i starts at base + bases[i]. False: an index is outside its axis; under Fill its offset is kOutsideAs, under the
 // other policies the offsets must not be used. The bases are of the type in which a plan is summed up; see Plan::narrow.
-using Offsets = bool (*)(const Plan&, const char* index, Size base, const void* bases, Size n, Size* out) noexcept;
+// The offsets are wide, or narrow where they are recorded and their range allows it.
+template <class Out>
+using Offsets = bool (*)(const Plan&, const char* index, Size base, const void* bases, Size n, Out* out) noexcept;
+
+template <class Out>
+inline constexpr Out kOutsideAs = kOutside;
+template <>
+inline constexpr Narrow kOutsideAs<Narrow> = kNarrowOutside;
 
 // How the values of a tuple lie: one after the other as in a C-ordered array of tuples, each column contiguous as
 // numpy.argwhere leaves them, or in any other way. Known at compile time, so that the loop can be vectorised.
@@ -105,8 +112,8 @@ inline constexpr bool kNarrowPays = true;
 
 // Elsewhere it takes three instructions and more, so that the offsets of narrow plans are summed up in fewer bits.
 // Of a 64-bit value the low half is then used, if the high half says nothing else.
-template <class Policy, class Index, int Columns, Layout layout, class At>
-bool offsets(const Plan& plan, const char* index, Size base, const void* bases, Size n, Size* __restrict out) noexcept {
+template <class Policy, class Index, int Columns, Layout layout, class At, class Out>
+bool offsets(const Plan& plan, const char* index, Size base, const void* bases, Size n, Out* __restrict out) noexcept {
   constexpr bool kNarrow = sizeof(At) < sizeof(Size);
   using Number = std::conditional_t<kNarrow, std::int32_t, Size>;
   using Good = std::make_unsigned_t<Number>;  // as wide as what is computed, so that the loop is vectorised
@@ -133,28 +140,28 @@ bool offsets(const Plan& plan, const char* index, Size base, const void* bases, 
       if constexpr (sizeof(Value) < sizeof(Index)) inside &= Good{load<Value>(entry + 4 - kLow) == value >> 31};
       at = static_cast<At>(at + static_cast<At>(position) * column[c].stride);
     }
-    out[i] = inside || !Policy::fills ? static_cast<Size>(at) : kOutside;
+    out[i] = inside || !Policy::fills ? static_cast<Out>(at) : kOutsideAs<Out>;
     good &= inside;
   }
   return good != 0;
 }
 
 // The same for any number of columns: column after column, so that what is known of a column stays in registers.
-template <class Policy, class Index>
+template <class Policy, class Index, class Out>
 bool offsets_by_column(const Plan& plan, const char* index, Size base, const void* bases, Size n,
-                       Size* __restrict out) noexcept {
+                       Out* __restrict out) noexcept {
   const Size step = plan.inner().index;
-  for (Size i = 0; i < n; ++i) out[i] = base + static_cast<const Size*>(bases)[i];
+  for (Size i = 0; i < n; ++i) out[i] = static_cast<Out>(base + static_cast<const Size*>(bases)[i]);
   std::uint64_t good = 1;
   for (int c = 0; c < plan.column_count; ++c, index += plan.column_stride) {
     const IndexColumn column = plan.column[c];
     for (Size i = 0; i < n; ++i) {
       std::uint64_t position = 0;
       const bool inside = Policy::resolve(load<Index>(index + i * step), column, position);
-      const auto at = static_cast<Size>(static_cast<std::uint64_t>(out[i]) +
-                                        position * static_cast<std::uint64_t>(column.stride));
-      const bool outside = Policy::fills && (!inside || out[i] == kOutside);
-      out[i] = outside ? kOutside : at;
+      const auto at = static_cast<Out>(static_cast<std::uint64_t>(out[i]) +
+                                       position * static_cast<std::uint64_t>(column.stride));
+      const bool outside = Policy::fills && (!inside || out[i] == kOutsideAs<Out>);
+      out[i] = outside ? kOutsideAs<Out> : at;
       good &= std::uint64_t{inside};
     }
   }
@@ -186,19 +193,20 @@ auto with_policy(const Plan& plan, Visit visit) noexcept {
   }
 }
 
-template <class Policy, class Index, Layout layout, class At>
-Offsets pick_count(int columns) noexcept {
+template <class Policy, class Index, Layout layout, class At, class Out>
+Offsets<Out> pick_count(int columns) noexcept {
   switch (columns) {
-    case 1: return offsets<Policy, Index, 1, layout, At>;
-    case 2: return offsets<Policy, Index, 2, layout, At>;
-    case 3: return offsets<Policy, Index, 3, layout, At>;
-    default: return offsets<Policy, Index, 4, layout, At>;
+    case 1: return offsets<Policy, Index, 1, layout, At, Out>;
+    case 2: return offsets<Policy, Index, 2, layout, At, Out>;
+    case 3: return offsets<Policy, Index, 3, layout, At, Out>;
+    default: return offsets<Policy, Index, 4, layout, At, Out>;
   }
 }
 
 // A loop, and whether it sums up narrow offsets.
+template <class Out>
 struct PickedOffsets {
-  Offsets compute;
+  Offsets<Out> compute;
   bool narrow = false;
 
   // The bases from one on.
@@ -217,8 +225,8 @@ inline void narrow_bases(Size* bases, Size n) noexcept {
 }
 
 // Contiguous int32 and int64 indices have specialised loops under raise and fill; all others share the general ones.
-template <class Policy, class Index>
-PickedOffsets pick_layout(const Plan& plan) noexcept {
+template <class Policy, class Index, class Out>
+PickedOffsets<Out> pick_layout(const Plan& plan) noexcept {
   if constexpr ((std::is_same_v<Policy, Raise> || std::is_same_v<Policy, Fill>) && std::is_signed_v<Index> &&
                 sizeof(Index) >= 4) {
     constexpr Size kValue{sizeof(Index)};
@@ -228,19 +236,22 @@ PickedOffsets pick_layout(const Plan& plan) noexcept {
     if ((tuples || step == kValue) && count >= 1 && count <= 4) {
       const auto pick = [&](auto at) {
         using At = decltype(at);
-        return tuples ? pick_count<Policy, Index, Layout::tuples, At>(count)
-                      : pick_count<Policy, Index, Layout::columns, At>(count);
+        return tuples ? pick_count<Policy, Index, Layout::tuples, At, Out>(count)
+                      : pick_count<Policy, Index, Layout::columns, At, Out>(count);
       };
-      return plan.narrow && kNarrowPays ? PickedOffsets{pick(Narrow{}), true} : PickedOffsets{pick(std::uint64_t{})};
+      if (plan.narrow && kNarrowPays) return {pick(Narrow{}), true};
+      return {pick(std::uint64_t{})};
     }
   }
-  if (plan.column_count == 1) return {offsets<Policy, Index, 1, Layout::any, std::uint64_t>};
-  return {offsets_by_column<Policy, Index>};
+  if (plan.column_count == 1) return {offsets<Policy, Index, 1, Layout::any, std::uint64_t, Out>};
+  return {offsets_by_column<Policy, Index, Out>};
 }
 
-inline PickedOffsets pick_offsets(const Plan& plan) noexcept {
+template <class Out = Size>
+PickedOffsets<Out> pick_offsets(const Plan& plan) noexcept {
   return with_policy(plan, [&](auto policy) {
-    return with_index_type(plan.index_type, [&](auto index) { return pick_layout<decltype(policy), decltype(index)>(plan); });
+    return with_index_type(plan.index_type,
+                           [&](auto index) { return pick_layout<decltype(policy), decltype(index), Out>(plan); });
   });
 }
 

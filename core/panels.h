@@ -83,7 +83,7 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   const Size most_columns = std::min(kLine / plan.width, kLimits.block);
   const Size most_rows = std::min(kLimits.block / most_columns, along.size);
   const bool joined = most_rows == along.size && across.index == along.size * along.index;
-  const PickedOffsets offsets = pick_offsets(by_columns);
+  const PickedOffsets<Size> offsets = pick_offsets(by_columns);
   const CopyTile copy = pick_tile(plan.width);
   Size bases[kLimits.block];
   for (Size i = 0; i < most_columns * most_rows; ++i) {

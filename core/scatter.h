@@ -133,21 +133,25 @@ inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Siz
 // A scatter whose destination is shared out between threads: all index tuples are checked and their offsets recorded; then
 // each owner reads these and applies, in order, the updates of its own.
 
+template <class Out>
+bool record_offsets_as(const Plan& plan, Size begin, Size end, const Records& records) noexcept {
+  const Walk<Out> walk(plan);
+  Cursor cursor(plan, begin);
+  cursor.base -= records.lowest;
+  auto* out = static_cast<Out*>(records.memory);
+  for (Size left = end - begin; left > 0;) {
+    const Size n = std::min({left, cursor.left, kLimits.block});
+    if (!walk.block(cursor, n, out) && !plan.fills()) return false;
+    out += n;
+    left -= n;
+    cursor.advance(n);
+  }
+  return true;
+}
+
 // Records the offsets of the positions [begin, end). False: an index is outside its axis.
 inline bool record_offsets(const Plan& plan, Size begin, Size end, const Records& records) noexcept {
-  auto* wide = static_cast<Size*>(records.memory);
-  auto* narrow = static_cast<Narrow*>(records.memory);
-  return walk_blocks<Block, false>(plan, {}, begin, end, [&](const Block& block) {
-    if (!records.narrow) {
-      wide = std::copy_n(block.at, block.n, wide);
-      return;
-    }
-    for (Size i = 0; i < block.n; ++i) {
-      const auto at = static_cast<Narrow>(block.at[i] - records.lowest);
-      narrow[i] = block.at[i] == kOutside ? kNarrowOutside : at;
-    }
-    narrow += block.n;
-  });
+  return (records.narrow ? record_offsets_as<Narrow> : record_offsets_as<Size>)(plan, begin, end, records);
 }
 
 // Some updates of one owner. Updates of Carried bytes that follow each other are copied; of others (Carried = 0) it is

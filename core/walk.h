@@ -61,9 +61,10 @@ struct Cursor {
 // What a walk over positions makes ready once: how offsets are computed, and how the bases of the positions of a block
 // follow each other. Where all runs read the same index values, as in taking some columns of a table, these are checked
 // once, and their offsets are part of the bases.
+template <class Out = Size>
 struct Walk {
   const Plan& plan;
-  PickedOffsets offsets;
+  PickedOffsets<Out> offsets;
   bool repeated, repeated_good = true;
   Size ahead = 0;     // prefetch distance of the indices in bytes; 0: none
   Size dense_ahead = 0;  // the same of the dense array, where runs are short
@@ -73,7 +74,7 @@ struct Walk {
   alignas(kLine) Size bases[kLimits.block + kTuning.short_run];  // or as many of the type of narrow offsets
 
   explicit Walk(const Plan& p, const Schedule& schedule = {}) noexcept
-      : plan(p), offsets(pick_offsets(p)), repeated(p.joined.index != 0) {
+      : plan(p), offsets(pick_offsets<Out>(p)), repeated(p.joined.index != 0) {
     const Dim& inner = plan.inner();
     const Joined& joined = plan.joined;
     const Size step = joined.run > 0 ? joined.step : inner.indexed;
@@ -99,7 +100,7 @@ struct Walk {
   }
 
   // Writes the offsets of n positions from the cursor on, all in one run of the innermost dim.
-  bool block(const Cursor& cursor, Size n, Size* __restrict out) const noexcept {
+  bool block(const Cursor& cursor, Size n, Out* __restrict out) const noexcept {
     if (ahead != 0) {
       // Columns that are contiguous by themselves, as numpy.argwhere leaves them, are streams of their own.
       const int streams = plan.column_stride > plan.inner().index ? plan.column_count : 1;
@@ -119,7 +120,9 @@ struct Walk {
     const Size first = done - runs * joined.run;
     if (!repeated) return offsets.compute(plan, cursor.index, base, offsets.from(bases, first), n, out);
     const Size* const from = bases + first;
-    for (Size i = 0; i < n; ++i) out[i] = repeated_good || from[i] != kOutside ? base + from[i] : kOutside;
+    for (Size i = 0; i < n; ++i) {
+      out[i] = repeated_good || from[i] != kOutside ? static_cast<Out>(base + from[i]) : kOutsideAs<Out>;
+    }
     return repeated_good;
   }
 
@@ -144,7 +147,7 @@ struct Block {
 
 // Fills a block with up to `want` positions: across runs where the dense array is linear, else to the end of a run. The
 // cursor stays where the last positions of all are.
-inline void fill_block(Block& block, Cursor& cursor, const Walk& walk, Size want, bool last = false) noexcept {
+inline void fill_block(Block& block, Cursor& cursor, const Walk<>& walk, Size want, bool last = false) noexcept {
   block.dense = cursor.dense;
   block.good = true;
   block.n = 0;
@@ -223,7 +226,7 @@ inline Size block_size(const Plan& plan, const Schedule& schedule) noexcept {
 // to that; what was used before may be any part of the positions.
 template <class B, bool Write, class Use>
 bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, const Use& use) noexcept {
-  const Walk walk(plan, schedule);
+  const Walk<> walk(plan, schedule);
   const Size most = block_size(plan, schedule);
   Cursor cursor(plan, begin);
   Size left = end - begin;
