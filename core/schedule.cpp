@@ -151,7 +151,8 @@ Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
   const bool same_sets = plan.column[0].stride % kLimits.same_sets == 0;
   if (rows * across.size * plan.width < (same_sets ? cache : caches().last_level / 2)) return 0;
   const bool fits = rows <= 2 * cache / kTuning.panel_bytes;  // half of a panel may be in the next level
-  return along.size >= rows / 2 && fits ? kTuning.panel_bytes / plan.width : 0;
+  const bool stays = rows <= cache / 2 / kTuning.panel_bytes;  // beside indices and what is written
+  return along.size >= rows / 2 && fits ? kTuning.panel_bytes / (stays ? 1 : 2) / plan.width : 0;
 }
 
 // Where the dense array lies in another order than the indices, a walk along either would touch a line of the other for
