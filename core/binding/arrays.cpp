@@ -147,7 +147,8 @@ bool count_bytes(const Shape& shape, Size element, Size& bytes, bool& empty) {
   for (int d = 0; d < shape.rank; ++d) {
     empty |= shape.size[d] == 0;
     if (shape.size[d] == 0) continue;  // NumPy wants the others to stay within bounds all the same
-    if (bytes > PTRDIFF_MAX / shape.size[d]) return false;
+    // A division takes as long as all else of a small call here.
+    if (std::max(bytes, shape.size[d]) > INT32_MAX && bytes > PTRDIFF_MAX / shape.size[d]) return false;
     bytes *= shape.size[d];
   }
   return true;
