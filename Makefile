@@ -62,8 +62,8 @@ test: $(VENV)/installed-test
 
 # Tests that take their time: child processes, many threads, large arrays, each allocation.
 UNHURRIED := $(addprefix tests/core/test_,$(addsuffix .py,allocation_failure concurrent_calls costs interrupts \
-  large_arrays long_rows nothing_is_kept processes red_zones reused_memory scatter_threads shapes_that_change shared_memory \
-  thread_count types))
+  large_arrays long_rows nothing_is_kept processes red_zones reused_memory scatter_threads settings shapes_that_change \
+  shared_memory thread_count types))
 
 quick: $(VENV)/installed-test
 	HYPOTHESIS_PROFILE=quick $(BIN)/python $(PYTEST) $(SHARED) -m "not slow" $(addprefix --ignore=,$(UNHURRIED)) \

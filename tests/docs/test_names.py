@@ -18,6 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 QUOTED = re.compile(r"(?<![`\w])(`{1,2})(?!`)([^`\n]+?(?:\n[^`\n]+?)?)\1(?![`\w])")
 EXAMPLE = re.compile(r"^```[\s\S]*?^```|(?:^    .*\n)+", re.MULTILINE)
+PROSE = re.compile(r'"""[\s\S]*?"""|^ *#.*', re.MULTILINE)
 WORD = re.compile(r"[A-Za-z_]\w*")
 MAKE = re.compile(r"(?:`|^    )make ([a-z -]+)", re.MULTILINE)
 FILE = re.compile(r"[\w*./-]+(/|\.(py|pyi|h|cpp|md|mk|js|toml))")
@@ -41,29 +42,14 @@ def docstrings(tree):
                 yield value
 
 
-def words_of(tree):
-    """Yield the names and the words of strings in a module, but for its docstrings."""
-    left_out = set(docstrings(tree))
-    for node in ast.walk(tree):
-        match node:
-            case ast.Constant(value=str(text)) if node not in left_out:
-                yield from WORD.findall(text)
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
-                yield name
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.keyword(arg=str(name)):
-                yield name
-            case ast.alias(name=name):
-                yield from name.split(".")
-
-
 @cache
 def words():
-    """Return the words of all code, and the parts of the names of its files."""
+    """Return the words of all code but its docstrings, and the parts of the names of its files."""
     code = ("src", "tests", "tools", "bench", "fuzz", "examples", "docs/extensions")
     python = chain.from_iterable((ROOT / folder).rglob("*.py") for folder in code)
     found = {*dir(builtins), *dir(np), *dir(np.ndarray)}
     for path in python:
-        found |= {path.stem, path.parent.name, *words_of(ast.parse(path.read_text()))}
+        found |= {path.stem, path.parent.name, *WORD.findall(PROSE.sub("", path.read_text()))}
     for path in chain.from_iterable(map(ROOT.glob, PLAIN)):
         found |= {path.stem, *WORD.findall(path.read_text())}
     return found
