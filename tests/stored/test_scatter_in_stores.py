@@ -1,16 +1,19 @@
 """Scatters into other stores than zarr's, and ones that are broken off."""
 
+import re
 import subprocess
 import sys
 
 import h5py
+import numcodecs
 import numpy as np
 import pytest
 import tensorstore
 import zarr
+import zarr.codecs.numcodecs as codecs
 
 import ndgather
-from ndgather.errors import AttributeValueError, NdgatherError
+from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
 from tests.definitions.calls import assert_same_elements
 
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
@@ -169,3 +172,164 @@ try:
 except ndgather.errors.StoredArrayError as error:
     print(error, *error.__notes__)
 """
+
+
+def _hdf5_file(path, make):
+    file = h5py.File(path, "w")
+    make(file)
+    file["a"][...] = np.arange(8).astype(file["a"].dtype)
+    return file["a"]
+
+
+def _of_type(kind):
+    return lambda file: h5py.h5d.create(file.id, b"a", kind(), h5py.h5s.create_simple((8,)))
+
+
+def _bfloat16():
+    kind = h5py.h5t.IEEE_F32LE.copy()
+    kind.set_fields(15, 7, 8, 0, 7)
+    kind.set_size(2)
+    kind.set_ebias(127)
+    return kind
+
+
+def _ended_by_nul():
+    kind = h5py.h5t.C_S1.copy()
+    kind.set_size(3)
+    kind.set_strpad(h5py.h5t.STR_NULLTERM)
+    return kind
+
+
+def _overlapping(file):
+    file["b"] = np.zeros(4)
+    layout = h5py.VirtualLayout((8,), "f8")
+    layout[:4] = layout[4:] = h5py.VirtualSource(".", "b", (4,))
+    file.create_virtual_dataset("a", layout)
+
+
+def _plain(dtype):
+    return lambda file: file.create_dataset("a", (8,), dtype, chunks=(4,))
+
+
+def _filtered(scale, dtype):
+    return lambda file: file.create_dataset("a", (8,), dtype, chunks=(4,), scaleoffset=scale)
+
+
+def _zarr(dtype, *filters, **options):
+    array = zarr.create_array(
+        {}, shape=(8,), chunks=(4,), dtype=dtype, filters=filters, zarr_format=2, **options
+    )
+    array[...] = np.arange(8).astype(dtype)
+    return array
+
+
+def _zarr3(dtype, codec, **options):
+    array = zarr.create_array({}, shape=(8,), chunks=(4,), dtype=dtype, filters=[codec], **options)
+    array[...] = np.arange(8).astype(dtype)
+    return array
+
+
+def _in_tensorstore(view=lambda array: array, dtype="float64"):
+    spec = {"driver": "zarr3", "kvstore": "memory://"}
+    array = tensorstore.open(spec, create=True, dtype=dtype, shape=[8]).result()
+    array[...] = np.arange(8).astype(dtype)
+    return view(array)
+
+
+def _jpeg(path):
+    spec = {
+        "driver": "neuroglancer_precomputed",
+        "kvstore": f"file://{path}/",
+        "multiscale_metadata": {"data_type": "uint8", "num_channels": 1, "type": "image"},
+        "scale_metadata": {
+            "size": [8, 8, 8],
+            "encoding": "jpeg",
+            "chunk_size": [8, 8, 8],
+            "resolution": [1, 1, 1],
+        },
+    }
+    return tensorstore.open(spec, create=True).result()
+
+
+FSO = {"offset": 0, "scale": 10, "dtype": "f8", "astype": "i2"}
+LOSSY = {
+    "HDF5, scale-offset of floats": lambda path: _hdf5_file(path, _filtered(2, "f4")),
+    "HDF5, scale-offset of integers": lambda path: _hdf5_file(path, _filtered(3, "i4")),
+    "HDF5, floats of 16 bits read as 32": lambda path: _hdf5_file(path, _of_type(_bfloat16)),
+    "HDF5, text that a NUL ends": lambda path: _hdf5_file(path, _of_type(_ended_by_nul)),
+    "HDF5, virtual": lambda path: _hdf5_file(path, _overlapping),
+    "zarr 2, FixedScaleOffset": lambda _: _zarr("f8", numcodecs.FixedScaleOffset(**FSO)),
+    "zarr 2, Quantize": lambda _: _zarr("f8", numcodecs.Quantize(2, "f8")),
+    "zarr 2, BitRound": lambda _: _zarr("f4", numcodecs.BitRound(3)),
+    "zarr 2, AsType": lambda _: _zarr("i4", numcodecs.AsType("i1", "i4")),
+    "zarr 2, Delta of floats": lambda _: _zarr("f4", numcodecs.Delta("f4")),
+    "zarr 2, Delta in bytes": lambda _: _zarr("i4", numcodecs.Delta("i4", "i1")),
+    "zarr 2, PackBits of integers": lambda _: _zarr("i1", numcodecs.PackBits()),
+    "zarr 3, FixedScaleOffset": lambda _: _zarr3("f8", codecs.FixedScaleOffset(**FSO)),
+    "zarr 3, Delta of floats": lambda _: _zarr3("f8", codecs.Delta(dtype="f8")),
+    "zarr 3, BitRound in shards": lambda _: _zarr3("f8", codecs.BitRound(keepbits=3), shards=(8,)),
+    "tensorstore, index array": lambda _: _in_tensorstore(lambda array: array[[0, 0, 5]]),
+    "tensorstore, repeated": lambda _: _in_tensorstore(
+        lambda array: array[tensorstore.newaxis][tensorstore.d[0][0:3]]
+    ),
+    "tensorstore, cast": lambda _: _in_tensorstore(
+        lambda array: tensorstore.cast(array, "float64"), "uint8"
+    ),
+    "tensorstore, concatenated": lambda _: _in_tensorstore(
+        lambda array: tensorstore.concat([array, array], axis=0)
+    ),
+    "tensorstore, JPEG": _jpeg,
+}
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
+@pytest.mark.parametrize("kind", LOSSY)
+def test_an_array_that_may_give_back_other_elements_is_not_written(kind, tmp_path):
+    """What a filter makes of the other elements of a chunk, nobody has asked for."""
+    stored = LOSSY[kind](tmp_path / "a")
+    before = np.array(stored)
+    indices, updates = np.zeros((1, before.ndim), int), before.reshape(-1)[:1]
+    for reduction in ("none",) if before.dtype.kind == "S" else ("none", "add"):
+        with pytest.raises(DTypeError, match="that keeps all elements as they are") as raised:
+            ndgather.scatter_nd(stored, indices, updates, reduction=reduction, out=stored)
+        assert_same_elements(np.array(stored), before)
+        advised = re.search(r"write (scatter_nd\(.*\)) without out", str(raised.value))[1]
+        names = {"scatter_nd": ndgather.scatter_nd, "numpy": np, "data": stored}
+        changed = eval(advised.replace("...", "indices, updates"), names, locals())
+        assert_same_elements(changed, before)
+    found = ndgather.gather_nd(stored, indices)
+    assert_same_elements(found, updates)
+
+
+KEPT = {
+    "HDF5, big-endian": lambda path: _hdf5_file(path, _plain(">f8")),
+    "HDF5, booleans": lambda path: _hdf5_file(path, _plain("?")),
+    "HDF5, named numbers": lambda path: _hdf5_file(path, _plain(h5py.enum_dtype({"x": 0}, "i2"))),
+    "zarr 2, Delta of integers": lambda _: _zarr("i4", numcodecs.Delta("i4"), numcodecs.Shuffle(4)),
+    "zarr 2, PackBits": lambda _: _zarr("?", numcodecs.PackBits(), compressors=numcodecs.LZ4()),
+    "zarr 3, shards": lambda _: _zarr3("i8", codecs.Delta(dtype="i8"), shards=(8,)),
+    "tensorstore, backwards": lambda _: _in_tensorstore(lambda array: array[7::-2]),
+    "tensorstore, new axis": lambda _: _in_tensorstore(
+        lambda array: array[tensorstore.newaxis].T[:, 0][1:]
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
+@pytest.mark.parametrize("kind", KEPT)
+def test_other_filters_types_and_views_are_written(kind, tmp_path):
+    stored = KEPT[kind](tmp_path / "a")
+    desired = np.array(stored)
+    desired[[0, 3]] = desired[[3, 0]]
+    ndgather.scatter_nd(stored, [[0], [3]], desired[[0, 3]], out=stored)
+    assert_same_elements(np.array(stored), desired)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_a_chunk_of_negative_zeros_keeps_them(dtype, zarr_format):
+    array = zarr.create_array({}, shape=(8,), chunks=(4,), dtype=dtype, zarr_format=zarr_format)
+    array[...] = 1
+    updates = -np.zeros(4, dtype)
+    ndgather.scatter_nd(array, np.arange(4)[:, None], updates, out=array)
+    assert np.asarray(array[:4]).tobytes() == updates.tobytes()

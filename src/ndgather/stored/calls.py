@@ -195,6 +195,11 @@ def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
     """Return the plan of a call, and its updates with the axes of the positions first."""
     if not writer.writeable:
         raise messages.out_read_only(call.caller)
+    if loss := getattr(writer, "loss", ""):
+        raise DTypeError(
+            f"{call.caller}: data = {one_line(writer.name)} {loss} (allowed: an array that keeps "
+            f"all elements as they are); write {call.caller}(numpy.asarray(data), ...) without out"
+        )
     call = slow_path.plain_scatter(with_data(call, writer.grid, writer.dtype))
     call = replace(call, out=None)
     updates = call.updates

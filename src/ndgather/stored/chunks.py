@@ -244,7 +244,8 @@ class Writer(Reader, Protocol):
     """A stored array that is also written; its grid is that of the units of writing.
 
     `journal` takes those with an attribute `replaces_objects`, which is true: a write is seen whole
-    or not at all, and lasts when `write` returns.
+    or not at all, and lasts when `write` returns. An optional attribute `loss` says why an array
+    may give back other elements than it was given, which is refused, as text for an error.
     """
 
     @property

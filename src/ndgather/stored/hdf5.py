@@ -39,6 +39,9 @@ from ndgather.stored.chunks import (
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
 _KNOWN_FILTERS = ((), (_DEFLATE,), (_SHUFFLE, _DEFLATE))
 _LZF, _CHECKSUM, _CHECKSUM_BYTES = h5py.h5z.FILTER_LZF, h5py.h5z.FILTER_FLETCHER32, 4
+# Those that give back what they are given; and bzip2, LZ4, Bitshuffle, Zstandard, both of Blosc.
+_LOSSLESS = {_DEFLATE, _SHUFFLE, _LZF, _CHECKSUM, h5py.h5z.FILTER_SZIP}
+_LOSSLESS |= {307, 32001, 32004, 32008, 32015, 32026}
 
 _BOX_BYTES = 2**16  # of datasets in one piece: small enough for few points, and large for many
 _VIRTUAL_BOX_BYTES = 2**20
@@ -115,6 +118,16 @@ class DatasetReader:
 
     def __reduce__(self) -> Any:
         return _reopened, (self.array.file.filename, self.array.name, self._all_exist)
+
+    @property
+    def loss(self) -> str:
+        """Why other values are read than were written, or ""."""
+        if self.array.is_virtual:
+            return "is made of others, which may overlap"
+        if not {*self._filters} <= _LOSSLESS:
+            return "has a filter that may lose digits"
+        kind = h5py.h5t.py_create(self.array.dtype, logical=True)
+        return "" if self.array.id.get_type().equal(kind) else "has a type that may hold less"
 
     def stored_size(self, chunk: Chunk) -> int:
         """Return the bytes of a chunk as it is stored."""

@@ -64,6 +64,20 @@ class TensorStoreReader:
     def replaces_objects(self) -> bool:
         return self.array.transaction is None  # a transaction is written when it is committed
 
+    @property
+    def loss(self) -> str:
+        """Why other values are read than were written, or ""."""
+        array = self.array
+        if array.kvstore is None or array.base is not None:
+            return "is made of arrays that may overlap, or hold less"
+        if array.codec is not None and array.codec.to_json().get("encoding") == "jpeg":
+            return "has an encoding that loses digits"
+        transform: Any = array.spec().transform
+        once = {each.input_dimension for each in transform.output}
+        if any(size > 1 and axis not in once for axis, size in enumerate(array.shape)):
+            return "is a view that may have elements twice"
+        return ""
+
     def __reduce__(self) -> Any:
         return type(self), (self.array, self._unit)
 

@@ -21,7 +21,7 @@ from zarr.core.sync import sync
 from ndgather.array_call import Array, Call
 from ndgather.stored import calls, ranges
 from ndgather.stored.chunks import Buffers, Chunk, Grid, missing_raises, no_chunk
-from ndgather.stored.zarr.codecs import Bytes, Decoder, v2_decoder, v3_decoder
+from ndgather.stored.zarr.codecs import Bytes, Decoder, is_lossless, v2_decoder, v3_decoder
 from ndgather.stored.zarr.objects import Objects, Shards, objects_of
 
 _OF_OBJECTS = (
@@ -163,6 +163,15 @@ class ZarrWriter(ZarrReader):
         return not self.array.read_only
 
     @property
+    def loss(self) -> str:
+        """Why other values are read than were written, or ""."""
+        array = self.array
+        of_elements = () if array.metadata.zarr_format == 2 else (array.serializer,)
+        codecs = (*array.filters, *array.compressors, *of_elements)
+        lossy = [type(each).__name__ for each in codecs if not is_lossless(each, self.dtype)]
+        return f"has {lossy[0]}, which may lose digits" if lossy else ""
+
+    @property
     def replaces_objects(self) -> bool:
         store: Any = self.array.store
         protocols = store.fs.protocol if isinstance(store, zarr.storage.FsspecStore) else ()
@@ -171,7 +180,10 @@ class ZarrWriter(ZarrReader):
         return isinstance(store, _OF_OBJECTS)  # a session of Icechunk is to be committed
 
     def write(self, chunk: Chunk, values: Array) -> None:
-        self.array[self.grid.box(chunk)] = values
+        array = self.array
+        if self.dtype.kind in "cV":  # zarr takes -0.0 in them for 0.0, and a chunk of it for empty
+            array = array.with_config({"write_empty_chunks": True})
+        array[self.grid.box(chunk)] = values
 
 
 reader, writer = ZarrReader, ZarrWriter

@@ -34,12 +34,16 @@ _SIMPLE: dict[type, Any] = {
     zarr.codecs.BloscCodec: numcodecs.Blosc(),
     zarr.codecs.GzipCodec: numcodecs.GZip(),
 }
-_NAMES = frozenset(
+_NAMES_OF_BYTES = frozenset(
     (
-        *("zstd", "blosc", "lz4", "gzip", "zlib", "bz2", "lzma"),
-        *("shuffle", "delta", "fixedscaleoffset", "astype", "bitround", "quantize", "packbits"),
+        *("zstd", "blosc", "lz4", "gzip", "zlib", "bz2", "lzma", "shuffle"),
         *("crc32", "crc32c", "adler32", "fletcher32"),
     )
+)
+_LOSSY = ("delta", "fixedscaleoffset", "astype", "bitround", "quantize", "packbits")
+_NAMES = _NAMES_OF_BYTES.union(_LOSSY)
+_LOSSLESS = _NAMES_OF_BYTES.union(
+    ("bytes", "transpose", "vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pcodec")
 )
 
 
@@ -213,6 +217,18 @@ def _v3_codec(codec: Codec) -> Any:
     if prefix or not ours or name not in _NAMES:
         return None
     return numcodecs.get_codec({"id": name, **configuration(codec)})
+
+
+def is_lossless(codec: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether a codec of either format is known to give back all elements as they were."""
+    v2 = hasattr(codec, "get_config")
+    options = codec.get_config() if v2 else configuration(codec)
+    name = str(options["id"] if v2 else codec.to_dict()["name"]).removeprefix("numcodecs.")
+    if name == "delta":  # the differences of integers wrap
+        kinds = {np.dtype(options.get(each, dtype)) for each in ("dtype", "astype")}
+        return dtype.kind in "iu" and kinds == {dtype}
+    of_bytes = isinstance(codec, BytesBytesCodec) or name in _LOSSLESS
+    return of_bytes or (name == "packbits" and dtype.kind == "b")
 
 
 def configuration(codec: Codec) -> dict[str, Any]:
