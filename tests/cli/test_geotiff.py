@@ -111,6 +111,7 @@ FILES = {
     "mask of bands": {"mask": True, "count": 3, "dtype": "uint8"},
     "nodata of bytes": {"nodata": 255, "dtype": "uint8"},
     "nodata, zero": {"nodata": 0},
+    "nodata of wide integers": {"nodata": -9999, "dtype": "int64"},
     "nodata, NaN": {"nodata": np.nan, "dtype": "float32"},
     "nodata, least float": {"nodata": np.finfo("f4").min, "dtype": "float32"},
     "nodata, 1e20": {"nodata": 1e20, "dtype": "float32"},
@@ -280,3 +281,19 @@ def test_what_is_refused(ndgather, folder, line, text):
     outcome = ndgather(line)
     assert outcome.status == 1
     assert re.fullmatch(rf"ndgather {line.split()[0]}: error: {text}\n", outcome.err), outcome.err
+
+
+def test_integers_that_no_float_holds_are_an_error_beside_no_data(ndgather, folder):
+    """As NaN stands for what is missing, the others would become floats."""
+    transform = rasterio.Affine(1, 0, 0, 0, -1, 1)
+    pd.DataFrame({"x": [0.5, 1.5], "y": [0.5, 0.5]}).to_csv("points.csv", index=False)
+    for number in (2**53, 2**60 + 1):
+        with rasterio.open(
+            "ids.tif", "w", "GTiff", 2, 1, 1, transform=transform, dtype="int64", nodata=-9999
+        ) as file:
+            file.write(np.array([[[number, -9999]]]))
+        outcome = ndgather("sel ids.tif points.csv -o out.csv")
+        if number == 2**53:
+            assert pd.read_csv("out.csv")["ids"].astype(object)[0] == number
+        else:
+            assert "int64 values beside no data are not held by float64" in outcome.err

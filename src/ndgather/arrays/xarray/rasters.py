@@ -50,7 +50,8 @@ def opened(place: str) -> xarray.Dataset:
             )
     flags = {flag for of_band in file.mask_flag_enums for flag in of_band}
     masked = not flags <= {MaskFlags.all_valid, MaskFlags.nodata}
-    tiles = None if masked else _tiles(place, file)
+    wide = file.nodata is not None and file.dtypes[0] in ("int64", "uint64")  # may become floats
+    tiles = None if masked or wide else _tiles(place, file)
     attrs: dict[str, Any] = {}
     if tiles is None:
         array: Any = _Pixels(file, masked=flags != {MaskFlags.all_valid})
@@ -126,7 +127,12 @@ class _Pixels(BackendArray):
         with self._lock:
             values = self._file.read(indexes, window=window, masked=self._masked)
         if self._masked:
-            values = np.ma.filled(values.astype(self.dtype), np.nan)
+            floats = values.astype(self.dtype)
+            if (floats.astype(values.dtype) != values).any():
+                raise ValueError(
+                    f"{values.dtype} values beside no data are not held by {self.dtype}"
+                )
+            values = np.ma.filled(floats, np.nan)
         at = np.ix_(range(len(indexes)), rows - rows.min(), columns - columns.min())
         return np.asarray(values[at], self.dtype).reshape(shape)
 
