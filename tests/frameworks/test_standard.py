@@ -1,6 +1,7 @@
 """Arrays of the array API standard: what comes back, and that it is the definition."""
 
 import tracemalloc
+import warnings
 
 import array_api_strict
 import mlx.core as mx
@@ -79,6 +80,23 @@ def test_a_scatter_of_mlx(call):
 @given(call=drawn_calls(GATHERS, ("bool", "int64", "float32"), ("int64", "int32")))
 def test_a_gather_of_ndonnx_with_known_values(call):
     check(call, ndonnx.Array, ndonnx.asarray, lambda array: array.unwrap_numpy())
+
+
+@pytest.mark.parametrize("dtype", ["uint64", "int64", "float64", "float32", "float16"])
+@pytest.mark.parametrize("mode", ["fill", "clip", "wrap"])
+def test_ndonnx_loses_no_digit_and_no_sign(dtype, mode):
+    """onnxruntime adds both sides of a choice, and chooses of uint64 by float64."""
+    values = np.array([-0.0, np.nan, -np.inf, 0.0], dtype) if dtype[0] == "f" else None
+    data = np.array([2**53 + 1, 1, 2**62 + 1, 0], dtype) * 2 + 1 if values is None else values
+    options = {"fill_value": data[2 if dtype[0] == "i" else 0]} if mode == "fill" else {}
+    indices = np.array([[0], [2**64 - 1], [2**63 + 1], [2], [1]], np.uint64)
+    positions = {"fill": [0, None, None, 2, 1], "clip": [0, 3, 3, 2, 1], "wrap": [0, 3, 1, 2, 1]}
+    expected = [options["fill_value"] if at is None else data[at] for at in positions[mode]]
+    with warnings.catch_warnings(action="error"):
+        found = ndgather.gather_nd(
+            ndonnx.asarray(data), ndonnx.asarray(indices), mode=mode, **options
+        )
+    assert found.unwrap_numpy().tobytes() == np.array(expected, dtype).tobytes()
 
 
 def model_of(mode, **options):

@@ -50,7 +50,7 @@ class Library:
                 size = xp.asarray(modulus, dtype=xp.uint64, **self.options)
                 return xp.astype(indices % size, xp.int64)
             largest = xp.asarray(LARGEST, dtype=xp.uint64, **self.options)
-            indices = xp.where(indices > largest, largest, indices)
+            indices = self.where(indices > largest, largest, indices)
         values = xp.astype(indices, xp.int64)
         return values if modulus is None else values % modulus
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -71,6 +72,23 @@ class StandardLibrary(lowering.Library):
             return super().full(shape, element)
         except RuntimeError:  # MLX takes no number from 2**63 on
             return super().full(shape, self.asarray(np.asarray(element)))
+
+    def where(self, condition: Any, true: Any, false: Any) -> Any:
+        """Return elements of `true` where the condition holds, and else of `false`.
+
+        onnxruntime, which computes for ndonnx, adds both sides: -0.0 becomes 0.0, and uint64 loses
+        digits as it becomes float64. Elements that are taken stay as they are.
+        """
+        xp = self.xp
+        if xp.__name__ != "ndonnx":
+            return super().where(condition, true, false)
+        if not hasattr(true, "dtype"):
+            true = xp.asarray(true, dtype=false.dtype)
+        shape = np.broadcast_shapes(condition.shape, true.shape, false.shape)
+        sides = (self.reshape(self.broadcast(side, shape), (-1,)) for side in (false, true))
+        at = xp.astype(condition, xp.int64) * prod(shape)
+        at = at + self.reshape(self.arange(prod(shape)), shape)
+        return self.reshape(xp.take(xp.concat([*sides]), self.reshape(at, (-1,)), axis=0), shape)
 
     def indices(self, name: str, value: Any) -> Any:
         """Return indices as an array of the library, on the device of data."""
