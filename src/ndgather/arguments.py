@@ -310,8 +310,6 @@ def plain_array(
     if foreign.is_table(value):
         return foreign.column_values(caller, argument, value)
     try:
-        if hasattr(value, "untyped_storage"):
-            foreign.check_storage(caller, argument, value)
         array = np.ndarray.view(convert(value), np.ndarray)
     except (MemoryError, NdgatherError):
         raise

@@ -1,14 +1,22 @@
 """Things of torch that are no tensors, or no tensors yet, as arguments."""
 
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
+import zarr
 from torch import fx
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils.rnn import pack_sequence
 
 import ndgather
-from ndgather.errors import NdgatherError
+from ndgather.errors import DTypeError, NdgatherError
 
 DATA = torch.arange(12.0).reshape(3, 4)
+ARRAY = DATA.numpy()
 
 
 def test_a_size_is_a_tuple():
@@ -46,3 +54,65 @@ def test_what_is_no_tensor_is_refused_by_its_name(make):
         ndgather.gather_nd(DATA, make())
     with pytest.raises(NdgatherError, match=r"^scatter_nd: updates"):
         ndgather.scatter_nd(DATA, [[1, 1]], make())
+
+
+def faked(function):
+    return lambda tensor: function(FakeTensorMode().from_tensor(tensor))
+
+
+ROADS = {
+    "functionalize": torch.func.functionalize,
+    "vmap": torch.vmap,
+    "make_fx": lambda function: lambda tensor: make_fx(function)(tensor)(tensor),
+    "make_fx of symbols": lambda function: partial(make_fx(function, tracing_mode="symbolic")),
+    "fake": faked,
+}
+MIXED = {
+    "array": lambda i: ndgather.gather_nd(ARRAY, i),
+    "list": lambda i: ndgather.gather([1, 2, 3], i),
+    "zarr": lambda i: ndgather.gather_nd(zarr.create_array({}, data=ARRAY), i),
+    "JAX": lambda i: ndgather.gather_nd(jnp.asarray(ARRAY), i),
+    "list of tensors": lambda i: ndgather.gather_nd(DATA, [i[0], i[1]]),
+    "scatter": lambda i: ndgather.scatter_nd(np.zeros(3), i, np.ones(len(i))),
+    "ranges": lambda i: ndgather.gather_ranges(DATA, i.reshape(-1), [1, 1])[0],
+    "fill": lambda i: ndgather.gather(np.ones(3), [7], mode="fill", fill_value=i[0, 0]),
+}
+
+
+@pytest.mark.parametrize("mixed", MIXED)
+@pytest.mark.parametrize("road", ROADS)
+def test_numpy_never_reads_a_tensor_under_a_transform(road, mixed):
+    """Its memory is that of others, or its values are those of one run alone."""
+    indices = torch.tensor([[1], [0]])
+    if road == "vmap":
+        indices = indices.expand(3, *indices.shape)
+    with pytest.raises(DTypeError, match=r"under a transform or trace|is not an array|cannot be"):
+        ROADS[road](lambda i: torch.as_tensor(np.asarray(MIXED[mixed](i))))(indices)
+
+
+class Wrapped(torch.Tensor):
+    """A tensor that carries out functions of torch on one inside."""
+
+    @staticmethod
+    def __new__(cls, inside):
+        return torch.Tensor._make_wrapper_subclass(cls, inside.shape, dtype=inside.dtype)
+
+    def __init__(self, inside):
+        self.inside = inside
+
+    @classmethod
+    def __torch_dispatch__(cls, function, _, args=(), kwargs=None):
+        tree = torch.utils._pytree
+        bare = tree.tree_map(lambda each: each.inside if isinstance(each, cls) else each, args)
+        return tree.tree_map_only(torch.Tensor, cls, function(*bare, **(kwargs or {})))
+
+
+@pytest.mark.parametrize("fill_value", [-0.0, 0.0, 5.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_a_fill_value_keeps_its_sign_by_functions_of_torch(dtype, fill_value):
+    data = Wrapped(torch.tensor([-0.0, 2], dtype=dtype))
+    found = ndgather.gather_nd(
+        data, Wrapped(torch.tensor([[0], [5]])), mode="fill", fill_value=fill_value
+    ).inside
+    expected = torch.tensor([-0.0, fill_value], dtype=dtype)
+    assert found.view(torch.uint8).tolist() == expected.view(torch.uint8).tolist()

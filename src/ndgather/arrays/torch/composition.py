@@ -72,7 +72,7 @@ class TorchLibrary(Steps, lowering.Library):
         return torch.where(condition, true, bits).view(false.dtype)
 
     def full(self, shape: Any, element: Any) -> torch.Tensor:
-        if not element:  # of every dtype, also of one without arithmetic
+        if not element and "-" not in str(element):  # of every dtype, also one without arithmetic
             zeros = checks.bits_of(self.data).new_zeros(tuple(shape))
             return zeros if zeros.dtype == self.data.dtype else zeros.view(self.data.dtype)
         return self.data.new_full(tuple(shape), element)
