@@ -6,7 +6,6 @@ what costs more than a view of memory: copies from a device, lazy and sparse arr
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -61,7 +60,11 @@ def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
     elif (costly := _costly_conversion(value)) is not None:
         raise messages.costly_conversion(caller, argument, value, *costly)
     elif hasattr(kind, "untyped_storage"):
-        check_storage(caller, argument, value)
+        why = "has no memory that NumPy may read"
+        with messages.converted_errors(
+            lambda _: messages.not_an_array(caller, argument, value, why)
+        ):
+            check_storage(caller, argument, value)
 
 
 def has_mask(value: object) -> bool:
@@ -130,21 +133,10 @@ def _null_count(column: Any, dtype: object) -> int:
 
 
 def check_storage(caller: str, argument: str, tensor: Any) -> None:
-    """Raise an error if a tensor of torch names memory that is not its own.
-
-    Its storage may have been resized to less, and a transform or a trace makes tensors without one.
-    """
-    torch = sys.modules["torch"]
-    proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor) or (
-        proxies is not None and proxies.get_proxy_mode() is not None
-    ):
-        raise DTypeError(
-            f"{caller}: {argument} = tensor is under a transform or trace of torch, where NumPy "
-            f"knows no values (allowed: outside of it; or data, indices, updates as a tensor each)"
-        )
+    """Raise ShapeError if the storage of a tensor of torch was resized to less than it names."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in pairs)
+    tensor.untyped_storage().data_ptr()  # raises for memory that a transform only stands for
     held = tensor.untyped_storage().nbytes()
     if tensor.numel() and (last + 1) * tensor.element_size() > held:
         raise ShapeError(

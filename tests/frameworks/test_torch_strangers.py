@@ -1,6 +1,7 @@
 """Things of torch that are no tensors, or no tensors yet, as arguments."""
 
 from functools import partial
+from itertools import product
 
 import jax.numpy as jnp
 import numpy as np
@@ -79,14 +80,21 @@ MIXED = {
 }
 
 
-@pytest.mark.parametrize("mixed", MIXED)
-@pytest.mark.parametrize("road", ROADS)
+# By make_fx alone, a program keeps the values that NumPy reads of others, as torch documents.
+SEEN = [("make_fx", mixed) for mixed in ("JAX", "list of tensors", "ranges", "fill")]
+
+
+@pytest.mark.parametrize(
+    ("road", "mixed"), [pair for pair in product(ROADS, MIXED) if pair not in SEEN]
+)
 def test_numpy_never_reads_a_tensor_under_a_transform(road, mixed):
     """Its memory is that of others, or its values are those of one run alone."""
     indices = torch.tensor([[1], [0]])
     if road == "vmap":
         indices = indices.expand(3, *indices.shape)
-    with pytest.raises(DTypeError, match=r"under a transform or trace|is not an array|cannot be"):
+    with pytest.raises(
+        DTypeError, match=r"under a transform|has no memory|is not an array|cannot be"
+    ):
         ROADS[road](lambda i: torch.as_tensor(np.asarray(MIXED[mixed](i))))(indices)
 
 

@@ -16,7 +16,7 @@ from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 
-from ndgather import arguments, exchange, messages, slow_path
+from ndgather import arguments, exchange, foreign, messages, slow_path
 from ndgather.array_call import Call
 from ndgather.arrays.torch import autograd, checks, compiling, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
@@ -65,8 +65,9 @@ def _with_indices_alone(call: Call) -> Any:
     checks.check_layout(call.caller, call.indices_name, indices)
     checks.check_device(call.caller, call.indices_name, indices.device.type, "cpu")
     checks.check_index_type(call)
-    plain = arguments.plain_array(call.caller, call.indices_name, indices)
-    return slow_path.run(replace(call, indices=plain))
+    checks.check_known(call.caller, call.indices_name, indices)
+    foreign.check_storage(call.caller, call.indices_name, indices)
+    return slow_path.run(replace(call, indices=checks.array_of(indices)))
 
 
 def _composed(call: Call) -> torch.Tensor:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn.parameter import is_lazy
 
 from ndgather import arguments, dtypes, exchange, messages, reductions, slow_path
@@ -159,6 +161,19 @@ def check_layout(caller: str, name: str, tensor: torch.Tensor) -> None:
         raise DTypeError(
             f"{caller}: {name} = {kind} tensor has no strides (allowed: a dense tensor, such as "
             f"{name}.{method})"
+        )
+
+
+def check_known(caller: str, name: str, tensor: torch.Tensor) -> None:
+    """Raise DTypeError for a tensor under a transform or trace, whose values NumPy cannot have."""
+    if not torch.compiler.is_dynamo_compiling() and (
+        isinstance(tensor, FakeTensor)
+        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        or get_proxy_mode() is not None
+    ):
+        raise DTypeError(
+            f"{caller}: {name} = tensor is under a transform or trace of torch, where NumPy "
+            f"knows no values (allowed: outside of it; or data, indices, updates as a tensor each)"
         )
 
 
