@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import TypeAlias
 
@@ -488,9 +488,11 @@ def extra_missing(package: str, extra: str) -> ExtraMissingError:
 
 
 def need(package: str, extra: str) -> None:
-    """Raise ExtraMissingError if a package is not installed."""
-    if find_spec(package) is None:
-        raise extra_missing(package, extra)
+    """Raise ExtraMissingError if a package is not installed, or not importable."""
+    with foreign_errors(ExtraMissingError, f"the package {package} cannot be imported"):
+        if find_spec(package) is None:
+            raise extra_missing(package, extra)
+        import_module(package)
 
 
 def core_missing(error: ImportError) -> ImportError:

@@ -18,6 +18,7 @@ from ndgather.array_call import Call, Kind
 from ndgather.errors import (
     AttributeValueError,
     DTypeError,
+    ExtraMissingError,
     IndexOutOfBoundsError,
     NdgatherError,
     StoredArrayError,
@@ -344,3 +345,13 @@ def test_an_array_larger_than_memory(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("text", ["raise OSError('no library')", "import nowhere_at_all"])
+def test_a_package_that_cannot_be_imported_is_named(text, tmp_path, monkeypatch):
+    (tmp_path / "tqdm.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "tqdm", raising=False)
+    array = zarr.create_array({}, data=np.arange(8), chunks=(2,))
+    with pytest.raises(ExtraMissingError, match="the package tqdm cannot be imported: .*no"):
+        ndgather.gather_nd(array, [[1]], progress=True)
