@@ -353,5 +353,5 @@ def test_a_package_that_cannot_be_imported_is_named(text, tmp_path, monkeypatch)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "tqdm", raising=False)
     array = zarr.create_array({}, data=np.arange(8), chunks=(2,))
-    with pytest.raises(ExtraMissingError, match="the package tqdm cannot be imported: .*no"):
+    with pytest.raises(ExtraMissingError, match=r"the package tqdm cannot be imported: .*no"):
         ndgather.gather_nd(array, [[1]], progress=True)
