@@ -109,7 +109,7 @@
     const dtype = !types.size || types.has("number") ? "float64" : types.has("bigint") ? "int64" : "bool";
     if (name !== "updates" && types.has("boolean") && types.size > 1) {
       const what = `${name} = list object would become an array of ${dtype}, which changes some of its elements`;
-      const hint = name === "data" ? "; write numpy.array(data, object)" : "";
+      const hint = name === "data" ? "; write numpy.array(data, object), for NumPy alone" : "";
       throw error("DTypeError", call, what, "elements of one kind", hint);
     }
     return { dtype, shape, values: level.map((value) => cast(value, dtype)), given: level, types };

@@ -153,7 +153,7 @@ def not_an_array(
 
 
 def elements_change(caller: str, argument: str, value: object, dtype: object) -> DTypeError:
-    hint = f"; write numpy.array({argument}, object)" if argument == "data" else ""
+    hint = "; write numpy.array(data, object), for NumPy alone" if argument == "data" else ""
     return DTypeError(
         f"{caller}: {argument} = {type(value).__name__} object would become an array of {dtype}, "
         f"which changes some of its elements (allowed: elements of one kind){hint}"

@@ -429,7 +429,7 @@ def test_lists_of_data_are_as_they_are_or_refused(data):
         lambda data: ndgather.gather_windows(data, [[0]], (2,)),
         lambda data: ndgather.scatter_nd(data, np.zeros((0, 1), int), data[:0]),
     ):
-        text = r"data = (list|tuple) object would become .*; write numpy.array\(data, object\)$"
+        text = r"data = (list|tuple) object would become .*; write numpy.array\(data, object\), "
         with pytest.raises(DTypeError, match=text):
             call(data)
     kept = ndgather.gather(np.array(data, object), [0, 1])  # the hint

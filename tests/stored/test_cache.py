@@ -725,3 +725,24 @@ def test_peak_memory_is_that_of_the_budget():
     )
     assert child.returncode == 0, child.stderr
     assert int(child.stdout) >= 32
+
+
+def test_an_array_whose_slices_are_views_is_as_it_was_after_an_error():
+    class Views:
+        shape, dtype = (2, 3), np.dtype("f8")
+
+        def __init__(self):
+            self.values = np.arange(6.0).reshape(2, 3)
+
+        def __getitem__(self, key):
+            return self.values[key]
+
+        def __setitem__(self, key, values):
+            raise OSError("full")
+
+    array = Views()
+    cached = ndgather.cached(array)
+    for reduction in ("none", "add", "mean"):
+        with pytest.raises(StoredArrayError, match="full"):
+            ndgather.scatter_nd(cached, [[0, 1]], [9.0], reduction=reduction, out=cached)
+        assert array.values.tolist() == [[0, 1, 2], [3, 4, 5]]

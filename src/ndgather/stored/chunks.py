@@ -283,7 +283,9 @@ class IndexedArray:
         values = self.array[box]
         if isinstance(values, np.ma.MaskedArray):
             raise TypeError("values are masked, and a cache does not keep masks")
-        return np.asarray(values)
+        values = np.asarray(values).view()
+        values.flags.writeable = False  # it may be the memory of the array
+        return values
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         buffers.acquire_permit()
