@@ -73,7 +73,8 @@ def has_mask(value: object) -> bool:
 
 def has_rules(value: object, names: tuple[str, ...] = MEANINGS) -> bool:
     """Whether `value` has a unit, or its class, if it is an array, arithmetic of its own."""
-    own = [base for base in type(value).__mro__ if base.__module__.partition(".")[0] != "numpy"]
+    packages = ("numpy", "jax")  # JAX traces arrays of NumPy as a class of its own
+    own = [b for b in type(value).__mro__ if b.__module__.partition(".")[0] not in packages]
     of_array = isinstance(value, np.ndarray)
     return any(
         (of_array and any(name in vars(base) for base in own[:-1]))

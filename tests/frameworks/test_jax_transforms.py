@@ -283,3 +283,22 @@ def test_an_index_out_of_bounds_under_vmap_is_named_as_the_caller_has_it(route):
             function(data, indices)
         with pytest.raises((ValueError, RuntimeError), match=text):
             jax.block_until_ready(jax.jit(function)(data, indices))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_rule_of_ones_own_takes_the_arrays_that_jax_has_kept(compiled):
+    """Those of NumPy come back as a class of JAX, which has no unit."""
+    indices, shape = np.array([[1], [1], [0]]), (3, 2)
+
+    @jax.custom_vjp
+    def look_up(data, indices):
+        return ndgather.gather_nd(data, indices)
+
+    def backward(indices, of_result):
+        zeros = jnp.zeros(shape)
+        return ndgather.scatter_nd(zeros, indices, of_result, reduction="add"), None
+
+    look_up.defvjp(lambda data, indices: (look_up(data, indices), indices), backward)
+    gradient = jax.grad(lambda data: look_up(data, indices).sum())
+    found = (jax.jit(gradient) if compiled else gradient)(jnp.ones(shape))
+    assert found.tolist() == [[1, 1], [2, 2], [0, 0]]

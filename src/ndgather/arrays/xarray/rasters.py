@@ -20,6 +20,7 @@ from xarray.core.dtypes import maybe_promote
 
 from ndgather import messages
 from ndgather.array_call import Array
+from ndgather.dtypes import hold_one
 from ndgather.errors import FileError
 from ndgather.stored import open_path
 
@@ -61,7 +62,8 @@ def opened(place: str) -> xarray.Dataset:
         stored, dims = tiles
         array = ZarrArrayWrapper(stored)  # type: ignore[no-untyped-call]
         chunks = stored.chunks
-        attrs = {} if file.nodata is None else _fill_value(array.dtype, file.nodata)
+        nodata = None if file.nodata is None else hold_one(file.nodata, array.dtype)
+        attrs = {} if nodata is None else {"_FillValue": nodata[()]}  # None: no pixel can have it
     if (file.scales[0], file.offsets[0]) != (1, 0):
         attrs |= {"scale_factor": file.scales[0], "add_offset": file.offsets[0]}
     lazy = indexing.LazilyIndexedArray(array)
@@ -130,18 +132,11 @@ class _Pixels(BackendArray):
             floats = values.astype(self.dtype)
             if (floats.astype(values.dtype) != values).any():
                 raise ValueError(
-                    f"{values.dtype} values beside no data are not held by {self.dtype}"
+                    f"{values.dtype} values are not held by {self.dtype} beside no data"
                 )
             values = np.ma.filled(floats, np.nan)
         at = np.ix_(range(len(indexes)), rows - rows.min(), columns - columns.min())
         return np.asarray(values[at], self.dtype).reshape(shape)
-
-
-def _fill_value(dtype: np.dtype[Any], nodata: float) -> dict[str, Any]:
-    """Return the value of pixels without data as an attribute; none if no pixel can have it."""
-    with np.errstate(all="ignore"):
-        value = np.array(nodata).astype(dtype)[()]
-    return {"_FillValue": value} if dtype.kind in "fc" or int(value) == nodata else {}
 
 
 def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
