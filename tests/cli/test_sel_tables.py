@@ -198,6 +198,13 @@ KEPT = [
     "lat,id\n1,2",
     "lat,id\n1,2\n\n\n",
     "lat,id\n",
+    "lat,id\r1,2\r2,3\r",
+    'lat,id\n1,"two\r\nlines"\n',
+    'lat,id\r\n1,"two\nlines"\r\n2,"two\rlines"\r\n',
+    'lat,id\n1,"two\rlines"\n2,"three\n\rlines\r"\n',
+    'lat,id\r1,"two\nlines"\r',
+    'lat,"two\r\nlines"\n1,2\n',
+    '\ufeff"a, b",lat\r\n1,2\r\n',
 ]
 
 
@@ -206,7 +213,7 @@ def test_columns_come_back_byte_for_byte(ndgather, data, text):
     written(text)
     assert ndgather("sel d.nc p.csv -o out.csv --variable w").err == ""
     out = Path("out.csv").read_bytes().decode()
-    end = "\r\n" if "\r\n" in text else "\n"
+    end = next((end for end in ("\r\n", "\n", "\r") if text.endswith(end)), "\n")
     records, body = [], text.rstrip("\r\n")
     for line in body.split(end):  # a record may have line breaks in quotes
         if records and records[-1].count('"') % 2:
@@ -227,6 +234,7 @@ def test_columns_come_back_byte_for_byte(ndgather, data, text):
         ("p.csv", "--separator ; --decimal ,", "lat;id\n1,0;2,5\n", "utf-8"),
         ("p.csv", "--separator \\t", "lat\tid\n1\t2,5\n", "utf-8"),
         ("p.tsv", "", "lat\tid\n1\t2,5\n", "utf-8"),
+        ("p.tsv.csv", "", "lat,id\n1,2\n", "utf-8"),
         ("p.csv", "--encoding latin-1", "lat,é\n1,ü\n", "latin-1"),
         ("p.csv", "--encoding utf-16", "lat,é\n1,ü\n", "utf-16"),
     ],
@@ -256,6 +264,7 @@ def test_compressed_text_and_standard_input(ndgather, data, monkeypatch):
         assert gzip.decompress(content).decode() == expected
     assert ndgather("sel d.nc p.csv.gz -o out.csv.gz --variable w").err == ""
     assert Path("out.csv.gz").read_bytes() == content
+    assert content[3:8] == bytes(5)  # of RFC 1952: no name, and no time
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert ndgather("sel d.nc - -o out.csv --variable w").err == ""
     assert Path("out.csv").read_text() == expected
@@ -297,6 +306,11 @@ def test_columns_of_parquet_keep_their_types(ndgather, data):
         assert found.slice(len(found) - 1).equals(table.slice(1))
     assert ndgather("sel d.nc p.parquet -o out.csv --variable w").err == ""
     assert str(2**60 + 1) in Path("out.csv").read_text()
+    text = "--separator ; --decimal , --encoding utf-16"
+    assert ndgather(f"sel d.nc p.parquet -o out.csv --variable w {text}").err == ""
+    lines = Path("out.csv").read_text("utf-16").splitlines()
+    assert lines[0] == ";".join([*table.column_names, "w"])
+    assert [line.rpartition(";")[2] for line in lines[1:]] == ["1,0", "3,0"]
     frame = pd.DataFrame({"lat": [1.0, 2.0], "id": [5, 6]}).set_index("id")
     for each in (frame, frame.reset_index(drop=True), frame.reset_index().iloc[1:]):
         each.to_parquet("p.parquet")

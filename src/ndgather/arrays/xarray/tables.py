@@ -12,6 +12,7 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,16 @@ class Dialect:
     encoding: str = "utf-8"
 
     def separator_of(self, path: Path) -> str:
-        return self.separator or ("\t" if ".tsv" in path.suffixes else ",")
+        return self.separator or ("\t" if path.name.endswith((".tsv", ".tsv.gz")) else ",")
+
+
+class _Lines(io.TextIOWrapper):
+    """Text that csv writes: with its own end of lines, it quotes all cells with line breaks."""
+
+    end = ""
+
+    def write(self, text: str) -> int:
+        return super().write(text.removesuffix("\r\n") + self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +111,17 @@ class Table:
                 return
             # A name and a time would make the same table another file.
             is_packed = suffix.endswith(".gz")
-            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_packed else raw as file:
+            with (
+                gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_packed else raw as file,
+                _Lines(file, self.dialect.encoding, newline="") as lines,
+            ):
+                lines.write(self.mark)
+                lines.end = self.line_end
                 whole.to_csv(
-                    file,
+                    lines,
                     sep=self.dialect.separator_of(output),
-                    header=[self.mark + name if n == 0 else name for n, name in enumerate(whole)],
                     index=False,
-                    encoding=self.dialect.encoding,
-                    lineterminator=self.line_end,
+                    lineterminator="\r\n",
                     decimal=self.dialect.decimal,
                 )
 
@@ -120,15 +133,18 @@ def read(path: Path, dialect: Dialect) -> Table:
         if suffix == ".parquet":
             table = _pyarrow().parquet.read_table(path)
             frame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
-            return Table(frame, Dialect(), metadata=table.schema.metadata or {})
+            return Table(frame, dialect, metadata=table.schema.metadata or {})
         content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
         if suffix.endswith(".gz"):
             content = gzip.decompress(content)
         text = content.decode(dialect.encoding)
         plain = text.removeprefix(_BYTE_ORDER_MARK)
         separator = dialect.separator_of(path)
-        lines = csv.reader(io.StringIO(plain, newline=""), delimiter=separator, strict=True)
-        rows = [*lines]
+        stream = io.StringIO(plain, newline="")
+        lines = csv.reader(stream, delimiter=separator, strict=True)
+        rows = [*islice(lines, 1)]
+        first = plain[: stream.tell()]
+        rows += lines
     while rows and not rows[-1]:  # empty lines at the end
         rows.pop()
     if not rows:
@@ -143,7 +159,7 @@ def read(path: Path, dialect: Dialect) -> Table:
                 f"{plural(len(row), 'field')}, and the header has {len(names)} (allowed: as many "
                 f"as the header, separated by {separator!r}){hint}"
             )
-    end = "\r\n" if "\r\n" in plain else "\n"
+    end = first[len(first.rstrip("\r\n")) :] or "\n"
     mark = text[: len(text) - len(plain)]
     return Table(pd.DataFrame(rows, columns=names, dtype=object), dialect, mark, end)
 
