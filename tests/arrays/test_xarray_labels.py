@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -87,6 +88,46 @@ def test_of_other_types(axis_type, label_type, axis, labels, method):
     wide = index.astype("i8") if axis_type == "u2" else index  # pandas takes 0 - 1 for 65535
     peer = wide.get_indexer(pd.Index(given_labels), method=method)
     np.testing.assert_array_equal(found, peer, strict=True)
+
+
+NUMBER_DTYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
+BITS = (7, 8, 16, 24, 32, 53, 63, 64)
+BORDERS = [sign * (2**bits + more) for bits in BITS for more in (-1, 0, 1) for sign in (1, -1)]
+
+
+def around_borders(dtype):
+    """Return the numbers of a dtype near the borders of others, as Python has them."""
+    if np.dtype(dtype).kind != "f":
+        bounds = np.iinfo(dtype)
+        return [each for each in BORDERS if bounds.min <= each <= bounds.max]
+    with np.errstate(over="ignore"):
+        floats = np.array([0.0, 0.5, *map(float, BORDERS)]).astype(dtype)
+    return floats[np.isfinite(floats)].tolist()
+
+
+@pytest.mark.parametrize("method", [None, "nearest", "pad", "backfill"])
+@pytest.mark.parametrize("dtype", NUMBER_DTYPES)
+def test_numbers_of_other_dtypes_are_compared_exactly_or_refused(dtype, method):
+    """Refused is what float64 would round: integers of 2**53 and more beside floats."""
+    axis = sorted({*around_borders(dtype)})
+    exact = [Fraction(each) for each in axis]
+    index = pd.Index(np.array(axis, "f8" if dtype == "f2" else dtype))
+    for other, label in [(each, n) for each in NUMBER_DTYPES for n in around_borders(each)]:
+        try:
+            (found,) = look_up("sel", "x", index, np.array([label], other), method=method)
+        except DTypeError:
+            assert {np.dtype(each).kind == "f" for each in (dtype, other)} == {True, False}
+            assert any(type(n) is int and abs(n) >= 2**53 for n in (*axis, label))
+            continue
+        at = Fraction(label)
+        nearest = min(abs(each - at) for each in exact)
+        wanted = {
+            None: [n for n, each in enumerate(exact) if each == at],
+            "nearest": [n for n, each in enumerate(exact) if abs(each - at) == nearest],
+            "pad": [n for n, each in enumerate(exact) if each <= at][-1:],
+            "backfill": [n for n, each in enumerate(exact) if each >= at][:1],
+        }
+        assert found in (wanted[method] or [-1]), (other, label)
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,25 @@ def test_points_outside_have_no_value(ndgather, folder):
     assert re.match(r"ndgather sel: error: points.csv: x\[\d\] = '.*' lies outside of x ", error)
 
 
+@pytest.mark.parametrize("name", ["not compressed", "rows from south to north", "nodata, zero"])
+def test_pixels_within_a_tolerance(ndgather, folder, name):
+    """Of points on an edge, half a pixel from two centres, and of those that are further away."""
+    written("r.tif", **FILES[name])
+    with rasterio.open("r.tif") as file:
+        rows, columns = np.meshgrid([0, 0.25, 1, 2.5, 39], [0, 0.25, 7, 8.75, 59])
+        x, y = file.transform @ (columns.ravel(), rows.ravel())
+    pd.DataFrame({"x": x, "y": y}).to_csv("points.csv", index=False)
+    expected = sampled("r.tif", [*zip(x, y, strict=True)])[0].ravel()
+    line = "sel r.tif points.csv -o out.csv --method nearest --missing nan"
+    assert ndgather(f"{line} --tolerance x=15 --tolerance y=10").err == ""
+    np.testing.assert_array_equal(pd.read_csv("out.csv")["r"], expected)
+    off = [abs(each % 1 - 0.5).ravel() for each in (columns, rows)]
+    for tolerance, far in (("x=7.5", off[0] > 0.25), ("y=2.5", off[1] > 0.125)):
+        assert ndgather(f"{line} --tolerance {tolerance}").err == ""
+        found = pd.read_csv("out.csv")["r"]
+        np.testing.assert_array_equal(found, np.where(far, np.nan, expected))
+
+
 def test_a_band_may_be_a_column(ndgather, folder):
     written("r.tif", count=3)
     with rasterio.open("r.tif") as file:

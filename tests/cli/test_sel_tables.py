@@ -398,6 +398,21 @@ def test_ways_to_write_one_time(ndgather, times, text):
     assert pd.read_csv("out.csv")["v"].tolist() == [1.0]
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "+05:30"])
+def test_times_of_parquet_are_those_of_utc(ndgather, times, zone, unit):
+    """Of texts of CSV with the same offset, too."""
+    found = pd.DatetimeIndex(TIMES[[2, 0]], tz="UTC").as_unit(unit)
+    column = pa.array([each.value // 10**9 for each in found], pa.int64()).cast(pa.timestamp("s"))
+    pq.write_table(pa.table({"time": column.cast(pa.timestamp(unit, zone))}), "p.parquet")
+    assert ndgather("sel t.nc p.parquet -o out.csv").err == ""
+    assert pd.read_csv("out.csv")["v"].tolist() == [2.0, 0.0]
+    if zone is not None:
+        written("time\n" + "".join(f"{each.tz_convert(zone).isoformat()}\n" for each in found))
+        assert ndgather("sel t.nc p.csv -o out.csv").err == ""
+        assert pd.read_csv("out.csv")["v"].tolist() == [2.0, 0.0]
+
+
 CALENDARS = ["noleap", "360_day", "all_leap", "julian", "standard"]
 
 
@@ -503,6 +518,23 @@ def test_longitudes_that_go_around_are_seen(ndgather, data, method):
     written("lat,lon\n1,-30\n2,4000\n")
     error = ndgather(f"sel d.nc p.csv -o out.csv --variable v {method}").err
     assert "lon[1] = '4000' is no longitude (allowed: -180.0..360.0, or --period lon=360)" in error
+
+
+# As CF writes the units of longitudes, and others.
+EAST = ["degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE"]
+
+
+@pytest.mark.parametrize("units", [*EAST, "degrees_north", "degrees", "DEGREES_EAST", ""])
+def test_only_units_of_longitudes_go_around(ndgather, folder, units):
+    lon = xr.DataArray(np.arange(0.0, 360.0, 90.0), dims="x", attrs={"units": units})
+    xr.Dataset({"v": ("x", lon.values)}, {"x": lon}).to_netcdf("u.nc", engine="h5netcdf")
+    written("x\n-90\n")
+    outcome = ndgather("sel u.nc p.csv -o out.csv")
+    if units in EAST:
+        assert outcome.err == ""
+        assert pd.read_csv("out.csv")["v"].tolist() == [270.0]
+    else:
+        assert "x[0] = -90.0 is not on the axis" in outcome.err
 
 
 @pytest.mark.parametrize("units", ["degrees_east", "m"])
@@ -655,6 +687,33 @@ def test_text_is_read_as_labels_of_the_axis(ndgather, folder, name):
         for text in others:
             written(text_of([["x"], [text]]))
             assert "x[0] = " in ndgather(f"sel d.nc p.csv -o out.csv {missing}").err
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int8"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_integers_beside_missing_ones_keep_their_digits(ndgather, folder, suffix, dtype):
+    """Of labels that float64 would round to others of the axis."""
+    most = np.iinfo(dtype).max
+    axis, labels = [most - 1, most], [most, None, most - 1, None if most < 2**53 else most - 2]
+    data = xr.Dataset({"v": ("x", [0.0, 1.0])}, {"x": np.array(axis, dtype)})
+    data.to_netcdf("d.nc", engine="h5netcdf")
+    if suffix == "csv":
+        written(text_of([["x", "id"], *[["" if n is None else n, "1"] for n in labels]]))
+    else:
+        pq.write_table(pa.table({"x": pa.array(labels, dtype)}), "p.parquet")
+    for options in ("", "--add-labels"):
+        line = f"sel d.nc p.{suffix} -o out.csv --missing nan {options}"
+        assert ndgather(line).err == ""
+        found = pd.read_csv("out.csv", skip_blank_lines=False)
+        np.testing.assert_array_equal(found["v"], [1, np.nan, 0, np.nan])
+    assert "x[1] = " in ndgather(f"sel d.nc p.{suffix} -o out.csv").err
+    written(f"x\n{most}\n1.5\n")
+    assert ndgather("sel d.nc p.csv -o out.csv --missing nan").err == ""
+    np.testing.assert_array_equal(pd.read_csv("out.csv")["v"], [1, np.nan])
+    for method in ("nearest", "pad", "backfill", "linear"):
+        error = ndgather(f"sel d.nc p.csv -o out.csv --missing nan --method {method}").err
+        text = "x.dtype = float64 cannot be looked up on an axis of u?int64 labels"
+        assert bool(re.search(text, error)) == (most > 2**53), error
 
 
 def test_a_coordinate_of_all_data_in_single_precision(ndgather, folder):

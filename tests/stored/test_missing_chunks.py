@@ -120,6 +120,15 @@ def test_virtual_datasets_are_refused_where_chunks_must_exist(tmp_path):
                 call(file["v"], [[0]])
 
 
+def test_a_dataset_of_hdf5_beside_its_file_is_there(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        stored = file.create_dataset(
+            "a", data=np.arange(8.0), external=[(str(tmp_path / "a.bin"), 0, 64)]
+        )
+        with missing_chunks("raise"):
+            assert ndgather.gather_nd(stored, [[7], [0]]).tolist() == [7, 0]
+
+
 def test_another_word_is_refused():
     text = r"what = 'nan' is unknown .*'fill', 'raise'"
     with pytest.raises(AttributeValueError, match=text), missing_chunks("nan"):

@@ -188,22 +188,26 @@ class DatasetReader:
         if stored.byte_offset is None:
             return
         size, content = stored.size, None
-        for n, each in reversed([*enumerate(self._filters)]):
-            if stored.filter_mask >> n & 1 or each == _SHUFFLE:
-                continue
+        left = [each for n, each in enumerate(self._filters) if not stored.filter_mask >> n & 1]
+        packed = _LZF in left or _DEFLATE in left
+        while left:
+            each = left.pop()
             if each == _CHECKSUM:
                 if size < _CHECKSUM_BYTES:
                     raise ValueError(f"the chunk holds {size} bytes, and no checksum")
                 size -= _CHECKSUM_BYTES
-            elif each in (_LZF, _DEFLATE) and content is None:
-                with phil:
-                    at = tuple(part.start for part in self._box(chunk))
-                    content = self.array.id.read_direct_chunk(at)[1][:size]
-                if each == _LZF:
-                    size = _lzf_size(content)
-                else:
-                    size = len(zlib.decompressobj().decompress(content, self._whole() + 1))
-            else:
+            elif packed and each in (_SHUFFLE, _LZF, _DEFLATE):
+                if content is None:
+                    with phil:
+                        at = tuple(part.start for part in self._box(chunk))
+                        content = self.array.id.read_direct_chunk(at)[1]
+                content = content[:size]
+                if each == _SHUFFLE:
+                    content = _unshuffled(content, self.array.id.get_type().get_size())
+                    continue
+                packed, most = False, self._whole() + _CHECKSUM_BYTES * left.count(_CHECKSUM)
+                size = _lzf_size(content) if each == _LZF else _inflated_size(content, most)
+            elif each != _SHUFFLE:
                 return  # a filter that HDF5 alone knows
         self._check_size(size)
 
@@ -242,6 +246,18 @@ class DatasetReader:
             raw = values
         whole: Array = raw.view(self.dtype).reshape(chunk)
         return whole
+
+
+def _unshuffled(stored: bytes, item_bytes: int) -> bytes:
+    """Return bytes in the order of elements; those of no whole element are where they were."""
+    whole = len(stored) // item_bytes * item_bytes
+    planes = np.frombuffer(stored[:whole], np.uint8).reshape(item_bytes, -1)
+    return planes.T.tobytes() + stored[whole:]
+
+
+def _inflated_size(stored: bytes, most: int) -> int:
+    """Return how many bytes DEFLATE makes of some, at most one more than `most`."""
+    return len(zlib.decompressobj().decompress(stored, most + 1))
 
 
 def _lzf_size(stored: bytes) -> int:

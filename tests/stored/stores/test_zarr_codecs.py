@@ -46,6 +46,14 @@ LAYOUTS = {
 }
 
 
+FILTERS_2 = {  # that do not commute
+    "delta, shuffle": [numcodecs.Delta("<i4"), numcodecs.Shuffle(4)],
+    "shuffle, delta": [numcodecs.Shuffle(4), numcodecs.Delta("u1")],
+    "delta twice, shuffle": [numcodecs.Delta("<i4"), numcodecs.Delta("<i2"), numcodecs.Shuffle(8)],
+    "scale, delta": [numcodecs.FixedScaleOffset(7, 3, "<i4"), numcodecs.Delta("<i4")],
+}
+
+
 def values_of(dtype):
     dtype = np.dtype(dtype)
     values = np.random.default_rng(0).integers(0, 2 if dtype.kind == "b" else 200, SHAPE)
@@ -83,6 +91,15 @@ def test_format_2(codec, dtype):
             order=order,
         )
         check(stored, values)
+
+
+@pytest.mark.parametrize("filters", FILTERS_2.values(), ids=FILTERS_2)
+@pytest.mark.parametrize("codec", ["raw", "zstd"])
+def test_several_filters_of_format_2(codec, filters):
+    layout = {"chunks": (3, 2, 4), "compressors": FORMAT_2[codec], "filters": filters}
+    check(
+        zarr.create_array({}, shape=SHAPE, dtype="<i4", zarr_format=2, **layout), values_of("<i4")
+    )
 
 
 @each_codec_and_each_type(FORMAT_3)

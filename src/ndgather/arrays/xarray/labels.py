@@ -29,6 +29,7 @@ Positions: TypeAlias = NDArray[np.intp]
 
 _BLOCK = 1 << 15  # labels that are looked up at a time: the arrays of a step stay in the cache
 _MOST_IN_AN_INTERVAL = 4
+WHOLE = 2**53 - 1  # float64 has all integers up to it, and rounds no other to them
 _SWAPPED = {"pad": "backfill", "backfill": "pad"}
 NOT_A_TIME = np.iinfo(np.int64).min
 WIDEST = 1.5  # the gap that closes a ring, in widths of the widest other gap
@@ -233,15 +234,33 @@ def look_up(
             f"{caller}: labels of {name} are unsorted, where method={method!r} needs an order "
             f"(allowed: labels that rise or fall); write .sortby({name!r}) first"
         )
+    _check_held(caller, name, index, flat)
     dtypes, held = (index.dtype, labels.dtype), np.ones(flat.shape, np.bool)
-    if flat.dtype.kind in "mM" and flat.dtype.kind == index.dtype.kind:
-        wanted = flat.astype(index.to_numpy().dtype)  # wrong for times that it cannot hold
+    of_numpy = index.to_numpy().dtype
+    if method is None and {of_numpy.kind, flat.dtype.kind} <= {*"iu"}:
+        # pandas would wrap labels beyond the dtype of the axis.
+        held = (flat >= np.iinfo(of_numpy).min) & (flat <= np.iinfo(of_numpy).max)
+        wanted = flat.astype(of_numpy)
+    elif flat.dtype.kind in "mM" and flat.dtype.kind == index.dtype.kind:
+        wanted = flat.astype(of_numpy)  # wrong for times that it cannot hold
         held = _is_held(flat, wanted)
     if method is not None and not held.all():
         raise not_comparable(caller, name, *dtypes, "some lie between two times of its unit")
     with converted_errors(lambda error: not_comparable(caller, name, *dtypes, reason(error))):
-        positions = index.get_indexer(pd.Index(wanted), method=method, tolerance=tolerance)
+        found = pd.Index(wanted, dtype=wanted.dtype)  # numbers in objects as they are
+        positions = index.get_indexer(found, method=method, tolerance=tolerance)
     return np.where(held, positions, -1).astype(np.intp).reshape(labels.shape)
+
+
+def _check_held(caller: str, name: Hashable, index: pd.Index[Any], labels: Array) -> None:
+    """Raise DTypeError for integers beside floats that float64 would round."""
+    for one, other in ((index, labels), (labels, index)):
+        integers: Any = one
+        if one.dtype.kind in "iu" and other.dtype.kind == "f" and one.size:
+            if integers.min() >= -WHOLE and integers.max() <= WHOLE:
+                return
+            why = "float64 rounds integers of 2**53 and more"
+            raise not_comparable(caller, name, index.dtype, labels.dtype, why)
 
 
 def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any]) -> Array:
@@ -335,6 +354,7 @@ def sorted_axis(
             f"{caller}: labels of {name} contain NaN, which has no neighbours (allowed: labels "
             f"that rise or fall); write .isel({name}=data[{name!r}].notnull()) first"
         )
+    _check_held(caller, name, index, labels)
     pair = _comparable(index, labels, exact=period is not None)
     if pair is None:
         if period is not None:

@@ -20,7 +20,7 @@ import xarray
 from ndgather import messages
 from ndgather.arrays.xarray import rasters, selection, tables
 from ndgather.arrays.xarray.accessor import Accessor
-from ndgather.arrays.xarray.labels import kind_of, objects, of_calendar, sorted_axis
+from ndgather.arrays.xarray.labels import WHOLE, kind_of, objects, of_calendar, sorted_axis
 from ndgather.arrays.xarray.tables import Dialect, Table
 from ndgather.errors import FileError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, listed, plural, shown_value, similar
@@ -384,7 +384,7 @@ class _Texts:
         kind = kind_of(index)
         readers: dict[str, Any] = {
             "times": self._times,
-            "numbers": self._numbers,
+            "numbers": lambda: self._numbers(index.dtype.kind in "iu"),
             "durations": self._durations,
             "bytes": lambda: objects(cell.encode(errors="surrogatepass") for cell in self.cells),
             "texts": lambda: objects(self.cells),
@@ -400,7 +400,7 @@ class _Texts:
         if bad.any():
             raise self.error(bad, what, allowed, more)
 
-    def _numbers(self) -> Any:
+    def _numbers(self, of_integers: bool) -> Any:
         texts, decimal = self.texts, self.lookup.dialect.decimal
         if decimal != ".":
             texts = [text.replace(".", "?").replace(decimal, ".") for text in texts]
@@ -408,12 +408,15 @@ class _Texts:
         comma = bad.any() and decimal == "." and "," in texts[bad.argmax()]
         hint = "; write --decimal ',' for a decimal comma" if comma else ""
         self.check(bad, "is not a number", f"numbers such as 1{decimal}5", hint)
-        if texts and _are(_INTEGER, texts).all():
-            numbers = np.array([int(text) for text in texts])
-            if numbers.dtype.kind in "iu":
-                return numbers
-        pairs = zip(texts, self.present, strict=True)
-        return np.array([float(text) if present else np.nan for text, present in pairs], float)
+        whole, numbers = _are(_INTEGER, texts), []
+        for text, present, is_whole in zip(texts, self.present, whole, strict=True):
+            numbers.append(int(text) if is_whole else float(text) if present else None)
+        if texts and whole.all() and np.array(numbers).dtype.kind in "iu":
+            return np.array(numbers)
+        is_exact = of_integers and self.lookup.options["method"] is None
+        if is_exact and any(type(each) is int and abs(each) > WHOLE for each in numbers):
+            return objects(numbers)  # float64 would round them
+        return np.array(numbers, float)
 
     def _durations(self) -> Any:
         with warnings.catch_warnings(action="ignore"):
