@@ -179,8 +179,15 @@ def test_every_value_is_that_of_rasterio(ndgather, folder, name):
         rows, columns = rng.uniform(0, 40, 150), rng.uniform(0, 60, 150)
         rows[:50], columns[25:75] = np.floor(rows[:50]), np.floor(columns[25:75])  # edges
         x, y = file.transform @ (columns, rows)
+        flags = {flag for each in file.mask_flag_enums for flag in each}
+        has_all = flags == {rasterio.enums.MaskFlags.all_valid} and set(file.scales) == {1}
+        dtype = np.dtype(file.dtypes[0])
     pd.DataFrame({"x": x, "y": y}).to_csv("points.csv", index=False)
     expected, _ = sampled("r.tif", [*zip(x, y, strict=True)])
+    if has_all:  # values that may be missing are floats
+        line = "sel r.tif points.csv -o out.parquet --method nearest --outer"
+        assert ndgather(line).err == ""
+        assert pd.read_parquet("out.parquet")["r"].dtype == dtype
     outcome = ndgather("sel r.tif points.csv -o out.csv --method nearest --outer")
     assert outcome.err == ""
     out = pd.read_csv("out.csv")

@@ -14,7 +14,13 @@ pytest.importorskip("onnx")
 
 import onnx
 
-from ndgather.errors import FileError, IndexOutOfBoundsError, ModelError, NdgatherError
+from ndgather.errors import (
+    FileError,
+    IndexOutOfBoundsError,
+    ModelError,
+    NdgatherError,
+    ShapeError,
+)
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.models.graph import (
@@ -480,6 +486,52 @@ def test_layers_of_one_name_are_other_values(tmp_path):
     path.write_text(path.read_text().replace('name="axis"', 'name="indices"'))
     result = openvino.run(path, {"data": np.array([5, 6, 7], F)})
     np.testing.assert_array_equal(result["y"], np.array([7, 5], F), strict=True)
+
+
+RANGES = {  # a declared shape, sizes that it takes, and those that it does not
+    "2..4": ([2, 3, 4], [0, 1, 5]),
+    "..3": ([0, 1, 3], [4]),
+    "2..": ([2, 9], [0, 1]),
+    "3": ([3], [2, 4]),
+    "?": ([0, 1, 9], []),
+    "0..0": ([0], [1]),
+}
+
+
+@pytest.mark.parametrize("declared", RANGES)
+def test_only_sizes_in_the_range_of_an_input_are_taken(tmp_path, declared):
+    made = graph("Gather", "openvino", 8, [(F, (None,)), (L, (None,))], FRONT)
+    path = tmp_path / "model.xml"
+    openvino.write(made, path)
+    path.write_text(path.read_text().replace('shape="?"', f'shape="{declared}"', 1))
+    inside, outside = RANGES[declared]
+    for size in inside:
+        found = openvino.run(path, {"data": np.arange(size, dtype=F), "indices": np.arange(size)})
+        np.testing.assert_array_equal(found["y"], np.arange(size, dtype=F), strict=True)
+    for size in outside:
+        with pytest.raises(ShapeError, match=rf"^input 'data'.*shape = \({size},\) is not"):
+            openvino.run(path, {"data": np.arange(size, dtype=F), "indices": np.arange(0)})
+
+
+# As openvino.Core().read_model reads them.
+FLAGS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
+
+
+@pytest.mark.parametrize("text", [*FLAGS, "yes", "TRUE", "2", ""])
+def test_texts_of_flags(tmp_path, text):
+    element = (F, (2,)), (L, (1,)), (F, (1,))
+    options = {"reduction": "sum", "use_init_val": False}
+    made = graph("ScatterElementsUpdate", "openvino", 12, [*element], FRONT, **options)
+    path = tmp_path / "model.xml"
+    openvino.write(made, path)
+    path.write_text(path.read_text().replace('="false"', f'="{text}"'))
+    inputs = {"data": np.array([5, 6], F), "indices": np.array([1]), "updates": np.array([10], F)}
+    if text not in FLAGS:
+        with pytest.raises(NdgatherError, match=f"use_init_val = '{text}'"):
+            openvino.run(path, inputs)
+        return
+    expected = np.array([5, 16 if FLAGS[text] else 10], F)
+    np.testing.assert_array_equal(openvino.run(path, inputs)["y"], expected, strict=True)
 
 
 def test_the_time_of_a_result_is_that_of_the_nodes_that_lead_to_it(tmp_path):

@@ -252,6 +252,14 @@ def test_a_dataset_of_hdf5_in_one_piece_that_is_written_meanwhile(tmp_path):
             ndgather.gather_nd(file["a"], [[39_999]])
 
 
+def test_a_cache_of_hdf5_reads_what_was_written_before_its_first_read(file):
+    stored = file.create_dataset("a", data=np.zeros(40_000))
+    kept = ndgather.cached(stored)
+    assert kept[0] == 0
+    stored[39_999] = 7  # which h5py has not written to the file
+    assert kept[39_999] == 7
+
+
 def test_few_points_of_a_dataset_of_hdf5_in_one_piece_cost_what_h5py_takes(tmp_path):
     """At most twice the time of a loop over points, in seconds of the processor."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -330,6 +338,26 @@ def test_views_of_tensorstore():
     same(stored[tensorstore.d[:].transpose[1, 0]], VALUES.T)
     same(stored[tensorstore.d[0][::2]], VALUES[::2])
     same(stored[tensorstore.d[:].translate_to[0]][2:], VALUES[2:])
+
+
+@pytest.mark.parametrize("shift", [0, 3, -4, 13])
+def test_chunks_of_a_view_of_tensorstore_are_those_of_the_store(shift):
+    """Wherever its grid begins: a chunk is read once, and a write replaces whole chunks."""
+    layout = tensorstore.ChunkLayout(chunk_shape=[7, 10])
+    stored = tensorstore.open(
+        {"driver": "zarr", "kvstore": "memory://"},
+        create=True, dtype=tensorstore.float32, shape=VALUES.shape, chunk_layout=layout,
+    ).result()  # fmt: skip
+    stored.write(VALUES).result()
+    totals = []
+    for first in (0, 5):
+        view = stored[tensorstore.d[:].translate_by[shift]][shift + first :]
+        values = VALUES[first:]
+        same(view, values)
+        for start in range(7 - first, len(values) - 7, 7):  # all points of a row of chunks
+            points = np.argwhere(np.ones((7, 10), bool)) + np.array([start, 10])
+            ndgather.gather_nd(view, points, progress=lambda *done: totals.append(done[1]))
+    assert {*totals} == {1}
 
 
 class AdvisedMap(mmap.mmap):
