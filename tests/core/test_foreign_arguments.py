@@ -14,7 +14,7 @@ import pytest
 import ndgather
 from ndgather import operator, vjp
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError
-from ndgather.published.schema import Inference, RankAtLeast
+from ndgather.published.schema import RankAtLeast
 from tests.definitions import reference
 
 DATA = np.arange(6.0).reshape(2, 3)
@@ -303,19 +303,50 @@ def test_operators_answer_as_the_loops_or_refuse(thing):
         function = ndgather.gather_nd if operation is gather else ndgather.scatter_nd
         given |= dict(zip(good, arguments, strict=False))
         check_answer(function, given, result)
-    for call in (
-        lambda: gather(DATA, ROWS, axis=thing()),
-        lambda: gather.infer_shape(thing(), ("N", 1)),
-        lambda: gather.infer_shape((2, 3), thing()),
-        lambda: gather.infer_shape((2, thing()), ("N", 1)),
-        lambda: gather.infer(thing(), thing()),
-        lambda: gather.infer_shape((2, 3), ("N", 1), batch_dims=thing()),
-    ):
-        try:
-            shape = call()
-        except (NdgatherError, MemoryError):
-            continue
-        assert shape is None or isinstance(shape, tuple | RankAtLeast | Inference)
+
+
+# Of the things that are a shape, a size or a number of axes, what follows; all others are refused.
+SHAPES = {
+    "data": (lambda thing: (thing, ("N", 1)), {"None": RankAtLeast(("N",))}),
+    "indices": (lambda thing: ((2, 3), thing), {"None": None}),
+    "size": (
+        lambda thing: ((2, thing), ("N", 1)),
+        {
+            "None": ("N", None),
+            "a string": ("N", "abc"),
+            "a word": ("N", "add"),
+            "a mode": ("N", "fill"),
+            "a huge integer": ("N", 10**5000),
+            "a large integer": ("N", 2**63),
+        },
+    ),
+    "both": (lambda thing: (thing, thing), {"None": None}),
+}
+
+
+@pytest.mark.parametrize("made", [pytest.param(each, id=each[0]) for each in things()])
+@pytest.mark.filterwarnings("ignore")
+def test_shapes_follow_or_are_refused(made):
+    name, thing = made
+    gather = operator("GatherND")
+    with pytest.raises(NdgatherError):
+        gather(DATA, ROWS, axis=thing())
+    with pytest.raises(NdgatherError):
+        gather.infer(thing(), thing())
+    for shapes, taken in SHAPES.values():
+        if name in taken:
+            found = gather.infer_shape(*shapes(thing()))
+            if isinstance(found, tuple):  # a word cannot be compared
+                found = tuple(str.__str__(n) if isinstance(n, str) else n for n in found)
+            assert found == taken[name]
+        else:
+            with pytest.raises(NdgatherError):
+                gather.infer_shape(*shapes(thing()))
+    if name == "None":
+        assert gather.infer_shape((2, 3), ("N", 1), batch_dims=None) == ("N", 3)
+    else:
+        with pytest.raises(NdgatherError):
+            gather.infer_shape((2, 3), ("N", 1), batch_dims=thing())
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,32 @@ def test_arguments_as_other_libraries_have_them(call, error, hint):
     assert str(caught.value).endswith(f"; {hint}")
 
 
+# What NumPy, torch, JAX, TensorFlow and ONNX call an argument.
+ELSEWHERE = {
+    **dict.fromkeys(("input", "params", "a", "arr", "operand", "tensor"), "data"),
+    **dict.fromkeys(("src", "source", "value", "values", "v"), "updates"),
+    "dim": "axis",
+    "index": "indices",
+    "reduce": "reduction",
+    "include_self": "use_init_val",
+    "default_value": "fill_value",
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_names_of_arguments_in_other_libraries(name):
+    for function, arguments in (
+        (gather, "data indices axis batch_dims mode fill_value out"),
+        (gather_elements, "data indices axis mode fill_value out"),
+        (scatter_elements, "data indices updates axis mode reduction use_init_val out"),
+    ):
+        given = {each: [[0]] for each in ("data", "indices", "updates") if each in arguments}
+        with pytest.raises(CallError, match=f"{name} = 1 is not an argument") as caught:
+            function(**given, **{name: 1})
+        hint = f"; write {ELSEWHERE[name]}="
+        assert str(caught.value).endswith(hint) == (ELSEWHERE[name] in arguments.split())
+
+
 def test_the_order_of_torch_then_works():
     assert gather(DATA, [0, 2], axis=1).shape == (4, 2)
     assert gather_elements(DATA, [[0], [2]], axis=1).tolist() == [[0.0], [5.0]]

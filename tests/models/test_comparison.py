@@ -491,9 +491,16 @@ def test_all_kinds_of_differences_are_a_table(odd_runtimes, ndgather_in, tmp_pat
     assert again.status == 1
     objects = json.loads(ndgather_in(tmp_path, f"{line} --json").out)
     assert objects["kinds"][0]["count"] == int(row.split()[0])
-    outcome = ndgather_in(tmp_path, "compare model.onnx --random --all")
-    assert outcome.status == 2
-    assert "--all does not apply (allowed: --search)" in outcome.err
+    for options, text in {
+        "--random --all": "--all does not apply (allowed: --search)",
+        "--valid-indices": "--valid-indices does not apply (allowed: --search)",
+        "--search 2 --inside-loops": "--inside-loops does not apply to --search (allowed: --inputs,"
+        " --random)",
+        "--search 2 --all --html a.html": "--html does not apply to --all (allowed: --inputs)",
+    }.items():
+        outcome = ndgather_in(tmp_path, f"compare model.onnx {options}")
+        assert (outcome.status, outcome.out) == (2, "")
+        assert outcome.err.endswith(f"ndgather compare: error: {text}\n")
 
 
 def test_a_scalar_of_a_branch_may_have_an_axis_of_one():
