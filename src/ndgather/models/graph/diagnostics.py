@@ -12,6 +12,7 @@ from enum import Enum
 from html import escape
 from importlib.resources import files
 from typing import Any, NamedTuple, Self
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,7 +227,7 @@ def to_sarif(findings: Mapping[str, Sequence[Finding]], version: str) -> dict[st
             "message": {"text": one_line(_text(finding))},
             "locations": [
                 {
-                    "physicalLocation": {"artifactLocation": {"uri": model}},
+                    "physicalLocation": {"artifactLocation": {"uri": quote(model)}},
                     "logicalLocations": [{"fullyQualifiedName": finding.where, "kind": "element"}],
                 }
             ],
