@@ -568,6 +568,50 @@ def test_other_models_are_refused_by_name(tmp_path, text, what):
     assert what in str(refused.value)
 
 
+PICK = """<ir_version: 8, opset_import: ["" : 18]>
+    g (float[4] x) => (float[M] y) """
+NO_GRAPH = {
+    "a sparse initializer": (
+        PICK + "{ y = Gather(x, at) }",
+        "initializer is a sparse tensor, which cannot be converted (allowed: dense tensors)",
+    ),
+    "a sparse constant": (
+        PICK + "{ at = Constant() y = Gather(x, at) }",
+        "initializer is a sparse tensor, which cannot be converted (allowed: dense tensors)",
+    ),
+    "a sequence": (
+        PICK.replace("float[4] x", "float[4] x, seq(float) s")
+        + "{ i = Constant<value_ints = [1]>()"
+        " y = Gather(x, i) }",
+        "input 's' is a sequence_type, which cannot be converted (allowed: tensors)",
+    ),
+    "an optional": (
+        PICK.replace("float[4] x", "float[4] x, optional(float) s") + "{ i = Constant<value_ints = "
+        "[1]>() y = Gather(x, i) }",
+        "input 's' is a optional_type, which cannot be converted (allowed: tensors)",
+    ),
+    "texts": (
+        PICK + '{ i = Constant<value_string = "1">() y = Gather(x, i) }',
+        "attribute 'value_string' is not a dense tensor of numbers, which cannot be converted "
+        "(allowed: value)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "what"), NO_GRAPH.values(), ids=NO_GRAPH)
+def test_what_no_graph_has_is_refused(text, what):
+    model = onnx.parser.parse_model(text)
+    values, places = (onnx.helper.make_tensor("at", 7, [1], [each]) for each in (3, 0))
+    sparse = onnx.helper.make_sparse_tensor(values, places, [2])
+    if "Constant()" in text:
+        model.graph.node[0].attribute.append(onnx.helper.make_attribute("sparse_value", sparse))
+    elif "sparse" in what:
+        model.graph.sparse_initializer.append(sparse)
+    with pytest.raises(ModelError) as refused:
+        graph_of(model)
+    assert str(refused.value).endswith(what)
+
+
 def test_an_input_with_a_default_is_refused():
     inputs = {"data": np.arange(4, dtype=F), "indices": np.array([[0]])}
     model = _model("GatherND", "", 13, inputs, (), {}, 1)

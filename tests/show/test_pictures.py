@@ -1,5 +1,6 @@
 """Pictures as what they are written to: SVG, HTML, text and PNG."""
 
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -263,6 +264,15 @@ def test_a_small_stored_array_is_drawn_whole(tmp_path):
         stored = file.create_dataset("a", data=GRID, chunks=(1, 3))
         text = show.gather_nd(stored, [[0, 2], [1, -3]]).to_text(200)
     assert "12 a" in text
+
+
+def test_rows_of_index_tuples_have_their_positions():
+    rows = [[[0, 1], [2, 3]], [[1, 1], [0, 0]]]
+    text = show.gather_nd(np.arange(12).reshape(3, 4), rows).to_text(200)
+    for letter, position in zip("abcd", np.ndindex(2, 2), strict=True):
+        one, other = rows[position[0]][position[1]]
+        label = re.escape(str([*position]))
+        assert re.search(rf"{label} +{one} {letter} +{other} {letter}\b", text), text
 
 
 def test_a_mapped_file_is_drawn_in_part(tmp_path):
