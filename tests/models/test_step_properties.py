@@ -455,6 +455,15 @@ def check_step(seed, name, source, target):
     return "same"
 
 
+# Steps down to an opset that has no such operator, or that takes nothing of what is drawn.
+REFUSED = {
+    ("Einsum", 12, "down"),
+    ("Pad", 11, "down"),
+    ("Resize", 11, "down"),
+    ("Shrink", 9, "down"),
+}
+
+
 @NEEDS_ONNXRUNTIME
 @pytest.mark.parametrize("direction", ["down", "up"])
 @pytest.mark.parametrize(("name", "version"), STEPS)
@@ -483,4 +492,5 @@ def test_a_step_keeps_the_bytes_or_is_refused(name, version, direction):
     seeds = [crc32(f"{name} {number}".encode()) for number in range(12)]
     seen.extend(check_step(seed, operator, source, target) for seed in seeds)
     draw()
-    assert set(seen) - {None}, "no drawn model ran"
+    expected = "refused" if (name, version, direction) in REFUSED else "same"
+    assert expected in seen, f"of drawn models, none is {expected}"
