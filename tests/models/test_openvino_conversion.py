@@ -33,7 +33,7 @@ from ndgather.models.graph import (
 )
 from ndgather.models.graph.conversion import translate
 from ndgather.models.graph.diagnostics import has_errors
-from ndgather.models.interchange import graph_of, model_of
+from ndgather.models.interchange import graph_of, is_graph, model_of
 from ndgather.models.openvino import Model
 from ndgather.published import operator
 from ndgather.published.schema import TensorType
@@ -596,6 +596,37 @@ NO_GRAPH = {
         "(allowed: value)",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("nodes", "without_package"),
+    [
+        ("a = Identity(x) b = Identity(a) p = Gather(b, i) y = Identity(p)", True),
+        ("j = Constant<value_ints = [2, 0]>() y = Gather(x, j)", True),
+        ("z = Cast<to = 1>(x) y = Gather(z, i)", True),
+        ("y = Identity(x)", True),
+        ("p = Gather(x, i) y = Neg(p)", False),
+        ("p = Gather(x, i) y = my.Identity(p)", False),
+    ],
+)
+def test_models_that_need_no_package(tmp_path, nodes, without_package):
+    """Of gathers, scatters, constants, casts, and values under other names."""
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 18, "my" : 1]>
+        g (float[3] x, int64[2] i) => (float[M] y) {{ {nodes} }}"""
+    )
+    assert is_graph(model) == without_package
+    if without_package:
+        x, i = np.array([5, 6, 7], F), np.array([2, 0])
+        openvino.write(graph_of(model), tmp_path / "m.xml")
+        found = openvino.run(
+            tmp_path / "m.xml",
+            {
+                each.name: {"x": x, "i": i}[each.name]
+                for each in Model.load(tmp_path / "m.xml").inputs
+            },
+        )
+        np.testing.assert_array_equal(found["y"], x if "Gather" not in nodes else x[i], strict=True)
 
 
 @pytest.mark.parametrize(("text", "what"), NO_GRAPH.values(), ids=NO_GRAPH)
