@@ -37,9 +37,31 @@ def test_what_follows_for_the_inputs(ndgather):
     assert {"K = 5", "M = 3"} <= set(outcome.out.splitlines())
 
 
-def test_an_input_that_is_a_value(ndgather):
-    outcome = ndgather("infer Gather --domain openvino data=float32:2,3,4 indices=int32:5 axis=1")
-    assert outcome.out.splitlines()[-1].split()[-3:] == ["(2,", "5,", "4)"]
+@pytest.mark.parametrize(
+    ("axis", "shape"),
+    [("1", "(2, 5, 4)"), ("-1", "(2, 3, 5)"), ("-3", "(5, 3, 4)"), ("3", None), ("-4", None)],
+)
+def test_an_input_that_is_a_value(ndgather, axis, shape):
+    call = f"data=float32:2,3,4 indices=int32:5 axis={axis}"
+    outcome = ndgather(f"infer Gather --domain openvino {call}")
+    if shape is None:
+        assert f"axis = {axis} is out of range" in outcome.err
+    else:
+        assert outcome.out.endswith(f" {shape}\n")
+
+
+INPUTS = {  # what an input may be, and the row that is printed of it
+    "float32:N,4,?": ("float32", "(N, 4, ?)"),
+    "float32": ("float32", "(?, ...)"),
+    ":N,4": ("?", "(N, 4)"),
+    "data.npy": ("int16", "(3, 4)"),
+}
+
+
+@pytest.mark.parametrize("text", INPUTS)
+def test_ways_to_write_an_input(ndgather, text):
+    outcome = ndgather(f"infer GatherND data={text} indices=int64:M,1")
+    assert outcome.out.splitlines()[1].split(maxsplit=3) == ["input", "data", *INPUTS[text]]
 
 
 def test_files_are_inputs_with_values(ndgather):

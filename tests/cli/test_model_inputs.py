@@ -304,6 +304,30 @@ def test_outputs_are_compared_up_to_tolerances(ndgather, folder, expected, optio
         assert f"y[{differs}] = {np.float32(VALUES[differs])} differs from" in outcome.err
 
 
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, "bool", "str"])
+def test_outputs_that_are_no_floats_are_compared_exactly(ndgather, folder, dtype):
+    """Whatever the tolerances; integers differ by one, which floats may not see."""
+    kind, most = ("string", 3) if dtype == "str" else (dtype, 1)
+    if dtype in INTEGERS:
+        most = np.iinfo(dtype).max
+    made = (lambda n: np.array(["0", str(n)], object)) if dtype == "str" else None
+    actual, expected = (made(n) if made else np.array([0, n], dtype) for n in (most, most - 1))
+    head = '<ir_version: 8, opset_import: ["" : 16]>'
+    model = parse_model(f"{head} same ({kind}[N] x) => ({kind}[N] y) {{ y = Identity(x) }}")
+    onnx.save(model, "model.onnx")
+    place = folder / "test_data_set_0"
+    place.mkdir()
+    (place / "input_0.pb").write_bytes(numpy_helper.from_array(actual).SerializeToString())
+    for wanted, status in ((actual, 0), (expected, 1)):
+        keep_output(place, 0, wanted)
+        outcome = ndgather(f"{RUN} --inputs test_data_set_0 --rtol 1 --atol 1")
+        assert outcome.status == status
+        assert ("y[1] = " in outcome.err) == bool(status)
+
+
 def test_files_are_the_inputs_without_a_value_of_their_own_if_they_are_as_many(ndgather, folder):
     """An input that the model has a value for comes first here."""
     helper, floats = onnx.helper, onnx.TensorProto.FLOAT

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndgather.errors import AttributeValueError, NdgatherError, ShapeError
+from ndgather.errors import (
+    AttributeValueError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
 from ndgather.published import operator
 from ndgather.published.schema import RankAtLeast, TensorType
 from ndgather.published.shapes import Axes, Sizes, Unknown
@@ -162,3 +167,61 @@ def test_equal_sizes_have_the_bounds_of_both(first):
     assert not sizes.copy().equate("b", 1)
     assert sizes.equate("b", 5)
     assert sizes.value("a") == sizes.value(unknown) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "indices"),
+    [
+        ("GatherND", {}, [[0, 0], [5, 0], [1, 9], [7, -9]]),
+        ("GatherND", {"batch_dims": 1}, [[0, 1, -3], [2, 3, 9], [0, -4, 0]]),
+        ("Gather", {}, [0, 9, -8, 1]),
+        ("Gather", {"axis": 1}, [[0, 2], [-4, 3]]),
+        ("GatherElements", {"axis": 1}, [[0, 9, 0], [9, 9, 0]]),
+    ],
+)
+def test_known_indices_are_refused_in_the_words_of_a_run(name, options, indices):
+    """With the first that is out of bounds, and how many of how many are."""
+    function, values = operator(name), np.array(indices)
+    if "batch_dims" in options:
+        values = values[..., np.newaxis]
+    data = np.zeros((3, 3), np.float32)
+    with pytest.raises(IndexOutOfBoundsError) as of_run:
+        function(data, values, **options)
+    with pytest.raises(IndexOutOfBoundsError) as inferred:
+        function.infer(TensorType("float32", (3, 3)), values, **options)
+    assert str(inferred.value) == str(of_run.value)
+    flat = values if name != "GatherND" else values[..., :1] if options else values
+    count = int(((flat < -3) | (flat > 2)).sum())
+    assert f"; {count} of {values.size} entries of indices are out of bounds" in str(of_run.value)
+
+
+@pytest.mark.parametrize("version", [3, 15])
+def test_updates_of_one_element_have_any_rank_only_where_data_have_no_more_axes(version):
+    function = operator("ScatterNDUpdate", domain="openvino", version=version)
+    assert function.infer_shape((5, 6), (2,), (1, 1)) == (5, 6)
+    for data in (None, RankAtLeast((5, 6))):  # which may have two more
+        result = function.infer_shape(data, (2,), (3, 4))
+        assert result == RankAtLeast((None, None) if data is None else (5, 6))
+    with pytest.raises(ShapeError):
+        function.infer_shape((5, 6), (2,), (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "inferred"),
+    [
+        (("N",), (0,)),
+        (("N", 3), (0, 3)),
+        (("N", "N"), (0, 0)),
+        (("N", "M"), ("N", "M")),  # one of them is 0, and it is not known which
+        (("N", 0), ("N", 0)),
+        ((None, None), (None, None)),
+    ],
+)
+def test_of_an_empty_axis_there_are_no_positions(sizes, inferred):
+    known = TensorType("int64", sizes)
+    for name, shape in (("Gather", (0, 4)), ("GatherND", (0, 4))):
+        indices = known if name == "Gather" else TensorType("int64", (*sizes, 1))
+        found = operator(name).infer(TensorType("float32", shape), indices)
+        assert found.outputs[0].shape == (*inferred, 4)
+    with pytest.raises(IndexOutOfBoundsError, match="which is empty"):
+        operator("Gather").infer(TensorType("float32", (0, 4)), TensorType("int64", (2, 3)))
