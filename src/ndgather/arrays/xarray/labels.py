@@ -247,7 +247,7 @@ def look_up(
     if method is not None and not held.all():
         raise not_comparable(caller, name, *dtypes, "some lie between two times of its unit")
     with converted_errors(lambda error: not_comparable(caller, name, *dtypes, reason(error))):
-        found = pd.Index(wanted, dtype=wanted.dtype)  # numbers in objects as they are
+        found = pd.Index(wanted, dtype=object if wanted.dtype == object else None)  # not as floats
         positions = index.get_indexer(found, method=method, tolerance=tolerance)
     return np.where(held, positions, -1).astype(np.intp).reshape(labels.shape)
 
