@@ -266,6 +266,25 @@ def test_a_small_stored_array_is_drawn_whole(tmp_path):
     assert "12 a" in text
 
 
+FLOATS = {  # up to six digits, or four where the text would be long and none is before the point
+    0.1: "0.1",
+    1 / 3: "0.333333",
+    -1 / 3: "-0.3333",
+    123456.7: "123457.0",
+    -123456.7: "-123457.0",
+    -1234.567: "-1234.57",
+    1e6: "1.000e+06",
+    -0.0001: "-1.000e-04",
+    0.0: "0.0",
+}
+
+
+@pytest.mark.parametrize("value", FLOATS)
+def test_digits_of_floats(value):
+    text = show.gather_nd(np.array([value]), [[0]]).to_text(200)
+    assert re.search(rf"(?m)^{re.escape(FLOATS[value])} a ", text), text
+
+
 def test_rows_of_index_tuples_have_their_positions():
     rows = [[[0, 1], [2, 3]], [[1, 1], [0, 0]]]
     text = show.gather_nd(np.arange(12).reshape(3, 4), rows).to_text(200)
