@@ -240,6 +240,38 @@ def test_elements_of_a_scatter_are_those_of_data_or_updates(function, mode):
 
 
 @pytest.mark.races
+@pytest.mark.parametrize("function", [vjp.scatter_nd, vjp.scatter_elements])
+def test_both_gradients_of_a_scatter_are_of_the_same_indices(function):
+    """Of an entry that another thread moves, both are from one of its places, and not of two."""
+    count = 50_000
+    places = np.arange(2 * count).reshape(2, count)
+    shape = (count, 1) if function is vjp.scatter_nd else count
+    indices = places[0].reshape(shape).copy()
+    cotangent = np.arange(1.0, 2 * count + 1)
+    done = threading.Event()
+
+    def move():
+        turn = 0
+        while not done.is_set():
+            turn = 1 - turn
+            indices[...] = places[turn].reshape(shape)
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    try:
+        for _ in range(100):
+            of_data, of_updates = function(cotangent, indices)
+            taken = of_updates.astype(int) - 1
+            assert np.isin(taken, places).all()
+            expected = cotangent.copy()
+            expected[taken] = 0
+            np.testing.assert_array_equal(of_data, expected)
+    finally:
+        done.set()
+        mover.join()
+
+
+@pytest.mark.races
 def test_indices_that_change_at_one_place():
     """One entry that is out of bounds half of the time, for a second."""
     ndgather.set_num_threads(2)

@@ -63,7 +63,11 @@ def run(program, given):
 
 @pytest.mark.parametrize(
     ("kind", "shape", "places", "options"),
-    [case for case in GATHERS if 0 not in case[1] and 0 not in case[2]],
+    [
+        *[case for case in GATHERS if 0 not in case[1] and 0 not in case[2]],
+        ("gather", (2, 4, 3), (2, 5), {"axis": 1, "batch_dims": -1}),
+        ("gather", (2, 4, 3), (2, 4, 5), {"axis": -1, "batch_dims": -1}),
+    ],
 )
 def test_gathers(kind, shape, places, options, rng):
     modes = ("raise", "wrap", "clip", "fill")
