@@ -325,7 +325,8 @@
         `starts.shape[-1] = ${depth} does not fit window_shape = ${shown(window)} and data ` +
         `${shown(data)}; starts.shape = ${shown(starts)}`;
       const allowed = window.length > data.length ? `0..${data.length}` : `${window.length}, as window_shape has`;
-      const hint = starts.length === 1 ? "; one start for each window is np.reshape(starts, (-1, 1))" : "";
+      const single = starts.length === 1 && window.length === 1;
+      const hint = single ? "; one start for each window is np.reshape(starts, (-1, 1))" : "";
       throw error("ShapeError", call, what, allowed, hint);
     }
     const canBeLarger = (axis) => call.modes[axis] === "fill" || (data[axis] && call.modes[axis] in PADDED);

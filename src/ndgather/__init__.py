@@ -83,9 +83,15 @@ _ELSEWHERE = {
     "ndgather.scatter_elements": ("scatter", "scatter_reduce", "put_along_axis"),
     "ndgather.scatter_elements(..., reduction='add')": ("scatter_add",),
     "ndgather.scatter_nd": ("index_put", "tensor_scatter_nd_update"),
-    "ndgather.scatter_nd(..., reduction='add')": ("add_at", "index_add", "tensor_scatter_nd_add"),
-    "import ndgather.arrays.xarray, and array.ndgather.sel": ("sel", "isel"),
-    "from ndgather.models import onnx": ("check", "compare", "convert", "infer", "load", "run"),
+    "ndgather.scatter_nd(..., reduction='add')": (
+        *("add_at", "bincount", "index_add", "segment_sum", "tensor_scatter_nd_add"),
+    ),
+    "ndgather.gather_nd": ("vindex",),
+    "ndgather.checked_indices": ("checked",),
+    "import ndgather.arrays.xarray, and array.ndgather.sel": ("sel", "isel", "xarray"),
+    "from ndgather.models import onnx": (
+        *("check", "compare", "convert", "infer", "load", "models", "onnx", "run"),
+    ),
 }
 
 _KEPT_AT_MOST = 256 << 20
@@ -268,10 +274,11 @@ def _memory() -> int:
 
 # The optional packages, whose versions are shown.
 _OPTIONAL = (
-    *("array-api-strict", "dask", "defusedxml", "h5py", "jax", "jaxlib", "matplotlib"),
-    *("ml_dtypes", "mlx", "ndonnx", "obstore", "onnx", "onnxruntime", "onnxscript", "openvino"),
-    *("pandas", "polars", "pyarrow", "rasterio", "scipy", "sparse", "tensorflow", "tensorstore"),
-    *("tifffile", "torch", "xarray", "zarr"),
+    *("argcomplete", "array-api-strict", "dask", "defusedxml", "h5netcdf", "h5py", "imagecodecs"),
+    *("jax", "jaxlib", "matplotlib", "ml_dtypes", "mlx", "ndonnx", "obstore", "onnx"),
+    *("onnxruntime", "onnxscript", "openvino", "pandas", "polars", "pyarrow", "rasterio", "scipy"),
+    *("sparse", "tensorflow", "tensorflow-cpu", "tensorstore", "tifffile", "torch", "tqdm"),
+    *("triton", "xarray", "zarr"),
 )
 
 

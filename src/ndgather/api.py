@@ -55,6 +55,7 @@ _ELSEWHERE = {
     "reduce": "reduction",
     "include_self": "use_init_val",
     "default_value": "fill_value",
+    "shape": "data=np.zeros(shape, updates.dtype)",
 }
 
 
@@ -101,8 +102,8 @@ def misused(
         )
     for name, value in zip(names, arguments[positional:], strict=True):
         if name not in parameters:
-            meant = _ELSEWHERE.get(name)
-            hint = f"; write {meant}=" if meant in parameters else did_you_mean(name, parameters)
+            meant, _, by = _ELSEWHERE.get(name, "").partition("=")
+            hint = f"; write {meant}={by}" if meant in parameters else did_you_mean(name, parameters)
             return CallError(
                 f"{caller}: {name} = {shown_value(value)} is not an argument of this function "
                 f"(allowed: {', '.join(parameters) or 'no arguments'}){hint}"

@@ -209,7 +209,8 @@ def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
     except Exception as error:
         cause = error
     raise ShapeError(
-        f"{caller}: {argument} = {shown_value(value)} is not a shape (allowed: integers from 0 on)"
+        f"{caller}: {argument} = {shown_value(value)} is not a shape (allowed: a sequence of "
+        "integers from 0 on)"
     ) from cause
 
 

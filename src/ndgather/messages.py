@@ -442,7 +442,7 @@ def windows_do_not_fit(
     allowed = (
         f"0..{len(data)}" if len(window) > len(data) else f"{len(window)}, as window_shape has"
     )
-    hint = f"; one start for each window is {column}" if len(starts) == 1 else ""
+    hint = f"; one start for each window is {column}" if len(starts) == len(window) == 1 else ""
     return ShapeError(
         f"{caller}: starts.shape[-1] = {starts[-1]} does not fit window_shape = {shown(window)} "
         f"and data {shown(data)}; starts.shape = {shown(starts)} (allowed: {allowed}){hint}"

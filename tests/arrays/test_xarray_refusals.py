@@ -204,7 +204,7 @@ def nan(**options):
 
 
 def no_time(**options):
-    return HOURS.ndgather.sel(t=[np.datetime64("NaT")], **options)
+    return HOURS.ndgather.sel(t=[np.datetime64("NaT", "s")], **options)
 
 
 def window(**options):

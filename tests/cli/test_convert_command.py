@@ -1,11 +1,14 @@
 """``ndgather convert``: what it writes, and how it refuses."""
 
 import json
+import re
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
+from ndgather.models.onnx.rewriting.target import target_names
 
 DATA = np.arange(12, dtype=np.int16).reshape(3, 4)
 
@@ -227,9 +230,17 @@ def test_a_model_with_a_node_that_stays_is_only_written_on_request(ndgather, fol
 
 def test_of_a_target_with_versions_the_newest_is_named(ndgather, folder):
     save_for_targets("model.onnx", known=True)
-    refused = ndgather("convert model.onnx --target tensorrt --dry-run")
-    assert refused.status == 1
-    assert refused.err.endswith("; the newest is 'tensorrt-10'\n")
+    for name in ("tensorrt", "TensorRT"):
+        refused = ndgather(f"convert model.onnx --target {name} --dry-run")
+        assert refused.status == 1
+        assert refused.err.endswith("; the newest is 'tensorrt-10'\n")
+
+
+def test_the_help_names_every_target(ndgather):
+    said = re.search(r"package \((.*?)\)", ndgather("convert --help").out, re.DOTALL).group(1)
+    assert said.replace("\n", " ").split(", ") == sorted(
+        target_names(), key=lambda name: (name.partition("-")[0], len(name))
+    )
 
 
 @pytest.mark.parametrize(

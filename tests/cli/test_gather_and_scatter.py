@@ -431,7 +431,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_be_read_and_written(ndgat
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("data.npy indices.npy u.npy --in-place", "estimate: data = "),
+        ("data.npy indices.npy u.npy --in-place", "data.npy: is not stored in chunks, of which"),
         ("era.zarr/t2m far.npy u.npy --in-place", "estimate: indices[0, 1] = 30 is outside axis 1"),
         ("era.zarr/t2m indices.npy u.npy -o out.npy", "a stored array is changed where it is"),
     ],

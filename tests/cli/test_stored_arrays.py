@@ -159,7 +159,10 @@ def test_a_dry_run_reads_nothing_and_says_what_would_be_read(ndgather, stores):
 
     outcome = ndgather("gather-nd data.npy points.npy -o out.npy --dry-run")
     assert outcome.status == 1
-    assert outcome.err.startswith("ndgather gather-nd: error: ")
+    assert outcome.err == (
+        "ndgather gather-nd: error: data.npy: is not stored in chunks, of which --dry-run says how "
+        "many are read (allowed: STORE.zarr/ARRAY, FILE.h5/ARRAY, FILE.tif or a URL)\n"
+    )
 
 
 @pytest.mark.parametrize("quiet", [True, False])

@@ -403,6 +403,8 @@ CHANGED = {
     "dates of two units": [np.datetime64("2000-01-01"), np.datetime64("2000-01-01T01:01")],
     "nested": [[1, 2], [True, 4]],
 }
+with warnings.catch_warnings(action="ignore"):  # NumPy 2.5 deprecates them
+    NO_DATE, NO_DURATION = np.datetime64("NaT"), np.timedelta64("NaT")
 KEPT = {
     "integers and floats": ([1, 2.5], float),
     "floats and complex numbers": ([1.5, 2j], complex),
@@ -410,8 +412,8 @@ KEPT = {
     "texts": (["abc", "d"], "U3"),
     "bytes": ([b"abc", b"d"], "S3"),
     "dates": ([np.datetime64("2000-01-01"), np.datetime64("NaT", "D")], "M8[D]"),
-    "a missing date of any unit": ([np.datetime64("2000-01-01"), np.datetime64("NaT")], "M8[D]"),
-    "missing durations": ([np.timedelta64("NaT"), np.timedelta64("NaT")], "m8"),
+    "a missing date of any unit": ([np.datetime64("2000-01-01"), NO_DATE], "M8[D]"),
+    "missing durations": ([NO_DURATION, NO_DURATION], "m8"),
     "objects": ([None, {}], object),
     "large integers": ([2**70, 1], object),
     "arrays": ([np.int8([1, 2]), np.int8([3, 4])], np.int8),

@@ -14,6 +14,7 @@ from ndgather import (
     gather,
     gather_elements,
     gather_nd,
+    gather_windows,
     operator,
     scatter_elements,
     scatter_nd,
@@ -229,6 +230,11 @@ ORDERS = {
         CallError,
         "write use_init_val=",
     ),
+    "shape": (
+        lambda data: scatter_nd(indices=[[0]], updates=data[:1], shape=(3, 3)),
+        CallError,
+        "write data=np.zeros(shape, updates.dtype)",
+    ),
 }
 
 
@@ -283,6 +289,10 @@ def test_the_order_of_torch_then_works():
         ("take_along_axis", "write ndgather.gather_elements"),
         ("scatter_add", "write ndgather.scatter_elements(..., reduction='add')"),
         ("sel", "write import ndgather.arrays.xarray, and array.ndgather.sel"),
+        ("xarray", "write import ndgather.arrays.xarray, and array.ndgather.sel"),
+        ("onnx", "write from ndgather.models import onnx"),
+        ("bincount", "write ndgather.scatter_nd(..., reduction='add')"),
+        ("checked", "write ndgather.checked_indices"),
         ("gathernd", "did you mean 'gather_nd'?"),
     ],
 )
@@ -290,6 +300,15 @@ def test_names_of_other_libraries(name, hint):
     with pytest.raises(AttributeError) as caught:
         getattr(ndgather, name)
     assert str(caught.value) == f"module 'ndgather' has no attribute {name!r}; {hint}"
+
+
+def test_a_hint_about_starts_is_for_windows_of_one_axis():
+    with pytest.raises(ShapeError, match=r"one start for each window is np.reshape\(starts, "):
+        gather_windows(DATA, [0, 1, 2], (2,))
+    assert gather_windows(DATA, np.reshape([0, 1, 2], (-1, 1)), (2,)).shape == (3, 2, 3)
+    for starts in ([], [0, 1, 2]):
+        with pytest.raises(ShapeError, match=r"\(allowed: 2, as window_shape has\)$"):
+            gather_windows(DATA, starts, (2, 2))
 
 
 def test_what_the_hints_say_works():

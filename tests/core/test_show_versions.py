@@ -1,8 +1,10 @@
 """What a report of a bug needs to say of the installation."""
 
 import os
+import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,8 @@ def test_it_says_what_is_installed(capsys):
     assert said["memory limit"] == f"{ndgather.get_memory_limit()} bytes"
     assert said["instruction set"] in {"baseline", "avx2", "avx512"}
     assert set(OPTIONAL) <= set(said)
+    asked = (re.split(r"[ ;\[<>=!~]", each)[0] for each in metadata.requires("ndgather"))
+    assert set(asked) - {"ndgather"} <= set(said)
 
 
 def test_it_writes_where_it_is_told(capsys, tmp_path):

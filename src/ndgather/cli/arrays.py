@@ -146,9 +146,8 @@ class ArrayCommand:
         arguments = {**named, "mode": options.mode, "memory": options.memory}
         indices = tensor_files.read(options.indices)
         arrays = [indices]
-        read = open_path.opened if stored else tensor_files.read
         if options.dry_run:
-            needed = estimate(self.kind.value, read(options.data), indices, **arguments)
+            needed = estimate(self.kind.value, _data(options), indices, **arguments)
             subject = "the updates have" if self.kind.scatters else "the result has"
             print(estimate_text(needed, subject))
             return
@@ -177,7 +176,7 @@ class ArrayCommand:
                 run(data, *arrays, out=data)
                 shape, dtype = data.shape, data.dtype
         else:
-            data = read(options.data)
+            data = _data(options)
             shape, dtype = data.shape if self.kind.scatters else None, data.dtype
             if not self.kind.scatters:
                 if options.fill_value is not None:
@@ -247,7 +246,7 @@ def _gather_ranges(options: argparse.Namespace) -> None:
     for place in filter(None, (options.output, options.offsets)):
         tensor_files.check_place(place)
     starts, stops = tensor_files.read(options.starts), tensor_files.read(options.stops)
-    data: Any = (open_path.opened if stored else tensor_files.read)(options.data)
+    data = _data(options)
     named = {"axis": options.axis, "mode": options.mode, "memory": options.memory}
     if options.dry_run:
         needed = estimate("gather_ranges", data, starts, stops=stops, **named)
@@ -266,6 +265,17 @@ def _gather_ranges(options: argparse.Namespace) -> None:
             tensor_files.write(file, array)
             rows.append(columns(file.stem, array.shape, array.dtype, seconds, file))
     print_table(rows)
+
+
+def _data(options: argparse.Namespace) -> Any:
+    if open_path.is_stored(options.data):
+        return open_path.opened(options.data)
+    if options.dry_run:
+        raise FileError(
+            f"{one_line(options.data)}: is not stored in chunks, of which --dry-run says how many "
+            "are read (allowed: STORE.zarr/ARRAY, FILE.h5/ARRAY, FILE.tif or a URL)"
+        )
+    return tensor_files.read(options.data)
 
 
 def _date(text: str) -> object:

@@ -33,9 +33,9 @@ replace, and those for which runtimes may return other results than before.
 
 With --target, gathers and scatters that a restricted target does not take are
 rewritten by operators that it takes. A target is a TOML file: one of the
-package (basic, coreml, ncnn, opencv, qnn, rknn, tensorrt-8, tensorrt-10,
-tflite, tidl, webgpu), or one of your own. A table lists what became of the
-nodes. If a node stays, OUT is only written with --partial.
+package (basic, coreml, ncnn, onnxruntime, opencv, qnn, rknn, tensorrt-8,
+tensorrt-10, tflite, tidl, webgpu), or one of your own. A list says what became
+of the nodes. If a node stays, OUT is only written with --partial.
 """
 
 EXAMPLES = """\

@@ -143,7 +143,7 @@ def load_target(value: str | Path) -> Target:
     text = str(value)
     if not text.endswith(".toml"):
         if text not in target_names():
-            versions = [x for x in target_names() if x.rpartition("-")[0] == text]
+            versions = [x for x in target_names() if x.rpartition("-")[0] == text.casefold()]
             newest = max(versions, key=lambda name: int(name.rpartition("-")[2]), default=None)
             hint = f"; the newest is {newest!r}" if newest else did_you_mean(text, target_names())
             raise ModelError(
