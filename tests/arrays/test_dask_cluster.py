@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +24,7 @@ CHUNKS = (6, 7, 8)
 
 @contextmanager
 def cluster_of_two():
+    warnings.filterwarnings("ignore", "Creating scratch directories is taking")  # a busy machine
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
         LocalCluster(processes=True, silence_logs=50, **options) as cluster,
