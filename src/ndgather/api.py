@@ -103,7 +103,8 @@ def misused(
     for name, value in zip(names, arguments[positional:], strict=True):
         if name not in parameters:
             meant, _, by = _ELSEWHERE.get(name, "").partition("=")
-            hint = f"; write {meant}={by}" if meant in parameters else did_you_mean(name, parameters)
+            renamed = meant in parameters
+            hint = f"; write {meant}={by}" if renamed else did_you_mean(name, parameters)
             return CallError(
                 f"{caller}: {name} = {shown_value(value)} is not an argument of this function "
                 f"(allowed: {', '.join(parameters) or 'no arguments'}){hint}"

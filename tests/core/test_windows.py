@@ -263,8 +263,8 @@ def test_a_window_around_each_place_of_a_picture():
         (
             (DATA, [[0, 0]], 2),
             ShapeError,
-            "gather_windows: window_shape = 2 is not a shape (allowed: a sequence of integers from 0 "
-            "on)",
+            "gather_windows: window_shape = 2 is not a shape (allowed: a sequence of integers from "
+            "0 on)",
         ),
         (
             (DATA, [[0.0, 0.0]], (1, 1)),
