@@ -235,10 +235,11 @@ def updates_do_not_fit(
     hint = _expanded_indices(call, data, indices, updates)
     if call.kind.tuples and len(indices) == 1 and tuple(updates) == (*indices, *data[1:]):
         hint = f"one index for each update is {indices_text(call)}"
-    elif len(updates) == 0:
+    elif len(updates) == 0 and all(isinstance(size, int) for size in slices):
         value, dtype = f"{shown(slices)}, {call.updates_name}", call.data.dtype
         # Data may be a list, which has no dtype.
         named = repr(dtype.name) if getattr(dtype, "kind", "V") in "biufcmM" else "data.dtype"
+        named += ".as_numpy_dtype" * hasattr(dtype, "as_numpy_dtype")  # of TensorFlow
         full = f"data.new_full({value})" if _is_tensor(call.data) else f"np.full({value}, {named})"
         hint = f"one value for all is {full}"
     return messages.updates_do_not_fit(call.caller, updates, slices, call.updates_name, hint)
@@ -439,8 +440,12 @@ def index_dtype(caller: str, dtype: object, name: str = "indices") -> DTypeError
     if kind is None:  # not of NumPy
         named = ((what, kind) for what, kind in _KINDS_BY_NAME.items() if what in word)
         kind = next(named, ("", "not an integer type"))[1]
+    hint = ""
+    if kind == "boolean" and caller in ("gather_nd", "scatter_nd"):
+        tuples = f"{name}.nonzero()" if word.startswith("torch.") else f"np.argwhere({name})"
+        hint = f"; the index tuples of a mask are {tuples}"
     return DTypeError(
-        f"{caller}: {name}.dtype = {word} is {kind} (allowed: int8..int64, uint8..uint64)"
+        f"{caller}: {name}.dtype = {word} is {kind} (allowed: int8..int64, uint8..uint64){hint}"
     )
 
 

@@ -22,6 +22,10 @@ from tests.definitions.calls import element_bytes
 DATA = np.arange(6).reshape(2, 3)
 DATA.flags.writeable = False
 EMPTY = np.zeros((2, 0, 3), int)
+A_MASK = (
+    "gather_nd: indices.dtype = bool is boolean (allowed: int8..int64, uint8..uint64); the index "
+    "tuples of a mask are np.argwhere(indices)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +282,6 @@ BAD_DTYPE = (
             "(allowed: int8..int64, uint8..uint64)",
         )
         for name, dtype, shown, kind in (
-            ("boolean", "?", "bool", "boolean"),
             ("floating", "f8", "float64", "floating"),
             ("float16", "f2", "float16", "floating"),
             ("complex", "D", "complex128", "complex"),
@@ -296,18 +299,24 @@ BAD_DTYPE = (
         text="gather_nd: indices.dtype = float64 is floating (allowed: int8..int64, uint8..uint64)",
     ),
     Bad(
+        name="boolean indices",
+        error=DTypeError,
+        indices=np.zeros((2, 2), bool),
+        text=A_MASK,
+    ),
+    Bad(
         name="a list of booleans",
         error=DTypeError,
         indices=((True, False),),
         out_shape=(1,),
-        text="gather_nd: indices.dtype = bool is boolean (allowed: int8..int64, uint8..uint64)",
+        text=A_MASK,
     ),
     Bad(
         name="no indices, but booleans",
         error=DTypeError,
         indices=np.zeros((0, 1), bool),
         out_shape=(0, 3),
-        text="gather_nd: indices.dtype = bool is boolean (allowed: int8..int64, uint8..uint64)",
+        text=A_MASK,
     ),
     Bad(
         name="masked indices",

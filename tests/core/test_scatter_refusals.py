@@ -112,7 +112,8 @@ CASES = [
     (
         ND | {"indices": [[False], [True]]},
         DTypeError,
-        "scatter_nd: indices.dtype = bool is boolean (allowed: int8..int64, uint8..uint64)",
+        "scatter_nd: indices.dtype = bool is boolean (allowed: int8..int64, uint8..uint64); the "
+        "index tuples of a mask are np.argwhere(indices)",
     ),
     (
         ND | {"updates": INTS.astype("f4")},

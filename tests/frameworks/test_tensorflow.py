@@ -8,6 +8,7 @@ from hypothesis import given, settings
 import ndgather
 from ndgather import arguments, errors, vjp
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
+from tests.core.test_hints import FOLLOWED, followed
 from tests.definitions import reference
 from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
@@ -305,6 +306,12 @@ def test_vectorized_map_reads_no_other_row():
     )
     assert tables.numpy()[1].tolist() == TABLE.tolist()
     assert tables.numpy()[2].tolist() == [[1, 2], [3, 4], [-1, -2]]
+
+
+@pytest.mark.parametrize(("function", "name", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
+def test_a_hint_for_tensors_that_is_followed_works(function, name, arrays, result):
+    arrays = [tf.constant(each) if isinstance(each, np.ndarray) else each for each in arrays]
+    assert_is(followed(function, name, arrays), result.astype(np.float32))
 
 
 REFUSED = {

@@ -260,3 +260,9 @@ def test_a_hint_for_tensors_that_is_followed_works(function, name, arrays, resul
     done = followed(function, name, arrays, torch=torch)
     assert done.dtype == arrays[0].dtype
     np.testing.assert_array_equal(done.numpy(), result)
+
+
+def test_the_hint_for_a_mask_works():
+    with pytest.raises(DTypeError, match=r"; the index tuples of a mask are indices\.nonzero\(\)$"):
+        ndgather.gather_nd(DATA, DATA > 1)
+    assert ndgather.gather_nd(DATA, (DATA > 1).nonzero()).tolist() == [2, 3]

@@ -298,7 +298,7 @@ def _scatter(call: Call) -> Any:
     lowering.check_shapes(call, *sizes)
     slices = lowering.layout_of(call, *sizes).result
     if not updates.shape.is_compatible_with(_known(slices)):
-        raise messages.updates_do_not_fit(caller, updates.shape.as_list(), slices, name)
+        raise arguments.updates_do_not_fit(call, *sizes, slices, updates.shape.as_list())
     library = TensorFlowLibrary(call)
     result = lowering.scatter(replace(call, updates=updates), library, *sizes)
     return tf.ensure_shape(result, _known(sizes[0]))
