@@ -116,3 +116,15 @@ def test_a_run_skips_what_needs_a_package_that_is_absent(tmp_path):
     assert ran.returncode == 0, ran.stdout
     assert "no_such_package is not installed" in ran.stdout
     assert "1 passed" in ran.stdout
+
+
+def test_the_tests_of_xarray_are_not_collected_among_others():
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/xarray_suite"],
+        cwd=Path(__file__).parents[2],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert ran.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, ran.stdout

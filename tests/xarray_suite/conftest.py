@@ -5,6 +5,9 @@ Its repository has this in a file that its package leaves out.
 
 import pytest
 
+# Only where it is named, as `make test-xarray` does: its marks are of the settings of xarray.
+collect_ignore = ["engine_tests.py"]
+
 
 def pytest_configure(config):
     config.addinivalue_line(
