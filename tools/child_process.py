@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from threading import Timer
+from threading import Thread, Timer
 from typing import IO, TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ class ChildProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
+            start_new_session=True,
         )
+        Thread(target=self._end_others, daemon=True).start()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests: IO[bytes] = self._process.stdin
@@ -103,6 +105,12 @@ class ChildProcess:
     def _kill(self) -> None:
         self.timed_out = True
         self._process.kill()
+
+    def _end_others(self) -> None:
+        """End what the child has forked: it may outlive the child and keep the pipe open."""
+        self._process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def _end(self) -> str:
         """Return the signal or the exit status that the child ended with."""

@@ -19,6 +19,10 @@ def answer(kind, value):
         time.sleep(value)
     if kind == "abort":
         os.abort()
+    if kind == "fork" and os.fork():
+        os.abort()
+    elif kind == "fork":
+        time.sleep(value)
     return sys.argv[1:], value * 2
 
 serve(answer)
@@ -56,6 +60,7 @@ def test_a_child_that_raises_answers_the_next_request(started):
         ("exit", 3, "ended with exit status 3: the last line"),
         ("abort", 0, "ended by SIGABRT"),
         ("sleep", 60, "ended by SIGKILL"),
+        ("fork", 60, "ended by SIGABRT"),
     ],
 )
 def test_an_ended_child_is_reported_for_this_request_and_the_next(started, kind, value, text):
