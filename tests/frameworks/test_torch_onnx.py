@@ -113,3 +113,24 @@ def test_what_onnx_cannot_express_raises(rng):
     for options in ({"reduction": "mean"}, {"mode": "drop"}):
         with pytest.raises(Exception, match=r"cannot be expressed in ONNX"):
             exported([("scatter_nd", given, options)])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (torch.float64, 0.1),
+        (torch.float32, 0.1),
+        (torch.float32, float("nan")),
+        (torch.int64, 2**53 + 1),
+        (torch.int64, -(2**63)),
+        (torch.uint8, 200),
+        (torch.float64, None),
+    ],
+)
+def test_a_fill_value_and_zeros_keep_all_digits_and_signs(dtype, value):
+    given = (torch.tensor([-0.0, 2.0, 0.0]).to(dtype), torch.tensor([[0], [5], [1], [2]]))
+    options = {"mode": "fill"} | ({} if value is None else {"fill_value": value})
+    _, (result,) = run(exported([("gather_nd", given, options)]), given)
+    expected = ndgather.gather_nd(*given, **options)
+    assert result.dtype == expected.dtype
+    assert result.numpy().tobytes() == expected.numpy().tobytes()

@@ -18,7 +18,7 @@ from ndgather import reductions
 from ndgather.arrays.torch import checks
 from ndgather.errors import AttributeValueError
 
-_INT64, _BOOL = 7, 9  # types of ONNX
+_INT64 = 7  # a type of ONNX
 
 # What torch.onnx takes for an attribute, by the type in the schema of an operator.
 _ATTRIBUTES = {
@@ -222,8 +222,12 @@ def _filled(op: Any, call: Any, result: Any, inside: Any, rest: int) -> Any:
     """Return a result, filled where an index is outside; `rest` axes follow those of indices."""
     if inside is None:
         return result
-    inside = op.Cast(inside, to=_BOOL)
+    # onnxruntime turns -0.0 into 0.0 where a condition is true; after a Not it exchanges the sides.
+    outside = op.Equal(op.Cast(inside, to=_INT64), op.Constant(value_int=0))
     if rest:
-        inside = op.Unsqueeze(inside, _integers(op, range(-rest, 0)))
-    fill = op.CastLike(op.Constant(value_float=float(call.fill_value or 0)), result)
-    return op.Where(inside, result, fill)
+        outside = op.Unsqueeze(outside, _integers(op, range(-rest, 0)))
+    from onnx.numpy_helper import from_array  # noqa: PLC0415 - an extra, which torch.onnx needs
+
+    number = from_array(np.array(0 if call.fill_value is None else call.fill_value))
+    fill = op.CastLike(op.Constant(value=number), result)
+    return op.Where(outside, fill, result)
