@@ -258,6 +258,17 @@ def test_pixels_within_a_tolerance(ndgather, folder, name):
         np.testing.assert_array_equal(found, np.where(far, np.nan, expected))
 
 
+def test_a_missing_coordinate_is_not_outside(ndgather, folder):
+    write("dem.tif")
+    table(folder, [3, 17], [5, 3])
+    lines = (folder / "points.csv").read_text().splitlines()
+    (folder / "points.csv").write_text(f"{lines[0]}\n{lines[1]}\n,{lines[2].split(',')[1]}\n")
+    line = "sel dem.tif points.csv -o out.csv --method nearest"
+    assert "sel: x[1] = nan is not on the axis" in ndgather(line).err
+    assert ndgather(f"{line} --missing nan").err == ""
+    np.testing.assert_array_equal(pd.read_csv("out.csv")["dem"], [HEIGHTS[3, 5], np.nan])
+
+
 def test_a_band_may_be_a_column(ndgather, folder):
     written("r.tif", count=3)
     with rasterio.open("r.tif") as file:
