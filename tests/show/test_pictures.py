@@ -285,6 +285,26 @@ def test_digits_of_floats(value):
     assert re.search(rf"(?m)^{re.escape(FLOATS[value])} a ", text), text
 
 
+COMBINED = {  # with the initial value, and without
+    "none": ("a, then b; the last one stays", "a, then b; the last one stays"),
+    "add": ("data[0] + a + b", "a + b"),
+    "sub": ("data[0] - a - b", "0 - a - b"),
+    "mul": ("data[0] * a * b", "a * b"),
+    "min": ("min(data[0], a, b)", "min(a, b)"),
+    "max": ("max(data[0], a, b)", "max(a, b)"),
+    "mean": ("(data[0] + a + b) / 3", "(a + b) / 2"),
+}
+
+
+@pytest.mark.parametrize("use_init_val", [True, False])
+@pytest.mark.parametrize("reduction", COMBINED)
+def test_how_several_updates_of_one_element_are_combined(reduction, use_init_val):
+    options = {"reduction": reduction, "use_init_val": use_init_val}
+    picture = show.scatter_nd(np.arange(3.0), [[0], [0]], [1.0, 2.0], **options)
+    lines = [" ".join(line.split()) for line in picture.to_text(200).splitlines()]
+    assert f"result[0]: {COMBINED[reduction][not use_init_val]}" in lines
+
+
 def test_rows_of_index_tuples_have_their_positions():
     rows = [[[0, 1], [2, 3]], [[1, 1], [0, 0]]]
     text = show.gather_nd(np.arange(12).reshape(3, 4), rows).to_text(200)
