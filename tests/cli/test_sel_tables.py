@@ -547,6 +547,11 @@ def test_longitudes_of_a_part_of_the_circle_do_not_go_around(ndgather, folder, u
         assert "lies outside of lon" in ndgather(f"{line} nearest {options}").err
         assert ndgather(f"{line} linear {options}").err == ""
         assert pd.read_csv("out.csv")["v"].isna().all()
+    written("lon\n355\n-5\n365\n")  # the last one only if they go around
+    assert ndgather("sel r.nc p.csv -o out.csv --missing nan").err == ""
+    assert pd.read_csv("out.csv")["v"].isna().all()
+    assert ndgather("sel r.nc p.csv -o out.csv --missing nan --period lon=360").err == ""
+    assert pd.read_csv("out.csv")["v"].tolist()[2] == 5.0
 
 
 def test_the_gap_of_a_region_across_zero(ndgather, folder):
