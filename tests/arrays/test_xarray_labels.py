@@ -7,9 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ndgather.arrays.xarray  # noqa: F401 - `.ndgather`
 from ndgather.arrays.xarray.labels import look_up
 from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
 
@@ -128,6 +130,35 @@ def test_numbers_of_other_dtypes_are_compared_exactly_or_refused(dtype, method):
             "backfill": [n for n, each in enumerate(exact) if each >= at][:1],
         }
         assert found in (wanted[method] or [-1]), (other, label)
+
+
+@pytest.mark.parametrize("missing", ["raise", "nan"])
+@pytest.mark.parametrize("scalar", [False, True])
+@pytest.mark.parametrize(("dtype", "bits"), [("f4", 24), ("f8", 53)])
+def test_sel_never_rounds_an_integer_to_the_floats_of_an_axis(dtype, bits, scalar, missing):
+    array = xr.DataArray([0.0, 1.0], {"x": np.array([0.25, 2**bits], dtype)}, "x")
+    for label in (2**bits, 2**bits + 1, 2**bits + 2):
+        given = {"x": label if scalar else [label], "missing": missing}
+        if bits == 53 and not (scalar and missing == "raise"):
+            with pytest.raises(DTypeError, match=r"float64 rounds integers of 2\*\*53 and more"):
+                array.ndgather.sel(**given)
+        elif label == 2**bits:
+            assert array.ndgather.sel(**given).item() == 1
+        elif missing == "nan":
+            assert np.isnan(array.ndgather.sel(**given).item())
+        else:
+            with pytest.raises((LabelError, DTypeError)):
+                array.ndgather.sel(**given)
+
+
+@pytest.mark.parametrize("other", [2**60, -(2**60)])
+def test_floats_that_no_rounded_integer_equals_are_found(other):
+    array = xr.DataArray([0.0, 1.0, 2.0], {"x": np.array([other, 1, 2])}, "x")
+    assert array.ndgather.sel(x=[1.0, 2.0]).values.tolist() == [1.0, 2.0]
+    found = array.ndgather.sel(x=[1.5, np.nan, np.inf, 2.0], missing="nan").values
+    np.testing.assert_array_equal(found, [np.nan, np.nan, np.nan, 2.0])
+    with pytest.raises(DTypeError):
+        array.ndgather.sel(x=[float(other)])
 
 
 @pytest.mark.parametrize(

@@ -320,6 +320,22 @@ def test_what_is_refused(ndgather, folder, line, text):
     assert re.fullmatch(rf"ndgather {line.split()[0]}: error: {text}\n", outcome.err), outcome.err
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_floats_that_are_nan_beside_a_mask_are_read(ndgather, folder, dtype):
+    transform = rasterio.Affine(1, 0, 0, 0, -1, 1)
+    with (
+        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
+        rasterio.open("m.tif", "w", "GTiff", 3, 1, 1, transform=transform, dtype=dtype) as file,
+    ):
+        file.write(np.array([[[1.5, np.nan, 3]]], dtype))
+        file.write_mask(np.array([[255, 255, 0]], np.uint8))
+    pd.DataFrame({"x": [0.5, 1.5, 2.5], "y": [0.5] * 3}).to_csv("points.csv", index=False)
+    outcome = ndgather("sel m.tif points.csv -o out.csv")
+    assert outcome.err == ""
+    column = pd.read_csv("out.csv")["m"].astype(complex).to_numpy()
+    np.testing.assert_array_equal(column, [1.5, np.nan, np.nan])
+
+
 def test_integers_that_no_float_holds_are_an_error_beside_no_data(ndgather, folder):
     """As NaN stands for what is missing, the others would become floats."""
     transform = rasterio.Affine(1, 0, 0, 0, -1, 1)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 import zarr
 from torch import fx
 from torch._subclasses import FakeTensorMode
@@ -14,10 +15,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils.rnn import pack_sequence
 
 import ndgather
+import ndgather.arrays.xarray
 from ndgather.errors import DTypeError, NdgatherError
 
 DATA = torch.arange(12.0).reshape(3, 4)
 ARRAY = DATA.numpy()
+NAMED = xr.DataArray(ARRAY, {"x": [0, 1, 2]}, ["x", "y"])
 
 
 def test_a_size_is_a_tuple():
@@ -77,11 +80,18 @@ MIXED = {
     "scatter": lambda i: ndgather.scatter_nd(np.zeros(3), i, np.ones(len(i))),
     "ranges": lambda i: ndgather.gather_ranges(DATA, i.reshape(-1), [1, 1])[0],
     "fill": lambda i: ndgather.gather(np.ones(3), [7], mode="fill", fill_value=i[0, 0]),
+    "labels": lambda i: NAMED.ndgather.sel(x=i[0], missing="nan"),
+    "positions": lambda i: NAMED.ndgather.isel(y=i[0]),
+    "updates of named data": lambda i: ndgather.scatter_nd(
+        NAMED, [[0]], i[:1].expand(1, 4).float()
+    ),
 }
 
 
 # By make_fx alone, a program keeps the values that NumPy reads of others, as torch documents.
-SEEN = [("make_fx", mixed) for mixed in ("JAX", "list of tensors", "ranges", "fill")]
+KEPT = ("JAX", "list of tensors", "ranges", "fill", "labels", "positions", "updates of named data")
+SEEN = [("make_fx", mixed) for mixed in KEPT]
+SEEN += [("fake", "updates of named data")]  # torch itself refuses real tensors beside fake ones
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import xarray
 from xarray.core import indexing
 
-from ndgather import exchange, slow_path
+from ndgather import arguments, exchange, slow_path
 from ndgather.array_call import Call
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.accessor import Accessor, not_a_data_array
@@ -53,6 +53,8 @@ def run(call: Call) -> Any:
     result = _run(plain, arrays.chunks_of(data))
     named = data if isinstance(data, xarray.DataArray) else xarray.DataArray(data)
     if call.scatters:
+        if hasattr(type(result), "untyped_storage"):
+            result = arguments.plain_array(call.caller, call.updates_name, result)
         result = named.copy(deep=False, data=result)
     else:
         result = _with_names(call, named, indices, result)

@@ -234,15 +234,16 @@ def look_up(
             f"{caller}: labels of {name} are unsorted, where method={method!r} needs an order "
             f"(allowed: labels that rise or fall); write .sortby({name!r}) first"
         )
-    _check_held(caller, name, index, flat)
+    _check_held(caller, name, index, flat, nearest=method == "nearest")
     dtypes, held = (index.dtype, labels.dtype), np.ones(flat.shape, np.bool)
-    of_numpy = index.to_numpy().dtype
-    if method is None and {of_numpy.kind, flat.dtype.kind} <= {*"iu"}:
+    kinds = {index.dtype.kind, flat.dtype.kind}
+    of_axis = index[:0].to_numpy().dtype
+    if method is None and kinds <= {*"iu"} and of_axis.kind in "iu":
         # pandas would wrap labels beyond the dtype of the axis.
-        held = (flat >= np.iinfo(of_numpy).min) & (flat <= np.iinfo(of_numpy).max)
-        wanted = flat.astype(of_numpy)
-    elif flat.dtype.kind in "mM" and flat.dtype.kind == index.dtype.kind:
-        wanted = flat.astype(of_numpy)  # wrong for times that it cannot hold
+        held = (flat >= np.iinfo(of_axis).min) & (flat <= np.iinfo(of_axis).max)
+        wanted = flat.astype(of_axis)
+    elif kinds in ({"m"}, {"M"}):
+        wanted = flat.astype(of_axis)  # wrong for times that it cannot hold
         held = _is_held(flat, wanted)
     if method is not None and not held.all():
         raise not_comparable(caller, name, *dtypes, "some lie between two times of its unit")
@@ -252,15 +253,23 @@ def look_up(
     return np.where(held, positions, -1).astype(np.intp).reshape(labels.shape)
 
 
-def _check_held(caller: str, name: Hashable, index: pd.Index[Any], labels: Array) -> None:
-    """Raise DTypeError for integers beside floats that float64 would round."""
+def _check_held(
+    caller: str, name: Hashable, index: pd.Index[Any], labels: Array, nearest: bool
+) -> None:
+    """Raise DTypeError for integers that float64 would round to one of the floats beside them.
+
+    A float below 2**53 is none of these, but may be as far from one as from another label.
+    """
     for one, other in ((index, labels), (labels, index)):
-        integers: Any = one
-        if one.dtype.kind in "iu" and other.dtype.kind == "f" and one.size:
-            if integers.min() >= -WHOLE and integers.max() <= WHOLE:
-                return
+        of_kinds = one.dtype.kind in "iu" and other.dtype.kind == "f"
+        if of_kinds and _most(one) > WHOLE and (nearest or _most(other) > WHOLE):
             why = "float64 rounds integers of 2**53 and more"
             raise not_comparable(caller, name, index.dtype, labels.dtype, why)
+
+
+def _most(numbers: pd.Index[Any] | Array) -> float:
+    present = pd.Series(numbers).dropna().to_numpy(np.float64)
+    return float(np.abs(present[np.isfinite(present)]).max(initial=0))
 
 
 def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any]) -> Array:
@@ -354,7 +363,7 @@ def sorted_axis(
             f"{caller}: labels of {name} contain NaN, which has no neighbours (allowed: labels "
             f"that rise or fall); write .isel({name}=data[{name!r}].notnull()) first"
         )
-    _check_held(caller, name, index, labels)
+    _check_held(caller, name, index, labels, nearest=True)
     pair = _comparable(index, labels, exact=period is not None)
     if pair is None:
         if period is not None:

@@ -128,15 +128,15 @@ class _Pixels(BackendArray):
         indexes = [int(band) + 1 for band in bands[0]] if bands else [1]
         with self._lock:
             values = self._file.read(indexes, window=window, masked=self._masked)
+        values = values[np.ix_(range(len(indexes)), rows - rows.min(), columns - columns.min())]
         if self._masked:
             floats = values.astype(self.dtype)
-            if (floats.astype(values.dtype) != values).any():
+            if values.dtype.kind in "iu" and (floats.astype(values.dtype) != values).any():
                 raise ValueError(
                     f"{values.dtype} values are not held by {self.dtype} beside no data"
                 )
             values = np.ma.filled(floats, np.nan)
-        at = np.ix_(range(len(indexes)), rows - rows.min(), columns - columns.min())
-        return np.asarray(values[at], self.dtype).reshape(shape)
+        return np.asarray(values, self.dtype).reshape(shape)
 
 
 def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:

@@ -14,6 +14,7 @@ import xarray
 from xarray.core import indexing
 from xarray.indexes import NDPointIndex, PandasIndex
 
+from ndgather import arguments
 from ndgather.array_call import Array
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.arrays import Options
@@ -233,9 +234,14 @@ def _of_one_axis(
     if as_xarray and of_time and isinstance(label, str):  # of a month, it is all of its times
         return index.dim, _by_index(index, name, label, request)
     labels = labels_of(caller, name, label, index.index)
+    held = True
     if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype.kind != "b":
-        labels = cast_labels(caller, name, labels, dtype, dtype)
-    if as_xarray and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
+        cast = cast_labels(caller, name, labels, dtype, dtype)
+        if labels.dtype.kind not in "iu":
+            labels = cast
+        elif labels.ndim == 0:
+            held = cast.item() == labels.item()
+    if as_xarray and held and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
         return index.dim, _by_index(index, name, label, request)  # it may select several
     if labels.dtype.kind == "b":
         return index.dim, _like(label, labels)
@@ -266,6 +272,8 @@ def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) 
 
 def as_array(caller: str, name: Hashable, indexer: Any) -> Array:
     """Return labels or positions as an array; several axes must have names."""
+    if hasattr(type(indexer), "untyped_storage"):  # of torch, whose memory may not be its own
+        indexer = arguments.plain_array(caller, str(name), indexer)
     try:
         # NumPy asks an array of xarray for many attributes before it converts it.
         array = indexer.to_numpy() if isinstance(indexer, _CONVERTED) else np.asarray(indexer)
