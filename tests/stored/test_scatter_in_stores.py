@@ -224,7 +224,8 @@ def _zarr(dtype, *filters, **options):
 
 
 def _zarr3(dtype, codec, **options):
-    array = zarr.create_array({}, shape=(8,), chunks=(4,), dtype=dtype, filters=[codec], **options)
+    filters = () if codec is None else [codec]
+    array = zarr.create_array({}, shape=(8,), chunks=(4,), dtype=dtype, filters=filters, **options)
     array[...] = np.arange(8).astype(dtype)
     return array
 
@@ -267,6 +268,7 @@ LOSSY = {
     "zarr 2, PackBits of integers": lambda _: _zarr("i1", numcodecs.PackBits()),
     "zarr 3, FixedScaleOffset": lambda _: _zarr3("f8", codecs.FixedScaleOffset(**FSO)),
     "zarr 3, Delta of floats": lambda _: _zarr3("f8", codecs.Delta(dtype="f8")),
+    "zarr 3, Delta in the other byte order": lambda _: _zarr3(">i4", codecs.Delta(dtype=">i4")),
     "zarr 3, BitRound in shards": lambda _: _zarr3("f8", codecs.BitRound(keepbits=3), shards=(8,)),
     "tensorstore, index array": lambda _: _in_tensorstore(lambda array: array[[0, 0, 5]]),
     "tensorstore, repeated": lambda _: _in_tensorstore(
@@ -301,13 +303,18 @@ def test_an_array_that_may_give_back_other_elements_is_not_written(kind, tmp_pat
     assert_same_elements(found, updates)
 
 
+SHARDS = zarr.codecs.ShardingCodec(chunk_shape=(2,))
 KEPT = {
     "HDF5, big-endian": lambda path: _hdf5_file(path, _plain(">f8")),
     "HDF5, booleans": lambda path: _hdf5_file(path, _plain("?")),
     "HDF5, named numbers": lambda path: _hdf5_file(path, _plain(h5py.enum_dtype({"x": 0}, "i2"))),
     "zarr 2, Delta of integers": lambda _: _zarr("i4", numcodecs.Delta("i4"), numcodecs.Shuffle(4)),
     "zarr 2, PackBits": lambda _: _zarr("?", numcodecs.PackBits(), compressors=numcodecs.LZ4()),
+    "zarr 2, Base64": lambda _: _zarr("f8", compressors=numcodecs.Base64()),
     "zarr 3, shards": lambda _: _zarr3("i8", codecs.Delta(dtype="i8"), shards=(8,)),
+    "zarr 3, shards in shards": lambda _: _zarr3(
+        *("f8", None), shards=(8,), serializer=SHARDS, compressors=None
+    ),
     "tensorstore, backwards": lambda _: _in_tensorstore(lambda array: array[7::-2]),
     "tensorstore, new axis": lambda _: _in_tensorstore(
         lambda array: array[tensorstore.newaxis].T[:, 0][1:]

@@ -69,7 +69,7 @@ class TensorStoreReader:
         """Why other values are read than were written, or ""."""
         array = self.array
         if array.kvstore is None or array.base is not None:
-            return "is made of arrays that may overlap, or hold less"
+            return "lies in memory, or is made of arrays that may overlap or hold less"
         if array.codec is not None and array.codec.to_json().get("encoding") == "jpeg":
             return "has an encoding that loses digits"
         transform: Any = array.spec().transform

@@ -199,8 +199,8 @@ STORES = {
     "zarr 2": lambda at: in_files(at, zarr_format=2, **RAW),
     "zarr 2, blosc": lambda at: in_files(at, zarr_format=2, compressors=numcodecs.Blosc()),
     "zarr 2, zlib": lambda at: in_files(at, zarr_format=2, compressors=numcodecs.Zlib()),
-    "zarr 2, lz4 of delta": lambda at: in_files(
-        at, zarr_format=2, compressors=numcodecs.LZ4(), filters=numcodecs.Delta("f4")
+    "zarr 2, lz4 of shuffled": lambda at: in_files(
+        at, zarr_format=2, compressors=numcodecs.LZ4(), filters=numcodecs.Shuffle(4)
     ),
     "zarr 3": lambda at: in_files(at, **RAW),
     "zarr 3, zstd": in_files,

@@ -43,7 +43,10 @@ _NAMES_OF_BYTES = frozenset(
 _LOSSY = ("delta", "fixedscaleoffset", "astype", "bitround", "quantize", "packbits")
 _NAMES = _NAMES_OF_BYTES.union(_LOSSY)
 _LOSSLESS = _NAMES_OF_BYTES.union(
-    ("bytes", "transpose", "vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pcodec")
+    (
+        *("bytes", "transpose", "base64", "pcodec"),
+        *("vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2"),
+    )
 )
 
 
@@ -224,9 +227,11 @@ def is_lossless(codec: Any, dtype: np.dtype[Any]) -> bool:
     v2 = hasattr(codec, "get_config")
     options = codec.get_config() if v2 else configuration(codec)
     name = str(options["id"] if v2 else codec.to_dict()["name"]).removeprefix("numcodecs.")
-    if name == "delta":  # the differences of integers wrap
+    if isinstance(codec, zarr.codecs.ShardingCodec):
+        return all(is_lossless(each, dtype) for each in codec.codecs)
+    if name == "delta":  # the differences of integers wrap; format 3 takes them in native order
         kinds = {np.dtype(options.get(each, dtype)) for each in ("dtype", "astype")}
-        return dtype.kind in "iu" and kinds == {dtype}
+        return dtype.kind in "iu" and kinds == {dtype} and (v2 or dtype.isnative)
     of_bytes = isinstance(codec, BytesBytesCodec) or name in _LOSSLESS
     return of_bytes or (name == "packbits" and dtype.kind == "b")
 
