@@ -65,7 +65,9 @@ class ChildProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:  # Ctrl-C does not reach the child
+            self._process.kill()
         with suppress(OSError):  # the child ended with a request in the pipe
             self._requests.close()
         self._process.wait()

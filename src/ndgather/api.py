@@ -55,7 +55,6 @@ _ELSEWHERE = {
     "reduce": "reduction",
     "include_self": "use_init_val",
     "default_value": "fill_value",
-    "shape": "data=np.zeros(shape, updates.dtype)",
 }
 
 
@@ -102,9 +101,8 @@ def misused(
         )
     for name, value in zip(names, arguments[positional:], strict=True):
         if name not in parameters:
-            meant, _, by = _ELSEWHERE.get(name, "").partition("=")
-            renamed = meant in parameters
-            hint = f"; write {meant}={by}" if renamed else did_you_mean(name, parameters)
+            meant = _ELSEWHERE.get(name)
+            hint = f"; write {meant}=" if meant in parameters else did_you_mean(name, parameters)
             return CallError(
                 f"{caller}: {name} = {shown_value(value)} is not an argument of this function "
                 f"(allowed: {', '.join(parameters) or 'no arguments'}){hint}"

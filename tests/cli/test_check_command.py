@@ -1,6 +1,7 @@
 """``ndgather check``: the table, the data, and the exit status."""
 
 import json
+import os
 from pathlib import Path
 
 import onnx
@@ -91,7 +92,12 @@ def test_several_models_and_their_findings_as_sarif(ndgather, folder):
     assert outcome.out.startswith("good.onnx\nnothing found\n\nchecked.onnx\nseverity")
     (each,) = json.loads(ndgather("check good.onnx checked.onnx --json").out)
     assert each["model"] == "checked.onnx"
-    Path("checked.onnx").rename("é-100%:#1.onnx")
+    odd = os.fsdecode(b"m\xff.onnx")
+    Path("checked.onnx").rename(odd)
+    (result,) = json.loads(ndgather(f"check {odd} --sarif").out)["runs"][0]["results"]
+    address = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert address == "m%FF.onnx"
+    Path(odd).rename("é-100%:#1.onnx")
     log = json.loads(ndgather("check good.onnx é-100%:#1.onnx --sarif").out)
     # The objects that SARIF 2.1.0 (sections 3.13 to 3.33) requires; an address is that of RFC 3986.
     text = log["runs"][0]["results"][0]["message"]["text"]

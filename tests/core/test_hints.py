@@ -230,11 +230,6 @@ ORDERS = {
         CallError,
         "write use_init_val=",
     ),
-    "shape": (
-        lambda data: scatter_nd(indices=[[0]], updates=data[:1], shape=(3, 3)),
-        CallError,
-        "write data=np.zeros(shape, updates.dtype)",
-    ),
 }
 
 

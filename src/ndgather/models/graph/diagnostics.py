@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import textwrap
 import tomllib
 from collections import Counter
@@ -227,7 +228,7 @@ def to_sarif(findings: Mapping[str, Sequence[Finding]], version: str) -> dict[st
             "message": {"text": one_line(_text(finding))},
             "locations": [
                 {
-                    "physicalLocation": {"artifactLocation": {"uri": quote(model)}},
+                    "physicalLocation": {"artifactLocation": {"uri": quote(os.fsencode(model))}},
                     "logicalLocations": [{"fullyQualifiedName": finding.where, "kind": "element"}],
                 }
             ],
