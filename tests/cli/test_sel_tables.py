@@ -534,7 +534,7 @@ def test_only_units_of_longitudes_go_around(ndgather, folder, units):
         assert outcome.err == ""
         assert pd.read_csv("out.csv")["v"].tolist() == [270.0]
     else:
-        assert "x[0] = -90.0 is not on the axis" in outcome.err
+        assert "x[0] = -90 is not on the axis" in outcome.err
 
 
 @pytest.mark.parametrize("units", ["degrees_east", "m"])
