@@ -11,7 +11,6 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ndgather.arrays.xarray  # noqa: F401 - `.ndgather`
 from ndgather.arrays.xarray.labels import look_up
 from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
 

@@ -268,6 +268,14 @@ def _check_held(
 
 
 def _most(numbers: pd.Index[Any] | Array) -> float:
+    """Return the largest absolute value that is finite."""
+    if (
+        isinstance(numbers, pd.Index)
+        and (numbers.dtype.kind in "iu" and len(numbers) > 0)
+        and (numbers.is_monotonic_increasing or numbers.is_monotonic_decreasing)
+    ):
+        # To read the whole axis takes ten times as long as to look up a label.
+        return max(abs(int(numbers[0])), abs(int(numbers[-1])))
     present = pd.Series(numbers).dropna().to_numpy(np.float64)
     return float(np.abs(present[np.isfinite(present)]).max(initial=0))
 

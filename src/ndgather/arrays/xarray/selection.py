@@ -235,12 +235,11 @@ def _of_one_axis(
         return index.dim, _by_index(index, name, label, request)
     labels = labels_of(caller, name, label, index.index)
     held = True
-    if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype.kind != "b":
-        cast = cast_labels(caller, name, labels, dtype, dtype)
-        if labels.dtype.kind not in "iu":
-            labels = cast
+    if isinstance(dtype, np.dtype) and dtype.kind == "f":
+        if labels.dtype.kind not in "biu":
+            labels = cast_labels(caller, name, labels, dtype, dtype)
         elif labels.ndim == 0:
-            held = cast.item() == labels.item()
+            held = labels.astype(dtype).item() == labels.item()
     if as_xarray and held and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
         return index.dim, _by_index(index, name, label, request)  # it may select several
     if labels.dtype.kind == "b":
