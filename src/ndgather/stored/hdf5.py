@@ -205,8 +205,12 @@ class DatasetReader:
                 if each == _SHUFFLE:
                     content = _unshuffled(content, self.array.id.get_type().get_size())
                     continue
-                packed, most = False, self._whole() + _CHECKSUM_BYTES * left.count(_CHECKSUM)
-                size = _lzf_size(content) if each == _LZF else _inflated_size(content, most)
+                packed = False
+                if each == _LZF:
+                    size = _lzf_size(content)
+                else:
+                    most = self._whole() + _CHECKSUM_BYTES * left.count(_CHECKSUM)
+                    size = len(zlib.decompressobj().decompress(content, most + 1))
             elif each != _SHUFFLE:
                 return  # a filter that HDF5 alone knows
         self._check_size(size)
@@ -253,11 +257,6 @@ def _unshuffled(stored: bytes, item_bytes: int) -> bytes:
     whole = len(stored) // item_bytes * item_bytes
     planes = np.frombuffer(stored[:whole], np.uint8).reshape(item_bytes, -1)
     return planes.T.tobytes() + stored[whole:]
-
-
-def _inflated_size(stored: bytes, most: int) -> int:
-    """Return how many bytes DEFLATE makes of some, at most one more than `most`."""
-    return len(zlib.decompressobj().decompress(stored, most + 1))
 
 
 def _lzf_size(stored: bytes) -> int:

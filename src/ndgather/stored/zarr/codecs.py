@@ -40,8 +40,9 @@ _NAMES_OF_BYTES = frozenset(
         *("crc32", "crc32c", "adler32", "fletcher32"),
     )
 )
-_LOSSY = ("delta", "fixedscaleoffset", "astype", "bitround", "quantize", "packbits")
-_NAMES = _NAMES_OF_BYTES.union(_LOSSY)
+_NAMES = _NAMES_OF_BYTES.union(
+    ("delta", "fixedscaleoffset", "astype", "bitround", "quantize", "packbits")
+)
 _LOSSLESS = _NAMES_OF_BYTES.union(
     (
         *("bytes", "transpose", "base64", "pcodec"),
