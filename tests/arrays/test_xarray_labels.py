@@ -69,7 +69,8 @@ def test_of_floats(axis, labels, method, tolerance, data):
     found = look_up("sel", "x", index, np.array(labels, float), method=method, tolerance=tolerance)
     assert found.tolist() == [by_loop(axis, each, method, tolerance) for each in labels]
     peer = index.get_indexer(pd.Index(labels, dtype=float), method=method, tolerance=tolerance)
-    np.testing.assert_array_equal(found, peer, strict=True)
+    sure = ~np.isnan(labels)  # pandas 2 finds NaN on an axis of one label
+    np.testing.assert_array_equal(found[sure], peer[sure], strict=True)
 
 
 @given(

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -30,6 +31,16 @@ def test_data_of_types_that_jax_does_not_have(data):
         ndgather.gather_nd(data, PLACES)
     with pytest.raises(DTypeError, match=r"^vjp.gather_nd: cotangent.dtype = "):
         vjp.gather_nd(data[:2], (3,), PLACES)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize("name", ["float6_e2m3fn", "float6_e3m2fn"])
+def test_updates_of_types_that_jax_does_not_have(name, size):
+    """A cast of an empty array to them would end the process."""
+    updates = np.array([0.5], getattr(ml_dtypes, name))  # int2 does not hold it
+    with pytest.raises(DTypeError, match=f"updates.dtype = {name} differs") as refused:
+        ndgather.scatter_nd(jnp.zeros(size, ml_dtypes.int2), [[0]], updates, mode="drop")
+    assert "data.astype" not in str(refused.value)
 
 
 def test_keys_of_random_numbers_are_no_numbers():

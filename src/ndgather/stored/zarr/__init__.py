@@ -182,7 +182,8 @@ class ZarrWriter(ZarrReader):
     def write(self, chunk: Chunk, values: Array) -> None:
         array = self.array
         if self.dtype.kind in "cV":  # zarr takes -0.0 in them for 0.0, and a chunk of it for empty
-            array = array.with_config({"write_empty_chunks": True})
+            config: Any = {"write_empty_chunks": True}  # zarr 3.1.4 has no with_config
+            array = zarr.Array(zarr.AsyncArray(array.metadata, array.store_path, config=config))
         array[self.grid.box(chunk)] = values
 
 
