@@ -11,6 +11,8 @@ from ndgather.errors import DTypeError
 
 LARGE = 2**53 + 1  # the first integer that float64 does not have
 DATA = np.arange(4)
+NAMES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+NAMES += ["float16", "float32", "float64"]
 COLUMNS = {
     "Series of pandas": pd.Series,
     "Index of pandas": pd.Index,
@@ -32,9 +34,8 @@ def of(values):
 
 
 def nullable(values):
-    names = {"bool": "boolean", "uint64": "UInt64"}
     name = np.asarray(values).dtype.name
-    return names.get(name, name.capitalize())
+    return "boolean" if name == "bool" else name.capitalize().replace("Ui", "UI")
 
 
 @pytest.mark.parametrize("make", (COLUMNS | TABLES).values(), ids=COLUMNS | TABLES)
@@ -58,6 +59,17 @@ def test_as_data_they_are_refused(make):
         ndgather.gather(DATA, [0], out=data)
     with pytest.raises(DTypeError):
         ndgather.gather([data, data], [0])
+
+
+@pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
+def test_as_data_of_an_operator_columns_of_every_type_are_refused(make):
+    """Arrow calls float16 halffloat, and float64 double; pandas and polars write capitals."""
+    for name in NAMES:
+        if name == "float16" and make in (pd.Index, COLUMNS["nullable array of pandas"]):
+            continue  # pandas has no such array
+        column = make(np.array([1, 0], name))
+        with pytest.raises(DTypeError, match=r"data = .* object is of "):
+            ndgather.operator("GatherND", version=13)(column, [[1]])
 
 
 @pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)

@@ -4,6 +4,7 @@ The runtime that is always there is a module of these tests, which wraps the eva
 can be told to give wrong values; onnxruntime and OpenVINO are run where they are installed.
 """
 
+import json
 import os
 import re
 import sys
@@ -306,13 +307,17 @@ def test_progress_ends_at_the_number_of_nodes(runtime):
 
 
 @pytest.mark.parametrize("runtime", in_every("onnxruntime"))
-def test_what_no_runtime_loads_runs_in_the_evaluator_and_says_why(runtime):
+def test_what_no_runtime_loads_runs_in_the_evaluator_and_says_why(runtime, ndgather_in, tmp_path):
     text = """<ir_version: 8, opset_import: ["" : 16]>
         add (int16[2] a) => (int16[2] y) { y = Max(a, a) }"""  # onnxruntime has it for no int16
     feeds = {"a": np.array([1, 2], np.int16)}
     model = onnx_models.load(parse_model(text), runtime=None)
     np.testing.assert_array_equal(model.run(feeds).outputs[0].array, [1, 2])
     assert f"model: {runtime} does not load it: " in model.not_loaded
+    onnx.save(parse_model(text), tmp_path / "int16.onnx")
+    assert f"{runtime} does not load it: " in ndgather_in(tmp_path, "run int16.onnx --random").out
+    told = json.loads(ndgather_in(tmp_path, "run int16.onnx --random --json").out)
+    assert f"{runtime} does not load it: " in told["not_loaded"]
     with pytest.raises(ModelError, match="does not load it"):
         onnx_models.load(parse_model(text), runtime=runtime)
 

@@ -354,18 +354,6 @@ class Inference:
     axis: int | None = None  # the axis of data that indices address, or the first; from the front
 
 
-# Other names of types in libraries.
-_NAMES = {
-    "boolean": "bool",
-    "halffloat": "float16",
-    "float": "float32",
-    "double": "float64",
-    "str": "string",
-    "large_string": "string",
-    "string_view": "string",
-}
-
-
 def dtype_name(array: Array) -> str:
     """Return the name of an array's type in the rows."""
     kind = array.dtype.kind
@@ -392,8 +380,7 @@ def type_of(array: Any) -> TensorType:
 def _name(dtype: Any) -> str:
     if isinstance(dtype, np.dtype):
         return dtype_name(np.empty(0, dtype)) if dtype.kind != "O" else "object"
-    name = str(getattr(dtype, "name", dtype)).rpartition(".")[2].lower()
-    return _NAMES.get(name, name)
+    return str(getattr(dtype, "name", dtype)).rpartition(".")[2].lower()
 
 
 def keeps_its_kind(value: Any) -> bool:
