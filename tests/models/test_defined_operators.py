@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 import numpy as np
 import onnx
 import pytest
@@ -114,7 +116,9 @@ def test_onnxruntime_takes_blocks_alike(bits):
     )
     ids = {"ids": np.array([2, -1, 7, 0])}
     report = onnx_models.compare(model, ids, runtimes=["onnxruntime"])
-    assert [run.status for run in report.nodes[0].runs] == ["same"]
+    is_older = int(version("onnxruntime").split(".")[1]) < 32
+    (run,) = report.nodes[0].runs
+    assert run.status == "same" or (is_older and run.status == "refused")
 
 
 def test_types_are_inferred_where_onnx_knows_nothing():
