@@ -22,6 +22,8 @@ ALPHABETS = {
     "all": (1, 2, 0.0, -0.0, NAN, INFINITE, -INFINITE),
 }
 SIZE, COUNT, DROPPED = 5, 7, 9
+# Where updates go: the more places, the fewer meet; most of the last two are met by none.
+SPREADS = (0, 0, 0, 1, 1, 2, 3, DROPPED), (2,)
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 FUNCTIONS = ("scatter_nd", "scatter_elements")
 
@@ -118,8 +120,7 @@ def test_every_element_has_its_share(reduction, use_init_val, library, draws):
     for alphabet in ALPHABETS.values():
         data = np.array(draws.choices(alphabet, k=SIZE), np.float64)
         updates = np.array(draws.choices(alphabet, k=COUNT), np.float64)
-        # The more places, the fewer updates meet; most of the last two are met by none.
-        places = np.array(draws.choices((0, 0, 0, 1, 1, 2, 3, DROPPED), k=COUNT))
+        places = np.array(draws.choices(draws.choice(SPREADS), k=COUNT))
         tables = slopes(reduction, use_init_val, data, places, updates)
         weights = np.array([1.0, 2, 4, 8, 16])
         tangents = np.arange(1.0, 1 + SIZE), np.arange(3.0, 3 + COUNT)
@@ -148,7 +149,7 @@ def test_tensorflow_gives_data_what_updates_would_share_with_it(reduction, use_i
     for alphabet in (ALPHABETS[name] for name in ("ties", "one value", "zeros")):
         data = np.array(draws.choices(alphabet, k=SIZE), np.float64)
         updates = np.array(draws.choices(alphabet, k=COUNT), np.float64)
-        places = np.array(draws.choices((0, 0, 0, 1, 1, 2, 3, DROPPED), k=COUNT))
+        places = np.array(draws.choices(SPREADS[0], k=COUNT))
         tables = slopes(reduction, use_init_val, data, places, updates)
         if reduction in ("min", "max"):
             taken = tables[0].diagonal() > 0
@@ -164,6 +165,22 @@ def test_tensorflow_gives_data_what_updates_would_share_with_it(reduction, use_i
         for actual, table in zip(found, tables, strict=True):
             wanted = summed(table, weights)
             np.testing.assert_allclose(np.asarray(actual), wanted, rtol=1e-9, err_msg=case)
+
+
+def test_means_of_more_updates_than_a_short_float_can_count():
+    count = 70_000
+    places, data, updates = np.zeros((count, 1), np.int32), np.zeros(2), np.zeros(count)
+
+    def mean(data, updates):
+        return ndgather.scatter_nd(data, places, updates, reduction="mean")
+
+    half, wanted = [torch.tensor(each, dtype=torch.float16) for each in (data, updates)], 1 / 70_001
+    found = [*torch.func.vjp(mean, *half)[1](torch.ones(2, dtype=torch.float16))]
+    half = [jnp.asarray(each, jnp.float16) for each in (data, updates)]
+    found += jax.vjp(mean, *half)[1](jnp.ones(2, jnp.float16))
+    for of_data, of_updates in (found[:2], found[2:]):
+        assert of_data.tolist() == [float(np.float16(wanted)), 1]
+        assert {*of_updates.tolist()} == {float(np.float16(wanted))}
 
 
 @pytest.mark.parametrize("make", [np.array, torch.tensor, jnp.array], ids=["NumPy", "torch", "JAX"])

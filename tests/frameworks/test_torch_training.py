@@ -65,7 +65,7 @@ def test_modes_and_axes(function, options, mode):
     def call(data):
         return function(data, indices, mode=mode, **options)
 
-    assert torch.autograd.gradcheck(call, data)
+    assert torch.autograd.gradcheck(call, data, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(call, data)
     assert call(data).requires_grad
     with torch.no_grad():
