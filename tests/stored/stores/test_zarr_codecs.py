@@ -130,6 +130,16 @@ def test_codecs_of_numcodecs_in_format_3(codec):
     check(stored, values_of("f4"))
 
 
+@pytest.mark.parametrize("size", [6, 30_000])
+def test_frames_of_zstd_may_begin_with_one_to_skip(size, tmp_path):
+    values = np.arange(size, dtype="i4")
+    stored = zarr.create_array(tmp_path, data=values, chunks=(size,), compressors=FORMAT_3["zstd"])
+    chunk = tmp_path / "c" / "0"
+    skipped = bytes.fromhex("502a4d18") + (3).to_bytes(4, "little") + b"abc"
+    chunk.write_bytes(skipped + chunk.read_bytes())
+    np.testing.assert_array_equal(ndgather.gather(stored, range(size)), values)
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_codecs_that_are_not_known_here(zarr_format):
     texts = np.array([f"word {i}" for i in range(12)])
