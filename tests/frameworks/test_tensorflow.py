@@ -64,6 +64,20 @@ def test_a_nan_wins_and_means_of_complex_numbers():
     assert_is(actual, expected)
 
 
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+@pytest.mark.parametrize("use_init_val", [True, False])
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float64", "complex128"])
+def test_means_have_all_digits_of_their_dtype(dtype, use_init_val):
+    data, updates = np.array([0.1, 7, 0.3]).astype(dtype), np.array([0.7, 0.2, 2.1]).astype(dtype)
+    if data.dtype.kind in "iu":
+        data[0], updates[:] = np.iinfo(dtype).max, (0, 4, 2)
+    options = {"reduction": "mean", "use_init_val": use_init_val}
+    actual = ndgather.scatter_elements(tf.constant(data), [0, 2, 2], updates, **options)
+    assert_is(actual, reference.scatter_elements(data, np.array([0, 2, 2]), updates, **options))
+
+
 @settings(max_examples=10)
 @given(call=drawn_calls(GATHERS + SCATTERS, ("int64", "float32")))
 def test_graphs_of_known_sizes(call):
@@ -161,6 +175,9 @@ def test_strings_and_bfloat16():
     assert words.numpy().tolist() == [b"b", b""]
     words = ndgather.gather(tf.constant(["a", "b"]), [1, 9], mode="fill", fill_value="none")
     assert words.numpy().tolist() == [b"b", b"none"]
+    for number in (0, 1.5, np.datetime64("2026")):
+        with pytest.raises(DTypeError, match=r"^gather: fill_value = "):
+            ndgather.gather(tf.constant(["a", "b"]), [9], mode="fill", fill_value=number)
     halves = tf.constant([1.5, 2.5], tf.bfloat16)
     assert ndgather.scatter_elements(halves, [1], halves[:1], reduction="add").dtype == tf.bfloat16
 
