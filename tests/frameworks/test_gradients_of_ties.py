@@ -196,3 +196,23 @@ def test_cotangents_that_are_not_finite_stay_where_they_are(function, reduction,
         found = getattr(vjp, function)(make(cotangent), arguments(function, places), **options)
         for actual, table in zip(found, tables, strict=True):
             np.testing.assert_array_equal(np.asarray(actual), summed(table, cotangent))
+
+
+MAKERS = {"torch": torch.tensor, "JAX": jnp.array, "TensorFlow": None}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("function", ["gather_nd", "gather_elements", *FUNCTIONS])
+def test_cotangents_of_complex_numbers_are_moved_as_they_are(function, name):
+    make = MAKERS[name] or pytest.importorskip("tensorflow").constant
+    places = arguments(function.replace("gather", "scatter"), np.array([3, 0, 3, 1]))
+    if "gather" in function:
+        given = np.array([1 + 2j, 3 - 1j, -2j, 5], np.complex64), (SIZE,), places
+    else:
+        given = np.arange(1, 1 + SIZE).astype(np.complex64) * (1 - 2j), places
+    found, wanted = (
+        getattr(vjp, function)(each, *given[1:]) for each in (make(given[0]), given[0])
+    )
+    found, wanted = (each if isinstance(each, tuple) else (each,) for each in (found, wanted))
+    for actual, desired in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(actual), desired, strict=True)
