@@ -1,5 +1,7 @@
 """Tensors of TensorFlow: values by the definition, in and out of graphs, with gradients."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -104,6 +106,21 @@ def test_graphs_of_unknown_sizes(call):
     function = getattr(ndgather, call.name)
     graph = tf.function(lambda *tensors: function(*tensors, **call.options), input_signature=specs)
     assert_is(graph(*map(tf.constant, arrays)), call.expected())
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), (None, 2), (3, None), (None, None)])
+def test_what_is_known_of_sizes_is_known_of_those_of_results(sizes):
+    data, rows = tf.TensorSpec(sizes, tf.float32), tf.TensorSpec([4, 1], tf.int64)
+    updates = tf.TensorSpec([4, sizes[1]], tf.float32)
+
+    def shape(function, *given):
+        return tuple(tf.function(function).get_concrete_function(*given).output_shapes)
+
+    for reduction in ("none", "add", "mean", "max"):
+        function = partial(ndgather.scatter_nd, reduction=reduction)
+        assert shape(function, data, rows, updates) == sizes
+    assert shape(ndgather.gather_nd, data, rows) == (4, sizes[1])
+    assert shape(partial(ndgather.gather, axis=1), data, rows) == (sizes[0], 4, 1)
 
 
 @pytest.mark.parametrize("dtype", [tf.int64, tf.bool, tf.string])
