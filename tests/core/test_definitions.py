@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
-from tests.core.comparing import WRITEABLE_LAYOUTS, contents, threads
+from tests.core.comparing import ALWAYS, WRITEABLE_LAYOUTS, classes_of, contents, threads
 from tests.definitions.calls import Call, assert_same_elements, bad_entries, element_bytes, expected
 from tests.definitions.strategies import (
     DATA_DTYPES,
@@ -172,13 +172,17 @@ def test_out_may_overlap_the_inputs(function, data):
 def test_most_drawn_calls_copy(function):
     """A strategy that draws mostly errors or empty results would let a wrong copy pass."""
     came = Counter()
+    classes = set()
 
-    @settings(max_examples=150, derandomize=True, database=None)
+    @settings(max_examples=300, derandomize=True, database=None)
     @given(call=calls(function, dtypes=DTYPES))
     def count(call):
+        classes.update(classes_of(call))
         came["error" if bad_entries(call) else "value" if expected(call).size else "empty"] += 1
 
     count()
     assert came["value"] > 0.6 * came.total(), came
     assert came["error"] > 0.05 * came.total(), came
     assert came["empty"] > 0.03 * came.total(), came
+    named = {"raise", "wrap", "clip", "fill", *"biufcMSUV", *ALWAYS}
+    assert named <= classes, named - classes

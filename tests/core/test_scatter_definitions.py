@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
-from tests.core.comparing import WRITEABLE_LAYOUTS, contents, threads
+from tests.core.comparing import ALWAYS, WRITEABLE_LAYOUTS, classes_of, contents, threads
+from tests.definitions import reference
 from tests.definitions.calls import assert_same_elements, bad_entries, element_bytes
 from tests.definitions.scatter_strategies import (
     NUMBER_DTYPES,
@@ -202,14 +203,50 @@ def test_out_may_overlap_the_arguments(function, data):
     same(out, desired, call)
 
 
+@pytest.mark.parametrize("reduction", ["add", "mean"])
+@pytest.mark.parametrize("name", ["float8_e8m0fnu", "float8_e4m3fn", "int2"])
+def test_sums_of_updates_alone_where_a_dtype_may_have_no_zero(name, reduction, draws):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    for count in range(1, 8):
+        values = np.array(draws.choices((1, 2, 4, 0.5), k=count + 4)).astype(dtype)
+        call = ScatterCall(
+            function="scatter_nd",
+            data=values[:4],
+            indices=np.array(draws.choices(range(4), k=count))[:, None],
+            updates=values[4:],
+            options={"reduction": reduction, "use_init_val": False},
+        )
+        same(answer(call), expected_scatter(call), call)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mean"])
+@pytest.mark.parametrize("dtype", ["f8", "O"])
+def test_out_may_be_data_with_its_axes_turned(dtype, reduction):
+    if dtype == "O" and reduction != "none":
+        return
+    data = np.arange(9.0).reshape(3, 3).astype(dtype)
+    indices, updates = np.array([[0, 1], [2, 0], [0, 1]]), np.array([20, 30, 40.0]).astype(dtype)
+    wanted = reference.scatter_nd(data, indices, updates, reduction=reduction)
+    out = data.T
+    result = ndgather.scatter_nd(data, indices, updates, reduction=reduction, out=out)
+    assert result is out
+    np.testing.assert_array_equal(out, wanted)
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_most_drawn_calls_scatter_and_many_repeat_a_place(function):
     """A strategy that draws mostly errors or empty calls would let a wrong store pass."""
     came = Counter()
+    classes = set()
 
     @settings(max_examples=300, derandomize=True, database=None)
     @given(call=scatter_calls(function))
     def count(call):
+        classes.update(classes_of(call))
+        if call.options["reduction"] != "none":
+            with np.errstate(invalid="ignore"):
+                nan, zero = np.isnan(call.updates).any(), (call.updates == 0).any()
+            classes.update(["NaN"] * int(nan) + ["zero"] * int(zero))
         if bad_entries(call):
             came["error"] += 1
             return
@@ -231,3 +268,6 @@ def test_most_drawn_calls_scatter_and_many_repeat_a_place(function):
     assert came["error"] > 0.05 * calls, came
     assert came["empty"] > 0.01 * calls, came
     assert came["repeats"] > 0.2 * calls, came
+    named = ("raise", "wrap", "clip", "drop", "none", *REDUCTIONS, "False")
+    numbers = ("NaN", "zero", *"biufc")
+    assert {*named, *numbers, *ALWAYS} <= classes, {*named, *numbers, *ALWAYS} - classes

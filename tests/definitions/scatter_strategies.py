@@ -122,7 +122,7 @@ def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
     wide = wide * np.exp2(np.where(small, 0, rng.integers(-30, 16, shape)))
     special = rng.choice(_SPECIAL, shape)
     with np.errstate(all="ignore"):
-        return np.where(rng.integers(0, 8, shape) == 0, special, wide).astype(dtype)
+        return np.where(rng.integers(0, 4, shape) == 0, special, wide).astype(dtype)
 
 
 @st.composite

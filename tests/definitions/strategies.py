@@ -217,7 +217,7 @@ def scatter_nd_geometry(draw: st.DrawFn, flavour: str) -> Geometry:
     shape = tuple(draw(st.lists(side, min_size=rank, max_size=rank)))
     shallowest = draw(st.sampled_from((1, 1, 1, 1, 0)))
     depth = draw(st.integers(min(shallowest, rank), rank))
-    middle = draw(st.lists(side, max_size=2))
+    middle = draw(st.lists(side, min_size=draw(st.sampled_from((1, 1, 0))), max_size=2))
     return shape, (*middle, depth), {}
 
 
@@ -283,6 +283,9 @@ def with_indices(draw: st.DrawFn, call: AnyCall, flavour: str) -> AnyCall:
     for position in np.ndindex(indices.shape):
         values = index_values(size_at(position), indices.dtype, outside=call.mode != "raise")
         indices[position] = draw(values)
+    if call.function == "scatter_nd" and indices.size and draw(st.booleans()):
+        tuples = indices.reshape(-1, indices.shape[-1])
+        tuples[draw(st.integers(0, len(tuples) - 1)) :] = tuples[0]  # or few would meet
     if flavour == "stray" and indices.size:
         strays = draw(st.lists(st.integers(0, indices.size - 1), min_size=1, max_size=3))
         for stray in strays:

@@ -22,6 +22,8 @@ ALPHABETS = {
     "all": (1, 2, 0.0, -0.0, NAN, INFINITE, -INFINITE),
 }
 SIZE, COUNT, DROPPED = 5, 7, 9
+# Where updates go: the more places, the fewer meet; most of the last two are met by none.
+SPREADS = (0, 0, 0, 1, 1, 2, 3, DROPPED), (2,)
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 FUNCTIONS = ("scatter_nd", "scatter_elements")
 
@@ -118,8 +120,7 @@ def test_every_element_has_its_share(reduction, use_init_val, library, draws):
     for alphabet in ALPHABETS.values():
         data = np.array(draws.choices(alphabet, k=SIZE), np.float64)
         updates = np.array(draws.choices(alphabet, k=COUNT), np.float64)
-        # The more places, the fewer updates meet; most of the last two are met by none.
-        places = np.array(draws.choices((0, 0, 0, 1, 1, 2, 3, DROPPED), k=COUNT))
+        places = np.array(draws.choices(draws.choice(SPREADS), k=COUNT))
         tables = slopes(reduction, use_init_val, data, places, updates)
         weights = np.array([1.0, 2, 4, 8, 16])
         tangents = np.arange(1.0, 1 + SIZE), np.arange(3.0, 3 + COUNT)
@@ -148,7 +149,7 @@ def test_tensorflow_gives_data_what_updates_would_share_with_it(reduction, use_i
     for alphabet in (ALPHABETS[name] for name in ("ties", "one value", "zeros")):
         data = np.array(draws.choices(alphabet, k=SIZE), np.float64)
         updates = np.array(draws.choices(alphabet, k=COUNT), np.float64)
-        places = np.array(draws.choices((0, 0, 0, 1, 1, 2, 3, DROPPED), k=COUNT))
+        places = np.array(draws.choices(SPREADS[0], k=COUNT))
         tables = slopes(reduction, use_init_val, data, places, updates)
         if reduction in ("min", "max"):
             taken = tables[0].diagonal() > 0
@@ -166,6 +167,22 @@ def test_tensorflow_gives_data_what_updates_would_share_with_it(reduction, use_i
             np.testing.assert_allclose(np.asarray(actual), wanted, rtol=1e-9, err_msg=case)
 
 
+def test_means_of_more_updates_than_a_short_float_can_count():
+    count = 70_000
+    places, data, updates = np.zeros((count, 1), np.int32), np.zeros(2), np.zeros(count)
+
+    def mean(data, updates):
+        return ndgather.scatter_nd(data, places, updates, reduction="mean")
+
+    half, wanted = [torch.tensor(each, dtype=torch.float16) for each in (data, updates)], 1 / 70_001
+    found = [*torch.func.vjp(mean, *half)[1](torch.ones(2, dtype=torch.float16))]
+    half = [jnp.asarray(each, jnp.float16) for each in (data, updates)]
+    found += jax.vjp(mean, *half)[1](jnp.ones(2, jnp.float16))
+    for of_data, of_updates in (found[:2], found[2:]):
+        assert of_data.tolist() == [float(np.float16(wanted)), 1]
+        assert {*of_updates.tolist()} == {float(np.float16(wanted))}
+
+
 @pytest.mark.parametrize("make", [np.array, torch.tensor, jnp.array], ids=["NumPy", "torch", "JAX"])
 @pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -179,3 +196,23 @@ def test_cotangents_that_are_not_finite_stay_where_they_are(function, reduction,
         found = getattr(vjp, function)(make(cotangent), arguments(function, places), **options)
         for actual, table in zip(found, tables, strict=True):
             np.testing.assert_array_equal(np.asarray(actual), summed(table, cotangent))
+
+
+MAKERS = {"torch": torch.tensor, "JAX": jnp.array, "TensorFlow": None}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("function", ["gather_nd", "gather_elements", *FUNCTIONS])
+def test_cotangents_of_complex_numbers_are_moved_as_they_are(function, name):
+    make = MAKERS[name] or pytest.importorskip("tensorflow").constant
+    places = arguments(function.replace("gather", "scatter"), np.array([3, 0, 3, 1]))
+    if "gather" in function:
+        given = np.array([1 + 2j, 3 - 1j, -2j, 5], np.complex64), (SIZE,), places
+    else:
+        given = np.arange(1, 1 + SIZE).astype(np.complex64) * (1 - 2j), places
+    found, wanted = (
+        getattr(vjp, function)(each, *given[1:]) for each in (make(given[0]), given[0])
+    )
+    found, wanted = (each if isinstance(each, tuple) else (each,) for each in (found, wanted))
+    for actual, desired in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(actual), desired, strict=True)

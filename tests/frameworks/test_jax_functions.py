@@ -11,7 +11,7 @@ import ndgather
 from ndgather import vjp
 from ndgather.arrays.jax import export_checks, set_route
 from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError, ShapeError
-from tests.frameworks.jax_calls import carried_out_by
+from tests.frameworks.jax_calls import ROUTES, carried_out_by
 
 DATA = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
 PAIRS = np.array([[0, 2], [-1, 1], [0, 2]], np.int32)
@@ -186,3 +186,101 @@ def test_lists_and_numbers_beside_arrays_of_jax():
 def test_refusals(error, text, call):
     with pytest.raises(error, match=text):
         call()
+
+
+WEAK = {
+    "gather": lambda x: ndgather.gather(x, [0, 2]),
+    "filled": lambda x: ndgather.gather_nd(x, [[0], [7]], mode="fill", fill_value=1),
+    "windows": lambda x: ndgather.gather_windows(x, [[0]], (2,)),
+    "none": lambda x: ndgather.scatter_nd(x, [[1]], [5]),
+    "mean": lambda x: ndgather.scatter_nd(x, [[1]], x[:1], reduction="mean"),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("name", WEAK)
+def test_results_have_a_type_of_their_own_where_that_of_data_is_weak(name, route):
+    """Otherwise a result would follow the type of what it is added to."""
+    for number, other in ((2.0, jnp.bfloat16), (2, jnp.int8)):
+        weak = jnp.broadcast_to(jnp.asarray(number), (3,))
+        assert weak.weak_type
+        with carried_out_by(route):
+            for call in (WEAK[name], jax.jit(WEAK[name])):
+                result = call(weak)
+                assert not result.weak_type
+                assert (result + jnp.ones((), other)).dtype == weak.dtype
+
+
+def test_updates_of_a_weak_type_lose_nothing():
+    weak = jnp.asarray(2.5)
+    assert weak.weak_type
+    assert ndgather.scatter_nd(jnp.zeros(2, jnp.bfloat16), [[1]], weak[None]).tolist() == [0, 2.5]
+    for dtype in (jnp.int32, jnp.uint8, bool):
+        with pytest.raises(DTypeError, match=r"^scatter_nd: updates\.dtype = float32"):
+            ndgather.scatter_nd(jnp.zeros(2, dtype), [[1]], weak[None])
+
+
+# Their lower 32 bits are inside.
+FAR = np.array([[2**40 + 1, -(2**41) + 1], [-(2**62) + 2, 2**62 + 2]])
+
+
+def test_lists_beside_arrays_of_jax_keep_their_digits():
+    indices = jnp.array([1, 0])
+    for numbers in ([2**40, 1], [2**31, 1], [-(2**31) - 1, 0], [1e300, 1.5]):
+        with pytest.raises(DTypeError, match=r"^gather: data"):
+            ndgather.gather(numbers, indices)
+        with jax.enable_x64(True):
+            assert ndgather.gather(numbers, indices).tolist() == numbers[::-1]
+    assert ndgather.gather([2**31 - 1, 1], indices).tolist() == [1, 2**31 - 1]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("mode", ["wrap", "clip", "fill"])
+def test_indices_beyond_32_bits_mean_what_they_say(mode, route):
+    with carried_out_by(route):
+        for data in (DATA, DATA[:, :, 0]):
+            found = ndgather.gather_nd(jnp.asarray(data), FAR, mode=mode)
+            np.testing.assert_array_equal(found, ndgather.gather_nd(data, FAR, mode=mode))
+        mode = "drop" if mode == "fill" else mode
+        updates = np.array([100, 200], np.float32)
+        found = ndgather.scatter_nd(jnp.asarray(DATA[..., 0]), FAR, updates, mode=mode)
+        wanted = ndgather.scatter_nd(DATA[..., 0], FAR, updates, mode=mode)
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32"])
+def test_means_of_the_largest_integers(dtype, route):
+    most = np.iinfo(dtype).max
+    data, updates = np.array([most, 5], dtype), np.array([0, 3], dtype)
+    for use_init_val in (True, False):
+        options = {"reduction": "mean", "use_init_val": use_init_val}
+        given = [[0], [1]], updates
+        wanted = ndgather.scatter_nd(data, *given, **options)
+        with carried_out_by(route):
+            np.testing.assert_array_equal(
+                ndgather.scatter_nd(jnp.asarray(data), *given, **options), wanted
+            )
+
+
+def test_what_xla_fills_where_it_cannot_raise():
+    with carried_out_by("native"):
+        far = jax.jit(lambda x: ndgather.gather_nd(x, jnp.array([[9], [1]])))
+        assert np.isnan(far(jnp.arange(3.0))[0])
+        assert far(jnp.arange(3.0))[1] == 1
+        assert far(jnp.arange(3)).tolist() == [np.iinfo(np.int32).min, 1]
+        late = jax.jit(lambda x: ndgather.scatter_nd(x, jnp.array([[9], [1]]), -x[:2] - 1))
+        assert late(jnp.arange(3.0)).tolist() == [0, -2, 2]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_results_are_on_the_device_of_the_arrays(route):
+    device = jax.devices()[-1]
+    x = jax.device_put(jnp.arange(3.0), device)
+    with carried_out_by(route):
+        for result in (
+            ndgather.gather(x, [2]),
+            ndgather.scatter_nd(x, [[1]], [5.0]),
+            ndgather.gather(np.arange(3, dtype=np.float32), jax.device_put(jnp.array([1]), device)),
+        ):
+            assert result.devices() == {device}

@@ -1,5 +1,7 @@
 """Tensors of TensorFlow: values by the definition, in and out of graphs, with gradients."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -64,6 +66,20 @@ def test_a_nan_wins_and_means_of_complex_numbers():
     assert_is(actual, expected)
 
 
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+@pytest.mark.parametrize("use_init_val", [True, False])
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float64", "complex128"])
+def test_means_have_all_digits_of_their_dtype(dtype, use_init_val):
+    data, updates = np.array([0.1, 7, 0.3]).astype(dtype), np.array([0.7, 0.2, 2.1]).astype(dtype)
+    if data.dtype.kind in "iu":
+        data[0], updates[:] = np.iinfo(dtype).max, (0, 4, 2)
+    options = {"reduction": "mean", "use_init_val": use_init_val}
+    actual = ndgather.scatter_elements(tf.constant(data), [0, 2, 2], updates, **options)
+    assert_is(actual, reference.scatter_elements(data, np.array([0, 2, 2]), updates, **options))
+
+
 @settings(max_examples=10)
 @given(call=drawn_calls(GATHERS + SCATTERS, ("int64", "float32")))
 def test_graphs_of_known_sizes(call):
@@ -90,6 +106,21 @@ def test_graphs_of_unknown_sizes(call):
     function = getattr(ndgather, call.name)
     graph = tf.function(lambda *tensors: function(*tensors, **call.options), input_signature=specs)
     assert_is(graph(*map(tf.constant, arrays)), call.expected())
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), (None, 2), (3, None), (None, None)])
+def test_what_is_known_of_sizes_is_known_of_those_of_results(sizes):
+    data, rows = tf.TensorSpec(sizes, tf.float32), tf.TensorSpec([4, 1], tf.int64)
+    updates = tf.TensorSpec([4, sizes[1]], tf.float32)
+
+    def shape(function, *given):
+        return tuple(tf.function(function).get_concrete_function(*given).output_shapes)
+
+    for reduction in ("none", "add", "mean", "max"):
+        function = partial(ndgather.scatter_nd, reduction=reduction)
+        assert shape(function, data, rows, updates) == sizes
+    assert shape(ndgather.gather_nd, data, rows) == (4, sizes[1])
+    assert shape(partial(ndgather.gather, axis=1), data, rows) == (sizes[0], 4, 1)
 
 
 @pytest.mark.parametrize("dtype", [tf.int64, tf.bool, tf.string])
@@ -161,6 +192,9 @@ def test_strings_and_bfloat16():
     assert words.numpy().tolist() == [b"b", b""]
     words = ndgather.gather(tf.constant(["a", "b"]), [1, 9], mode="fill", fill_value="none")
     assert words.numpy().tolist() == [b"b", b"none"]
+    for number in (0, 1.5, np.datetime64("2026")):
+        with pytest.raises(DTypeError, match=r"^gather: fill_value = "):
+            ndgather.gather(tf.constant(["a", "b"]), [9], mode="fill", fill_value=number)
     halves = tf.constant([1.5, 2.5], tf.bfloat16)
     assert ndgather.scatter_elements(halves, [1], halves[:1], reduction="add").dtype == tf.bfloat16
 

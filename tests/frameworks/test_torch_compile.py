@@ -120,7 +120,18 @@ def test_exported_with_sizes_left_open(kind, shape, places, sizes, options, rng)
 @pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), CALLS)
 def test_what_torch_checks_of_operators(kind, shape, places, sizes, options, rng):
     given = drawn(rng, kind, shape, places, sizes, options)
-    torch.library.opcheck(getattr(torch.ops.ndgather, kind).default, tuple(given), options)
+    operator = getattr(torch.ops.ndgather, kind).default
+    torch.library.opcheck(operator, tuple(given), options)
+    # Of any strides: what is said of a result before it is there is true of them too.
+    turned = [each.detach().movedim(0, -1).contiguous().movedim(-1, 0) for each in given]
+    torch.library.opcheck(operator, tuple(turned), options, test_utils="test_faketensor")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16])
+def test_what_torch_checks_of_the_operator_of_fill_values(dtype):
+    for value in (torch.tensor(7), torch.tensor([2.0], dtype=torch.float64)):
+        given = value, dtype, torch.device("cpu"), "gather_nd"
+        torch.library.opcheck(torch.ops.ndgather.fill_value.default, given)
 
 
 def test_fake_tensors_have_shapes_alone():

@@ -256,9 +256,12 @@ def test_autocast_takes_the_wider_type():
     with torch.autocast("cpu", torch.bfloat16):
         short = torch.nn.functional.linear(updates, torch.eye(2))
         assert short.dtype == torch.bfloat16
-        result = ndgather.scatter_nd(data, torch.tensor([[1], [1]]), short, reduction="add")
-    assert result.dtype == torch.float32
-    same(result, torch.tensor([0.0, 2, 0, 0]))
+        for pair in ((data, short), (data.bfloat16(), updates)):
+            result = ndgather.scatter_nd(
+                pair[0], torch.tensor([[1], [1]]), pair[1], reduction="add"
+            )
+            assert result.dtype == torch.float32
+            same(result, torch.tensor([0.0, 2, 0, 0]))
     with pytest.raises(NdgatherError, match=r"updates\.dtype = torch\.bfloat16"):
         ndgather.scatter_nd(data, torch.tensor([[1], [1]]), short, reduction="add")
 
@@ -283,10 +286,13 @@ def test_cotangents_of_scatters(kind, shape, places, sizes, options, reduction, 
     cotangent, options = data_of(rng, shape), options | {"reduction": reduction}
     function = getattr(ndgather.vjp, kind)
     results = function(cotangent, torch.from_numpy(indices), **options)
+    before = cotangent.clone()
     for result, wanted in zip(
         results, function(cotangent.numpy(), indices, **options), strict=True
     ):
         same(result, torch.from_numpy(wanted))
+        result.zero_()
+    same(cotangent, before)
 
 
 def test_cotangents_that_do_not_fit():

@@ -513,6 +513,20 @@ def with_sparse(place, values, positions, dims):
 SPARSE = pytest.mark.parametrize("place", ["initializer", "constant", "branch"])
 
 
+def test_several_sparse_tensors_are_read():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        sum (float[4] x) => (float[4] y)
+        { p = Sum(x, a, b)
+          y = Sum(p, c) }""")
+    for n, name in enumerate("abc"):
+        values = helper.make_tensor(name, 1, [1], [10.0**n])
+        indices = helper.make_tensor("", 7, [1], [n])
+        model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
+    assert onnx_models.check(model) == ()
+    result = onnx_models.run(model, {"x": np.zeros(4, np.float32)}, runtime="reference")
+    assert result["y"].tolist() == [1, 10, 100, 0]
+
+
 @SPARSE
 def test_a_sparse_tensor_is_read(place):
     x = np.array([10, 11, 12, 13], np.float32)
@@ -525,6 +539,11 @@ def test_a_sparse_tensor_is_read(place):
         result = onnx_models.run(model, {"x": x}, runtime="reference")
         np.testing.assert_array_equal(result["y"], [10, 13, 12])
         assert model.SerializeToString() == before
+    square = with_sparse(place, [3, 2], [[0, 1], [1, 0]], [2, 2])
+    square.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, [2, 2]))
+    if place != "branch":
+        result = onnx_models.run(square, {"x": x}, runtime="reference")
+        np.testing.assert_array_equal(result["y"], [[10, 13], [12, 10]])
     (finding,) = onnx_models.check(with_sparse(place, [3, 9], [1, 2], [3]))
     assert finding.severity is Severity.ERROR
     assert "indices[2] = 9 is outside axis 0 of data" in finding.what

@@ -334,6 +334,32 @@ def test_constants_keep_types_that_numpy_does_not_name():
     assert types["out"] == TensorType(*ids)
 
 
+@pytest.mark.parametrize("dims", [None, (), (None,), ("N", 0, 3), (2, None), (1,) * 6])
+def test_what_is_known_of_a_shape_is_read_as_it_was_written(tmp_path, dims):
+    made = graph("Gather", "openvino", 8, [(F, dims), (I, dims)], FRONT)
+    if dims == ():
+        made = graph("Gather", "openvino", 8, [(F, (3,)), (I, dims)], FRONT)
+    openvino.write(made, tmp_path / "model.xml")
+    inputs = Model.load(tmp_path / "model.xml").graph.inputs
+    for read, written in zip(inputs, made.inputs, strict=True):
+        known = written.type.dims
+        assert read.type.dtype == written.type.dtype
+        assert read.type.dims == (
+            None if known is None else tuple(n if isinstance(n, int) else None for n in known)
+        )
+
+
+def test_constants_lie_in_a_file_so_that_they_are_used_in_place(tmp_path):
+    constants = {"data": np.arange(7, dtype=np.uint8), "indices": np.array([6, 0]), **FRONT}
+    openvino.write(graph("Gather", "openvino", 8, [], constants), tmp_path / "model.xml")
+    read = Model.load(tmp_path / "model.xml").graph.constants
+    assert [array.ctypes.data % 64 for array in read.values()] == [0, 0, 0]
+    assert sorted(array.tolist() for array in read.values() if array.ndim) == [
+        [0, 1, 2, 3, 4, 5, 6],
+        [6, 0],
+    ]
+
+
 def test_a_check_copies_no_large_constant(tmp_path):
     constants = {"data": np.ones(2**24, np.uint8), "axis": np.array(0)}
     openvino.write(graph("Gather", "openvino", 8, [(I, (3,))], constants), tmp_path / "m.xml")
@@ -366,6 +392,17 @@ OUT_OF_RANGE = "an index out of range is an error, and in openvino "
             "off-axis sizes",
             "indices may be smaller than data off the axis, and in openvino GatherElements-6 that "
             "is an error",
+        ),
+        (
+            graph("GatherElements", "ai.onnx", 13, [(F, (None, 5)), (L, (None, 5))], axis=1),
+            "off-axis sizes",
+            "indices may be smaller than data off the axis, and in openvino GatherElements-6 that "
+            "is an error",
+        ),
+        (
+            graph("GatherND", "ai.onnx", 13, [(F, (4, "N"))], {"indices": np.array([[3, 0]])}),
+            "index range",
+            OUT_OF_RANGE + "GatherND-8 it is undefined",
         ),
     ],
 )
@@ -408,6 +445,10 @@ def test_indices_of_other_integers_are_converted_where_no_value_changes():
         model, {"data": np.arange(4, dtype=F), "indices": np.array([[3], [0]], np.uint8)}
     )
     np.testing.assert_array_equal(result["y"], np.array([3, 0], F), strict=True)
+    for dtype in ("int8", "int16", "uint8", "uint16", "uint32"):
+        types = [(F, (2, 3)), (dtype, (2, 3)), (F, (2, 3))]
+        scatter = model_of(graph("ScatterElementsUpdate", "openvino", 12, types, AXIS)).model
+        assert [node.op_type for node in scatter.graph.node] == ["Cast", "ScatterElements"]
     indices = {"indices": np.array([[3], [0]], np.uint64)}
     constant = model_of(graph("GatherND", "openvino", 8, [(F, (4,))], indices)).model
     assert [node.op_type for node in constant.graph.node] == ["GatherND"]
@@ -424,6 +465,24 @@ def test_negative_indices_on_the_way_to_a_version_without_are_counted_or_found()
     free = model_of(graph("Gather", "ai.onnx", 13, [(F, (4,)), (L, (2,))]), opset=10)
     assert [each.what for each in free.findings] == [
         "a negative index counts from the end, and in ai.onnx Gather-1 it is out of range"
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("size", [5, 2**31, 2**31 + 5, 2**63 - 1])
+def test_indices_that_are_counted_from_the_front_have_room_for_their_values(size, dtype):
+    made = graph("Gather", "ai.onnx", 13, [(F, (size,))], {"indices": np.array([-1, 3], dtype)})
+    (counted,) = model_of(made, opset=10).model.graph.initializer
+    assert onnx.numpy_helper.to_array(counted).tolist() == [size - 1, 3]
+
+
+@pytest.mark.parametrize("size", [5, 127, 128, 200])
+def test_bytes_that_are_counted_from_the_front_have_room_for_their_values(size):
+    constants = {"indices": np.array([-1, 3], np.int8), **AXIS}
+    made = graph("Gather", "openvino", 8, [(F, (2, size))], constants)
+    translated, _ = translate(made, domain="openvino", opset=7)
+    assert [each.tolist() for each in translated.constants.values() if each.size == 2] == [
+        [size - 1, 3]
     ]
 
 

@@ -189,6 +189,7 @@ def test_ndgather_is_right(case):
 VALUE = BY_NAME["onnx-GatherND-13/example-1"]
 FORBIDDEN = BY_NAME["onnx-GatherND-13/outside/one-past"]
 OPEN = BY_NAME["openvino-GatherND-8/outside/one-past"]
+NUMBERS = BY_NAME["openvino-GatherND-8/outside/next-row"]
 CHOICE = BY_NAME["onnx-ScatterND-18/duplicates/none"]
 NAN = BY_NAME["onnx-GatherND-13/bits/float32-signalling-nan"]
 
@@ -210,6 +211,8 @@ NAN = BY_NAME["onnx-GatherND-13/bits/float32-signalling-nan"]
         (OPEN, refused(RuntimeError("no")), Verdict.RIGHT),
         (OPEN, result(np.array([[10, 0]], np.float32)), Verdict.RIGHT),
         (OPEN, result(np.array([[10, 7]], np.float32)), Verdict.WRONG_VALUE),
+        (NUMBERS, result(np.array([11], np.int32)), Verdict.RIGHT),
+        (NUMBERS, result(np.array([5], np.int32)), Verdict.WRONG_VALUE),  # it is an index
         (OPEN, Outcome(what="crashed", text="SIGSEGV"), Verdict.CRASH),
         (CHOICE, result(np.array([1, 8, 3], np.float32)), Verdict.RIGHT),
         (CHOICE, result(np.array([1, 9, 3], np.float32)), Verdict.RIGHT),
@@ -235,6 +238,15 @@ def test_verdicts(case, outcome, verdict):
 )
 def test_an_outcome_survives_the_way_between_processes(outcome):
     assert pickle.loads(pickle.dumps(outcome)) == outcome
+
+
+def test_texts_are_the_same_in_every_type_that_holds_them():
+    texts = ["a", "", "\u00e9"]
+    arrays = [np.array(texts, kind) for kind in ("U", "O", np.dtypes.StringDType())]
+    stored = [text.encode() for text in texts]
+    arrays += [np.array(stored, kind) for kind in ("S", "O")]
+    assert {result(array) for array in arrays} == {result(arrays[0])}
+    assert result(arrays[0]).elements == tuple(texts)
 
 
 def test_byte_order_is_no_part_of_a_result():

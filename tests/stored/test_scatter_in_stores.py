@@ -253,6 +253,14 @@ def _jpeg(path):
 
 
 FSO = {"offset": 0, "scale": 10, "dtype": "f8", "astype": "i2"}
+
+
+def _rounded_shards():
+    inner = [codecs.BitRound(keepbits=3), zarr.codecs.BytesCodec()]
+    serializer = zarr.codecs.ShardingCodec(chunk_shape=(2,), codecs=inner)
+    return _zarr3("f8", None, shards=(8,), serializer=serializer, compressors=None)
+
+
 LOSSY = {
     "HDF5, scale-offset of floats": lambda path: _hdf5_file(path, _filtered(2, "f4")),
     "HDF5, scale-offset of integers": lambda path: _hdf5_file(path, _filtered(3, "i4")),
@@ -263,6 +271,9 @@ LOSSY = {
     "zarr 2, Quantize": lambda _: _zarr("f8", numcodecs.Quantize(2, "f8")),
     "zarr 2, BitRound": lambda _: _zarr("f4", numcodecs.BitRound(3)),
     "zarr 2, AsType": lambda _: _zarr("i4", numcodecs.AsType("i1", "i4")),
+    "zarr 2, Delta, then AsType": lambda _: _zarr(
+        "i4", numcodecs.Delta("i4"), numcodecs.AsType("i1", "i4")
+    ),
     "zarr 2, Delta of floats": lambda _: _zarr("f4", numcodecs.Delta("f4")),
     "zarr 2, Delta in bytes": lambda _: _zarr("i4", numcodecs.Delta("i4", "i1")),
     "zarr 2, PackBits of integers": lambda _: _zarr("i1", numcodecs.PackBits()),
@@ -270,6 +281,7 @@ LOSSY = {
     "zarr 3, Delta of floats": lambda _: _zarr3("f8", codecs.Delta(dtype="f8")),
     "zarr 3, Delta in the other byte order": lambda _: _zarr3(">i4", codecs.Delta(dtype=">i4")),
     "zarr 3, BitRound in shards": lambda _: _zarr3("f8", codecs.BitRound(keepbits=3), shards=(8,)),
+    "zarr 3, BitRound in shards in shards": lambda _: _rounded_shards(),
     "tensorstore, index array": lambda _: _in_tensorstore(lambda array: array[[0, 0, 5]]),
     "tensorstore, repeated": lambda _: _in_tensorstore(
         lambda array: array[tensorstore.newaxis][tensorstore.d[0][0:3]]

@@ -130,6 +130,42 @@ def test_codecs_of_numcodecs_in_format_3(codec):
     check(stored, values_of("f4"))
 
 
+INDICES = {  # the codecs of the index of a shard
+    "bare": [codecs.BytesCodec()],
+    "big-endian": [codecs.BytesCodec(endian="big"), codecs.Crc32cCodec()],
+    "two checksums": [codecs.BytesCodec(), codecs.Crc32cCodec(), codecs.Crc32cCodec()],
+    "transposed": [codecs.TransposeCodec(order=(3, 1, 0, 2)), codecs.BytesCodec()],
+}
+
+
+@pytest.mark.parametrize("location", ["start", "end"])
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+def test_the_index_of_a_shard(index, location):
+    inner = [codecs.BytesCodec(), codecs.ZstdCodec()]
+    stored = zarr.create_array(
+        store={},
+        shape=SHAPE,
+        chunks=(6, 4, 8),
+        dtype="i4",
+        filters=None,
+        compressors=None,
+        serializer=codecs.ShardingCodec(
+            chunk_shape=(3, 2, 4), codecs=inner, index_codecs=index, index_location=location
+        ),
+    )
+    check(stored, values_of("i4"))
+
+
+@pytest.mark.parametrize("size", [6, 30_000])
+def test_frames_of_zstd_may_begin_with_one_to_skip(size, tmp_path):
+    values = np.arange(size, dtype="i4")
+    stored = zarr.create_array(tmp_path, data=values, chunks=(size,), compressors=FORMAT_3["zstd"])
+    chunk = tmp_path / "c" / "0"
+    skipped = bytes.fromhex("502a4d18") + (3).to_bytes(4, "little") + b"abc"
+    chunk.write_bytes(skipped + chunk.read_bytes())
+    np.testing.assert_array_equal(ndgather.gather(stored, range(size)), values)
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_codecs_that_are_not_known_here(zarr_format):
     texts = np.array([f"word {i}" for i in range(12)])

@@ -219,8 +219,9 @@ def _count_from_the_front(call: NodeCall, target: OperatorVersion, meaning: Mean
         raise call.cannot_become(
             target, "an index is negative, and the size of the axis is not known"
         )
-    counted = np.where(indices < 0, indices + size, indices).astype(indices.dtype)
-    call.set_constant(Role.INDICES, counted)
+    counted = np.where(indices < 0, indices + np.int64(size), indices)
+    fits = counted.max() <= np.iinfo(indices.dtype).max  # all versions take int64
+    call.set_constant(Role.INDICES, counted.astype(indices.dtype) if fits else counted)
 
 
 def _differences(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> Iterator[Deviation]:
@@ -231,7 +232,7 @@ def _differences(call: NodeCall, target: OperatorVersion, meaning: Meaning) -> I
         if before.outside is not after.outside and before.outside is not Outside.UNDEFINED:
             outcome = f"an index out of range {_OUTCOMES[before.outside]}"
             yield Deviation(rule, outcome, f"it {_OUTCOMES[after.outside]}")
-        if before.negative and not after.negative and (constant is None or (constant < 0).any()):
+        if before.negative and not after.negative and constant is None:  # others are counted
             negative = "a negative index counts from the end"
             yield Deviation(rule, negative, "it is out of range", loses=True)
         if after.negative and not before.negative and before.outside is Outside.RAISE:
