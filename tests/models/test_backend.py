@@ -122,7 +122,7 @@ def test_a_prepared_model_takes_its_inputs_in_order():
     with pytest.raises(ModelError) as refusal:
         prepared.run([DATA, DATA, DATA])
     assert str(refusal.value) == (
-        "3 inputs are given (the model takes: data bfloat16 (a, b), indices int64 (n, 1))"
+        "3 inputs given (the model takes: data bfloat16 (a, b), indices int64 (n, 1))"
     )
 
 

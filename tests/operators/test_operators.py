@@ -178,7 +178,7 @@ def test_infer_takes_the_type_of_updates_from_data_and_back():
 
 
 def test_infer_wants_every_input_but_an_axis():
-    with pytest.raises(errors.AttributeValueError, match="1 inputs are given"):
+    with pytest.raises(errors.AttributeValueError, match="1 input given"):
         operator("GatherND").infer(TensorType("float32", (2, 3)))
     with pytest.raises(errors.AttributeValueError, match="weights"):
         operator("GatherND").infer(TensorType(), TensorType(), constants={"weights": 1})

@@ -174,7 +174,7 @@ def test_tensor_scatter_does_not_cut_strings():
 def test_an_optional_input_that_is_none_is_left_out():
     cache, update = np.zeros((2, 3)), np.ones((2, 1))
     assert CACHE(cache, update, write_indices=None, axis=1)[:, 0].tolist() == [1, 1]
-    with pytest.raises(errors.AttributeValueError, match=r"1 inputs are given"):
+    with pytest.raises(errors.AttributeValueError, match=r"1 input given"):
         CACHE(cache, axis=1)
 
 
@@ -234,7 +234,7 @@ def test_slice_scatter_refuses():
         SLICE(data, column, [0], [1, 1], [1])
     with pytest.raises(errors.ShapeError, match=r"more axes than data"):
         SLICE(data, column, [0] * 3, [1] * 3, [1] * 3)
-    with pytest.raises(errors.AttributeValueError, match=r"4 inputs are given \(allowed: 5..6"):
+    with pytest.raises(errors.AttributeValueError, match=r"4 inputs given \(allowed: 5..6"):
         SLICE(data, column, [0], [1])
 
 

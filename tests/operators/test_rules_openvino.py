@@ -268,7 +268,7 @@ def test_gather_axis_is_an_input(op):
     np.testing.assert_array_equal(op(ROWS, [0, 2], 1), ROWS[:, [0, 2]], strict=True)
     np.testing.assert_array_equal(op(ROWS, [0, 2], np.array([1], np.int8)), ROWS[:, [0, 2]])
     np.testing.assert_array_equal(op(ROWS, [0, 2], axis=-1), ROWS[:, [0, 2]], strict=True)
-    with pytest.raises(errors.AttributeValueError, match="2 inputs are given"):
+    with pytest.raises(errors.AttributeValueError, match="2 inputs given"):
         op(ROWS, [0])
 
 

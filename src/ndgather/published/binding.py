@@ -128,7 +128,7 @@ def _wrong_inputs(row: OperatorVersion, count: int) -> AttributeValueError:
     least = sum(not item.optional for item in row.inputs)
     counts = f"{least}..{len(names)}" if least < len(names) else str(least)
     return AttributeValueError(
-        f"{row}: {count} inputs are given (allowed: {counts}, {', '.join(names)})"
+        f"{row}: {messages.plural(count, 'input')} given (allowed: {counts}, {', '.join(names)})"
     )
 
 

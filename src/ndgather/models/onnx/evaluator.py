@@ -283,7 +283,7 @@ class PreparedModel(base.BackendRep):
         ports = sorted(self.model.inputs, key=lambda port: port.optional)
         if len(inputs) > len(ports):
             takes = listed(map(str, ports))
-            raise ModelError(f"{len(inputs)} inputs are given (the model takes: {takes})")
+            raise ModelError(f"{plural(len(inputs), 'input')} given (the model takes: {takes})")
         named = {
             port.name: array(f"input {port.name!r}", value)
             for port, value in zip(ports, inputs, strict=False)
@@ -380,7 +380,9 @@ class Backend(base.Backend):
             imports.append(helper.make_opsetid(node.domain, 1))
         names = [name for name in node.input if name]
         if len(names) != len(inputs):
-            raise ModelError(f"{len(inputs)} inputs are given (the node takes: {listed(names)})")
+            raise ModelError(
+                f"{plural(len(inputs), 'input')} given (the node takes: {listed(names)})"
+            )
         values, infos = [], []
         for name, item in zip(names, inputs, strict=True):
             value = array(f"input {name!r}", item)
