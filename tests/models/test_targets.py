@@ -19,6 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from ndgather.errors import FileError, ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx.rewriting.target import load_target, target_names
+from tests.definitions import reference
 
 pytestmark = pytest.mark.runtimes
 
@@ -674,6 +675,26 @@ def test_caches_are_updated_without_tensor_scatter(cache, known, target, negativ
     if not report.stays:
         expected = tensor_scatter(past, update, starts, axis % past.ndim, mode)
         assert_results(conversion.model, inputs, expected)
+
+
+@pytest.mark.parametrize("batch_dims", [0, 1, 2])
+def test_batches_become_parts_of_index_tuples(batch_dims):
+    """Core ML has no batch_dims; of known sizes no offset has to be computed."""
+    data = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
+    shape = (*data.shape[:batch_dims], 5, 1)
+    indices = np.arange(np.prod(shape)).reshape(shape) % data.shape[batch_dims]
+    sizes = ", ".join(map(str, shape))
+    model = parse_model(f"""<ir_version: 8, opset_import: ["" : 13]>
+        g (float[2, 3, 4] data, int64[{sizes}] indices) => (float[a, b, c] out)
+        {{ out = GatherND<batch_dims = {batch_dims}>(data, indices) }}""")
+    conversion = onnx_models.conversion(model, target="coreml")
+    gathers = [node for node in conversion.model.graph.node if node.op_type == "GatherND"]
+    assert len(gathers) == 1
+    assert all(each.name != "batch_dims" or each.i == 0 for each in gathers[0].attribute)
+    written = {node.op_type for node in conversion.model.graph.node}
+    assert written <= {"Constant", "Concat", "GatherND"}
+    expected = reference.gather_nd(data, indices, batch_dims=batch_dims)
+    assert_results(conversion.model, {"data": data, "indices": indices}, expected)
 
 
 def test_sizes_that_are_known_become_constants():
