@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ndgather import arguments, exchange, messages, reductions, slow_path
+from ndgather import arguments, exchange, messages, reductions, slow_path, windows
 from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
@@ -55,7 +55,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         values = tf.cast(indices, tf.int64)
         if indices.dtype != tf.uint64:
             return values
-        return tf.where(values < 0, tf.constant(lowering.LARGEST, tf.int64), values)
+        return tf.where(values < 0, tf.constant(windows.LARGEST, tf.int64), values)
 
     def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
         """Check now, or let the graph check when it runs."""
