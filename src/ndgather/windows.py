@@ -59,7 +59,7 @@ def parts_of(call: Call, starts: Array, sizes: Sequence[int]) -> Parts:
         edge         0  0  1  2     one part, 0 1 2 of data, which `arrange` makes 0 0 1 2
         reflect      1  0  1  2     the same, which becomes 1 0 1 2
     """
-    modes, depth = modes_of(call), len(call.window_shape)
+    modes = modes_of(call)
     parts = Parts(np.arange(len(starts)), *(np.empty(starts.shape, np.int64) for _ in range(3)))
     for axis, (mode, size, wide) in enumerate(zip(modes, sizes, call.window_shape, strict=False)):
         at = near(mode, starts[:, axis], size, wide)
@@ -70,14 +70,10 @@ def parts_of(call: Call, starts: Array, sizes: Sequence[int]) -> Parts:
             first, last = _reach(mode, at, size, wide)
             at = first.clip(0, max(size - wide, 0))
             low, high = first - at, last - at + 1
-        for field, column in zip(
-            (parts.starts, parts.low, parts.high), (at, low, high), strict=True
-        ):
-            field[:, axis] = column
-    for axis in (
-        axis for axis in range(depth) if modes[axis] == "wrap" and call.window_shape[axis]
-    ):
-        size, wide = sizes[axis], call.window_shape[axis]
+        parts.starts[:, axis], parts.low[:, axis], parts.high[:, axis] = at, low, high
+    for axis, (mode, size, wide) in enumerate(zip(modes, sizes, call.window_shape, strict=False)):
+        if mode != "wrap" or not wide:
+            continue
         turns = -(-(parts.starts[:, axis] + wide) // size)  # of the axis that a window extends over
         parts = parts.only(np.repeat(np.arange(len(turns)), turns))
         parts.starts[:, axis] -= numbered(turns) * size

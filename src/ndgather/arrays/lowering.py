@@ -22,7 +22,6 @@ from ndgather.array_call import Call, Kind, _core
 from ndgather.axes import Axes
 from ndgather.errors import AttributeValueError
 
-LARGEST = windows.LARGEST
 Shape: TypeAlias = Sequence[Any]  # sizes are integers, or scalars of a library if not known yet
 
 
@@ -49,7 +48,7 @@ class Library:
             if modulus is not None:
                 size = xp.asarray(modulus, dtype=xp.uint64, **self.options)
                 return xp.astype(indices % size, xp.int64)
-            largest = xp.asarray(LARGEST, dtype=xp.uint64, **self.options)
+            largest = xp.asarray(windows.LARGEST, dtype=xp.uint64, **self.options)
             indices = self.where(indices > largest, largest, indices)
         values = xp.astype(indices, xp.int64)
         return values if modulus is None else values % modulus

@@ -94,8 +94,12 @@ class StandardLibrary(lowering.Library):
         """Return indices as an array of the library, on the device of data."""
         if type(value) is not type(self.data):
             listed = not isinstance(value, np.ndarray | np.generic) and not is_standard(value)
-            if not listed and hasattr(type(self.data), "__dlpack_device__"):
-                self._check_shares_host(name, value)
+            if not listed and foreign.device_of(self.data) not in (None, *foreign.ON_HOST):
+                raise DTypeError(
+                    f"{self.caller}: {name} = {type(value).__name__} object is not on the device "
+                    f"of data, which is a {type(self.data).__name__} (allowed: an array of its "
+                    f"library, on that device)"
+                )
             plain = host_array(self.caller, name, value) if is_standard(value) else value
             return self.asarray(arguments.integer_indices(self.caller, plain, name))
         isdtype, dtype = self.xp.isdtype, value.dtype
@@ -104,14 +108,6 @@ class StandardLibrary(lowering.Library):
         if isdtype(dtype, "real floating") and 0 in value.shape:
             return self.integers(value, None)  # how an empty list is often written
         raise arguments.index_dtype(self.caller, dtype, name)
-
-    def _check_shares_host(self, name: str, value: Any) -> None:
-        if foreign.device_of(self.data) not in (None, *foreign.ON_HOST):
-            raise DTypeError(
-                f"{self.caller}: {name} = {type(value).__name__} object is not on the device of "
-                f"data, which is a {type(self.data).__name__} (allowed: an array of its library, "
-                f"on that device)"
-            )
 
     def fill_element(self, value: Any) -> Any:
         """Return a fill value as a number that the dtype of data can hold."""

@@ -46,6 +46,7 @@ from ndgather.models.onnx.files import (
     sparse_tensors,
 )
 from ndgather.models.onnx.nodes import (
+    CONSTANTS_FROM,
     DOMAINS,
     attribute_value,
     constant_tensor,
@@ -117,9 +118,6 @@ def openvino_to_onnx(
 
 _PLAIN = ("Cast", "Constant", "Identity")
 
-# In models of these versions every constant is also an input, which is never meant to be set.
-_LAST_IR_WITH_CONSTANTS_AS_INPUTS = 3
-
 
 def is_graph(model: ModelProto) -> bool:
     """Return whether all nodes of a model are of operators that a graph has."""
@@ -143,7 +141,7 @@ def graph_of(model: ModelProto) -> Graph:
     for info in model.graph.input:
         what, kind = f"input {info.name!r}", info.type.WhichOneof("value")
         if info.name in constants:
-            if model.ir_version > _LAST_IR_WITH_CONSTANTS_AS_INPUTS:
+            if model.ir_version >= CONSTANTS_FROM:
                 why = "optional: it has a default"
                 raise _not_in_graph(what, why, "inputs without one")
             continue

@@ -20,6 +20,7 @@ These operators replace its own:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -140,8 +141,7 @@ class Attention(_OfOnnx):
         mode = present["qk_matmul_output_mode"].i if "qk_matmul_output_mode" in present else 0
         if not caps or mode or not any(node.output[_PRODUCTS:]):
             return outputs
-        uncapped = NodeProto()
-        uncapped.CopyFrom(node)
+        uncapped = deepcopy(node)
         uncapped.attribute.remove(present["softcap"])
         return (*outputs[:_PRODUCTS], self._by_onnx(uncapped, inputs)[_PRODUCTS])
 
@@ -288,8 +288,7 @@ def with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
     functions = {(item.domain, item.name, item.overload): item for item in model.functions}
     if not any(item.attribute or item.attribute_proto for item in model.functions):
         return model
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
+    result = deepcopy(model)
     bodies: list[Any] = [result.graph, *result.functions]
     while bodies:
         for node in bodies.pop().node:

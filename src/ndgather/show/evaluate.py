@@ -267,7 +267,6 @@ def outside_state(call: Call) -> State:
 def _coordinate(call: Call, raw: int, axis: int) -> int | None:
     """Return the coordinate on an axis of data that a value of indices addresses."""
     size: int = call.data.shape[axis]
-    negative = call.negative
     if call.kind.windows:
         mode, wide = windows.modes_of(call)[axis], call.window_shape[axis]
         if mode in ("clip", "raise"):
@@ -278,7 +277,7 @@ def _coordinate(call: Call, raw: int, axis: int) -> int | None:
         return raw % size
     if call.mode == "clip" and size:
         return min(max(raw, 0), size - 1)
-    lowest = -size if negative else 0
+    lowest = -size if call.negative else 0
     return raw % size if lowest <= raw < size else None
 
 

@@ -59,8 +59,7 @@ def walk(call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]) -
     Jobs are made and done by many threads at once. After an error of any kind, no thread is left
     and no task of an executor begins.
     """
-    in_process = call.executor is None
-    run = (_on_threads if in_process else _by_executor)(call, reader, steps, job_of)
+    run = (_on_threads if call.executor is None else _by_executor)(call, reader, steps, job_of)
     with _reporter(call.progress, steps) as report, closing(run):
         report(0)
         for done in run:

@@ -33,7 +33,7 @@ _INSTEAD = {
 def run(call: Call) -> DaskArray:
     caller = call.caller
     for option, instead in _INSTEAD.items():
-        if getattr(call, option, None) is not None:
+        if getattr(call, option) is not None:
             raise AttributeValueError(
                 f"{caller}: {option} is given, but dask arrays are lazy (allowed: None; {instead})"
             )

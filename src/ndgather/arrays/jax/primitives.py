@@ -158,11 +158,8 @@ def _native_scatter(
     data, key = _indexed(op, data, indices)
     as_bits = data.dtype == bool and reduction != "none"
     if as_bits:
-        data, updates, reduction = (
-            data.astype("i4"),
-            updates.astype("i4"),
-            ROWS[reduction].of_bits,
-        )
+        data, updates = data.astype("i4"), updates.astype("i4")
+        reduction = ROWS[reduction].of_bits
     elif ROWS[reduction].added == -1:
         updates, reduction = -updates, "add"
     method = getattr(data.at[key], "set" if reduction == "none" else reduction, None)

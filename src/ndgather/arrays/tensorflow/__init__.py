@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ndgather import arguments, exchange, messages, reductions, slow_path
+from ndgather import arguments, exchange, messages, reductions, slow_path, windows
 from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
@@ -55,7 +55,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         values = tf.cast(indices, tf.int64)
         if indices.dtype != tf.uint64:
             return values
-        return tf.where(values < 0, tf.constant(lowering.LARGEST, tf.int64), values)
+        return tf.where(values < 0, tf.constant(windows.LARGEST, tf.int64), values)
 
     def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
         """Check now, or let the graph check when it runs."""
@@ -275,8 +275,7 @@ def _gather(call: Call) -> Any:
         fill = np.zeros((), known) if call.fill_value is None else call.fill_value
     sizes = sizes_of(data), sizes_of(call.indices)
     lowering.check_shapes(call, *sizes)
-    library = TensorFlowLibrary(call)
-    result = lowering.gather(call, library, *sizes, fill)
+    result = lowering.gather(call, TensorFlowLibrary(call), *sizes, fill)
     return tf.ensure_shape(result, _known(lowering.layout_of(call, *sizes).result))
 
 
@@ -299,8 +298,8 @@ def _scatter(call: Call) -> Any:
     slices = lowering.layout_of(call, *sizes).result
     if not updates.shape.is_compatible_with(_known(slices)):
         raise arguments.updates_do_not_fit(call, *sizes, slices, updates.shape.as_list())
-    library = TensorFlowLibrary(call)
-    result = lowering.scatter(replace(call, updates=updates), library, *sizes)
+    call = replace(call, updates=updates)
+    result = lowering.scatter(call, TensorFlowLibrary(call), *sizes)
     return tf.ensure_shape(result, _known(sizes[0]))
 
 

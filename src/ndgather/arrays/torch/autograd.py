@@ -33,10 +33,8 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     # One row with stride 0 for all: the core writes them, on the threads that then add to them.
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
     back = replace(call, mode=mode, fill_value=None, reduction="add", data=zeros, updates=of_result)
-    if call.kind is Kind.GATHER_ND:
-        return _added(replace(back, kind=Kind.SCATTER_ND))
-    if call.kind.elements:
-        return _added(replace(back, kind=Kind.SCATTER_ELEMENTS))
+    if call.kind is Kind.GATHER_ND or call.kind.elements:
+        return _added(replace(back, kind=call.kind.scatter))
     if call.kind.windows:
         valid = replace(call, mode=call.mode.replace("raise", "clip"))
         count, numbers = composition.row_numbers(valid)
@@ -105,8 +103,7 @@ def scatter_ahead(
 
 def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
     """Return the elements of `data` at every update of a scatter; 0 for those that are dropped."""
-    kind, mode = call.kind.gather, call.mode
-    mode = "fill" if mode == "drop" else mode
+    kind, mode = call.kind.gather, call.mode.replace("drop", "fill")
     return operate(replace(call, kind=kind, data=data, mode=mode, fill_value=None))
 
 

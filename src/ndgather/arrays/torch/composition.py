@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ndgather import messages, reductions
+from ndgather import messages, reductions, windows
 from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks
@@ -49,7 +49,7 @@ class TorchLibrary(Steps, lowering.Library):
             return values if modulus is None else values.remainder(modulus)
         bits = indices.view(torch.int64)  # negative for values beyond int64
         if modulus is None:
-            return torch.where(bits < 0, lowering.LARGEST, bits)
+            return torch.where(bits < 0, windows.LARGEST, bits)
         beyond = torch.where(bits < 0, 2**64 % modulus, 0)
         return (bits.remainder(modulus) + beyond).remainder(modulus)
 

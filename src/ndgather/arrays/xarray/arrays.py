@@ -12,7 +12,7 @@ An array that is wrapped in another way is read in boxes by indexing it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -68,6 +68,10 @@ class Options:
     chunks: Any = None  # of the stored array, if its variable knows them
     plans: list[StoredPlan] = field(default_factory=list)  # shared by the variables of a data set
     estimates: dict[str, Estimate] | None = None  # by variable, in place of values
+
+    def of(self, name: Hashable, variable: xarray.Variable) -> Options:
+        """Return the options for a variable of a data set."""
+        return replace(self, name=self.name or str(name), chunks=chunks_of(variable))
 
 
 @dataclass(slots=True)

@@ -58,14 +58,8 @@ class Engine(BackendEntrypoint):
 
     description = "Open zarr stores and netCDF 4 files, and read many points of them at once"
     open_dataset_parameters = (  # the decoders that xarray passes
-        *(
-            "filename_or_obj",
-            "drop_variables",
-            "mask_and_scale",
-            "decode_times",
-            "decode_timedelta",
-        ),
-        *("use_cftime", "concat_characters", "decode_coords"),
+        *("filename_or_obj", "drop_variables", "mask_and_scale", "decode_times"),
+        *("decode_timedelta", "use_cftime", "concat_characters", "decode_coords"),
     )
 
     def open_dataset(

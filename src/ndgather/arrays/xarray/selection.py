@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, cast
 
@@ -28,7 +28,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from ndgather.messages import did_you_mean, listed, reason, shown_value, subscript
+from ndgather.messages import converted_errors, did_you_mean, listed, reason, shown_value, subscript
 
 _NAMED = xarray.DataArray | xarray.Variable
 _CONVERTED = pd.Index | _NAMED
@@ -237,7 +237,10 @@ def _of_one_axis(
     held = True
     if isinstance(dtype, np.dtype) and dtype.kind == "f":
         if labels.dtype.kind not in "biu":
-            labels = cast_labels(caller, name, labels, dtype, dtype)
+            with converted_errors(
+                lambda error: not_comparable(caller, name, dtype, labels.dtype, reason(error))
+            ):
+                labels = labels.astype(dtype, copy=False)
         elif labels.ndim == 0:
             held = labels.astype(dtype).item() == labels.item()
     if as_xarray and held and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
@@ -295,13 +298,6 @@ def labels_of(caller: str, name: Hashable, indexer: Any, axis: pd.Index[Any]) ->
         if getattr(first, "tzinfo", None) is not None:
             raise zoned(caller, name, first)
     return comparable(caller, name, labels, axis)
-
-
-def cast_labels(caller: str, name: Hashable, labels: Any, dtype: Any, of_axis: object) -> Any:
-    try:
-        return labels.astype(dtype, copy=False)
-    except (TypeError, ValueError) as error:
-        raise not_comparable(caller, name, of_axis, labels.dtype, reason(error)) from error
 
 
 def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> Any:
@@ -412,10 +408,7 @@ def select(
         array = arrays.array_of(variable)
         # Arrays of other libraries index themselves.
         if type(array) is np.ndarray or isinstance(array, indexing.ExplicitlyIndexed):
-            of_variable = replace(
-                options, name=options.name or str(name), chunks=arrays.chunks_of(variable)
-            )
-            variable.data = PointwiseArray(array, of_variable, take)
+            variable.data = PointwiseArray(array, options.of(name, variable), take)
     with errors_of_xarray(options.call.caller, positions):
         taken = bare.isel(positions)
     for name in lost:

@@ -72,10 +72,7 @@ def windows(
     for name, variable in data.variables.items():
         inside = [dim for dim in variable.dims if dim in centres]
         if inside:
-            of_variable = replace(
-                options, name=options.name or str(name), chunks=arrays.chunks_of(variable)
-            )
-            cut[name] = _cut(variable, inside, starts, sizes, modes, of_variable)
+            cut[name] = _cut(variable, inside, starts, sizes, modes, options.of(name, variable))
     offsets = {f"{dim}_offset": np.arange(wide) - wide // 2 for dim, wide in sizes.items()}
     kept = data.drop_vars([*cut])
     result = kept.assign({name: cut[name] for name in data.data_vars if name in cut})

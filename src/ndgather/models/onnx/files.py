@@ -317,7 +317,6 @@ _COUNT = re.compile(r"[0-9]{1,19}")
 _NARROW = {
     getattr(TensorProto, name): bits
     for name, bits in {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}.items()
-    if hasattr(TensorProto, name)  # older versions of onnx have fewer
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from graphlib import CycleError, TopologicalSorter
@@ -273,16 +273,15 @@ def with_one_name(model: ModelProto) -> ModelProto:
     missing = not_imported(model)
     if not missing and all(file_domain(row_domain(name)) == name for name in names):
         return model
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    for holder in (copy, *copy.functions):
+    result = deepcopy(model)
+    for holder in (result, *result.functions):
         versions = opsets(holder.opset_import) | dict.fromkeys(missing, 1)
         del holder.opset_import[:]
         for domain, version in versions.items():
             holder.opset_import.add(domain=file_domain(domain), version=version)
-    for node in nodes_in(copy):
+    for node in nodes_in(result):
         node.domain = file_domain(node.domain)
-    return copy
+    return result
 
 
 # Subgraphs and scopes
@@ -504,14 +503,6 @@ class Scope:
         self._types[name] = known
         return known
 
-    def _has_type(self, name: str) -> bool:
-        return (
-            name in self._types
-            or name in self._constants
-            or name in self._declared
-            or name in self._inferred
-        )
-
     def tensor(self, name: str) -> TensorProto | None:
         """Return the tensor of a value that the model holds."""
         return self.home(name)._constants.get(name)
@@ -547,8 +538,10 @@ class Scope:
 
     def home(self, name: str) -> Scope:
         """Return the scope of which the value `name` is an input, a constant or a result."""
-        here = name in self._nodes or self._has_type(name) or self.outer is None
-        return self if here else self.outer.home(name)  # type: ignore[union-attr]  # not None
+        known = self._nodes, self._types, self._constants, self._declared, self._inferred
+        if self.outer is None or any(name in each for each in known):
+            return self
+        return self.outer.home(name)
 
     def computing(self, name: str) -> Scope | None:
         """Return the scope in which a node computes the value `name`."""

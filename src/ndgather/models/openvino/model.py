@@ -171,9 +171,9 @@ class Model:
             return self._run_in_openvino(named_arrays("run", inputs))
         graph, arrays = self.graph, named_arrays("run", inputs)
         parameters = self.network.of_type("Parameter")  # of which a snippet has none
-        pairs = list(zip(parameters, graph.inputs, strict=False))
         fitted = fit_inputs(self.inputs, self._by_first_name(arrays))
-        for layer, item in pairs:  # a `Port` has no ranges of sizes
+        # A `Port` has no ranges of sizes.
+        for layer, item in zip(parameters, graph.inputs, strict=False):
             shape = fitted[item.name].shape
             for size, (low, high) in zip(shape, parameter_bounds(layer) or (), strict=False):
                 if size < low or (high is not None and size > high):

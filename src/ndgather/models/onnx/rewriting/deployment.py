@@ -328,19 +328,14 @@ def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
     names = [name for name in node.inputs if name]
     if node.op_type in {"Shape", "Size"} and names:
         sizes = scope.type_of(names[0]).numbers
-        inputs = None if sizes is None else {names[0]: np.broadcast_to(np.float32(0), sizes)}
+        inputs = {} if sizes is None else {names[0]: np.broadcast_to(np.float32(0), sizes)}
     elif node.op_type in _OF_SIZES and all(_is_small(scope.type_of(name)) for name in names):
         inputs = {name: x for name in names if (x := scope.constant(name)) is not None}
-        inputs = inputs if len(inputs) == len({*names}) and names else None
-        if (
-            inputs
-            and node.op_type in {"Div", "Mod"}
-            and any((x < 0).any() for x in inputs.values())
-        ):
-            inputs = None  # runtimes round negative quotients in two ways
+        if node.op_type in {"Div", "Mod"} and any((x < 0).any() for x in inputs.values()):
+            return None  # runtimes round negative quotients in two ways
     else:
-        inputs = None
-    if inputs is None:
+        return None
+    if not inputs or len(inputs) < len({*names}):
         return None
     with suppress(Exception):  # what it refuses stays as it is
         (result,) = ReferenceEvaluator(node.node, opsets=dict(scope.opsets)).run(None, inputs)
