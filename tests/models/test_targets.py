@@ -605,9 +605,11 @@ def test_updates_of_a_mask_are_gathered(shape, whole, turned, draw):
     conversion = onnx_models.conversion(model, target="basic")
 
     (node,) = conversion.nodes
-    if sizes != shape[:deep]:
+    if 0 in shape:  # no element: only the result is told
+        pass
+    elif sizes != shape[:deep]:
         assert node.stays
-    elif 0 not in sizes:
+    else:
         assert (node.stays, node.outside) == (False, "not possible")
         assert_basic(conversion.model)
     expected = data.copy()
