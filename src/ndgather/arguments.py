@@ -411,8 +411,7 @@ def _other_dtype(call: Call, updates: Array, dtype: np.dtype[Any]) -> DTypeError
     is_last = not hints or position is not None
     if is_last and call.out is None and dtypes.holds_all(updates.dtype, dtype):
         with suppress(Exception), catch_warnings(action="ignore"):  # of the library of data
-            first = data[(slice(1),) * data.ndim]  # XLA aborts at an empty array of float6
-            if 0 not in first.shape and first.astype(updates.dtype).dtype == updates.dtype:
+            if data[(slice(0),) * data.ndim].astype(updates.dtype).dtype == updates.dtype:
                 hints.append(f"write data.astype({name}.dtype)")
     return messages.updates_dtype(call.caller, updates.dtype, dtype, name, "; ".join(hints))
 

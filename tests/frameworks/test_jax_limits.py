@@ -33,14 +33,27 @@ def test_data_of_types_that_jax_does_not_have(data):
         vjp.gather_nd(data[:2], (3,), PLACES)
 
 
+@pytest.mark.parametrize("transform", [lambda function: function, jax.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize("size", [0, 1, 3])
 @pytest.mark.parametrize("name", ["float6_e2m3fn", "float6_e3m2fn"])
-def test_updates_of_types_that_jax_does_not_have(name, size):
-    """A cast of an empty array to them would end the process."""
-    updates = np.array([0.5], getattr(ml_dtypes, name))  # int2 does not hold it
-    with pytest.raises(DTypeError, match=f"updates.dtype = {name} differs") as refused:
-        ndgather.scatter_nd(jnp.zeros(size, ml_dtypes.int2), [[0]], updates, mode="drop")
-    assert "data.astype" not in str(refused.value)
+def test_types_that_xla_does_not_have(name, size, transform):
+    """A program with a constant of them, or a cast of an empty array, would end the process."""
+    dtype = getattr(ml_dtypes, name)
+    short, places = jnp.zeros(size, ml_dtypes.int2), jnp.zeros((size, 1), int)
+    plain = np.zeros(size, dtype)
+    calls = {
+        "scatter_nd: updates": lambda x: ndgather.scatter_nd(
+            x, [[0]], np.array([0.5], dtype), mode="drop"
+        ),
+        "gather_nd: data": lambda _: ndgather.gather_nd(plain, places),
+        "scatter_nd: data": lambda x: ndgather.scatter_nd(plain, places, x),
+        "vjp.gather_nd: cotangent": lambda _: vjp.gather_nd(plain, (3,), places),
+    }
+    for where, call in calls.items():
+        with pytest.raises(DTypeError, match=rf"^{where}\.dtype = {name} is not a type of XLA"):
+            transform(call)(short)
+    wide = jnp.zeros(size, jnp.float32), plain.astype(np.float32)
+    assert transform(ndgather.scatter_nd)(wide[0], places, wide[1]).tolist() == [0] * size
 
 
 def test_keys_of_random_numbers_are_no_numbers():

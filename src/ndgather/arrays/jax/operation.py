@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +152,7 @@ def array(caller: str, argument: str, value: Any) -> jax.Array:
         _check_rank(caller, argument, value.ndim)
         return value
     plain = arguments.plain_array(caller, argument, value)
+    _check_is_in_xla(caller, argument, plain.dtype)
     plain = plain.astype(plain.dtype.newbyteorder("="), copy=False)
     kept = jax.dtypes.canonicalize_dtype(plain.dtype, allow_extended_dtype=True)
     if isinstance(value, np.ndarray | np.generic) and kept != plain.dtype:
@@ -165,6 +166,26 @@ def array(caller: str, argument: str, value: Any) -> jax.Array:
         return jnp.asarray(plain)
     except TypeError as error:  # strings, objects, dates, records
         raise _unknown_dtype(caller, argument, plain.dtype) from error
+
+
+def _check_is_in_xla(caller: str, argument: str, dtype: np.dtype[Any]) -> None:
+    """Raise DTypeError for a dtype of which a constant in a program would end the process."""
+    if not _is_in_xla(dtype):
+        raise DTypeError(
+            f"{caller}: {argument}.dtype = {dtype} is not a type of XLA (allowed: a dtype that JAX "
+            f"has); write {argument}.astype(numpy.float32), which holds all its values"
+        )
+
+
+@cache
+def _is_in_xla(dtype: np.dtype[Any]) -> bool:
+    if dtype.isbuiltin == 2:  # of ml_dtypes; JAX raises TypeError for others that it does not have
+        with jax.ensure_compile_time_eval():
+            try:
+                jnp.asarray(np.zeros(1, dtype))
+            except jax.errors.JaxRuntimeError:
+                return False
+    return True
 
 
 def _unknown_dtype(caller: str, argument: str, dtype: object) -> DTypeError:
@@ -244,6 +265,8 @@ def _updates(call: Call) -> jax.Array:
     caller, name, updates = call.caller, call.updates_name, call.updates
     dtype = np.dtype(call.data.dtype)
     if not isinstance(updates, jax.Array):
+        if isinstance(updates, np.ndarray):
+            _check_is_in_xla(caller, name, updates.dtype)
         return jnp.asarray(arguments.plain_updates(call, dtype))
     if updates.dtype == dtype:
         return updates
