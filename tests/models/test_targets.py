@@ -605,13 +605,11 @@ def test_updates_of_a_mask_are_gathered(shape, whole, turned, draw):
     conversion = onnx_models.conversion(model, target="basic")
 
     (node,) = conversion.nodes
-    if 0 in shape:  # no element: only the result is told
-        pass
-    elif sizes != shape[:deep]:
-        assert node.stays
-    else:
+    if sizes == shape[:deep]:
         assert (node.stays, node.outside) == (False, "not possible")
         assert_basic(conversion.model)
+    elif 0 not in shape:  # else it has no place, which no size can make another one
+        assert node.stays
     expected = data.copy()
     for number, place in enumerate(np.argwhere(mask)):
         expected[tuple(place)] = updates[number]
