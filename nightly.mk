@@ -3,6 +3,7 @@
 #   make nightly       all that is too long for `make check`, one after the other, and a page of how it went; also parts:
 #     make nightly NIGHTLY='fuzz mutants'
 #   make test-frameworks   the tests with torch, JAX, TensorFlow, polars and other libraries: they install gigabytes
+#   make test-gpu   the tests of tensors and arrays on a GPU, with what is installed there: 3 minutes on 16 processors
 #   make test-runtimes   the tests of models with onnxruntime and OpenVINO, and others that need these or a framework;
 #     only those that `make test` has skipped: make test test-runtimes NOT_IN=build/reports/test.xml
 #   make test-xarray   xarray's own tests of its backends, by engine="ndgather"
@@ -45,7 +46,7 @@
 #     `convert --target`: a table of docs/exporters.md
 #   make conformance  the hard cases in those runtimes: docs/conformance.md
 
-.PHONY: nightly test-frameworks test-torch test-kernels test-jax test-runtimes test-xarray test-versions \
+.PHONY: nightly test-frameworks test-torch test-kernels test-gpu test-jax test-runtimes test-xarray test-versions \
   test-versions-oldest test-versions-newest oldest-versions test-large test-targets test-docs wheel test-wheel test-wheels \
   release-check check-core check-borders check-long check-asan check-tsan check-portable fuzz faults mutants bench \
   bench-quick models models-quick exports exports-page exports-targets conformance
@@ -100,6 +101,10 @@ test-torch:
 
 test-kernels:
 	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(RUNTIMES)/bin/python $(PYTEST) $(KERNELS) $(PYTEST_FLAGS)
+
+# On a machine with a GPU, in the environment that has torch for it: make test-gpu PYTHON=python3
+test-gpu:
+	$(PYTHON) $(PYTEST) -o filterwarnings=default tests/frameworks/test_gpu.py tests/frameworks/test_torch_devices.py $(KERNELS) $(PYTEST_FLAGS)
 
 test-jax:
 	$(RUNTIMES)/bin/python $(PYTEST) $(addprefix --ignore=,$(OF_TORCH)) $(filter-out $(OF_TORCH),$(FRAMEWORKS)) $(PYTEST_FLAGS)

@@ -315,5 +315,6 @@ def _rounded(values: Array, dtype: np.dtype[Any] | Numbers) -> tuple[Array, NDAr
     lost = (np.isnan(values) != np.isnan(wide)) | (np.isinf(values) != np.isinf(wide))
     if saturates:  # some of these dtypes round what is beyond to their largest
         lowest, highest = (float(bound) for bound in _bounds(dtype))
+        values = values.astype(np.result_type(values, np.float64))  # float16 has no such bounds
         lost |= np.isfinite(values) & ((values < lowest) | (values > highest))
     return converted, lost

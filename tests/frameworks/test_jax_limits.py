@@ -39,6 +39,8 @@ def test_data_of_types_that_jax_does_not_have(data):
 def test_types_that_xla_does_not_have(name, size, transform):
     """A program with a constant of them, or a cast of an empty array, would end the process."""
     dtype = getattr(ml_dtypes, name)
+    if operation._is_in_xla(np.dtype(dtype)):  # from JAX 0.11 on
+        pytest.skip("this XLA has the type")
     short, places = jnp.zeros(size, ml_dtypes.int2), jnp.zeros((size, 1), int)
     plain = np.zeros(size, dtype)
     calls = {

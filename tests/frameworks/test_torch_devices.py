@@ -1,4 +1,4 @@
-"""The composition that other devices get, run on the processor; shapes on the device "meta"."""
+"""The composition that other devices get, run on a GPU or the CPU; shapes on the device "meta"."""
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import with_nonnegative_axes
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from tests.frameworks.torch_calls import (
+    DEVICE,
     GATHERS,
     REDUCTIONS,
     SCATTERS,
@@ -27,13 +28,11 @@ def rng():
 
 
 def composed(kind, data, indices, updates=None, **options):
-    call = checks.checked(
-        with_nonnegative_axes(
-            Call(kind, Kind(kind), data, torch.as_tensor(indices), updates, **options)
-        )
-    )
+    given = [torch.as_tensor(each).to(DEVICE) for each in (data, indices)]
+    updates = None if updates is None else updates.to(DEVICE)
+    call = checks.checked(with_nonnegative_axes(Call(kind, Kind(kind), *given, updates, **options)))
     checks.check_shapes(call)
-    return composition.run(call)
+    return composition.run(call).cpu()
 
 
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill", "edge", "reflect"])
@@ -86,6 +85,26 @@ def test_short_floats_are_close(dtype, rng):
         result = composed("scatter_nd", data, indices, updates, reduction=reduction)
         wanted = ndgather.scatter_nd(data, torch.tensor(indices), updates, reduction=reduction)
         torch.testing.assert_close(result.float(), wanted.float(), rtol=0.3, atol=0)
+
+
+@pytest.mark.parametrize("use_init_val", [True, False])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
+def test_unsigned_integers_beyond_the_signed(dtype, reduction, use_init_val, rng):
+    most = np.iinfo(dtype).max
+    data, updates = (rng.integers(0, most, n, dtype, endpoint=True) for n in ((5, 3), (9, 3)))
+    data[0], updates[:2] = most, [[most], [0]]
+    given = torch.from_numpy(data), rng.integers(-5, 5, (9, 1)), torch.from_numpy(updates)
+    for mode in ("raise", "drop"):
+        options = {"reduction": reduction, "mode": mode, "use_init_val": use_init_val}
+        same(composed("scatter_nd", *given, **options), expected("scatter_nd", *given, **options))
+    for value in (0, 7, most):
+        options = {"mode": "fill", "fill_value": int(value)}
+        indices = rng.integers(-9, 9, (9, 1))
+        same(
+            composed("gather_nd", given[0], indices, **options),
+            expected("gather_nd", given[0], indices, **options),
+        )
 
 
 def test_large_unsigned_indices():

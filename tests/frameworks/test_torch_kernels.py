@@ -1,9 +1,10 @@
-"""The kernels of tensors on a GPU, interpreted by Triton on tensors of the CPU.
+"""The kernels of tensors on a GPU; where there is none, interpreted on tensors of the CPU.
 
 Their oracles are the plain loops, and for sums of floats the core, which adds in the same order.
 """
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,16 +18,34 @@ import ndgather
 from ndgather.array_call import Call, Kind
 from ndgather.arrays.torch import checks, kernels, operators
 from ndgather.errors import IndexOutOfBoundsError
+from tests.frameworks import torch_calls
 from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
 from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
 from tests.frameworks.drawn_calls import drawn_calls
-from tests.frameworks.torch_calls import GATHERS, SCATTERS, data_of, expected, indices_of, same
+from tests.frameworks.torch_calls import (
+    DEVICE,
+    GATHERS,
+    SCATTERS,
+    called,
+    expected,
+    indices_of,
+    same,
+)
 
 INDEX_DTYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64")
 FEW = settings(max_examples=60)
 # Of NumPy, which interprets sums of infinities.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+data_of = partial(torch_calls.data_of, device=DEVICE)
+only_interpreted = pytest.mark.skipif(DEVICE != "cpu", reason="of the interpreter alone")
+
+
+def placed(values):
+    """Return a tensor where the kernels run."""
+    return torch.as_tensor(values).to(DEVICE)
 
 
 @pytest.fixture
@@ -51,12 +70,15 @@ def interpreted_as_compiled(monkeypatch):
 
 def by_core(kind, data, indices, updates=None, **options):
     """Make a call in the core."""
-    call = Call(kind, Kind(kind), data, torch.as_tensor(indices), updates, **options)
+    given = [torch.as_tensor(each).cpu() for each in (data, indices)]
+    updates = None if updates is None else updates.cpu()
+    call = Call(kind, Kind(kind), *given, updates, **options)
     return operators.run(checks.checked(checks.with_nonnegative_axes(call)))
 
 
 def same_bits(result, wanted):
     """A NaN may have other bits: a device has one."""
+    result = result.cpu()
     assert result.dtype == wanted.dtype
     if result.dtype.is_floating_point:
         assert torch.equal(result.isnan(), wanted.isnan())
@@ -68,8 +90,8 @@ def same_bits(result, wanted):
 def test_tensors_take_this_way(monkeypatch):
     calls = []
     monkeypatch.setattr(kernels, "run", lambda call: calls.append(call.kind) or call.data)
-    ndgather.gather_nd(torch.ones(3), [[1]])
-    ndgather.scatter_nd(torch.ones(3, requires_grad=True), [[1]], [2.0])
+    ndgather.gather_nd(placed(torch.ones(3)), [[1]])
+    ndgather.scatter_nd(placed(torch.ones(3)).requires_grad_(), [[1]], [2.0])
     assert calls == ["gather_nd", "scatter_nd"]
 
 
@@ -90,10 +112,10 @@ def test_scatters_are_their_definitions(drawn):
 def check(drawn):
     error = drawn.error()
     if error is None:
-        same(drawn.run(torch.from_numpy), torch.from_numpy(np.asarray(drawn.expected())))
+        same(drawn.run(placed), torch.from_numpy(np.asarray(drawn.expected())))
         return
     with pytest.raises(IndexOutOfBoundsError) as found:
-        drawn.run(torch.from_numpy)
+        drawn.run(placed)
     assert str(found.value) == str(error)
     assert found.value.position == error.position
 
@@ -113,8 +135,8 @@ def test_repeated_destinations_have_the_bits_of_the_core(reduction, dtype, rng):
         options = {"reduction": reduction, "use_init_val": bool(rng.integers(2))}
         for mode in ("raise", "clip"):
             wanted = by_core("scatter_nd", data, indices, updates, mode=mode, **options)
-            result = ndgather.scatter_nd(data, indices, updates, mode=mode, **options)
-            same_bits(result, wanted)
+            given = placed(data), placed(indices), placed(updates)
+            same_bits(ndgather.scatter_nd(*given, mode=mode, **options), wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int64, torch.uint32, torch.bool])
@@ -128,13 +150,14 @@ def test_integers_wrap_around_and_the_last_update_stays(reduction, dtype, rng):
     for mode in ("raise", "drop"):
         options = {"reduction": reduction, "mode": mode}
         wanted = by_core("scatter_nd", data, indices, updates, **options)
-        same_bits(ndgather.scatter_nd(data, indices, updates, **options), wanted)
+        given = placed(data), placed(indices), placed(updates)
+        same_bits(ndgather.scatter_nd(*given, **options), wanted)
 
 
 @pytest.mark.parametrize("reduction", ["none", "add", "max"])
 def test_few_updates_of_a_large_array_are_sorted(reduction, rng):
     data, updates = data_of(rng, (500,)), data_of(rng, (9,))
-    indices = rng.integers(0, 4, (9, 1))
+    indices = placed(rng.integers(0, 4, (9, 1)))
     for mode in ("raise", "clip"):
         options = {"reduction": reduction, "mode": mode}
         same(
@@ -146,10 +169,10 @@ def test_few_updates_of_a_large_array_are_sorted(reduction, rng):
 def layouts(tensor):
     """Return the same values with other strides, and where they begin in memory."""
     yield tensor.mT.contiguous().mT
-    wide = torch.zeros(*tensor.shape[:-1], 2 * tensor.shape[-1] + 1, dtype=tensor.dtype)
+    wide = tensor.new_zeros(*tensor.shape[:-1], 2 * tensor.shape[-1] + 1)
     wide[..., 1::2] = tensor
     yield wide[..., 1::2]
-    moved = torch.zeros(tensor.numel() + 1, dtype=tensor.dtype)[1:].view(tensor.shape)
+    moved = tensor.new_zeros(tensor.numel() + 1)[1:].view(tensor.shape)
     yield moved.copy_(tensor)
 
 
@@ -167,21 +190,22 @@ def test_data_of_any_strides_are_read_in_place(dtype, rng):
             ),
         ):
             wanted = expected(kind, plain, indices, **options)
-            same(ndgather.__dict__[kind](data, torch.from_numpy(indices), **options), wanted)
+            same(called(kind, data, placed(indices), **options), wanted)
 
 
 def test_updates_and_indices_of_any_strides(rng):
-    plain, places = data_of(rng, (6, 3)), rng.integers(0, 4, (6, 2))
+    plain, places = data_of(rng, (6, 3)), placed(rng.integers(0, 4, (6, 2)))
     data = data_of(rng, (4, 3))
     wanted = expected("scatter_nd", data, places[:, :1], plain, reduction="add")
-    for updates, indices in itertools.product(layouts(plain), layouts(torch.from_numpy(places))):
+    for updates, indices in itertools.product(layouts(plain), layouts(places)):
         result = ndgather.scatter_nd(data, indices[:, :1], updates, reduction="add")
         same(result, wanted)
-    row = torch.arange(3.0, dtype=torch.float64).expand(6, 3)
+    row = placed(torch.arange(3.0, dtype=torch.float64)).expand(6, 3)
     wanted = expected("scatter_nd", data, places[:, :1], row, reduction="mean")
     same(ndgather.scatter_nd(data, places[:, :1], row, reduction="mean"), wanted)
 
 
+@only_interpreted
 def test_an_index_that_is_expanded_is_read_once_for_a_row(rng, monkeypatch):
     data, rows = data_of(rng, (4, 3)), torch.tensor([2, 0, 1, 2, 3])
     indices, read = rows[:, None].expand(-1, 3), []
@@ -214,6 +238,7 @@ def watch(monkeypatch, action):
     monkeypatch.setattr(interpreter, "_interpreter", Watched())
 
 
+@only_interpreted
 @pytest.mark.parametrize("dtype", INDEX_DTYPES)
 @pytest.mark.parametrize("kind", [*GATHER_NAMES, *SCATTER_NAMES])
 def test_nothing_outside_is_read_or_written(kind, dtype, monkeypatch):
@@ -252,9 +277,9 @@ def test_nothing_outside_is_read_or_written(kind, dtype, monkeypatch):
 def test_distances_of_more_than_32_bits():
     """Pages of memory that nobody touches do not exist."""
     apart = 2**29
-    data = torch.empty(5 * apart, dtype=torch.uint8)[::apart]
+    data = torch.empty(5 * apart, dtype=torch.uint8, device=DEVICE)[::apart]
     data.copy_(torch.arange(5))
-    indices = torch.tensor([[4], [-5], [2]])
+    indices = placed([[4], [-5], [2]])
     same(ndgather.gather_nd(data, indices), torch.tensor([4, 0, 2], dtype=torch.uint8))
     rows = data[:, None].expand(5, 4)
     same(ndgather.gather_nd(rows, indices)[:, 3], torch.tensor([4, 0, 2], dtype=torch.uint8))
@@ -273,11 +298,11 @@ def test_a_long_row_is_shared_by_programs(rng):
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_window_that_starts_before_data_is_outside(size):
     with pytest.raises(IndexOutOfBoundsError, match=r"starts\[0, 0\] = -1 lets a window"):
-        ndgather.gather_windows(torch.ones(size), torch.tensor([[-1]]), (1,))
+        ndgather.gather_windows(placed(torch.ones(size)), placed([[-1]]), (1,))
 
 
 def test_an_error_leaves_nothing_to_the_next_call():
-    data = torch.arange(12.0).reshape(4, 3)
+    data = placed(torch.arange(12.0).reshape(4, 3))
     for bad in (9, -5):
         with pytest.raises(IndexOutOfBoundsError, match=rf"indices\[1, 0\] = {bad}"):
             ndgather.gather_nd(data, [[1], [bad], [7]])
@@ -288,7 +313,7 @@ def test_an_error_leaves_nothing_to_the_next_call():
 
 
 def test_out_may_be_data_itself():
-    data = torch.arange(12.0).reshape(4, 3)
+    data = placed(torch.arange(12.0).reshape(4, 3))
     wanted = data[[3, 2, 1, 0]]
     assert ndgather.gather_nd(data, [[3], [2], [1], [0]], out=data) is data
     same(data, wanted)
@@ -297,9 +322,10 @@ def test_out_may_be_data_itself():
 @pytest.mark.parametrize(("kind", "shape", "places", "options"), [GATHERS[0], GATHERS[5]])
 def test_gradients_of_gathers(kind, shape, places, options, rng):
     data = data_of(rng, shape).requires_grad_()
-    indices = torch.from_numpy(indices_of(rng, kind, shape, places, options))
+    indices = placed(indices_of(rng, kind, shape, places, options))
     weights = torch.rand(expected(kind, data, indices, **options).shape, dtype=torch.float64)
-    result = ndgather.__dict__[kind](data, indices, **options)
+    weights = placed(weights)
+    result = called(kind, data, indices, **options)
     (gradient,) = torch.autograd.grad((result * weights).sum(), data)
     back = "scatter_nd" if kind == "gather_nd" else "scatter_elements"
     zeros = torch.zeros(shape, dtype=torch.float64)
@@ -311,7 +337,7 @@ def test_compiled_programs_with_any_sizes(rng):
     compiled = torch.compile(ndgather.gather_nd, fullgraph=True, backend="aot_eager", dynamic=True)
     for size in (4, 5, 7):
         data = data_of(rng, (size, 3)).requires_grad_()
-        indices = torch.from_numpy(rng.integers(0, size, (size + 1, 1)))
+        indices = placed(rng.integers(0, size, (size + 1, 1)))
         result = compiled(data, indices)
         same(result.detach(), data.detach()[indices[:, 0]])
         (gradient,) = torch.autograd.grad(result.sum(), data)
@@ -321,15 +347,15 @@ def test_compiled_programs_with_any_sizes(rng):
 @pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS[:2])
 def test_a_gradient_of_a_scatter(kind, shape, places, sizes, options, rng):
     data, updates = (data_of(rng, each).requires_grad_() for each in (shape, sizes))
-    indices = torch.from_numpy(indices_of(rng, kind, shape, places, options))
+    indices = placed(indices_of(rng, kind, shape, places, options))
     call = {"reduction": "mul", **options}
-    result = ndgather.__dict__[kind](data, indices, updates, **call)
+    result = called(kind, data, indices, updates, **call)
     ours = torch.autograd.grad(result.sum(), (data, updates))
     change = 1e-6
     for which, gradient in enumerate(ours):
         moved = [each.detach().clone() for each in (data, updates)]
         moved[which].view(-1)[0] += change
-        near = ndgather.__dict__[kind](moved[0], indices, moved[1], **call).sum()
+        near = called(kind, moved[0], indices, moved[1], **call).sum()
         slope = (near - result.detach().sum()) / change
         torch.testing.assert_close(gradient.view(-1)[0], slope, rtol=1e-4, atol=1e-4)
 
@@ -340,5 +366,5 @@ def test_every_bit_of_an_element_is_copied(data):
     dtype = data.draw(st.sampled_from([torch.float16, torch.bfloat16, torch.float8_e4m3fn]))
     elements = torch.randint(-128, 128, (7, 2 * dtype.itemsize), dtype=torch.int8).view(dtype)
     rows = data.draw(st.lists(st.integers(-7, 6), min_size=1, max_size=5))
-    result = ndgather.gather_nd(elements, torch.tensor(rows)[:, None])
+    result = ndgather.gather_nd(placed(elements), placed(rows)[:, None]).cpu()
     same(result.view(torch.int8), elements.view(torch.int8)[rows])

@@ -22,9 +22,8 @@ def test_nothing_is_spilled_and_rows_move_in_wide_words(name, target):
     for kernel in compiled(name, target):
         assert kernel.spilled == 0
         assert kernel.registers <= 128
-        # A thread has four of the 128 elements of bfloat16, which are 8 bytes.
         if target in NVIDIA and name in CALLS_OF_ROWS and kernel.kernel != "key_kernel":
-            assert kernel.widest("load") == (8 if "bfloat16" in name else 16)
+            assert kernel.widest("load") == 16
             if kernel.kernel == "gather_kernel":
                 assert "ld.global.v4.b32" in kernel.text
                 assert "st.global.v4.b32" in kernel.text

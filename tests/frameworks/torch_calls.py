@@ -30,6 +30,8 @@ SCATTERS = (
     ("scatter_elements", (4, 3), (6, 2), (6, 2), {}),
     ("scatter_elements", (2, 4), (2, 6), (2, 6), {"axis": -1}),
 )
+# Where the kernels run; without a GPU Triton interprets them.
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 
 
@@ -53,20 +55,20 @@ def indices_of(rng, kind, shape, indices, options, mode="raise"):
     return rng.integers(low, high, indices)
 
 
-def data_of(rng, shape, dtype=torch.float64):
+def data_of(rng, shape, dtype=torch.float64, device="cpu"):
     """Return distinct values in any order, so that one out of place shows."""
     values = rng.permutation(int(np.prod(shape))).reshape(shape) + 1
-    return torch.from_numpy(values).to(dtype)
+    return torch.from_numpy(values).to(device, dtype)
 
 
 def expected(kind, data, indices, *updates, **options):
     """Return the answer of the plain loops, as a tensor."""
-    arrays = [each.resolve_conj().resolve_neg().detach().numpy() for each in (data, *updates)]
+    arrays = [each.detach().cpu().resolve_conj().resolve_neg().numpy() for each in (data, *updates)]
     window = options.pop("window_shape", None)
     if window is not None:
         options = {"window_shape": window} | options
     loop = getattr(reference, kind)
-    result = loop(arrays[0], np.asarray(indices), *arrays[1:], **options)
+    result = loop(arrays[0], torch.as_tensor(indices).cpu().numpy(), *arrays[1:], **options)
     return torch.from_numpy(np.asarray(result))
 
 
@@ -75,4 +77,5 @@ def called(kind, data, indices, *updates, **options):
 
 
 def same(result, wanted):
-    torch.testing.assert_close(result, wanted, rtol=0, atol=0, equal_nan=True)
+    """Assert equal tensors, on a GPU or in the memory of the CPU."""
+    torch.testing.assert_close(result.cpu(), wanted.cpu(), rtol=0, atol=0, equal_nan=True)

@@ -128,7 +128,9 @@ class Draws:
             return [1, *(some(2, 3, 4) for _ in range(some(1, 2))), 1]
         lowest = 1 if "axis" in self.schema.attributes else 0
         least = 1 if OLDER and name != "Slice" else 0  # of Slice few others are taken
-        return [some(least, 1, 1, 2, 2, 3, 4) for _ in range(max(some(0, 1, 1, 2, 2, 3, 4), lowest))]
+        return [
+            some(least, 1, 1, 2, 2, 3, 4) for _ in range(max(some(0, 1, 1, 2, 2, 3, 4), lowest))
+        ]
 
     @property
     def rank(self):

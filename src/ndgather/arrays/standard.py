@@ -32,7 +32,8 @@ _ON_GPU = (2, 10)  # of DLPack: CUDA, ROCm
 
 def is_standard(value: Any) -> bool:
     known = isinstance(value, np.ndarray | np.generic)
-    return not known and hasattr(type(value), "__array_namespace__")
+    named = hasattr(type(value), "__array_namespace__")
+    return not known and (named or exchange.adapter_name(value) == __name__)
 
 
 def on_host(value: Any) -> bool:
@@ -59,10 +60,12 @@ class StandardLibrary(lowering.Library):
     """The library and the device of an array."""
 
     def __init__(self, caller: str, data: Any) -> None:
-        super().__init__(data.__array_namespace__(), data)
+        named = getattr(data, "__array_namespace__", None)
+        xp = named() if named else import_module(type(data).__module__.partition(".")[0])
+        super().__init__(xp, data)
         self.caller = caller
-        with suppress(Exception):  # MLX and ndonnx choose devices by other means
-            self.options["device"] = data.device
+        with suppress(Exception):  # MLX, ndonnx and CuPy choose devices by other means
+            self.options |= {"device": data.device} if named else {}
 
     def asarray(self, values: Any) -> Any:
         return self.xp.asarray(values, **self.options)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from math import prod
 from typing import Any
 
 import jax
@@ -156,6 +157,8 @@ def _native_scatter(
     if data.size == 0 or updates.size == 0:
         return data
     data, key = _indexed(op, data, indices)
+    if reduction == "none":
+        key = _of_last(data, key)
     as_bits = data.dtype == bool and reduction != "none"
     if as_bits:
         data, updates = data.astype("i4"), updates.astype("i4")
@@ -167,6 +170,15 @@ def _native_scatter(
         raise messages.no_reduction(op.caller, op.reduction, "XLA")
     result: jax.Array = method(updates, mode="drop").reshape(shape)
     return result % 2 == 1 if as_bits else result
+
+
+def _of_last(data: jax.Array, key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a key without all but the last of equal places: a GPU assigns in any order."""
+    places = jnp.broadcast_shapes(*(np.shape(each) for each in key))
+    numbers = jnp.arange(prod(places), dtype=jnp.int32).reshape(places)
+    last = jnp.full(data.shape[: len(key)], -1, jnp.int32).at[key].max(numbers, mode="drop")
+    stays = last.at[key].get(mode="fill", fill_value=-1) == numbers
+    return (jnp.where(stays, key[0], data.shape[0]), *key[1:])
 
 
 @lru_cache(maxsize=1024)

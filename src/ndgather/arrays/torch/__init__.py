@@ -41,6 +41,9 @@ def run(call: Call) -> Any:
         return _into(call)
     if any(_composes(tensor) for _, tensor in checks.tensors(call)):
         return _composed(call)
+    # The operator tells torch what a call is. It takes 70 us, and on a GPU a small call not more.
+    if call.data.is_cuda and not isinstance(call.fill_value, torch.Tensor) and _is_plain(call):
+        return operators.on_gpu()(call)
     return checks.operate(call)
 
 
@@ -101,17 +104,26 @@ def _into(call: Call) -> torch.Tensor:
                 f"transform (allowed: out=None, or a call under torch.no_grad())"
             )
     is_memory = out.device.type == "cpu" and not (out.is_conj() or out.is_neg())
-    if (
-        is_memory
-        and not checks.INTERPRETED
-        and not torch._C._len_torch_dispatch_stack()
-        and all(type(tensor) in checks.KINDS for _, tensor in checks.tensors(call))
-    ):
+    if is_memory and not checks.INTERPRETED and _is_plain(call):
         operators.run(call)
         checks.written(out)
         return out
     with torch.no_grad():
         return out.copy_(checks.operate(replace(call, out=None)))
+
+
+def _is_plain(call: Call) -> bool:
+    """Whether neither a subclass, a gradient, a transform nor a mode sees a call."""
+    return (
+        not torch._C._len_torch_dispatch_stack()
+        and torch._C._get_tracing_state() is None
+        and not any(
+            type(tensor) not in checks.KINDS
+            or (tensor.requires_grad and torch.is_grad_enabled())
+            or _transformed(tensor)
+            for _, tensor in checks.tensors(call)
+        )
+    )
 
 
 def _composes(tensor: torch.Tensor) -> bool:

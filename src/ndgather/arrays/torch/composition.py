@@ -15,6 +15,15 @@ from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks
 
+# torch has few functions of these; their bits are added and moved as those of signed integers.
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a view of a dtype that torch's functions take, with the same bits."""
+    tensor = checks.bits_of(tensor)
+    return tensor.view(_SIGNED.get(tensor.dtype, tensor.dtype))
+
 
 class Steps(reductions.Steps):
     """What `reductions.in_steps` needs beside one scatter."""
@@ -34,6 +43,13 @@ class Steps(reductions.Steps):
         if not dtype.is_floating_point:
             return "c" if dtype.is_complex else "i", torch.int64
         return "f", dtype if dtype.itemsize >= 4 else torch.float32
+
+    def quotient(self, totals: torch.Tensor, counts: torch.Tensor, where: Any) -> torch.Tensor:
+        if totals.dtype != torch.uint64:
+            return super().quotient(totals, counts, where)
+        bits, counts = totals.view(torch.int64), counts.clamp(1)  # those that are beyond it < 0
+        halves = ((bits >> 1) & windows.LARGEST) // counts * 2
+        return (halves + (bits - halves * counts >= counts)).view(torch.uint64)
 
 
 class TorchLibrary(Steps, lowering.Library):
@@ -66,20 +82,17 @@ class TorchLibrary(Steps, lowering.Library):
         return values.clamp(lowest, highest)
 
     def where(self, condition: torch.Tensor, true: Any, false: torch.Tensor) -> torch.Tensor:
-        if false.dtype in checks.NUMPY or false.dtype == torch.bfloat16:
-            return torch.where(condition, true, false)
-        true, bits = checks.bits_of(true), checks.bits_of(false)
-        return torch.where(condition, true, bits).view(false.dtype)
+        if isinstance(true, torch.Tensor):
+            return torch.where(condition, _bits(true), _bits(false)).view(false.dtype)
+        return torch.where(condition, true, false)
 
     def full(self, shape: Any, element: Any) -> torch.Tensor:
         if not element and "-" not in str(element):  # of every dtype, also one without arithmetic
-            zeros = checks.bits_of(self.data).new_zeros(tuple(shape))
-            return zeros if zeros.dtype == self.data.dtype else zeros.view(self.data.dtype)
+            return _bits(self.data).new_zeros(tuple(shape)).view(self.data.dtype)
         return self.data.new_full(tuple(shape), element)
 
     def take(self, data: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-        taken = checks.bits_of(data).index_select(1, numbers)
-        return taken if taken.dtype == data.dtype else taken.view(data.dtype)
+        return _bits(data).index_select(1, numbers).view(data.dtype)
 
     def scatter(self, rows: torch.Tensor, updates: torch.Tensor, reduction: str) -> torch.Tensor:
         """Combine updates with the rows that `numbers` names; one more row takes the dropped."""
@@ -95,6 +108,11 @@ class TorchLibrary(Steps, lowering.Library):
         if rows.dtype == torch.bool:
             bits = rows.to(torch.int32), updates.to(torch.int32)
             return self._combine(*bits, row.of_bits) % 2 == 1
+        if rows.dtype in _SIGNED:
+            signed, lowest = _SIGNED[rows.dtype], torch.iinfo(_SIGNED[rows.dtype]).min
+            moved = lowest if row.takes else 0  # the smallest is the lowest of signed integers
+            bits = rows.view(signed) ^ moved, updates.view(signed) ^ moved
+            return (self._combine(*bits, reduction) ^ moved).view(rows.dtype)
         if rows.dtype.is_floating_point and rows.dtype.itemsize == 1:  # torch does not add these
             return self._combine(rows.float(), updates.float(), reduction).to(rows.dtype)
         if row.added:
@@ -109,9 +127,8 @@ class TorchLibrary(Steps, lowering.Library):
             return rows.clone()
         last = self.numbers.new_full((len(rows),), -1)
         last = last.scatter_reduce(0, self.numbers, self.arange(len(updates)), "amax")
-        taken = checks.bits_of(updates).index_select(0, last.clamp(min=0))
-        result = torch.where((last >= 0)[:, None], taken, checks.bits_of(rows))
-        return result if result.dtype == rows.dtype else result.view(rows.dtype)
+        taken = _bits(updates).index_select(0, last.clamp(min=0))
+        return torch.where((last >= 0)[:, None], taken, _bits(rows)).view(rows.dtype)
 
 
 def run(call: Call) -> torch.Tensor:

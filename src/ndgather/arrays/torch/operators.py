@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -34,15 +34,20 @@ def register() -> None:
     LIBRARY.impl("fill_value", _fill_value, "CompositeExplicitAutograd")
     torch.library.register_fake("ndgather::fill_value", _fake_fill_value, lib=LIBRARY)
     on_cpu = _by_kernels if checks.INTERPRETED else run
-    on_gpu = _by_kernels if checks.KERNELS != "0" and find_spec("triton") else composition.run
     for kind in checks.OPTIONS:
         LIBRARY.define(checks.schema(kind), tags=(torch.Tag.pt2_compliant_tag,))
         LIBRARY.impl(kind, partial(_kernel, on_cpu, kind), "CPU")
-        LIBRARY.impl(kind, partial(_kernel, on_gpu, kind), "CUDA")
+        LIBRARY.impl(kind, partial(_kernel, on_gpu(), kind), "CUDA")
         LIBRARY.impl(kind, partial(_kernel, composition.run, kind), "CompositeExplicitAutograd")
         LIBRARY.impl(kind, partial(autograd.differentiated, kind), "Autograd")
         torch.library.register_fake(f"ndgather::{kind}", partial(_fake, kind), lib=LIBRARY)
         torch.library.register_vmap(f"ndgather::{kind}", partial(_mapped, kind), lib=LIBRARY)
+
+
+@cache
+def on_gpu() -> Callable[[Call], torch.Tensor]:
+    """Return what makes a call on tensors of CUDA and ROCm."""
+    return _by_kernels if checks.KERNELS != "0" and find_spec("triton") else composition.run
 
 
 def _kernel(run: Callable[[Call], torch.Tensor], kind: str, *arguments: Any) -> torch.Tensor:
