@@ -351,6 +351,25 @@ def test_arrays_of_other_libraries_on_the_gpu(rng):
         ndgather.gather_nd(given[0], given[1] * 0 + 50)
 
 
+@pytest.mark.parametrize("wait", [True, False])
+def test_the_index_of_any_operator_that_is_out_of_bounds(wait):
+    """Without the block torch would end the process."""
+    table, wild = torch.rand(50, 4, device="cuda"), torch.tensor([3, 50], device="cuda")
+    for call in (
+        lambda: torch.nn.functional.embedding(wild, table),
+        lambda: table[wild],
+        lambda: table.index_select(0, wild),
+        lambda: table.gather(0, wild[:, None]),
+        lambda: table.index_add(0, wild, table[:2]),
+    ):
+        with (
+            pytest.raises(IndexOutOfBoundsError, match="50"),
+            ndgather.checked_indices(wait=wait),
+        ):
+            call()
+        same(table[torch.tensor([3], device="cuda")], table[3:4])
+
+
 def test_memory_that_is_left(rng):
     """A call keeps no memory but its result."""
     data = torch.from_numpy(rng.normal(size=(1000, 64))).cuda()

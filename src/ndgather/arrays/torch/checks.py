@@ -26,7 +26,7 @@ from ndgather.messages import reason, shown_value
 KERNELS = os.environ.get("NDGATHER_TORCH_KERNELS", "")
 INTERPRETED = KERNELS == "1" and os.environ.get("TRITON_INTERPRET") == "1"
 
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
 INTEGERS = (
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
@@ -52,7 +52,7 @@ _FLOATS = {torch.bfloat16} | {
 
 def bits_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return a view of a dtype that NumPy has, with the same bits."""
-    return tensor if tensor.dtype in NUMPY else tensor.view(_BITS[tensor.itemsize])
+    return tensor if tensor.dtype in NUMPY else tensor.view(BITS[tensor.itemsize])
 
 
 def array_of(tensor: torch.Tensor) -> Array:

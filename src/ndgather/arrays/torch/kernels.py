@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import lru_cache
 from math import gcd, prod
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from ndgather.reductions import ROWS
 
 _LANES = {1: tl.int8, 2: tl.int16, 4: tl.int32, 8: tl.int64}
 _COMBINED = ("add", "sub", "mul", "min", "max", "mean")  # what `_combine` knows, and steps of it
+_PLANNED = ("kind", "axis", "batch_dims", "window_shape", "mode", "negative")
 _ATOMIC = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 
 
@@ -318,33 +320,74 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     return args, Config(number, nothing, call.mode, call.negative and not window)
 
 
+@lru_cache(maxsize=1024)
+def _planned(options: Any, sizes: Any, dense_strides: Any) -> Any:
+    """Return the layout of a call and its plan: they take longer than a small kernel.
+
+    Its `options` are what `Call` has, its `sizes` the shape and strides of data and indices and the
+    bytes of an element; a dense array without strides is contiguous.
+    """
+    (shape, strides), (places, index_strides), itemsize = sizes
+    data = torch.empty_strided(shape, strides, dtype=checks.BITS[itemsize], device="meta")
+    indices = torch.empty_strided(places, index_strides, device="meta")
+    call = Call("", data=data, indices=indices, **dict(options))
+    layout = lowering.layout_of(call, shape, places)
+    if dense_strides is None:
+        dense_strides = data.new_empty(tuple(layout.result)).stride()
+    return layout, *_plan(call, layout, strides, dense_strides)
+
+
+def _plan_of(call: Call, dense_strides: Any) -> Any:
+    """Return the layout of a call, and its plan."""
+    options = tuple((name, getattr(call, name)) for name in _PLANNED)
+    data, indices = call.data, call.indices
+    tensors = (data.shape, data.stride()), (indices.shape, indices.stride())
+    return _planned(options, (*tensors, data.itemsize), dense_strides)
+
+
 def _parts(whole: int, size: int) -> int:
     """Return how many parts of a size there are. Triton's own takes 5 us a call."""
     return -(-whole // size)
 
 
-def _launch(kernel: Any, args: KernelArgs, config: Config, arrays: Any, *given: Any) -> None:
-    """Launch a kernel, whose programs have `config.rows` lanes, on two arrays and what follows."""
-    word = size = lane = min(arrays[0].itemsize, 8)
+@lru_cache(maxsize=1024)
+def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tuple[Any, ...]:
+    """Return the bytes of a lane, arguments of a kernel, its grid and the warps of a program.
+
+    `size` are the bytes of an element, or of half of one of 16; `aligned` those by which the places
+    of both arrays can be divided.
+    """
+    word = size
     if args.step == args.dense_step == 1:
-        common = size * gcd(args.unit, args.run, *args.dense_steps)
-        word = max(gcd(16, common, *(array.data_ptr() for array in arrays)), size)
-    if config.operation == "none":  # bits are moved
-        lane = max(min(word, 4), size)
-        arrays = [triton.reinterpret(array, _LANES[lane]) for array in arrays]
+        word = max(gcd(aligned, size * gcd(args.unit, args.run, *args.dense_steps)), size)
+    # Bits are moved in wide words.
+    lane = size if config.operation != "none" else max(min(word, 4), size)
     width = args.run * size // lane
     most = (2048 if config.ahead else 4096) // lane  # 16 or 32 bytes for every thread
     lanes = min(1 << (width - 1).bit_length(), 1024, most)
     rows = max(config.rows // lanes, 1)
     warps = 4 if rows * lanes > 256 else 1
-    if config.ahead:  # 32 bytes for every thread of rows, which wait for one another
-        rows = max(rows, 1024 // (lanes * lane)) if width > 1 else 64
+    if config.ahead and width > 1:  # rows have 32 bytes for every thread
+        rows = max(rows, 1024 // (lanes * lane))
+        warps = max(rows * lanes * lane // 1024, 1)
+        config = config._replace(ahead=2 if rows == 1 else 4)
+    elif config.ahead:  # elements wait for one another
+        rows, warps = 64, 2
     programs, blocks = _parts(args.positions, rows), _parts(width, lanes)
     share = _parts(blocks, min(max(1024 // programs, 1), 65535))
     run, unit, *dense = (n * size // word for n in (args.run, args.unit, *args.dense_steps))
     args = args._replace(run=run, unit=unit, share=share, dense_steps=tuple(dense))
     config = config._replace(rows=rows, lanes=lanes, word=word // lane)
-    grid = programs, _parts(blocks, share)
+    return lane, args, config, (programs, _parts(blocks, share)), warps
+
+
+def _launch(kernel: Any, args: KernelArgs, config: Config, arrays: Any, *given: Any) -> None:
+    """Launch a kernel, whose programs have `config.rows` lanes, on two arrays and what follows."""
+    aligned = gcd(16, *(array.data_ptr() for array in arrays))
+    size = min(arrays[0].itemsize, 8)
+    lane, args, config, grid, warps = _programs(args, config, size, aligned)
+    if config.operation == "none":
+        arrays = [triton.reinterpret(array, _LANES[lane]) for array in arrays]
     kernel[grid](*arrays, *given, args, config, num_warps=warps)
 
 
@@ -386,10 +429,10 @@ def _read(
     raise arguments.out_of_bounds(call, facts)
 
 
-def _gather(call: Call, layout: lowering.Layout) -> torch.Tensor:
+def _gather(call: Call) -> torch.Tensor:
     data = call.data.resolve_conj().resolve_neg()
+    layout, args, config = _plan_of(call, None)
     result = data.new_empty(tuple(layout.result))
-    args, config = _plan(call, layout, data.stride(), result.stride())
     fill = np.zeros(2, np.int64)
     if call.fill_value is not None:
         element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype, device="cpu"))
@@ -404,9 +447,9 @@ def _gather(call: Call, layout: lowering.Layout) -> torch.Tensor:
 class _Scatter(composition.Steps):
     """Scatters at the indices of one call, whose destinations are computed once."""
 
-    def __init__(self, call: Call, layout: lowering.Layout) -> None:
+    def __init__(self, call: Call) -> None:
         data, device = call.data, call.data.device
-        args, self.config = _plan(call, layout, data.stride(), call.updates.stride())
+        layout, args, self.config = _plan_of(call, call.updates.stride())
         number = torch.int64 if self.config.number == tl.int64 else torch.int32
         self.args, self.last = args, None
         self.order: Any = None
@@ -439,7 +482,7 @@ class _Scatter(composition.Steps):
             if last is None:
                 self.order = self.order or torch.sort(keys, stable=True)
                 keys, order = self.order
-                ahead = 0 if assigns else 8 if self.args.run == 1 else 4
+                ahead = 0 if assigns else 8
         rows = 64 if ahead else 1024
         config = self.config._replace(rows=rows, operation=reduction, atomic=atomic, ahead=ahead)
         _launch(scatter_kernel, self.args, config, arrays, keys, last, order)
@@ -465,12 +508,11 @@ def run(call: Call) -> torch.Tensor:
     if unlike or 0 in data.shape or 0 in shape:
         return composition.run(call)
     with torch.cuda.device(data.device) if data.is_cuda else nullcontext():
-        layout = lowering.layout_of(call, data.shape, call.indices.shape)
         if not call.scatters:
-            return _gather(call, layout)
+            return _gather(call)
         data = data.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
         updates = updates.resolve_conj().resolve_neg()
         if not reductions.in_one_step(reduction, call.use_init_val):
             updates = updates.contiguous()  # as the counts are
-        steps = _Scatter(replace(call, data=data, updates=updates), layout)
+        steps = _Scatter(replace(call, data=data, updates=updates))
         return reductions.in_steps(steps, data, updates, reduction, call.use_init_val)
