@@ -189,7 +189,8 @@ def _seconds_of_kernels(torch: Any, function: Function) -> float:
         for _ in range(_TURNS):
             function()
         torch.cuda.synchronize()
-    return sum(each.self_device_time_total for each in profile.key_averages()) / _TURNS / 1e6
+    total: float = sum(each.self_device_time_total for each in profile.key_averages())
+    return total / _TURNS / 1e6
 
 
 def _seconds(torch: Any, function: Function) -> float:

@@ -33,7 +33,7 @@ ALLOWED = (
     # Other versions of Python and zarr.
     r"the second interpreter has NumPy|this version of zarr .*",
     # What machines do not let everybody do.
-    r"no file system of one's own can be mounted|may not mount a file system here",
+    r"no GPU|no file system of one's own can be mounted|may not mount a file system here",
 )
 OF_XARRAY = "tests.xarray_suite."
 

@@ -1,5 +1,7 @@
 """Arguments at the limits of what arrays of JAX can be: refused in our words."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -56,6 +58,15 @@ def test_types_that_xla_does_not_have(name, size, transform):
             transform(call)(short)
     wide = jnp.zeros(size, jnp.float32), plain.astype(np.float32)
     assert transform(ndgather.scatter_nd)(wide[0], places, wide[1]).tolist() == [0] * size
+
+
+@pytest.mark.parametrize("indices", [2**32 - 1, [2**32 - 1], [[-(2**40)], [5]]])
+@pytest.mark.parametrize("mode", ["wrap", "clip", "fill"])
+def test_indices_that_integers_of_jax_do_not_hold(mode, indices):
+    data, indices = np.arange(1.0, 8, dtype=np.float32), np.array(indices)
+    for function in (ndgather.gather, partial(ndgather.gather, axis=-1)):
+        result = function(jnp.asarray(data), indices, mode=mode)
+        np.testing.assert_array_equal(result, function(data, indices, mode=mode), strict=True)
 
 
 def test_keys_of_random_numbers_are_no_numbers():

@@ -266,3 +266,11 @@ def test_the_hint_for_a_mask_works():
     with pytest.raises(DTypeError, match=r"; the index tuples of a mask are indices\.nonzero\(\)$"):
         ndgather.gather_nd(DATA, DATA > 1)
     assert ndgather.gather_nd(DATA, (DATA > 1).nonzero()).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, float, int])
+@pytest.mark.parametrize("number", [0, -2])
+def test_a_type_without_zero_and_signs_is_filled_with_neither(kind, number):
+    data = torch.ones(3).to(torch.float8_e8m0fnu)
+    with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = .* cannot be held by"):
+        ndgather.gather_nd(data, [[9]], mode="fill", fill_value=kind(number))

@@ -252,7 +252,7 @@ def _narrowed(call: Call) -> jax.Array:
     if call.mode == "wrap":
         axes = lowering.layout_of(call, shape, indices.shape).axes
         sizes = np.maximum([shape[axis] for axis in axes], 1).astype(indices.dtype)
-        return jnp.asarray(indices % sizes, kept)
+        return jnp.asarray((indices % sizes).reshape(indices.shape), kept)  # of one as well
     if call.mode == "raise":  # such a value is out of bounds: the error has to name it
         kind = call.kind.gather
         bare = replace(call, kind=kind, data=np.broadcast_to(np.uint8(0), shape))
