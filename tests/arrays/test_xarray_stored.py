@@ -3,6 +3,7 @@
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from ndgather.errors import NdgatherError
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import shared_plan
 from tests.arrays.xarray_strategies import SIZES, dataset, isel_indexers
+from tools import versions
 
 FEW = max(8, settings.default.max_examples // 6)
 PACKED = {"dtype": "i2", "scale_factor": 0.5, "add_offset": 10.0, "_FillValue": -99}
@@ -33,6 +35,8 @@ def written():
     scope="module", params=["zarr2", "zarr3", "shards", "h5netcdf", "netcdf3", "unchunked"]
 )
 def opened(request, tmp_path_factory):
+    if request.param == "shards" and versions.order(version("zarr")) < [3, 1, 6]:
+        pytest.skip("this version of zarr fails at parts of shards")
     path = tmp_path_factory.mktemp("data") / "data"
     data = written()
     chunks = {"t2m": (2, 2, 3), "plain": (1, 5, 2), "level": (2, 2)}
@@ -41,10 +45,10 @@ def opened(request, tmp_path_factory):
         encoding["t2m"] |= PACKED
         if request.param == "shards":
             encoding["plain"]["shards"] = (2, 5, 4)
-        version = 2 if request.param == "zarr2" else 3
-        if version == 3:
+        form = 2 if request.param == "zarr2" else 3
+        if form == 3:
             data = data.drop_vars("name")
-        data.to_zarr(path, encoding=encoding, zarr_format=version, consolidated=False)
+        data.to_zarr(path, encoding=encoding, zarr_format=form, consolidated=False)
         opened = [xr.open_zarr(path, chunks=None, consolidated=False) for _ in range(2)]
         yield opened[0], opened[1].load()
         return

@@ -4,7 +4,11 @@ import numpy as np
 import xarray as xr
 from hypothesis import strategies as st
 
+from tools import versions
+
 SIZES = {"time": 3, "lat": 5, "lon": 4}
+# xarray 2025.11 itself fails where nothing is read of a file.
+LEAST = int(versions.order(xr.__version__) < [2026])
 
 
 def dataset(descending=False):
@@ -36,7 +40,7 @@ def isel_indexers(draw, sizes=None, places=lambda size: st.integers(-size, size 
     """Draw what `isel` takes, for some dimensions; the keys `p` and `q` are those of points."""
     sizes = sizes or SIZES
     names = draw(st.lists(st.sampled_from(sorted(sizes)), min_size=1, unique=True))
-    shape = {"p": draw(st.integers(0, 4)), "q": draw(st.integers(1, 3))}
+    shape = {"p": draw(st.integers(LEAST, 4)), "q": draw(st.integers(1, 3))}
     station = xr.Variable("p", [f"s{i}" for i in range(shape["p"])])
     indexers = {}
     for name in names:
@@ -58,7 +62,7 @@ def isel_indexers(draw, sizes=None, places=lambda size: st.integers(-size, size 
         elif kind == "scalar":
             indexers[name] = draw(place)
         elif kind == "list":
-            indexers[name] = draw(st.lists(place, max_size=4))
+            indexers[name] = draw(st.lists(place, min_size=LEAST, max_size=4))
         else:
             low, high = draw(place), draw(place)
             indexers[name] = slice(low, high, draw(st.sampled_from([None, 1, 2])))

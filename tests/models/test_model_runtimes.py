@@ -10,6 +10,7 @@ import re
 import sys
 import time
 import types
+from importlib.metadata import version
 
 import numpy as np
 import onnx
@@ -21,6 +22,7 @@ from onnx.parser import parse_model
 from ndgather.errors import ExtraMissingError, IndexOutOfBoundsError, ModelError
 from ndgather.models import onnx as onnx_models
 from tests.definitions import reference
+from tools import versions
 
 pytestmark = pytest.mark.runtimes
 
@@ -557,6 +559,8 @@ def test_what_helps_counts_every_update(runtime, way):
     counts = np.bincount(at[:, 0], minlength=1000)[:, None] * np.ones(16)
     model = onnx_models.convert(MANY, target="onnxruntime") if way == "target" else MANY
     options = {"one thread": {"threads": 1}, "our results": {"own_results": True}, "target": {}}
+    if runtime == "openvino" and versions.order(version("openvino")) < [2026, 4]:
+        pytest.skip("this version of OpenVINO reads no ScatterND with a reduction")
     for _ in range(3):
         found = onnx_models.run(model, feeds, runtime=runtime, **options[way])["y"]
         np.testing.assert_array_equal(found, counts)

@@ -5,6 +5,7 @@ import pkgutil
 import re
 from functools import cache
 from importlib.util import find_spec
+from itertools import islice
 
 import numpy as np
 import onnx
@@ -20,6 +21,7 @@ from ndgather.errors import FileError, ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx.rewriting.target import load_target, target_names
 from tests.definitions import reference
+from tests.models.test_version_steps import OLDER_ONNXRUNTIME
 
 pytestmark = pytest.mark.runtimes
 
@@ -195,7 +197,8 @@ def runs(model, inputs):
 
 
 def assert_results(model, inputs, expected):
-    for (result,) in runs(model, inputs):
+    most = 1 if OLDER_ONNXRUNTIME and not expected.size else None
+    for (result,) in islice(runs(model, inputs), most):
         np.testing.assert_array_equal(result, expected, strict=True)
         assert result.tobytes() == expected.tobytes()
 

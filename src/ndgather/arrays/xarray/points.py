@@ -23,7 +23,7 @@ from ndgather.arrays.xarray.accessor import Accessor
 from ndgather.arrays.xarray.labels import WHOLE, kind_of, objects, of_calendar, sorted_axis
 from ndgather.arrays.xarray.tables import Dialect, Table
 from ndgather.errors import FileError, NdgatherError, one_line
-from ndgather.messages import did_you_mean, listed, plural, shown_value, similar
+from ndgather.messages import did_you_mean, listed, plural, reason, shown_value, similar
 from ndgather.stored import open_path
 from ndgather.stored.estimates import Estimate
 
@@ -68,7 +68,10 @@ class Lookup:
             result = Accessor(chosen).sel(labels.labels, **labels.options)
             plain = result.reset_coords(drop=True).drop_vars(labels.dim, errors="ignore")
             others = [name for name in plain.sizes if name != labels.dim]
-            values = plain.to_dataframe(dim_order=[labels.dim, *others]).reset_index(others)
+            with messages.converted_errors(
+                lambda error: self._error(f"gets no table: {reason(error)}")
+            ):
+                values = plain.to_dataframe(dim_order=[labels.dim, *others]).reset_index(others)
             rows = values.index.to_numpy(np.intp)
             values = values.reset_index(drop=True)
             added = labels.chosen(result) if self.add_labels else {}
@@ -112,6 +115,9 @@ class Lookup:
                 texts = _Texts(table.column(column), self)
                 labels.add(name, texts)
             yield table, chosen, labels
+
+    def _no_table(self, error: Exception) -> FileError:  # as pandas 2 makes none of records
+        return self._error(f"gets no table: {reason(error)}")
 
     def _error(self, text: str) -> FileError:
         return FileError(f"{self.points}: {one_line(text)}")
