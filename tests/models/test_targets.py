@@ -650,6 +650,7 @@ def caches(draw):
 @settings(max_examples=2 * EXAMPLES)
 def test_caches_are_updated_without_tensor_scatter(cache, known, target, negative):
     past, update, starts, axis, mode = cache
+    assume(update.size or not OLDER_ONNXRUNTIME)
     inputs = {"past": past, "update": update, "starts": starts}
     inputs = {name: array for name, array in inputs.items() if array is not None}
     axis -= past.ndim if negative else 0
