@@ -127,7 +127,7 @@ _ADAPTERS = {
     "numpy.ma": "ndgather.arrays.masked",
     "numpy.ma.core": "ndgather.arrays.masked",
     "numpy.ndarray": "ndgather.arrays.subclasses",
-    "cupy": "ndgather.arrays.standard",  # whose arrays do not name their library
+    "cupy.ndarray": "ndgather.arrays.standard",  # whose arrays do not name their library
 }
 
 _STANDARD = "ndgather.arrays.standard"

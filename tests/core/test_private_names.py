@@ -25,6 +25,7 @@ OF_OBJECTS = {
     "_can_decompose": "torch.ops.aten.index.Tensor",
     "_data": "xarray.Variable",
     "_in_memory": "xarray.Variable",
+    "_is_zerotensor": "torch.Tensor",
     "_meta": "dask.array.Array",
     "_schema": "torch.ops.aten.index.Tensor",
 }

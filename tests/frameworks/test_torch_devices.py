@@ -107,6 +107,22 @@ def test_unsigned_integers_beyond_the_signed(dtype, reduction, use_init_val, rng
         )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.complex64])
+def test_a_tensor_that_composes_keeps_its_gradient(dtype):
+    """As those of subclasses, whose functions torch differentiates one by one."""
+    data = torch.arange(12.0).reshape(4, 3).to(DEVICE, dtype).requires_grad_()
+    updates = torch.ones(2, 3, dtype=dtype, device=DEVICE, requires_grad=True)
+    for mode in ("raise", "fill"):
+        read = composed("gather_nd", data, [[1], [3]], mode=mode)
+        (found,) = torch.autograd.grad(read.sum().real, data)
+        same(found.real.float()[:, 0], torch.tensor([0.0, 1, 0, 1]))
+    for mode in ("raise", "drop"):
+        written = composed("scatter_nd", data, [[1], [1]], updates, mode=mode)
+        found = torch.autograd.grad(written.sum().real, (data, updates))
+        same(found[0].real.float()[:, 0], torch.tensor([1.0, 0, 1, 1]))
+        same(found[1].real.float()[:, 0], torch.tensor([0.0, 1]))
+
+
 def test_large_unsigned_indices():
     data, big = torch.arange(7), 2**64 - 2
     indices = torch.from_numpy(np.array([[big], [3]], np.uint64))

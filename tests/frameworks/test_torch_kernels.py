@@ -332,6 +332,53 @@ def test_gradients_of_gathers(kind, shape, places, options, rng):
     same(gradient, expected(back, zeros, indices, weights, reduction="add", **options))
 
 
+@pytest.mark.parametrize("view", ["rows", "columns", "imag", "neg"])
+def test_views_that_are_not_resolved(view, rng):
+    """Of a conj or neg view with gaps the kernels read a copy, whose strides are others."""
+    whole = data_of(rng, (8, 6), torch.complex64) + 1j * data_of(rng, (8, 6), torch.complex64)
+    data = {
+        "rows": whole[::2].conj(),
+        "columns": whole[:, ::2].conj(),
+        "imag": whole.conj().imag,
+        "neg": torch._neg_view(whole.real[::2]),
+    }[view]
+    plain = data.resolve_conj().resolve_neg().contiguous()
+    for kind, indices, options in (
+        ("gather_nd", [[1], [3]], {}),
+        ("gather_nd", [[1, 2], [9, 0]], {"mode": "fill"}),
+        ("gather_elements", [[0] * plain.shape[1]], {}),
+        ("gather", [2, 0], {"axis": 1}),
+        ("gather_windows", [[1]], {"window_shape": (2,)}),
+    ):
+        wanted = expected(kind, plain, torch.tensor(indices), **options)
+        same(called(kind, data, placed(indices), **options), wanted)
+    updates = data.flip(0)
+    rows = placed([[number] for number in range(len(plain))])
+    wanted = expected("scatter_nd", plain, rows, updates.resolve_conj().resolve_neg())
+    same(ndgather.scatter_nd(data, rows, updates), wanted)
+
+
+def test_what_torch_wraps_beside_plain_tensors(rng):
+    """Tensors that a transform captures are plain, and what is made beside them is not."""
+    table, rows = data_of(rng, (4, 3)), placed([[2], [0], [2]])
+    x = placed(torch.rand(3, 3, dtype=torch.float64))
+
+    def gathered(x):
+        return (x * ndgather.gather_nd(table, rows)).sum()
+
+    def scattered(x):
+        return (x[:1] * ndgather.scatter_nd(table, rows, table[:3], reduction="add")).sum()
+
+    same(torch.func.grad(gathered)(x), table[rows[:, 0]])
+    sums = ndgather.scatter_nd(table, rows, table[:3], reduction="add").sum(0)
+    same(torch.func.grad(scattered)(x)[0], sums)
+    zeros = torch._efficientzerotensor((4, 3), device=DEVICE)
+    same(ndgather.gather_nd(zeros, rows), torch.zeros(3, 3))
+    trace = torch.fx.experimental.proxy_tensor.make_fx
+    graph = trace(lambda: ndgather.gather_nd(table, rows), pre_dispatch=True)()
+    same(graph(), table[rows[:, 0]])
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_compiled_programs_with_any_sizes(rng):
     compiled = torch.compile(ndgather.gather_nd, fullgraph=True, backend="aot_eager", dynamic=True)

@@ -62,6 +62,11 @@ class StandardLibrary(lowering.Library):
     def __init__(self, caller: str, data: Any) -> None:
         named = getattr(data, "__array_namespace__", None)
         xp = named() if named else import_module(type(data).__module__.partition(".")[0])
+        if not hasattr(xp, "isdtype"):
+            raise DTypeError(
+                f"{caller}: data = {type(data).__name__} object is of a library without the "
+                f"functions of the array API standard (allowed: a version with them, as CuPy 14)"
+            )
         super().__init__(xp, data)
         self.caller = caller
         with suppress(Exception):  # MLX, ndonnx and CuPy choose devices by other means

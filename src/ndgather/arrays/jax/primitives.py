@@ -175,9 +175,9 @@ def _native_scatter(
 def _of_last(data: jax.Array, key: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a key without all but the last of equal places: a GPU assigns in any order."""
     places = jnp.broadcast_shapes(*(np.shape(each) for each in key))
-    numbers = jnp.arange(prod(places), dtype=jnp.int32).reshape(places)
-    last = jnp.full(data.shape[: len(key)], -1, jnp.int32).at[key].max(numbers, mode="drop")
-    stays = last.at[key].get(mode="fill", fill_value=-1) == numbers
+    numbers = 1 + jnp.arange(prod(places), dtype=jnp.uint32).reshape(places)  # up to 2**32
+    last = jnp.zeros(data.shape[: len(key)], jnp.uint32).at[key].max(numbers, mode="drop")
+    stays = last.at[key].get(mode="fill", fill_value=0) == numbers
     return (jnp.where(stays, key[0], data.shape[0]), *key[1:])
 
 

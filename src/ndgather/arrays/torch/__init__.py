@@ -42,7 +42,8 @@ def run(call: Call) -> Any:
     if any(_composes(tensor) for _, tensor in checks.tensors(call)):
         return _composed(call)
     # The operator tells torch what a call is. It takes 70 us, and on a GPU a small call not more.
-    if call.data.is_cuda and not isinstance(call.fill_value, torch.Tensor) and _is_plain(call):
+    on_gpu = call.data.is_cuda or checks.INTERPRETED
+    if on_gpu and not isinstance(call.fill_value, torch.Tensor) and _is_plain(call):
         return operators.on_gpu()(call)
     return checks.operate(call)
 
@@ -116,10 +117,13 @@ def _is_plain(call: Call) -> bool:
     """Whether neither a subclass, a gradient, a transform nor a mode sees a call."""
     return (
         not torch._C._len_torch_dispatch_stack()
+        and not torch._ops._len_torch_dispatch_stack_pre_dispatch()
+        and not torch._C._are_functorch_transforms_active()
         and torch._C._get_tracing_state() is None
         and not any(
             type(tensor) not in checks.KINDS
             or (tensor.requires_grad and torch.is_grad_enabled())
+            or tensor._is_zerotensor()  # it has no memory
             or _transformed(tensor)
             for _, tensor in checks.tensors(call)
         )

@@ -98,6 +98,13 @@ def _refused(error: Exception) -> Exception:
 
 
 def _substitute() -> None:
+    from torch._C._dynamo import eval_frame  # noqa: PLC0415 - the compiler is there now
+
+    # A call that is refused is made uncompiled, and so is all that makes it.
+    skip = eval_frame._FrameAction.SKIP
+    strategy = eval_frame._FrameExecStrategy(skip, skip)
+    refusal: Any = vars(api)["_handle_refusal"]
+    eval_frame.set_code_exec_strategy(refusal.__code__, strategy)
     for kind in checks.OPTIONS:
         original = getattr(api, kind)
         torch.compiler.substitute_in_graph(original, skip_signature_check=True)(_traceable(kind))

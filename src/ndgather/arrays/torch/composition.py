@@ -20,9 +20,16 @@ _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: t
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a view of a dtype that torch's functions take, with the same bits."""
+    """Return a tensor that torch's functions take, with the same bits."""
+    if tensor.dtype == torch.bfloat16:
+        return tensor
     tensor = checks.bits_of(tensor)
-    return tensor.view(_SIGNED.get(tensor.dtype, tensor.dtype))
+    return _viewed(tensor, _SIGNED.get(tensor.dtype, tensor.dtype))
+
+
+def _viewed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return a view of a dtype. A view has no gradient, not even one of the same dtype."""
+    return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
 class Steps(reductions.Steps):
@@ -83,16 +90,16 @@ class TorchLibrary(Steps, lowering.Library):
 
     def where(self, condition: torch.Tensor, true: Any, false: torch.Tensor) -> torch.Tensor:
         if isinstance(true, torch.Tensor):
-            return torch.where(condition, _bits(true), _bits(false)).view(false.dtype)
+            return _viewed(torch.where(condition, _bits(true), _bits(false)), false.dtype)
         return torch.where(condition, true, false)
 
     def full(self, shape: Any, element: Any) -> torch.Tensor:
         if not element and "-" not in str(element):  # of every dtype, also one without arithmetic
-            return _bits(self.data).new_zeros(tuple(shape)).view(self.data.dtype)
+            return _viewed(_bits(self.data).new_zeros(tuple(shape)), self.data.dtype)
         return self.data.new_full(tuple(shape), element)
 
     def take(self, data: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-        return _bits(data).index_select(1, numbers).view(data.dtype)
+        return _viewed(_bits(data).index_select(1, numbers), data.dtype)
 
     def scatter(self, rows: torch.Tensor, updates: torch.Tensor, reduction: str) -> torch.Tensor:
         """Combine updates with the rows that `numbers` names; one more row takes the dropped."""
@@ -128,7 +135,7 @@ class TorchLibrary(Steps, lowering.Library):
         last = self.numbers.new_full((len(rows),), -1)
         last = last.scatter_reduce(0, self.numbers, self.arange(len(updates)), "amax")
         taken = _bits(updates).index_select(0, last.clamp(min=0))
-        return torch.where((last >= 0)[:, None], taken, _bits(rows)).view(rows.dtype)
+        return _viewed(torch.where((last >= 0)[:, None], taken, _bits(rows)), rows.dtype)
 
 
 def run(call: Call) -> torch.Tensor:

@@ -337,10 +337,10 @@ def _planned(options: Any, sizes: Any, dense_strides: Any) -> Any:
     return layout, *_plan(call, layout, strides, dense_strides)
 
 
-def _plan_of(call: Call, dense_strides: Any) -> Any:
+def _plan_of(call: Call, data: torch.Tensor, dense_strides: Any) -> Any:
     """Return the layout of a call, and its plan."""
     options = tuple((name, getattr(call, name)) for name in _PLANNED)
-    data, indices = call.data, call.indices
+    indices = call.indices
     tensors = (data.shape, data.stride()), (indices.shape, indices.stride())
     return _planned(options, (*tensors, data.itemsize), dense_strides)
 
@@ -431,7 +431,7 @@ def _read(
 
 def _gather(call: Call) -> torch.Tensor:
     data = call.data.resolve_conj().resolve_neg()
-    layout, args, config = _plan_of(call, None)
+    layout, args, config = _plan_of(call, data, None)
     result = data.new_empty(tuple(layout.result))
     fill = np.zeros(2, np.int64)
     if call.fill_value is not None:
@@ -449,7 +449,7 @@ class _Scatter(composition.Steps):
 
     def __init__(self, call: Call) -> None:
         data, device = call.data, call.data.device
-        layout, args, self.config = _plan_of(call, call.updates.stride())
+        layout, args, self.config = _plan_of(call, data, call.updates.stride())
         number = torch.int64 if self.config.number == tl.int64 else torch.int32
         self.args, self.last = args, None
         self.order: Any = None
