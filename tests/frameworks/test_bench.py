@@ -35,4 +35,6 @@ def test_answers_of_the_benchmark_on_a_gpu_agree():
     root = Path(__file__).parents[2]
     run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.count("the answers agree") == 11
+    lines = run.stdout.splitlines()
+    assert len(lines) > 10
+    assert all(line.endswith(": the answers agree") for line in lines)
