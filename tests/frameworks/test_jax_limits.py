@@ -12,7 +12,13 @@ import ndgather
 from ndgather import vjp
 from ndgather.array_call import Kind, _core
 from ndgather.arrays.jax import derivatives, export_checks, operation
-from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
 
 DATA = jnp.arange(3.0)
 PLACES = jnp.array([[2], [0]])
@@ -67,6 +73,14 @@ def test_indices_that_integers_of_jax_do_not_hold(mode, indices):
     for function in (ndgather.gather, partial(ndgather.gather, axis=-1)):
         result = function(jnp.asarray(data), indices, mode=mode)
         np.testing.assert_array_equal(result, function(data, indices, mode=mode), strict=True)
+
+
+def test_the_error_of_an_empty_axis_names_the_index_that_jax_does_not_hold():
+    data, indices = np.zeros((1, 0, 0), bool), np.array([[0, 2**31]])
+    for array in (data, jnp.asarray(data)):
+        with pytest.raises(IndexOutOfBoundsError) as error:
+            ndgather.scatter_nd(array, indices, array.reshape(1, 0), mode="wrap")
+        assert (error.value.position, error.value.value) == ((0, 1), 2**31)
 
 
 def test_keys_of_random_numbers_are_no_numbers():
