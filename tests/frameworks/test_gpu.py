@@ -10,15 +10,12 @@ import pytest
 import torch
 
 import ndgather
-from ndgather.array_call import Call, Kind
-from ndgather.arrays.torch import checks, operators
 from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
-from tests.frameworks.torch_calls import same
+from tests.frameworks.torch_calls import REDUCTIONS, by_core, same, same_bits
 
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 DTYPES = (
     *(torch.bool, torch.int8, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64),
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
@@ -42,22 +39,6 @@ def drawn(rng, shape, dtype):
         return torch.from_numpy(values).to(dtype)
     items = (*shape[:-1], shape[-1] * dtype.itemsize)
     return torch.from_numpy(rng.integers(0, 256, items, np.uint8)).view(dtype).reshape(shape)
-
-
-def on_cpu(kind, data, indices, updates=None, **options):
-    """Make a call in the core."""
-    call = Call(kind, Kind(kind), data, indices, updates, **options)
-    return operators.run(checks.checked(checks.with_nonnegative_axes(call)))
-
-
-def same_bits(result, wanted):
-    """Any NaN is another NaN."""
-    result = result.cpu()
-    assert result.dtype == wanted.dtype
-    if wanted.dtype.is_floating_point and wanted.dtype.itemsize > 1:
-        same(result.isnan(), wanted.isnan())
-        result, wanted = (each.masked_fill(each.isnan(), 0) for each in (result, wanted))
-    same(result.contiguous().view(torch.uint8), wanted.contiguous().view(torch.uint8))
 
 
 @pytest.mark.parametrize("dtype", COPIED, ids=str)
@@ -88,14 +69,14 @@ def test_many_positions_are_gathered_as_by_the_core(dtype, rng):
         for integer in (np.int64, np.int32):
             indices = torch.from_numpy(values.astype(integer))
             for mode in ("clip", "fill"):
-                wanted = on_cpu(kind, data, indices, mode=mode, **options)
+                wanted = by_core(kind, data, indices, mode=mode, **options)
                 given = data.cuda(), indices.cuda()
                 result = getattr(ndgather, kind)(*given, mode=mode, **options)
                 same(result.view(torch.uint8), wanted.view(torch.uint8))
     wild = torch.from_numpy(rng.integers(-(2**63), 2**63 - 1, (5_000, 1)))
     data = drawn(rng, (77, 3), dtype)
     for mode in ("wrap", "clip", "fill"):
-        wanted = on_cpu("gather_nd", data, wild, mode=mode)
+        wanted = by_core("gather_nd", data, wild, mode=mode)
         result = ndgather.gather_nd(data.cuda(), wild.cuda(), mode=mode)
         same(result.view(torch.uint8), wanted.view(torch.uint8))
 
@@ -116,13 +97,13 @@ def test_many_updates_have_the_bits_of_the_core(dtype, reduction, rng):
             indices = torch.from_numpy(place)[:, None]
             given = data.cuda(), indices.cuda(), updates.cuda()
             for init in (True, False) if len(shape) == 2 else (True,):
-                wanted = on_cpu("scatter_nd", data, indices, updates, use_init_val=init, **options)
+                wanted = by_core("scatter_nd", data, indices, updates, use_init_val=init, **options)
                 for mode in ("raise", "drop"):
                     result = ndgather.scatter_nd(*given, mode=mode, use_init_val=init, **options)
                     same_bits(result, wanted)
     data, updates = drawn(rng, (50, 60), dtype), drawn(rng, (200, 60), dtype)
     indices = torch.from_numpy(rng.integers(-50, 50, (200, 60)))
-    wanted = on_cpu("scatter_elements", data, indices, updates, **options)
+    wanted = by_core("scatter_elements", data, indices, updates, **options)
     given = data.cuda(), indices.cuda(), updates.cuda()
     same_bits(ndgather.scatter_elements(*given, **options), wanted)
     moved = [each.mT.contiguous().mT for each in given]
@@ -220,9 +201,9 @@ def test_calls_are_captured_and_replayed_with_other_values(reduction, mode, rng)
         data.copy_(torch.from_numpy(rng.normal(size=(500, 7))))
         indices.copy_(torch.from_numpy(rng.integers(-600, 600, (2_000, 1))))
         graph.replay()
-        rows = on_cpu("gather_nd", data.cpu(), indices.cpu(), mode=read) + updates.cpu()
+        rows = by_core("gather_nd", data.cpu(), indices.cpu(), mode=read) + updates.cpu()
         options = {"reduction": reduction, "mode": mode}
-        same_bits(result, on_cpu("scatter_nd", data.cpu(), indices.cpu(), rows, **options))
+        same_bits(result, by_core("scatter_nd", data.cpu(), indices.cpu(), rows, **options))
 
 
 def test_more_than_two_giga_elements():

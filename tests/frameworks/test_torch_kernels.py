@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from triton.runtime import interpreter
 
 import ndgather
-from ndgather.array_call import Call, Kind
-from ndgather.arrays.torch import checks, kernels, operators
+from ndgather.arrays.torch import kernels
 from ndgather.errors import IndexOutOfBoundsError
 from tests.frameworks import torch_calls
 from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
@@ -26,10 +25,12 @@ from tests.frameworks.torch_calls import (
     DEVICE,
     GATHERS,
     SCATTERS,
+    by_core,
     called,
     expected,
     indices_of,
     same,
+    same_bits,
 )
 
 INDEX_DTYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -66,25 +67,6 @@ def interpreted_as_compiled(monkeypatch):
 
     monkeypatch.setattr(interpreter, "_convert_float", converted)
     monkeypatch.setattr(interpreter.GridExecutor, "_restore_args_dev", lambda *_: None)
-
-
-def by_core(kind, data, indices, updates=None, **options):
-    """Make a call in the core."""
-    given = [torch.as_tensor(each).cpu() for each in (data, indices)]
-    updates = None if updates is None else updates.cpu()
-    call = Call(kind, Kind(kind), *given, updates, **options)
-    return operators.run(checks.checked(checks.with_nonnegative_axes(call)))
-
-
-def same_bits(result, wanted):
-    """A NaN may have other bits: a device has one."""
-    result = result.cpu()
-    assert result.dtype == wanted.dtype
-    if result.dtype.is_floating_point:
-        assert torch.equal(result.isnan(), wanted.isnan())
-        result, wanted = (each.masked_fill(each.isnan(), 0) for each in (result, wanted))
-    assert result.shape == wanted.shape
-    same(result.contiguous().view(torch.uint8), wanted.contiguous().view(torch.uint8))
 
 
 def test_tensors_take_this_way(monkeypatch):

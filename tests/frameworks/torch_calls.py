@@ -4,6 +4,8 @@ import numpy as np
 import torch
 
 import ndgather
+from ndgather.array_call import Call, Kind
+from ndgather.arrays.torch import checks, operators
 from tests.definitions import reference
 
 GATHERS = (
@@ -80,3 +82,22 @@ def same(result, wanted):
     """Assert equal tensors, on a GPU or in the memory of the CPU."""
     exact = {"rtol": 0, "atol": 0, "equal_nan": True}
     torch.testing.assert_close(result, wanted, **exact, check_device=False)
+
+
+def by_core(kind, data, indices, updates=None, **options):
+    """Make a call in the core."""
+    given = [torch.as_tensor(each).cpu() for each in (data, indices)]
+    updates = None if updates is None else updates.cpu()
+    call = Call(kind, Kind(kind), *given, updates, **options)
+    return operators.run(checks.checked(checks.with_nonnegative_axes(call)))
+
+
+def same_bits(result, wanted):
+    """A NaN may have other bits: a device has one."""
+    result = result.cpu()
+    assert result.dtype == wanted.dtype
+    if result.dtype.is_floating_point:
+        assert torch.equal(result.isnan(), wanted.isnan())
+        result, wanted = (each.masked_fill(each.isnan(), 0) for each in (result, wanted))
+    assert result.shape == wanted.shape
+    same(result.contiguous().view(torch.uint8), wanted.contiguous().view(torch.uint8))

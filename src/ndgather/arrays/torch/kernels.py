@@ -345,11 +345,6 @@ def _plan_of(call: Call, data: torch.Tensor, dense_strides: Any) -> Any:
     return _planned(options, (*tensors, data.itemsize), dense_strides)
 
 
-def _parts(whole: int, size: int) -> int:
-    """Return how many parts of a size there are. Triton's own takes 5 us a call."""
-    return -(-whole // size)
-
-
 @lru_cache(maxsize=1024)
 def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tuple[Any, ...]:
     """Return the bytes of a lane, arguments of a kernel, its grid and the warps of a program.
@@ -364,21 +359,21 @@ def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tupl
     lane = size if config.operation != "none" else max(min(word, 4), size)
     width = args.run * size // lane
     most = (2048 if config.ahead else 4096) // lane  # 16 or 32 bytes for every thread
-    lanes = min(1 << (width - 1).bit_length(), 1024, most)
+    lanes = min(triton.next_power_of_2(width), 1024, most)
     rows = max(config.rows // lanes, 1)
     warps = 4 if rows * lanes > 256 else 1
     if config.ahead and width > 1:  # rows have 32 bytes for every thread
-        rows = max(rows, 1024 // (lanes * lane))
+        rows = max(1024 // (lanes * lane), 1)
         warps = max(rows * lanes * lane // 1024, 1)
         config = config._replace(ahead=2 if rows == 1 else 4)
     elif config.ahead:  # elements wait for one another
         rows, warps = 64, 2
-    programs, blocks = _parts(args.positions, rows), _parts(width, lanes)
-    share = _parts(blocks, min(max(1024 // programs, 1), 65535))
+    programs, blocks = triton.cdiv(args.positions, rows), triton.cdiv(width, lanes)
+    share = triton.cdiv(blocks, min(max(1024 // programs, 1), 65535))
     run, unit, *dense = (n * size // word for n in (args.run, args.unit, *args.dense_steps))
     args = args._replace(run=run, unit=unit, share=share, dense_steps=tuple(dense))
     config = config._replace(rows=rows, lanes=lanes, word=word // lane)
-    return lane, args, config, (programs, _parts(blocks, share)), warps
+    return lane, args, config, (programs, triton.cdiv(blocks, share)), warps
 
 
 def _launch(kernel: Any, args: KernelArgs, config: Config, arrays: Any, *given: Any) -> None:
@@ -462,7 +457,7 @@ class _Scatter(composition.Steps):
         if rows <= 4 * args.positions and (assigns or checks_all):
             self.last = torch.full((rows,), -1, dtype=number, device=device)
         key, errors = _errors(device) if call.mode == "raise" else ("", None)
-        grid = (_parts(args.positions, self.config.rows),)
+        grid = (triton.cdiv(args.positions, self.config.rows),)
         key_kernel[grid](self.keys, self.last, call.indices, errors, args, self.config)
         self.distinct = args.positions == 1
         if errors is not None:
@@ -483,8 +478,7 @@ class _Scatter(composition.Steps):
                 self.order = self.order or torch.sort(keys, stable=True)
                 keys, order = self.order
                 ahead = 0 if assigns else 8
-        rows = 64 if ahead else 1024
-        config = self.config._replace(rows=rows, operation=reduction, atomic=atomic, ahead=ahead)
+        config = self.config._replace(operation=reduction, atomic=atomic, ahead=ahead)
         _launch(scatter_kernel, self.args, config, arrays, keys, last, order)
         if data.dtype == torch.bool and reduction == "add":  # of bits: which are taken modulo 2
             arrays[0].bitwise_and_(1)

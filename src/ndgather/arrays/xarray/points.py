@@ -116,9 +116,6 @@ class Lookup:
                 labels.add(name, texts)
             yield table, chosen, labels
 
-    def _no_table(self, error: Exception) -> FileError:  # as pandas 2 makes none of records
-        return self._error(f"gets no table: {reason(error)}")
-
     def _error(self, text: str) -> FileError:
         return FileError(f"{self.points}: {one_line(text)}")
 
