@@ -75,12 +75,17 @@ def test_indices_that_integers_of_jax_do_not_hold(mode, indices):
         np.testing.assert_array_equal(result, function(data, indices, mode=mode), strict=True)
 
 
-def test_the_error_of_an_empty_axis_names_the_index_that_jax_does_not_hold():
-    data, indices = np.zeros((1, 0, 0), bool), np.array([[0, 2**31]])
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+@pytest.mark.parametrize("far", [np.int64(2**31), np.uint64(2**32), np.int64(-(2**31) - 1)])
+def test_the_error_of_an_empty_axis_names_the_index_that_jax_does_not_hold(mode, far):
+    data, indices = np.zeros((1, 0, 0), bool), np.array([[0, far]], far.dtype)
     for array in (data, jnp.asarray(data)):
         with pytest.raises(IndexOutOfBoundsError) as error:
-            ndgather.scatter_nd(array, indices, array.reshape(1, 0), mode="wrap")
-        assert (error.value.position, error.value.value) == ((0, 1), 2**31)
+            ndgather.scatter_nd(array, indices, array.reshape(1, 0), mode=mode)
+        assert (error.value.position, error.value.value) == ((0, 1), far)
+        with pytest.raises(IndexOutOfBoundsError) as error:
+            ndgather.gather_elements(array[0, :, :0].reshape(0, 1), indices[:, 1:], 0, mode=mode)
+        assert (error.value.position, error.value.value) == ((0, 0), far)
 
 
 def test_keys_of_random_numbers_are_no_numbers():

@@ -249,12 +249,13 @@ def _narrowed(call: Call) -> jax.Array:
             )
         ]
         return jnp.asarray(np.stack(near, -1), kept)
-    if call.mode == "wrap":
-        axes = lowering.layout_of(call, shape, indices.shape).axes
-        sizes = np.array([shape[axis] for axis in axes], indices.dtype)
-        if sizes.all():
-            return jnp.asarray((indices % sizes).reshape(indices.shape), kept)  # of one as well
-    if call.mode in ("raise", "wrap"):  # such a value is out of bounds: the error has to name it
+    axes = lowering.layout_of(call, shape, indices.shape).axes
+    sizes = np.array([shape[axis] for axis in axes], indices.dtype)
+    if call.mode == "wrap" and sizes.all():
+        return jnp.asarray((indices % sizes).reshape(indices.shape), kept)  # of one as well
+    # Such a value is out of bounds, where axes are empty in every mode that has no fill value: the
+    # error has to name it.
+    if call.mode == "raise" or (call.mode != "fill" and not sizes.all()):
         kind = call.kind.gather
         bare = replace(call, kind=kind, data=np.broadcast_to(np.uint8(0), shape))
         slow_path.run(replace(bare, updates=None, reduction="none", fill_value=None))
