@@ -109,7 +109,9 @@ def _places(draw, name, shape, lead, dtype, stray, options):
     options["axis"] = axis
     if name == "gather":
         batch = draw(st.integers(0, axis % rank))
-        options["batch_dims"] = batch
+        # Counted from the last axis of indices, it may be as much as data has axes.
+        from_end = 0 < len(lead) <= rank and draw(st.booleans())
+        options["batch_dims"] = -len(lead) if from_end else batch
         return draw(index_values((*shape[:batch], *lead), [shape[axis]], dtype, stray)), ()
     whole = [draw(st.integers(0, size)) for size in shape]
     whole[axis] = draw(st.integers(0, 4))

@@ -7,8 +7,15 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from hypothesis import Phase, settings
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
 import ndgather.arrays.torch
+from tests.definitions import reference
+from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
+from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
+from tests.frameworks.drawn_calls import drawn_calls
 from tests.frameworks.torch_calls import GATHERS, SCATTERS, called, data_of, indices_of, same
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch.onnx and onnxscript, about themselves
@@ -98,6 +105,61 @@ def test_scatters(kind, shape, places, sizes, options, rng):
         torch.testing.assert_close(result, called(kind, *given, **options_of))
 
 
+def is_in_onnx(call):
+    """Whether ONNX has nodes for a call."""
+    options = call.options
+    if call.name not in SCATTER_NAMES:
+        return True
+    in_onnx = options["use_init_val"] or options["reduction"] == "none"
+    return in_onnx and options["reduction"] != "mean" and options["mode"] != "drop"
+
+
+def has_one_result(call):
+    """Whether no index is out of bounds; of several updates of one element ONNX keeps any."""
+    options = call.options
+    if call.error() is not None or not is_in_onnx(call):
+        return False
+    if options.get("reduction", "add") != "none":
+        return True
+    counts = getattr(reference, call.name)(
+        np.zeros_like(call.data),
+        call.indices,
+        np.ones_like(call.updates),
+        **options | {"reduction": "add", "use_init_val": True},
+    )
+    return counts.max(initial=0) <= 1
+
+
+DTYPES = ("float32", "float64", "int64")
+CALLS = drawn_calls([*GATHER_NAMES, *SCATTER_NAMES], DTYPES).filter(has_one_result)
+FEW = settings(max_examples=max(settings.default.max_examples // 10, 2), phases=[Phase.generate])
+
+
+def tensors_of(call):
+    arrays = (call.data, call.indices, call.updates)
+    return [torch.from_numpy(each) for each in arrays if each is not None]
+
+
+# An export takes seconds: an example is many calls, and none is made smaller.
+@FEW
+@drawn(st.lists(CALLS, min_size=12, max_size=24))
+def test_drawn_calls(calls):
+    written = [(call.name, tensors_of(call), call.options) for call in calls]
+    _, results = run(exported(written), [tensor for _, each, _ in written for tensor in each])
+    for call, result in zip(calls, results, strict=True):
+        expected = call.expected()
+        assert result.numpy().dtype == expected.dtype, call
+        assert np.array_equal(result.numpy(), expected), call
+
+
+@FEW
+@drawn(drawn_calls(SCATTER_NAMES, DTYPES).filter(lambda call: not is_in_onnx(call)))
+def test_drawn_scatters_that_onnx_cannot_express(call):
+    if call.error() is None:
+        with pytest.raises(Exception, match=r"cannot be expressed in ONNX"):
+            exported([(call.name, tensors_of(call), call.options)])
+
+
 def test_sizes_stay_open(rng):
     given = [data_of(rng, (4, 3)).float(), torch.tensor([[1], [3]])]
     free = torch.export.Dim.DYNAMIC
@@ -113,6 +175,13 @@ def test_what_onnx_cannot_express_raises(rng):
     for options in ({"reduction": "mean"}, {"mode": "drop"}):
         with pytest.raises(Exception, match=r"cannot be expressed in ONNX"):
             exported([("scatter_nd", given, options)])
+    given = [data_of(rng, (2, 4)).float(), torch.tensor([[[1]], [[3]]]), torch.ones(2, 1)]
+    with pytest.raises(Exception, match=r"batch_dims = 1 of a scatter cannot be expressed"):
+        exported([("scatter_nd", given, {"batch_dims": 1})])
+    given = [data_of(rng, (4, 4)).float(), torch.tensor([[1, 2]])]
+    options = {"window_shape": (2, 2), "mode": ("wrap", "edge")}
+    with pytest.raises(Exception, match=r"mode = .* of a gather of windows cannot be expressed"):
+        exported([("gather_windows", given, options)])
 
 
 @pytest.mark.parametrize(

@@ -79,16 +79,16 @@ def _translation(schema: Any) -> Callable[..., Any]:
 
 def _gather_nd(op: Any, call: Any) -> Any:
     first, depth = call.batch_dims, call.indices.shape[-1]
-    sizes = _sizes(op, call.data, range(first, first + depth))
-    values, inside = _resolved(op, call.indices, sizes, call.mode)
-    result = op.GatherND(call.data, values, batch_dims=first)
+    axes = range(first, first + depth)
+    values, inside = _resolved(op, call.indices, _sizes(op, call.data, axes), call.mode)
+    result = op.GatherND(_looked_up(op, call, axes), values, batch_dims=first)
     return _filled(op, call, result, _all(op, inside), len(call.data.shape) - first - depth)
 
 
 def _gather_elements(op: Any, call: Any) -> Any:
-    sizes = _sizes(op, call.data, call.axis % len(call.data.shape))
-    values, inside = _resolved(op, call.indices, sizes, call.mode)
-    result = op.GatherElements(call.data, values, axis=call.axis)
+    axis = call.axis % len(call.data.shape)
+    values, inside = _resolved(op, call.indices, _sizes(op, call.data, axis), call.mode)
+    result = op.GatherElements(_looked_up(op, call, [axis]), values, axis=axis)
     return _filled(op, call, result, inside, 0)
 
 
@@ -97,12 +97,13 @@ def _gather(op: Any, call: Any) -> Any:
     axis = call.axis % rank
     first = call.batch_dims + ends if call.batch_dims < 0 else call.batch_dims
     values, inside = _resolved(op, call.indices, _sizes(op, call.data, axis), call.mode)
+    data = _looked_up(op, call, [axis])
     if first == 0:
-        result = op.Gather(call.data, values, axis=axis)
+        result = op.Gather(data, values, axis=axis)
         return _filled(op, call, result, inside, rank - axis - 1)
     order = [*range(first), axis, *(at for at in range(first, rank) if at != axis)]
     tuples = op.Unsqueeze(values, _integers(op, [-1]))
-    result = op.GatherND(op.Transpose(call.data, perm=order), tuples, batch_dims=first)
+    result = op.GatherND(op.Transpose(data, perm=order), tuples, batch_dims=first)
     result = _filled(op, call, result, inside, rank - first - 1)
     between = range(ends, ends + axis - first)
     after = range(ends + axis - first, ends + rank - first - 1)
@@ -194,6 +195,16 @@ def _sizes(op: Any, data: Any, axes: int | range) -> Any:
     return op.Gather(op.Shape(data), _integers(op, axes)) if axes else None
 
 
+def _looked_up(op: Any, call: Any, axes: Sequence[int]) -> Any:
+    """Return data; of axes without entries, an array that has one, which is not in the result."""
+    shape = call.data.shape
+    if call.mode != "fill" or all(shape[axis] != 0 for axis in axes):
+        return call.data
+    least = _integers(op, [int(axis in axes) for axis in range(len(shape))])
+    zero = op.CastLike(op.Constant(value_int=0), call.data)
+    return op.Expand(zero, op.Max(op.Shape(call.data), least))
+
+
 def _resolved(
     op: Any, indices: Any, sizes: Any, mode: str, *, negative: bool = True
 ) -> tuple[Any, Any]:
@@ -201,11 +212,11 @@ def _resolved(
     values = op.Cast(indices, to=_INT64)
     if mode == "raise" or sizes is None:
         return values, None
-    zero = op.Constant(value_int=0)
-    if mode == "wrap":
-        return op.Mod(values, sizes), None
+    zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
+    if mode == "wrap":  # onnxruntime does not load a remainder of 0, of an axis without entries
+        return op.Mod(values, op.Max(sizes, one)), None
     if mode == "clip":
-        return op.Max(op.Min(values, op.Sub(sizes, op.Constant(value_int=1))), zero), None
+        return op.Max(op.Min(values, op.Sub(sizes, one)), zero), None
     lowest = op.Neg(sizes) if negative else zero
     inside = op.And(op.GreaterOrEqual(values, lowest), op.Less(values, sizes))
     return op.Where(inside, values, zero), inside
