@@ -35,14 +35,14 @@ def rng():
     return np.random.default_rng(4)
 
 
-def exported(calls, dynamic_shapes=None):
+def exported(calls, dynamic_shapes=None, call_of=called):
     """Return a program of calls, each with inputs of its own: an export takes a second."""
 
     class Model(torch.nn.Module):
         def forward(self, *given):
             rest = iter(given)
             return tuple(
-                called(kind, *(next(rest) for _ in taken), **options)
+                call_of(kind, *(next(rest) for _ in taken), **options)
                 for kind, taken, options in calls
             )
 
@@ -54,6 +54,11 @@ def exported(calls, dynamic_shapes=None):
         dynamic_shapes=dynamic_shapes,
         custom_translation_table=ndgather.arrays.torch.onnx_translations(),
     )
+
+
+def called_directly(kind, *tensors, **options):
+    """Make a call that keeps axes that count from the end, as PyTorch sees them."""
+    return getattr(torch.ops.ndgather, kind)(*tensors, **options)
 
 
 def run(program, given):
@@ -142,10 +147,11 @@ def tensors_of(call):
 
 # An export takes seconds: an example is many calls, and none is made smaller.
 @FEW
-@drawn(st.lists(CALLS, min_size=12, max_size=24))
-def test_drawn_calls(calls):
+@drawn(st.lists(CALLS, min_size=12, max_size=24), st.sampled_from([called, called_directly]))
+def test_drawn_calls(calls, call_of):
     written = [(call.name, tensors_of(call), call.options) for call in calls]
-    _, results = run(exported(written), [tensor for _, each, _ in written for tensor in each])
+    program = exported(written, call_of=call_of)
+    _, results = run(program, [tensor for _, each, _ in written for tensor in each])
     for call, result in zip(calls, results, strict=True):
         expected = call.expected()
         assert result.numpy().dtype == expected.dtype, call
@@ -177,7 +183,7 @@ def test_what_onnx_cannot_express_raises(rng):
             exported([("scatter_nd", given, options)])
     given = [data_of(rng, (2, 4)).float(), torch.tensor([[[1]], [[3]]]), torch.ones(2, 1)]
     with pytest.raises(Exception, match=r"batch_dims = 1 of a scatter cannot be expressed"):
-        exported([("scatter_nd", given, {"batch_dims": 1})])
+        exported([("scatter_nd", given, {"batch_dims": 1})], call_of=called_directly)
     given = [data_of(rng, (4, 4)).float(), torch.tensor([[1, 2]])]
     options = {"window_shape": (2, 2), "mode": ("wrap", "edge")}
     with pytest.raises(Exception, match=r"mode = .* of a gather of windows cannot be expressed"):
