@@ -117,8 +117,10 @@ Sizes data_shape(const Call& call, Choices& choices, Scale scale) {
     const Size least = kTiny ? 4 : 24;
     return {2 + choices.below(3), least + choices.below(13), least + choices.below(41)};
   }
-  // As far as narrow offsets reach, or a step more or less.
-  if (kTiny && call.writes() && choices.one_in(6)) return {Size{kNarrowOutside} / call.type.element + choices.below(3)};
+  // As far as narrow offsets reach, or a step more or less, which elements of one byte alone meet exactly.
+  if (kTiny && call.writes() && choices.one_in(call.type.element == 1 ? 2 : 6)) {
+    return {Size{kNarrowOutside} / call.type.element + choices.below(3)};
+  }
   Sizes shape = some_shape(choices.one_of(kRanks), choices, scale, most_elements(scale));
   if (!call.writes() && !shape.empty() && choices.one_in(16)) {
     constexpr Size kHuge[] = {Size{1} << 31, Size{1} << 32,           (Size{1} << 31) - 1, Size{1} << 53,
@@ -194,8 +196,9 @@ std::uint64_t index_value(int style, Size extent, Size entry, IndexType type, Ch
     case 1: return choices.random() % (2 * size) - size;
     case 2: return choices.random();
     case 3: return static_cast<std::uint64_t>(entry) % size;
-    case 4: return choices.random() % std::min<std::uint64_t>(size, 3);  // few places
-    case 5: {                                                           // now and then a bad one
+    case 4: return choices.random() % std::min<std::uint64_t>(size, 3);  // few places, the first or the last
+    case 7: return size - 1 - choices.random() % std::min<std::uint64_t>(size, 3);
+    case 5: {  // now and then a bad one
       const std::uint64_t value = choices.random() % size;
       return choices.random() % 64 != 0 ? value : value + size;
     }
@@ -213,7 +216,7 @@ std::optional<Tensor> some_indices(const Call& call, const Sizes& data, const Si
   auto tensor = lay_out(shape, bytes_of(call.index_type), false, choices, scale == Scale::planes && rank(shape) > 1);
   if (!tensor) return tensor;
   choices.fill(tensor->memory.get(), tensor->bytes);
-  const int style = static_cast<int>(choices.below(8));
+  const int style = static_cast<int>(choices.below(9));
   Size entry = 0;
   each(shape, [&](const Sizes& where) {
     const Size extent = extent_of(call, data, where);

@@ -28,6 +28,7 @@ ONNX_NAMES = {
     "scatter_nd": "ScatterND",
     "scatter_elements": "ScatterElements",
 }
+MODES = ("raise", "wrap", "clip", "fill")
 
 
 @pytest.fixture
@@ -79,12 +80,14 @@ def run(program, given):
         *[case for case in GATHERS if 0 not in case[1] and 0 not in case[2]],
         ("gather", (2, 4, 3), (2, 5), {"axis": 1, "batch_dims": -1}),
         ("gather", (2, 4, 3), (2, 4, 5), {"axis": -1, "batch_dims": -1}),
+        ("gather", (2, 3, 4, 3), (2, 5), {"axis": 2, "batch_dims": 1}),
+        ("gather", (3, 4, 2), (5, 2), {"axis": -2}),
+        ("gather_windows", (1, 3), (4, 2), {"window_shape": (1, 1)}),
     ],
 )
 def test_gathers(kind, shape, places, options, rng):
-    modes = ("raise", "wrap", "clip", "fill")
     calls = []
-    for mode in (*modes, "edge", "reflect") if kind == "gather_windows" else modes:
+    for mode in (*MODES, "edge", "reflect") if kind == "gather_windows" else MODES:
         indices = torch.from_numpy(indices_of(rng, kind, shape, places, options, mode))
         filled = {"fill_value": 1.5} if mode == "fill" else {}
         given = [data_of(rng, shape).float(), indices]
@@ -110,22 +113,20 @@ def test_scatters(kind, shape, places, sizes, options, rng):
         torch.testing.assert_close(result, called(kind, *given, **options_of))
 
 
-def is_in_onnx(call):
-    """Whether ONNX has nodes for a call."""
+def has_one_result(call):
+    """Whether ONNX has nodes for a call, and one result of them.
+
+    Of several updates of one element it keeps any.
+    """
     options = call.options
+    if call.error() is not None:
+        return False
     if call.name not in SCATTER_NAMES:
         return True
-    in_onnx = options["use_init_val"] or options["reduction"] == "none"
-    return in_onnx and options["reduction"] != "mean" and options["mode"] != "drop"
-
-
-def has_one_result(call):
-    """Whether no index is out of bounds; of several updates of one element ONNX keeps any."""
-    options = call.options
-    if call.error() is not None or not is_in_onnx(call):
+    if options["mode"] == "drop" or options["reduction"] == "mean":
         return False
-    if options.get("reduction", "add") != "none":
-        return True
+    if options["reduction"] != "none":
+        return options["use_init_val"]
     counts = getattr(reference, call.name)(
         np.zeros_like(call.data),
         call.indices,
@@ -137,7 +138,6 @@ def has_one_result(call):
 
 DTYPES = ("float32", "float64", "int64")
 CALLS = drawn_calls([*GATHER_NAMES, *SCATTER_NAMES], DTYPES).filter(has_one_result)
-FEW = settings(max_examples=max(settings.default.max_examples // 10, 2), phases=[Phase.generate])
 
 
 def tensors_of(call):
@@ -146,8 +146,8 @@ def tensors_of(call):
 
 
 # An export takes seconds: an example is many calls, and none is made smaller.
-@FEW
-@drawn(st.lists(CALLS, min_size=12, max_size=24), st.sampled_from([called, called_directly]))
+@settings(max_examples=max(settings.default.max_examples // 10, 4), phases=[Phase.generate])
+@drawn(st.lists(CALLS, min_size=24, max_size=40), st.sampled_from([called, called_directly]))
 def test_drawn_calls(calls, call_of):
     written = [(call.name, tensors_of(call), call.options) for call in calls]
     program = exported(written, call_of=call_of)
@@ -158,12 +158,22 @@ def test_drawn_calls(calls, call_of):
         assert np.array_equal(result.numpy(), expected), call
 
 
-@FEW
-@drawn(drawn_calls(SCATTER_NAMES, DTYPES).filter(lambda call: not is_in_onnx(call)))
-def test_drawn_scatters_that_onnx_cannot_express(call):
-    if call.error() is None:
-        with pytest.raises(Exception, match=r"cannot be expressed in ONNX"):
-            exported([(call.name, tensors_of(call), call.options)])
+def test_axes_without_entries():
+    nothing, places = torch.zeros(2, 0, 3), torch.zeros(1, 2, 3, dtype=torch.int32)
+    fill = {"mode": "fill", "fill_value": 1.5}
+    calls = [
+        ("gather_nd", [nothing, places[..., :2]], fill),
+        ("gather_elements", [nothing, places], {"axis": 1} | fill),
+        ("gather", [nothing, places], {"axis": 1} | fill),
+        *(("gather", [nothing, places[:, :0]], {"axis": 1, "mode": mode}) for mode in MODES),
+        *(
+            ("gather_elements", [nothing, places[:, :0]], {"axis": 1, "mode": mode})
+            for mode in MODES
+        ),
+    ]
+    _, results = run(exported(calls), [each for _, given, _ in calls for each in given])
+    for result, (kind, given, options) in zip(results, calls, strict=True):
+        same(result, called(kind, *given, **options))
 
 
 def test_sizes_stay_open(rng):
@@ -178,7 +188,8 @@ def test_sizes_stay_open(rng):
 
 def test_what_onnx_cannot_express_raises(rng):
     given = [data_of(rng, (4,)).float(), torch.tensor([[1], [3]]), torch.ones(2)]
-    for options in ({"reduction": "mean"}, {"mode": "drop"}):
+    no_values = {"reduction": "add", "use_init_val": False}
+    for options in ({"reduction": "mean"}, {"mode": "drop"}, no_values):
         with pytest.raises(Exception, match=r"cannot be expressed in ONNX"):
             exported([("scatter_nd", given, options)])
     given = [data_of(rng, (2, 4)).float(), torch.tensor([[[1]], [[3]]]), torch.ones(2, 1)]
