@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ndgather
+from ndgather.stored import estimate
 from tests.definitions import reference
 
 SHAPE = (7, 9, 11)
@@ -51,6 +52,18 @@ def test_no_points_and_every_point(store, kind):
     same(ndgather.gather_nd(stored, none), values[:0, 0, 0])
     every = np.indices(SHAPE).reshape(3, -1).T.copy()
     same(ndgather.gather_nd(stored, every), values.reshape(-1))
+
+
+def test_the_estimate_of_every_point_covers_all_bytes(store, kind):
+    values = values_of("float64")
+    stored = store(kind, values)
+    every = np.indices(SHAPE).reshape(3, -1).T.copy()
+    found = estimate("gather_nd", stored, every)
+    assert (found.points, found.result_bytes) == (values.size, values.nbytes)
+    assert found.decoded_bytes >= values.nbytes
+    if kind != "memory-map":  # of which nothing is decoded
+        with pytest.raises(ndgather.errors.AttributeValueError, match="too small for one chunk"):
+            ndgather.gather_nd(stored, every, memory=found.decoded_bytes // found.chunks - 1)
 
 
 def test_values_out_of_bounds_are_refused_or_filled(store, kind):
