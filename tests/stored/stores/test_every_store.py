@@ -6,6 +6,7 @@ import pytest
 import ndgather
 from ndgather.stored import estimate
 from tests.definitions import reference
+from tests.stored.test_executors import Pickling
 
 SHAPE = (7, 9, 11)
 DTYPES = ["float32", "int16", "uint8", "float64", "complex64", "bool"]
@@ -52,6 +53,17 @@ def test_no_points_and_every_point(store, kind):
     same(ndgather.gather_nd(stored, none), values[:0, 0, 0])
     every = np.indices(SHAPE).reshape(3, -1).T.copy()
     same(ndgather.gather_nd(stored, every), values.reshape(-1))
+
+
+def test_what_travels_to_a_worker_is_read_by_the_same_chunks(store, kind):
+    values = values_of("float32")
+    stored = store(kind, values)
+    points = np.stack([np.random.default_rng(3).integers(0, size, 50) for size in SHAPE], axis=-1)
+    if kind == "hdf5-in-memory":
+        with pytest.raises(ndgather.errors.StoredArrayError, match="was not read by executor"):
+            ndgather.gather_nd(stored, points, executor=Pickling())
+    else:
+        same(ndgather.gather_nd(stored, points, executor=Pickling()), values[tuple(points.T)])
 
 
 def test_the_estimate_of_every_point_covers_all_bytes(store, kind):
