@@ -271,10 +271,8 @@ release-wheel: build/release/installed
 	$(RELEASE)/cibuildwheel --platform linux --archs x86_64 --print-build-identifiers
 	@cd dist && echo "the same bytes twice: $$(sha256sum *.whl | cut -c 1-12) $$(ls *.whl *.tar.gz | xargs)"
 
-# AddressSanitizer keeps freed memory, and so the process grows.
 INSTRUCTION_SETS := baseline avx2 avx512
-SANITIZED := -q -p no:cacheprovider $(SEED:%=--hypothesis-seed=%) $(PYTEST_FLAGS) $(ELSEWHERE) \
-  --deselect tests/core/test_reused_memory.py::test_memory_of_the_process_stays_flat
+SANITIZED := -q -p no:cacheprovider $(SEED:%=--hypothesis-seed=%) $(PYTEST_FLAGS) $(ELSEWHERE)
 UNDER_ASAN := tests/core/run.sh address build/address
 UNDER_TSAN := tests/core/run.sh thread build/thread
 
@@ -291,9 +289,9 @@ check-borders: build/borders/built
 	$(BIN)/python tests/core/borders.py build/borders $(TIME)
 
 check-asan: check-core build/address/installed
-	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow"
+	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not plain"
 	for set in baseline avx2; do \
-	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow" \
+	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not plain" \
 	    tests/core || exit; done
 
 OF_THREADS := $(addprefix tests/core/test_,concurrent_calls.py interrupts.py processes.py \
@@ -303,7 +301,7 @@ OF_THREADS := $(addprefix tests/core/test_,concurrent_calls.py interrupts.py pro
 check-tsan: build/thread/built build/thread/installed
 	for set in $(INSTRUCTION_SETS); do \
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
-	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not races" -k "not gil" \
+	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not races and not plain" -k "not gil" \
 	  $(OF_THREADS) tests/core/test_scatter_threads.py tests/core/test_reused_memory.py \
 	  tests/core/test_shared_memory.py
 

@@ -347,6 +347,7 @@ SHELLS = {
 }
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("shell", [needs("bash"), needs("zsh")])
 @pytest.mark.parametrize(
     ("line", "whole"),

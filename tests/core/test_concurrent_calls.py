@@ -239,6 +239,7 @@ def test_elements_of_a_scatter_are_those_of_data_or_updates(function, mode):
         changer.join()
 
 
+@pytest.mark.plain  # AddressSanitizer copies arrays by bytes, and so may tear an entry
 @pytest.mark.races
 @pytest.mark.parametrize("function", [vjp.scatter_nd, vjp.scatter_elements])
 def test_both_gradients_of_a_scatter_are_of_the_same_indices(function):

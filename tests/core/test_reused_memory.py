@@ -124,6 +124,7 @@ def test_many_threads_take_and_give_back():
         assert all(pool.map(work, range(8)))
 
 
+@pytest.mark.plain
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read as Linux tells it")
 def test_memory_of_the_process_stays_flat():
     """Calls of each kind, errors included: many small ones, and some that use kept memory."""

@@ -718,6 +718,7 @@ print((peak() - before) // MIB)
 """
 
 
+@pytest.mark.plain
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells the peak")
 def test_peak_memory_is_that_of_the_budget():
     child = subprocess.run(

@@ -77,6 +77,7 @@ if KIND != "memmap":  # whose pages count as resident while they are in the cach
 """
 
 
+@pytest.mark.plain
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit and /proc are those of Linux")
 @pytest.mark.parametrize("kind", ["zarr", "sharded", "hdf5", "memmap"])
 def test_reads_an_array_that_does_not_fit(tmp_path, kind):

@@ -33,6 +33,7 @@ def test_forked_children_read_and_write(tmp_path):
     check("fork", tmp_path, *ZARR, *HDF5, "map", "cached zarr", "cached hdf5")
 
 
+@pytest.mark.plain
 @needs_fork
 def test_children_that_are_forked_amid_reads(tmp_path):
     check("fork_amid", tmp_path, "zarr", "hdf5", "cached zarr")

@@ -327,6 +327,7 @@ assert (rows == (i[:20, None] * 7 + j[:20, None] * 5 + np.arange(z.shape[2])) % 
 """
 
 
+@pytest.mark.plain
 def test_an_array_larger_than_memory(tmp_path):
     side = 640
     path = str(tmp_path / "large.zarr")
