@@ -88,6 +88,41 @@ def test_the_error_of_an_empty_axis_names_the_index_that_jax_does_not_hold(mode,
         assert (error.value.position, error.value.value) == ((0, 0), far)
 
 
+@pytest.mark.parametrize("function", [ndgather.scatter_nd, ndgather.scatter_elements])
+def test_far_updates_of_an_empty_axis_are_dropped(function):
+    far = np.full((1, 1), 2**40) if function is ndgather.scatter_nd else np.array([2**40])
+    given = far, jnp.ones(1)
+    assert function(jnp.zeros(0), *given, mode="drop").shape == (0,)
+    filled = ndgather.gather_nd(jnp.zeros(0), np.array([[2**40]]), mode="fill", fill_value=2)
+    np.testing.assert_array_equal(filled, [2])
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
+def test_far_indices_of_sizes_that_stay_open(mode):
+    (rows,) = jax.export.symbolic_shape("rows")
+    far, data = np.array([[2**40], [1]]), np.arange(4, dtype=np.float32)
+    function = jax.jit(lambda data: ndgather.gather_nd(data, far, mode=mode))
+    argument = jax.ShapeDtypeStruct((rows,), "float32")
+    if mode in ("raise", "wrap"):
+        with pytest.raises(DTypeError, match=r"indices.dtype = int64 would become int32 in JAX"):
+            jax.export.export(function)(argument)
+    else:
+        exported = jax.export.export(function, disabled_checks=export_checks())(argument)
+        expected = ndgather.gather_nd(data, far, mode=mode)
+        np.testing.assert_array_equal(exported.call(data), expected)
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
+def test_indices_of_axes_that_integers_of_32_bits_do_not_reach(mode):
+    data = jnp.zeros(2**31 + 8, jnp.uint8)
+    for call in (
+        lambda: ndgather.gather(data, np.array([2**31 + 2]), mode=mode),
+        lambda: ndgather.gather_windows(data, np.array([[2**31 + 2]]), (2,), mode=mode),
+    ):
+        with pytest.raises(DTypeError, match=r"dtype = int64 would become int32 in JAX"):
+            call()
+
+
 def test_keys_of_random_numbers_are_no_numbers():
     keys = jax.random.split(jax.random.key(0), 2)
     with pytest.raises(DTypeError, match=r"^gather_nd: data.dtype = key"):

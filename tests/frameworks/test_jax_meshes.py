@@ -97,6 +97,8 @@ def test_parts_of_some_arguments_have_the_gradients_of_the_whole(name, specs, ro
 FUNCTIONS = {
     "gather a list": lambda x, i: ndgather.gather(x, [7, 0]),
     "gather": ndgather.gather,
+    "gather of indices on no mesh": lambda x, i: ndgather.gather(x, PLACES),
+    "scatter of updates on no mesh": lambda x, i: ndgather.scatter_nd(x, i[:, None], UPDATES),
     "elements": ndgather.gather_elements,
     "windows": lambda x, i: ndgather.gather_windows(x, jnp.array([[7]]), (2,), mode="wrap"),
     "vmap": lambda x, i: jax.vmap(lambda place: ndgather.gather(x, place))(i),
@@ -123,6 +125,13 @@ def test_arrays_on_a_mesh_have_results_that_can_be_used(name, kind, spec, compil
         result = (jax.jit(function) if compiled else function)(x, i)
         np.testing.assert_allclose(result + 1, wanted)
         assert len(result.devices()) == DEVICES
+
+
+@pytest.mark.parametrize("spec", [PARTS, WHOLE], ids=["parts", "whole"])
+def test_data_on_no_mesh_are_mapped_over_indices_of_one(spec):
+    places = jax.device_put(PLACES, NamedSharding(mesh_of(AxisType.Explicit), spec))
+    result = jax.vmap(lambda place: ndgather.gather(DATA * 1, place))(places)
+    np.testing.assert_allclose(result + 1, DATA[PLACES] + 1)
 
 
 def test_an_index_outside_is_named_where_arrays_are_in_parts():

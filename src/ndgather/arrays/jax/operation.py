@@ -131,7 +131,7 @@ def alike(*arrays: Any) -> list[Any]:
     for each, of_type in zip(arrays, types, strict=True):
         if missing := tuple(varying - of_type.mat.varying):
             each = jax.lax.pcast(each, missing, to="varying")  # noqa: PLW2901
-        if meshes and (of_type.sharding.mesh.empty or any(of_type.sharding.spec)):
+        if meshes and any(of_type.sharding.spec):
             by_trace = isinstance(each, jax.core.Tracer) or not isinstance(meshes[0], Mesh)
             move = jax.sharding.reshard if by_trace else jax.device_put
             each = move(each, whole_on(meshes[0], each.ndim))  # noqa: PLW2901
@@ -156,10 +156,7 @@ def array(caller: str, argument: str, value: Any) -> jax.Array:
     plain = plain.astype(plain.dtype.newbyteorder("="), copy=False)
     kept = jax.dtypes.canonicalize_dtype(plain.dtype, allow_extended_dtype=True)
     if isinstance(value, np.ndarray | np.generic) and kept != plain.dtype:
-        raise DTypeError(
-            f"{caller}: {argument}.dtype = {plain.dtype} would become {kept} in JAX (allowed: a "
-            f"dtype that JAX has; jax.config.update('jax_enable_x64', True) enables 64 bits)"
-        )
+        raise _would_become(caller, argument, plain.dtype, kept)
     if plain.dtype.kind in "iufc" and kept != plain.dtype:  # of a list
         plain = arguments.held(caller, argument, plain.tolist(), np.dtype(kept))
     try:
@@ -209,6 +206,13 @@ def _check_values(call: Call) -> None:
             raise messages.not_an_array(call.caller, name, value, why, "an array with values")
 
 
+def _would_become(caller: str, argument: str, dtype: Any, kept: Any) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument}.dtype = {dtype} would become {kept} in JAX (allowed: a dtype that "
+        f"JAX has; jax.config.update('jax_enable_x64', True) enables 64 bits)"
+    )
+
+
 def _check_rank(caller: str, argument: str, rank: int) -> None:
     if rank > _core.HIGHEST_RANK:
         raise messages.too_many_axes(caller, argument, rank, _core.HIGHEST_RANK)
@@ -240,6 +244,10 @@ def _narrowed(call: Call) -> jax.Array:
         or (bounds.min <= indices.min() and indices.max() <= bounds.max)
     ):
         return jnp.asarray(indices, kept)
+    axes = lowering.layout_of(call, shape, indices.shape).axes
+    sizes = [shape[axis] for axis in axes if isinstance(shape[axis], int)]  # others are symbols
+    if max(sizes, default=0) - 1 > bounds.max:  # such an index may be inside
+        raise _would_become(call.caller, call.indices_name, indices.dtype, kept)
     if call.window_shape and call.mode not in ("raise", "clip"):
         windows.check(replace(call, data=np.broadcast_to(np.uint8(0), shape), fill_value=None))
         near = [
@@ -249,13 +257,13 @@ def _narrowed(call: Call) -> jax.Array:
             )
         ]
         return jnp.asarray(np.stack(near, -1), kept)
-    axes = lowering.layout_of(call, shape, indices.shape).axes
-    sizes = np.array([shape[axis] for axis in axes], indices.dtype)
-    if call.mode == "wrap" and sizes.all():
-        return jnp.asarray((indices % sizes).reshape(indices.shape), kept)  # of one as well
-    # Such a value is out of bounds, where axes are empty in every mode that has no fill value: the
-    # error has to name it.
-    if call.mode == "raise" or (call.mode != "fill" and not sizes.all()):
+    if call.mode == "wrap" and len(sizes) == len(axes) and all(sizes):
+        inside = indices % np.array(sizes, indices.dtype)
+        return jnp.asarray(inside.reshape(indices.shape), kept)  # of one as well
+    # Where such a value is an error, that has to name it: in mode clip where an axis is empty.
+    if call.mode in ("raise", "wrap") or (call.mode == "clip" and 0 in sizes):
+        if not all(isinstance(size, int) for size in shape):
+            raise _would_become(call.caller, call.indices_name, indices.dtype, kept)
         kind = call.kind.gather
         bare = replace(call, kind=kind, data=np.broadcast_to(np.uint8(0), shape))
         slow_path.run(replace(bare, updates=None, reduction="none", fill_value=None))
