@@ -117,7 +117,7 @@ Sizes data_shape(const Call& call, Choices& choices, Scale scale) {
     const Size least = kTiny ? 4 : 24;
     return {2 + choices.below(3), least + choices.below(13), least + choices.below(41)};
   }
-  // As far as narrow offsets reach, or a step more or less, which elements of one byte alone meet exactly.
+  // As far as narrow offsets reach, or a step more or less. Only elements of one byte meet the border itself.
   if (kTiny && call.writes() && choices.one_in(call.type.element == 1 ? 2 : 6)) {
     return {Size{kNarrowOutside} / call.type.element + choices.below(3)};
   }

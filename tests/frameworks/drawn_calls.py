@@ -109,7 +109,7 @@ def _places(draw, name, shape, lead, dtype, stray, options):
     options["axis"] = axis
     if name == "gather":
         batch = draw(st.integers(0, axis % rank))
-        # Counted from the last axis of indices, it may be as much as data has axes.
+        # Counted from the last axis of indices it is at least -rank of data.
         from_end = 0 < len(lead) <= rank and draw(st.booleans())
         options["batch_dims"] = -len(lead) if from_end else batch
         return draw(index_values((*shape[:batch], *lead), [shape[axis]], dtype, stray)), ()

@@ -1,5 +1,7 @@
 """Every kind of store answers as the loops of the definition do on the same values."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -62,8 +64,10 @@ def test_what_travels_to_a_worker_is_read_by_the_same_chunks(store, kind):
     if kind == "hdf5-in-memory":
         with pytest.raises(ndgather.errors.StoredArrayError, match="was not read by executor"):
             ndgather.gather_nd(stored, points, executor=Pickling())
-    else:
-        same(ndgather.gather_nd(stored, points, executor=Pickling()), values[tuple(points.T)])
+        return
+    executor = Pickling()
+    same(ndgather.gather_nd(stored, points, executor=executor), values[tuple(points.T)])
+    assert executor.tasks or kind == "memory-map"  # which is read where it is
 
 
 def test_the_estimate_of_every_point_covers_all_bytes(store, kind):
@@ -73,9 +77,14 @@ def test_the_estimate_of_every_point_covers_all_bytes(store, kind):
     found = estimate("gather_nd", stored, every)
     assert (found.points, found.result_bytes) == (values.size, values.nbytes)
     assert found.decoded_bytes >= values.nbytes
-    if kind != "memory-map":  # of which nothing is decoded
-        with pytest.raises(ndgather.errors.AttributeValueError, match="too small for one chunk"):
+    if kind != "memory-map":  # whose pages are read where they lie
+        with pytest.raises(ndgather.errors.AttributeValueError) as error:
             ndgather.gather_nd(stored, every, memory=found.decoded_bytes // found.chunks - 1)
+        least = int(re.search(r"too small for one chunk .*allowed: (\d+) or", str(error.value))[1])
+        assert least > found.decoded_bytes // found.chunks
+        same(ndgather.gather_nd(stored, every, memory=least), values.reshape(-1))
+        with pytest.raises(ndgather.errors.AttributeValueError, match="too small for one chunk"):
+            ndgather.gather_nd(stored, every, memory=least - 1)
 
 
 def test_values_out_of_bounds_are_refused_or_filled(store, kind):

@@ -18,7 +18,8 @@ from ndgather import reductions
 from ndgather.arrays.torch import checks
 from ndgather.errors import AttributeValueError
 
-_INT64 = 7  # a type of ONNX
+_INT64, _BOOL, _UINT64 = 7, 9, 13  # types of ONNX
+_UNSIGNED = (2, 4, 12, _UINT64)
 
 # What torch.onnx takes for an attribute, by the type in the schema of an operator.
 _ATTRIBUTES = {
@@ -80,14 +81,14 @@ def _translation(schema: Any) -> Callable[..., Any]:
 def _gather_nd(op: Any, call: Any) -> Any:
     first, depth = call.batch_dims, call.indices.shape[-1]
     axes = range(first, first + depth)
-    values, inside = _resolved(op, call.indices, _sizes(op, call.data, axes), call.mode)
+    values, inside = _resolved(op, _int64(op, call), _sizes(op, call.data, axes), call.mode)
     result = op.GatherND(_looked_up(op, call, axes), values, batch_dims=first)
     return _filled(op, call, result, _all(op, inside), len(call.data.shape) - first - depth)
 
 
 def _gather_elements(op: Any, call: Any) -> Any:
     axis = call.axis % len(call.data.shape)
-    values, inside = _resolved(op, call.indices, _sizes(op, call.data, axis), call.mode)
+    values, inside = _resolved(op, _int64(op, call), _sizes(op, call.data, axis), call.mode)
     result = op.GatherElements(_looked_up(op, call, [axis]), values, axis=axis)
     return _filled(op, call, result, inside, 0)
 
@@ -96,7 +97,7 @@ def _gather(op: Any, call: Any) -> Any:
     rank, ends = len(call.data.shape), len(call.indices.shape)
     axis = call.axis % rank
     first = call.batch_dims + ends if call.batch_dims < 0 else call.batch_dims
-    values, inside = _resolved(op, call.indices, _sizes(op, call.data, axis), call.mode)
+    values, inside = _resolved(op, _int64(op, call), _sizes(op, call.data, axis), call.mode)
     data = _looked_up(op, call, [axis])
     if first == 0:
         result = op.Gather(data, values, axis=axis)
@@ -118,19 +119,27 @@ def _gather_windows(op: Any, call: Any) -> Any:
     if "," in mode:
         raise _not_in_onnx("mode", mode, "one for all axes", "a gather of windows")
     sizes = _sizes(op, call.data, range(depth))
-    begins = op.Sub(sizes, _integers(op, [size - 1 for size in window]))
-    starts, _ = _resolved(op, call.indices, begins, mode if mode == "clip" else "raise")
+    starts, one = _int64(op, call), op.Constant(value_int=1)
+    # Starts far outside are brought near the axis, so that no sum overflows.
+    if mode == "clip":
+        begins = op.Sub(sizes, _integers(op, [size - 1 for size in window]))
+        starts, _ = _resolved(op, starts, begins, mode)
+    elif mode in ("wrap", "reflect"):
+        two = op.Constant(value_int=2)
+        period = sizes if mode == "wrap" else op.Sub(op.Mul(sizes, two), two)
+        period = op.Max(period, one)
+        starts = op.Mod(starts, period)
+    elif mode in ("fill", "edge"):
+        starts = op.Max(op.Min(starts, sizes), _integers(op, [-size for size in window]))
     within = np.moveaxis(np.indices(window), 0, -1)
     within = op.Constant(value=onnx.numpy_helper.from_array(np.ascontiguousarray(within)))
     at = op.Add(op.Unsqueeze(starts, _integers(op, range(-1 - depth, -1))), within)
     if mode == "reflect":
-        one, two = op.Constant(value_int=1), op.Constant(value_int=2)
-        period = op.Max(op.Sub(op.Mul(sizes, two), two), one)
         at = op.Mod(at, period)
         at = op.Min(at, op.Sub(period, at))
     by_element = {"wrap": "wrap", "edge": "clip", "fill": "fill"}.get(mode, "raise")
     at, inside = _resolved(op, at, sizes, by_element, negative=False)
-    result = op.GatherND(call.data, at)
+    result = op.GatherND(_looked_up(op, call, range(depth)), at)
     return _filled(op, call, result, _all(op, inside), len(call.data.shape) - depth)
 
 
@@ -139,14 +148,14 @@ def _scatter_nd(op: Any, call: Any) -> Any:
         raise _not_in_onnx("batch_dims", call.batch_dims, "0")
     updates, reduction = _expressible(op, call)
     sizes = _sizes(op, call.data, range(call.indices.shape[-1]))
-    values, _ = _resolved(op, call.indices, sizes, call.mode)
+    values, _ = _resolved(op, _int64(op, call), sizes, call.mode)
     return op.ScatterND(call.data, values, updates, reduction=reduction)
 
 
 def _scatter_elements(op: Any, call: Any) -> Any:
     updates, reduction = _expressible(op, call)
     sizes = _sizes(op, call.data, call.axis % len(call.data.shape))
-    values, _ = _resolved(op, call.indices, sizes, call.mode)
+    values, _ = _resolved(op, _int64(op, call), sizes, call.mode)
     return op.ScatterElements(call.data, values, updates, axis=call.axis, reduction=reduction)
 
 
@@ -163,6 +172,9 @@ _WRITERS = {
 def _expressible(op: Any, call: Any) -> tuple[Any, str]:
     """Return updates and a reduction of ONNX with the same result."""
     updates, reduction, rows = call.updates, call.reduction, reductions.ROWS
+    dtype = call.data.dtype
+    if (dtype == _BOOL and reduction != "none") or (dtype in _UNSIGNED and reduction == "sub"):
+        raise _not_in_onnx("reduction", reduction, "signed numbers", f"a scatter of {dtype}")
     if rows[reduction].added == -1:
         updates, reduction = op.Neg(updates), "add"
     if not rows[reduction].onnx[1]:
@@ -195,8 +207,16 @@ def _sizes(op: Any, data: Any, axes: int | range) -> Any:
     return op.Gather(op.Shape(data), _integers(op, axes)) if axes else None
 
 
+def _int64(op: Any, call: Any) -> Any:
+    """Return indices of the type that all operators take."""
+    if call.indices.dtype == _UINT64:  # larger ones would become negative
+        allowed = "the other integers: indices.long() of values below 2**63"
+        raise _not_in_onnx("indices.dtype", torch.uint64, allowed, "a call")
+    return op.Cast(call.indices, to=_INT64)
+
+
 def _looked_up(op: Any, call: Any, axes: Sequence[int]) -> Any:
-    """Return data; of axes without entries, an array that has one, which is not in the result."""
+    """Return data; where one of `axes` is empty, zeros with one entry there, which are not used."""
     shape = call.data.shape
     if call.mode != "fill" or all(shape[axis] != 0 for axis in axes):
         return call.data
@@ -206,10 +226,9 @@ def _looked_up(op: Any, call: Any, axes: Sequence[int]) -> Any:
 
 
 def _resolved(
-    op: Any, indices: Any, sizes: Any, mode: str, *, negative: bool = True
+    op: Any, values: Any, sizes: Any, mode: str, *, negative: bool = True
 ) -> tuple[Any, Any]:
     """Return index values that ONNX takes, and flags of those inside; None if all are."""
-    values = op.Cast(indices, to=_INT64)
     if mode == "raise" or sizes is None:
         return values, None
     zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
