@@ -17,6 +17,7 @@ from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
 from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
 from tests.frameworks.drawn_calls import drawn_calls
 from tests.frameworks.torch_calls import GATHERS, SCATTERS, called, data_of, indices_of, same
+from tests.models.test_version_steps import OLDER_ONNXRUNTIME
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch.onnx and onnxscript, about themselves
 
@@ -121,6 +122,8 @@ def has_one_result(call):
     options = call.options
     if call.error() is not None:
         return False
+    if OLDER_ONNXRUNTIME and not (call.data.size and call.expected().size):
+        return False
     if call.name not in SCATTER_NAMES:
         return True
     if options["mode"] == "drop" or options["reduction"] == "mean":
@@ -177,6 +180,22 @@ def test_axes_without_entries():
     _, results = run(exported(calls), [each for _, given, _ in calls for each in given])
     for result, (kind, given, options) in zip(results, calls, strict=True):
         same(result, called(kind, *given, **options))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_indices_of_several_calls(mode, rng):
+    shared = torch.tensor([1, 3, 0] if mode == "raise" else [1, 9, -3])
+
+    class Model(torch.nn.Module):
+        def forward(self, first, second, indices):
+            return tuple(ndgather.gather(each, indices, mode=mode) for each in (first, second))
+
+    given = data_of(rng, (4,)).float(), data_of(rng, (7,)).float(), shared
+    table = ndgather.arrays.torch.onnx_translations()
+    options = {"dynamo": True, "verbose": False, "custom_translation_table": table}
+    _, results = run(torch.onnx.export(Model(), given, **options), given)
+    for result, expected in zip(results, Model()(*given), strict=True):
+        same(result, expected)
 
 
 def test_windows_far_outside(rng):

@@ -130,7 +130,7 @@ def _gather_windows(op: Any, call: Any) -> Any:
         period = op.Max(period, one)
         starts = op.Mod(starts, period)
     elif mode in ("fill", "edge"):
-        starts = op.Max(op.Min(starts, sizes), _integers(op, [-size for size in window]))
+        starts = _between(op, _integers(op, [-size for size in window]), starts, sizes)
     within = np.moveaxis(np.indices(window), 0, -1)
     within = op.Constant(value=onnx.numpy_helper.from_array(np.ascontiguousarray(within)))
     at = op.Add(op.Unsqueeze(starts, _integers(op, range(-1 - depth, -1))), within)
@@ -235,10 +235,19 @@ def _resolved(
     if mode == "wrap":  # onnxruntime does not load a remainder of 0, of an axis without entries
         return op.Mod(values, op.Max(sizes, one)), None
     if mode == "clip":
-        return op.Max(op.Min(values, op.Sub(sizes, one)), zero), None
+        return _between(op, zero, values, op.Sub(sizes, one)), None
     lowest = op.Neg(sizes) if negative else zero
     inside = op.And(op.GreaterOrEqual(values, lowest), op.Less(values, sizes))
     return op.Where(inside, values, zero), inside
+
+
+def _between(op: Any, least: Any, values: Any, most: Any) -> Any:
+    """Return values between two others, of which `least` counts where they cross.
+
+    Not as Max of Min: of several of these of one value, onnxscript makes Clips without bounds.
+    """
+    values = op.Where(op.Greater(values, most), most, values)
+    return op.Where(op.Less(values, least), least, values)
 
 
 def _all(op: Any, inside: Any) -> Any:
