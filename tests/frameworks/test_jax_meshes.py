@@ -96,6 +96,7 @@ def test_parts_of_some_arguments_have_the_gradients_of_the_whole(name, specs, ro
 
 FUNCTIONS = {
     "gather a list": lambda x, i: ndgather.gather(x, [7, 0]),
+    "gather a table": lambda x, i: ndgather.gather(x, [[7, 0, 1], [2, 3, 3]]),
     "gather": ndgather.gather,
     "gather of indices on no mesh": lambda x, i: ndgather.gather(x, PLACES),
     "scatter of updates on no mesh": lambda x, i: ndgather.scatter_nd(x, i[:, None], UPDATES),
@@ -132,6 +133,14 @@ def test_data_on_no_mesh_are_mapped_over_indices_of_one(spec):
     places = jax.device_put(PLACES, NamedSharding(mesh_of(AxisType.Explicit), spec))
     result = jax.vmap(lambda place: ndgather.gather(DATA * 1, place))(places)
     np.testing.assert_allclose(result + 1, DATA[PLACES] + 1)
+
+
+def test_a_result_is_where_data_are():
+    last = jax.devices()[-1]
+    result = ndgather.gather(jax.device_put(DATA, last), [7, 0])
+    assert result.committed
+    assert result.devices() == {last}
+    assert not ndgather.gather(DATA, [7, 0]).committed
 
 
 def test_an_index_outside_is_named_where_arrays_are_in_parts():
