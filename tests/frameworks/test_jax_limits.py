@@ -123,6 +123,13 @@ def test_indices_of_axes_that_integers_of_32_bits_do_not_reach(mode):
             call()
 
 
+def test_an_index_outside_is_an_error_where_the_result_is_empty():
+    """XLA leaves such calls out."""
+    with pytest.raises(IndexOutOfBoundsError, match=r"^gather: indices\[0\] = 5 is outside axis 0"):
+        ndgather.gather(jnp.zeros((3, 0)), [5])
+    assert ndgather.gather(jnp.zeros((3, 0)), [5], mode="fill").shape == (1, 0)
+
+
 def test_keys_of_random_numbers_are_no_numbers():
     keys = jax.random.split(jax.random.key(0), 2)
     with pytest.raises(DTypeError, match=r"^gather_nd: data.dtype = key"):
