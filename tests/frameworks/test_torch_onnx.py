@@ -75,6 +75,14 @@ def run(program, given):
     return [node.op_type for node in model.graph.node], list(map(torch.from_numpy, results))
 
 
+def equal_to_eager(calls):
+    """Assert that exported calls have the results of eager ones; return the names of the nodes."""
+    nodes, results = run(exported(calls), [each for _, given, _ in calls for each in given])
+    for result, (kind, given, options) in zip(results, calls, strict=True):
+        same(result, called(kind, *given, **options))
+    return nodes
+
+
 @pytest.mark.parametrize(
     ("kind", "shape", "places", "options"),
     [
@@ -93,10 +101,8 @@ def test_gathers(kind, shape, places, options, rng):
         filled = {"fill_value": 1.5} if mode == "fill" else {}
         given = [data_of(rng, shape).float(), indices]
         calls.append((kind, given, options | {"mode": mode} | filled))
-    nodes, results = run(exported(calls), [each for _, given, _ in calls for each in given])
+    nodes = equal_to_eager(calls)
     assert sum(node in {ONNX_NAMES[kind], "GatherND"} for node in nodes) >= len(calls)
-    for result, (_, given, options_of) in zip(results, calls, strict=True):
-        same(result, called(kind, *given, **options_of))
 
 
 @pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS[1::3])
@@ -180,9 +186,7 @@ def test_axes_without_entries():
             for mode in MODES
         ),
     ]
-    _, results = run(exported(calls), [each for _, given, _ in calls for each in given])
-    for result, (kind, given, options) in zip(results, calls, strict=True):
-        same(result, called(kind, *given, **options))
+    equal_to_eager(calls)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -212,9 +216,7 @@ def test_windows_far_outside(rng):
         )
         for mode in ("clip", "fill", "edge", "wrap", "reflect")
     ]
-    _, results = run(exported(calls), [each for _, given, _ in calls for each in given])
-    for result, (kind, given, options) in zip(results, calls, strict=True):
-        same(result, called(kind, *given, **options))
+    equal_to_eager(calls)
 
 
 def test_sizes_stay_open(rng):

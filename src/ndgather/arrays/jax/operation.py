@@ -260,7 +260,7 @@ def _narrowed(call: Call) -> jax.Array:
     if call.mode == "wrap" and len(sizes) == len(axes) and all(sizes):
         inside = indices % np.array(sizes, indices.dtype)
         return jnp.asarray(inside.reshape(indices.shape), kept)  # of one as well
-    # Where such a value is an error, that has to name it: in mode clip where an axis is empty.
+    # The error of such a value has to name it; in mode clip it is one where an axis is empty.
     if call.mode in ("raise", "wrap") or (call.mode == "clip" and 0 in sizes):
         if not all(isinstance(size, int) for size in shape):
             raise _would_become(call.caller, call.indices_name, indices.dtype, kept)
