@@ -222,13 +222,31 @@ Store pick_move(const Plan& plan, bool nontemporal) noexcept {
   return nontemporal ? move_rows<Gathers, write_row> : move_rows<Gathers, copy_row>;
 }
 
+// Moves n slices. Where only a part of each is moved, that lies lines apart from the next in the dense array too, and the
+// hardware follows no such steps: some are moved at a time, while those of later ones are asked for.
+template <bool Gathers>
+[[gnu::always_inline]] inline void move_some(const Plan& plan, const Schedule& schedule, Store move, const Size* at,
+                                             DenseOffsets dense, Size n) noexcept {
+  if (schedule.part_elements == 0) return move(plan, at, dense, n);
+  for (Size left = n; left > 0;) {
+    const Size some = std::min(left, kLimits.parts_together);
+    const char* const later = plan.dense + dense.first + kLimits.parts_ahead * dense.step;
+    for (Size i = 0; i < some; ++i) prefetch_lines<Gathers>(later + i * dense.step, kLine);
+    move(plan, at, dense, some);
+    at += some;
+    dense.first += some * dense.step;
+    if (dense.listed != nullptr) dense.listed += some;
+    left -= some;
+  }
+}
+
 // Gathers the positions [begin, end). False: an index is outside its axis; nothing outside of the indexed array was
 // read, and the dense array is partly written.
 inline bool gather(const Plan& plan, const Schedule& schedule, Size begin, Size end) noexcept {
   const Store copy = pick_move<true>(plan, schedule.nontemporal);
   const Size step = plan.inner().dense;
   const bool good = walk_blocks<Block, false>(plan, schedule, begin, end, [&](const Block& block) {
-    (block.good ? copy : copy_or_fill)(plan, block.at, {block.dense, step, nullptr}, block.n);
+    move_some<true>(plan, schedule, block.good ? copy : copy_or_fill, block.at, {block.dense, step, nullptr}, block.n);
   });
   if (schedule.nontemporal) finish_writes();
   return good;

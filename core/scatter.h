@@ -124,7 +124,7 @@ inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Siz
     const bool all = block.good;
     for (Size i = 0; i < block.n && !all; ++i) block.listed[i] = block.dense + i * step;
     if (!all) drop_outside(block);
-    store(plan, block.at, {block.dense, step, all ? nullptr : block.listed}, block.n);
+    move_some<false>(plan, schedule, store, block.at, {block.dense, step, all ? nullptr : block.listed}, block.n);
   });
   if (schedule.nontemporal) finish_writes();
   return good;

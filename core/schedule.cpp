@@ -28,7 +28,7 @@ Cached cached_part(const Plan& plan) {
     lookups *= dim.size;  // at most all positions
     span += static_cast<double>(dim.size) * std::abs(static_cast<double>(dim.indexed));
     if (span > static_cast<double>(caches().second_level)) continue;
-    if (lookups >= 2 * static_cast<Size>(span) / kLine) cached = Cached::parts;
+    if (lookups >= static_cast<Size>(span) / kLine) cached = Cached::parts;
   }
   return span <= static_cast<double>(caches().last_level / 2) ? Cached::all : cached;
 }
@@ -111,7 +111,7 @@ void set_common(Schedule& schedule, const Plan& plan, int threads, bool gathers)
   schedule.prefetch_rows = cached == Cached::parts && plan.slice_rank == 0 && plan.loop_rank > 1 &&
                            plan.inner().indexed == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach();
   const Size tuple = plan.column_count * index_bytes(plan.index_type);
-  schedule.prefetch_indices = tuple > 0 && plan.positions > caches().second_level / tuple;
+  schedule.prefetch_indices = tuple > 0 && plan.positions > caches().last_level / 4 / tuple;
   schedule.nontemporal = writes_past_caches(plan, gathers);
   schedule.threads = worth_sharing(plan, threads);
   schedule.task_positions = plan.positions;

@@ -53,9 +53,10 @@ struct Cursor {
   }
 };
 
+template <bool Write = false>
 [[gnu::always_inline]] inline void prefetch_lines(const char* at, Size bytes) noexcept {
-  for (Size b = 0; b < bytes; b += kLine) prefetch(at + b);
-  prefetch(at + bytes - 1);
+  for (Size b = 0; b < bytes; b += kLine) prefetch<Write>(at + b);
+  prefetch<Write>(at + bytes - 1);
 }
 
 // What a walk over positions makes ready once: how offsets are computed, and how the bases of the positions of a block
@@ -67,7 +68,7 @@ struct Walk {
   PickedOffsets<Out> offsets;
   bool repeated, repeated_good = true;
   Size ahead = 0;     // prefetch distance of the indices in bytes; 0: none
-  Size dense_ahead = 0;  // the same of the dense array, where runs are short
+  Size dense_ahead = 0;  // the same of the dense array, where the hardware does not follow it
   // Of a row whose elements are looked up in any order, if the next one follows it: its bytes, and for each position
   // how many of the next one are asked for, in parts of 2**16.
   Size next_row = 0, row_share = 0;
@@ -95,7 +96,8 @@ struct Walk {
       const bool ends = plan.loop_rank > 1 && inner.size * inner.index < kTuning.index_ahead;
       ahead = ends ? 4 * plan.loop[plan.loop_rank - 2].index : kTuning.index_ahead;
       const bool reads_dense = inner.dense == plan.width && !schedule.nontemporal;
-      if (ends && reads_dense) dense_ahead = 4 * plan.loop[plan.loop_rank - 2].dense;
+      if (reads_dense && ends) dense_ahead = 4 * plan.loop[plan.loop_rank - 2].dense;
+      if (reads_dense && !ends && schedule.prefetch_rows) dense_ahead = kTuning.index_ahead;
     }
   }
 
