@@ -38,7 +38,8 @@ _SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "core", 
 _AGREEMENT = 0.03
 _MOST_ROUNDS = 2  # times the requested ones
 _TINY_SECONDS = 10e-6
-_PROCESSES = 5
+_PROCESSES = 3
+_PROCESSES_OF_TINY = 5
 _WORST = 12
 _NOT_THERE = "left out, not possible there"
 _LIMITS = (0.75, 0.95)
@@ -219,9 +220,9 @@ def compare(
             elif answers_only:
                 print(f"{case.name:28}  same bytes", flush=True)
             else:
-                done.append(builds.time(case, trials, rounds))
-                if min(trials) < _TINY_SECONDS:
-                    done[-1] = _in_more_processes(done[-1], case, folder, threads, rounds)
+                first = builds.time(case, trials, rounds)
+                count = _PROCESSES_OF_TINY if min(trials) < _TINY_SECONDS else _PROCESSES
+                done.append(_in_more_processes(first, case, folder, threads, rounds, count))
                 there, here = done[-1].other_seconds, done[-1].own_seconds
                 times = f"{seconds_text(there):>9}  {seconds_text(here):>9}"
                 print(f"{case.name:28}  {times}  {done[-1].ratio:10.3f}", flush=True)
@@ -233,11 +234,14 @@ def compare(
 
 
 def _in_more_processes(
-    first: Comparison, case: Case, folder: str, threads: int, rounds: int
+    first: Comparison, case: Case, folder: str, threads: int, rounds: int, count: int
 ) -> Comparison:
-    """Time a tiny call in more processes: addresses of code, stack and heap are a tenth of it."""
+    """Time a call in more processes, up to `count`: where they have their memory is a tenth of it.
+
+    Of a tiny call those are the addresses of code, stack and heap; of another one the pages of its arrays.
+    """
     comparison = first
-    for _ in range(_PROCESSES - 1):
+    for _ in range(count - 1):
         with _Builds(folder) as builds:
             trials = builds.prepare(case, threads)
             if isinstance(trials, str):
