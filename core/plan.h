@@ -47,7 +47,7 @@ inline constexpr int kMaxRank = 64;  // the most axes that a NumPy array has
   RULE(out_of_bounds) RULE(indices_changed)
 // clang-format on
 
-enum class Rule : int {
+enum class Rule : Size {
 #define NDGATHER_RULE(name) name,
   NDGATHER_RULES(NDGATHER_RULE)
 #undef NDGATHER_RULE
@@ -59,9 +59,14 @@ inline constexpr const char* kRuleNames[] = {
 #undef NDGATHER_RULE
 };
 
+// Two words, which come back in registers: a tiny call asks for a dozen of them.
 struct Refusal {
-  Rule rule = Rule::none;
-  Size first = 0, second = 0;
+  Rule rule;
+  Size facts;
+  constexpr Refusal(Rule of = Rule::none, Size first = 0, Size second = 0)
+      : rule(of), facts(first * (Size{1} << 32) + second) {}  // both count axes, and are small
+  int second() const { return static_cast<int>(facts); }
+  int first() const { return static_cast<int>((facts - second()) >> 32); }
   explicit operator bool() const { return rule != Rule::none; }
 };
 

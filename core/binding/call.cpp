@@ -63,7 +63,7 @@ PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, co
   return made;
 }
 
-PyObject* facts_of(const Refusal& refusal) { return Py_BuildValue("(nn)", refusal.first, refusal.second); }
+PyObject* facts_of(const Refusal& refusal) { return Py_BuildValue("(ii)", refusal.first(), refusal.second()); }
 
 PyObject* refused_for_python() { return refused({Rule::fallback}, PyTuple_New(0), {}, {}, {}, {}); }
 
