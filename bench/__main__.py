@@ -29,6 +29,7 @@ _QUICK_ELEMENTS = 1 << 14
 _ROUNDS = 5
 _ROUNDS_AGAINST = 12
 _IN_HISTORY = 10  # cases of a row
+_NOISY = "turns count in which other work disturbed (--noisy)"
 _RESULTS = Path("bench/results")
 
 _DESCRIPTION = """\
@@ -192,7 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(f"\n{report.summary(run)}")
     if args.page:
-        if noise := report.noise(run):
+        noise = _NOISY if not run.setting.quiet else report.noise(run.results, len(run.results))
+        if noise:
             print(f"{_PROG}: error: no page: {noise}", file=sys.stderr)
             return 1
         page.write(run, args.page)
@@ -260,6 +262,8 @@ def _measured(
         rounds = args.rounds or _ROUNDS
         results.append(measure(case, peers, args.threads, rounds, machine, quiet=setting.quiet))
         print(report.line(names, results[-1]), flush=True)
+        if args.page and (noise := report.noise(results, len(chosen))):
+            raise BusyError(f"no page: {noise}")
     run = report.record(setting, results, machine)
     path = args.json
     if path is None and _RESULTS.parent.is_dir():

@@ -238,7 +238,7 @@ def _in_more_processes(
 ) -> Comparison:
     """Time a call in more processes, up to `count`: where they have their memory is a tenth of it.
 
-    Of a tiny call those are the addresses of code, stack and heap; of another one the pages of its arrays.
+    Of a tiny call those are the addresses of code, stack and heap; of others the pages of arrays.
     """
     comparison = first
     for _ in range(count - 1):

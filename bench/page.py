@@ -79,7 +79,7 @@ Measured on {where.processor}, {where.processors} processors, {where.system}, wi
   processor, for more than 2 % of it, is repeated. A library with threads is timed with one thread
   too, and the faster counts. Times are medians. *Spread* is the distance between the quartiles of
   our times, as a share of the median: smaller differences between libraries mean nothing. No page
-  is written if more than 5 of 90 cases spread more than 10 %.
+  is written, and a run for one ends, once more than 5 of 90 cases spread more than 10 %.
 - *Moved* is the memory traffic that cannot be avoided: indices are read once, each touched cache
   line of data once, and the output is written once. *Of limit* is the least possible time over
   ours. The least possible time is the larger of two: that of moving these bytes at the measured

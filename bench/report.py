@@ -192,19 +192,17 @@ def geometric_mean(values: Sequence[float]) -> float:
     return exp(sum(map(log, values)) / len(values))
 
 
-def noise(run: Record) -> str | None:
-    """Return why no page is written about a run: more than a few of our times spread."""
-    if not run.setting.quiet:
-        return "turns count in which other work disturbed (--noisy)"
+def noise(results: Sequence[Result], cases: int) -> str | None:
+    """Return why no page is written about so many cases: more than a few of our times spread."""
     spread = [
         f"{result.case.name} ({result.own.spread:.0%})"
-        for result in run.results
+        for result in results
         if result.own and result.own.spread > MOST_SPREAD
     ]
-    if len(spread) <= MOST_NOISY * len(run.results):
+    if len(spread) <= MOST_NOISY * cases:
         return None
     return (
-        f"{len(spread)} of {len(run.results)} cases spread more than {MOST_SPREAD:.0%}"
+        f"{len(spread)} of {cases} cases spread more than {MOST_SPREAD:.0%}"
         f" (allowed: {MOST_NOISY:.0%} of them): {', '.join(spread)}; measure when nothing else runs"
     )
 

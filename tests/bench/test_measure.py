@@ -134,6 +134,23 @@ def test_no_page_is_written_about_times_that_spread(
     assert not path.exists()
 
 
+def test_a_run_for_a_page_ends_once_too_many_times_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = []
+
+    def spreads(case: Case, *_: Any, **__: Any) -> Any:
+        measured.append(case.name)
+        return result(2.0, numpy=3.0)
+
+    monkeypatch.setattr("bench.__main__.measure", spreads)
+    path = tmp_path / "page.md"
+    assert main(["--page", str(path), "--case", "call-*", "--peer", "numpy"]) == 1
+    assert "no page: 1 of 8 cases spread more than 10%" in capsys.readouterr().err
+    assert len(measured) == 1
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("reach", [128, 4096, 1 << 20])
 def test_random_lines_lie_in_their_bytes(reach: int) -> None:
     loops = pytest.importorskip("bench.loops", reason="numba measures the machine")
