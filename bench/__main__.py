@@ -193,7 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(f"\n{report.summary(run)}")
     if args.page:
-        noise = _NOISY if not run.setting.quiet else report.noise(run.results, len(run.results))
+        asked = len(run.results) if args.load else len(chosen)
+        noise = report.noise(run.results, asked) if run.setting.quiet else _NOISY
         if noise:
             print(f"{_PROG}: error: no page: {noise}", file=sys.stderr)
             return 1
@@ -215,7 +216,9 @@ def _count(args: argparse.Namespace) -> int:
 
 
 def _check_installed(args: argparse.Namespace) -> None:
-    """Raise ModuleNotFoundError if a package is missing that the options need."""
+    """Raise if a package is missing that the options need, or if they cannot give a page."""
+    if args.page and args.noisy and not args.load:
+        raise ValueError(f"no page: {_NOISY}")
     if args.page and find_spec("matplotlib") is None:
         raise ModuleNotFoundError("--page draws charts: pip install 'ndgather[viz]'")
     for peer in PEERS:
@@ -262,8 +265,8 @@ def _measured(
         rounds = args.rounds or _ROUNDS
         results.append(measure(case, peers, args.threads, rounds, machine, quiet=setting.quiet))
         print(report.line(names, results[-1]), flush=True)
-        if args.page and (noise := report.noise(results, len(chosen))):
-            raise BusyError(f"no page: {noise}")
+        if args.page and report.noise(results, len(chosen)):
+            break  # no page will be written
     run = report.record(setting, results, machine)
     path = args.json
     if path is None and _RESULTS.parent.is_dir():

@@ -111,7 +111,7 @@ class _Prepared:
 
 
 class _Server:
-    """Answers the requests "where", "prepare" and "turn"."""
+    """Answers the requests "where", "prepare", "turn" and "forget"."""
 
     prepared: _Prepared | None = None
 
@@ -123,6 +123,9 @@ class _Server:
             self.prepared = _Prepared(*arguments)
             seconds = trial(self.prepared.run, _TRIAL_SECONDS) / len(self.prepared.calls)
             return self.prepared.digest, seconds
+        if request == "forget":
+            self.prepared = None
+            return None
         assert self.prepared is not None
         return self.prepared.turn(*arguments)
 

@@ -222,12 +222,12 @@ Store pick_move(const Plan& plan, bool nontemporal) noexcept {
   return nontemporal ? move_rows<Gathers, write_row> : move_rows<Gathers, copy_row>;
 }
 
-// Moves n slices. Where only a part of each is moved, that lies lines apart from the next in the dense array too, and the
-// hardware follows no such steps: some are moved at a time, while those of later ones are asked for.
+// Moves n slices. Parts of slices may lie lines apart in the dense array, and the hardware does not follow such steps: some
+// are moved at a time, while those of later slices are asked for.
 template <bool Gathers>
 [[gnu::always_inline]] inline void move_some(const Plan& plan, const Schedule& schedule, Store move, const Size* at,
                                              DenseOffsets dense, Size n) noexcept {
-  if (schedule.part_elements == 0) return move(plan, at, dense, n);
+  if (schedule.part_elements == 0 || std::abs(dense.step) <= kLine) return move(plan, at, dense, n);
   for (Size left = n; left > 0;) {
     const Size some = std::min(left, kLimits.parts_together);
     const char* const later = plan.dense + dense.first + kLimits.parts_ahead * dense.step;

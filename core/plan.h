@@ -64,7 +64,7 @@ struct Refusal {
   Rule rule;
   Size facts;
   constexpr Refusal(Rule of = Rule::none, Size first = 0, Size second = 0)
-      : rule(of), facts(first * (Size{1} << 32) + second) {}  // both count axes, and are small
+      : rule(of), facts(first * (Size{1} << 32) + second) {}  // both are small: axes, ranks, or the number of an argument
   int second() const { return static_cast<int>(facts); }
   int first() const { return static_cast<int>((facts - second()) >> 32); }
   explicit operator bool() const { return rule != Rule::none; }

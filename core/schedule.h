@@ -69,7 +69,7 @@ struct Schedule {
   int threads = 1;
   bool prefetch = false;     // slices are likely to miss the cache
   bool prefetch_rows = false;     // each is looked up in any order, and the next one follows it
-  bool prefetch_indices = false;  // they are larger than the second-level cache
+  bool prefetch_indices = false;  // they are larger than a quarter of the last-level cache
   bool nontemporal = false;  // rows are written past the caches
   Split split = Split::positions;
   Size tasks = 1;

@@ -144,11 +144,20 @@ def test_a_run_for_a_page_ends_once_too_many_times_spread(
         return result(2.0, numpy=3.0)
 
     monkeypatch.setattr("bench.__main__.measure", spreads)
-    path = tmp_path / "page.md"
-    assert main(["--page", str(path), "--case", "call-*", "--peer", "numpy"]) == 1
+    path, saved = tmp_path / "page.md", tmp_path / "run.json"
+    chosen = ["--case", "call-*", "--peer", "numpy"]
+    assert main(["--page", str(path), "--json", str(saved), *chosen]) == 1
     assert "no page: 1 of 8 cases spread more than 10%" in capsys.readouterr().err
-    assert len(measured) == 1
+    assert measured == ["call-nd-4x4"]
+    assert [one.case.name for one in report.load(saved, report.Record).results] == ["case"]
     assert not path.exists()
+
+
+def test_a_page_of_a_noisy_run_is_refused_before_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--page", str(tmp_path / "page.md"), "--noisy"]) == 1
+    assert "no page: turns count in which other work disturbed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("reach", [128, 4096, 1 << 20])

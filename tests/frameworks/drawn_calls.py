@@ -72,7 +72,7 @@ def drawn_calls(draw, names, dtypes, index_dtypes=("int64", "int32"), reductions
         modes = ("raise", "clip", "fill", "wrap", "edge", "reflect")
     options = {"mode": draw(st.sampled_from(modes))}
     if options["mode"] == "fill" and draw(st.booleans()):
-        # No element of data but a true one; the least such number that every float of 8 bits holds.
+        # No element of data, which are 64 at most, but a true one; int8 holds it.
         options["fill_value"] = data.dtype.type(96).item()
     lead = tuple(draw(st.lists(st.integers(least, 3), max_size=2)))
     stray = options["mode"] != "raise" or draw(st.integers(0, 4)) == 0
