@@ -256,3 +256,23 @@ def test_updates_along_the_first_axis_of_long_rows(threads):
     np.add.at(expected, (indices, np.arange(1024)), updates)
     result = ndgather.scatter_elements(data, indices, updates, 0, reduction="add")
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
+@pytest.mark.parametrize("width", [3, 100, 117])
+def test_rows_in_fortran_order(width, dtype, threads):
+    """Elements of a row lie far apart: rows are moved by parts, of some rows at a time."""
+    random = np.random.default_rng(width)
+    data = np.asfortranarray(random.integers(0, 9, (1024, width)).astype(dtype))
+    indices = random.integers(-1024, 1024, (700, 1))
+    indices[::5] = BAD
+    kept = indices[:, 0] != BAD
+    expected = np.zeros((700, width), dtype)
+    expected[kept] = data[indices[kept, 0]]
+    result = ndgather.gather_nd(data, indices, mode="fill")
+    np.testing.assert_array_equal(result, expected, strict=True)
+    updates = random.integers(0, 9, (700, width)).astype(dtype)
+    expected = data.copy()
+    np.add.at(expected, indices[kept, 0], updates[kept])
+    ndgather.scatter_nd(data, indices, updates, reduction="add", mode="drop", out=data)
+    np.testing.assert_array_equal(data, expected, strict=True)
