@@ -111,10 +111,6 @@ FAULTS = {
     "base-of-block-left-out": Fault("group.cpp", "static_cast<std::uint64_t>(base)", "0"),
     # parts of slices that are moved some at a time all go to or come from where the first ones lie
     "parts-from-the-start": Fault("gather.h", "dense.first += some * dense.step;", ""),
-    # the same where some updates are dropped
-    "parts-listed-alike": Fault(
-        "gather.h", "if (dense.listed != nullptr) dense.listed += some;", ""
-    ),
     # the threads of a scatter share a dim whose steps write to the same elements
     "any-dim-is-split": Fault("schedule.cpp", "std::abs(dim.indexed) * dim.size /", "dim.size *"),
     # a NaN of a small float does not stay
