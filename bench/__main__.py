@@ -179,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 least = {one.name: one.ratio for one in against.least(timed, _IN_HISTORY)}
                 history.append(f"against {args.against}", against.mean_ratio(timed), least)
             return failed
-        _check_installed(args)
+        _check_options(args)
         run = report.load(args.load, report.Record) if args.load else None
     except (OSError, ValueError, ModuleNotFoundError) as error:
         print(f"{_PROG}: error: {error}", file=sys.stderr)
@@ -215,7 +215,7 @@ def _count(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_installed(args: argparse.Namespace) -> None:
+def _check_options(args: argparse.Namespace) -> None:
     """Raise if a package is missing that the options need, or if they cannot give a page."""
     if args.page and args.noisy and not args.load:
         raise ValueError(f"no page: {_NOISY}")

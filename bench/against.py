@@ -247,8 +247,7 @@ def _in_more_processes(
         with _Builds(folder) as builds:
             trials = builds.prepare(case, threads)
             if isinstance(trials, str):
-                print(f"{case.name:28}  {trials}, but not in the process before", flush=True)
-                break
+                raise ValueError(f"{case.name}: {trials}, but not in the process before")
             more = builds.time(case, trials, max(rounds // 2, 1))
         comparison = replace(
             comparison,
