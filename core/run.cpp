@@ -42,28 +42,74 @@ bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction,
   return true;
 }
 
+// Drops, from the last one on, the updates of slices that a map marks, and marks those of the others if wanted.
+template <bool Marks>
+void drop_marked(const Partition& of, int shift, std::uint64_t* map) noexcept {
+  auto* const offsets = static_cast<Narrow*>(of.offsets.memory);
+  Size word = 0;
+  std::uint64_t marked = map[0];  // those of sorted indices are in a register
+  for (Size i = of.end - of.begin - 1; i >= 0; --i) {
+    const Narrow at = offsets[i];
+    if (at == kNarrowOutside) continue;
+    const Size number = at >> shift;
+    if (number / 64 != word) {
+      if constexpr (Marks) map[word] = marked;
+      word = number / 64;
+      marked = map[word];
+    }
+    const std::uint64_t bit = std::uint64_t{1} << number % 64;
+    offsets[i] = (marked & bit) != 0 ? kNarrowOutside : at;
+    if constexpr (Marks) marked |= bit;
+  }
+  if constexpr (Marks) map[word] = marked;
+}
+
+// Writes the last of the recorded updates of each slice, in any order. Each thread drops what is overwritten within a range
+// of positions, and marks what that writes to; then what later ranges write to is dropped too.
+void write_last(const Plan& plan, const Schedule& schedule, Store store, Partition all, std::uint64_t* maps) noexcept {
+  const Size count = all.end - all.begin, ranges = schedule.threads, words = schedule.mark_words;
+  const Size tasks = std::max(kTuning.tasks_each, count / schedule.owned_at_a_time + 1);  // of each range
+  share(schedule.threads, ranges, nullptr, [&](int, Size range) {
+    std::fill_n(maps + range * words, words, 0);
+    drop_marked<true>(all.part(count * range / ranges, count * (range + 1) / ranges), schedule.mark_shift,
+                      maps + range * words);
+  });
+  std::uint64_t repeated = 0;
+  for (Size word = 0; word < words; ++word) {
+    std::uint64_t later = 0;
+    for (Size at = ranges * words + word; (at -= words) >= 0; later |= std::exchange(maps[at], later)) {
+      repeated |= maps[at] & later;
+    }
+  }
+  all.owners = 1;
+  all.border[0] = 0;
+  all.border[1] = kNarrowOutside;
+  share(schedule.threads, ranges * tasks, nullptr, [&](int, Size task) {
+    const Partition part = all.part(count * task / (ranges * tasks), count * (task + 1) / (ranges * tasks));
+    if (repeated != 0) drop_marked<false>(part, schedule.mark_shift, maps + task / tasks * words);
+    loops().apply_owned(plan, schedule, store, part, 0);
+  });
+}
+
 // Round after round: all threads record the offsets of the updates, then each applies its own, of some positions at a
 // time: what another thread has not begun by then the caller does, and so it waits for no more than that.
 bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, char* memory, Stop* stop) noexcept {
   const int owners = schedule.threads;
-  Partition partition{schedule.records, 0, 0, owners, {}};
-  partition.offsets.memory = memory;
-  while (partition.end < plan.positions) {
+  Partition round{schedule.records, 0, 0, owners, {}};
+  round.offsets.memory = memory + schedule.map_bytes();
+  while (round.end < plan.positions) {
     if (stop != nullptr && stop->reached(0)) return true;
-    partition.begin = partition.end;
-    partition.end = std::min(partition.begin + schedule.round, plan.positions);
-    const Size count = partition.end - partition.begin, tasks = std::min(count, owners * kTuning.tasks_each);
+    round.begin = round.end;
+    round.end = std::min(round.begin + schedule.round, plan.positions);
+    const Size count = round.end - round.begin, tasks = std::min(count, owners * kTuning.tasks_each);
     const bool good = share_all(owners, tasks, nullptr, [&](int, Size task) {
-      const Size first = count * task / tasks, last = count * (task + 1) / tasks;
-      Records part = partition.offsets;
-      part.memory = memory + first * part.bytes();
-      return loops().record_offsets(plan, partition.begin + first, partition.begin + last, part);
+      const Partition part = round.part(count * task / tasks, count * (task + 1) / tasks);
+      return loops().record_offsets(plan, part.begin, part.end, part.offsets);
     });
     if (!good) return false;
-    Partition part = partition;
-    for (part.end = part.begin; part.end < partition.end;) {
-      part.begin = std::exchange(part.end, std::min(part.end + schedule.owned_at_a_time, partition.end));
-      part.offsets.memory = memory + (part.begin - partition.begin) * part.offsets.bytes();
+    if (schedule.mark_words > 0) write_last(plan, schedule, store, round, reinterpret_cast<std::uint64_t*>(memory));
+    for (Size done = 0; done < count && schedule.mark_words == 0; done += schedule.owned_at_a_time) {
+      Partition part = round.part(done, std::min(done + schedule.owned_at_a_time, count));
       set_borders(part);  // of sorted indices, those of all positions would leave each part to one owner
       share(owners, owners, nullptr,
             [&](int, Size owner) { loops().apply_owned(plan, schedule, store, part, static_cast<int>(owner)); });
@@ -150,7 +196,8 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
   arrange(plan, false);
   const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, usable_threads());
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
-  const pool::Scratch scratch(schedule.bands.buffer * schedule.threads + schedule.round * schedule.records.bytes());
+  const Size records = schedule.round * schedule.records.bytes() + schedule.map_bytes();
+  const pool::Scratch scratch(schedule.bands.buffer * schedule.threads + records);
   const bool recorded_first = scratch && schedule.split == Split::owners && schedule.round == plan.positions;
   if (!recorded_first && !may_write(plan, stop)) return false;
   switch (schedule.split) {

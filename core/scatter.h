@@ -260,7 +260,8 @@ void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, con
     return true;
   };
   Plan carried = plan;
-  const PrefetchOwned prefetch_owned{{plan, schedule.prefetch && !schedule.nontemporal}, plan.width > kLine};
+  const PrefetchOwned prefetch_owned{{plan, schedule.prefetch && !schedule.nontemporal},
+                                     plan.width > kLine && partition.owners > 1};
   const auto use = [&](Owned<Carried>& own) {
     if (Carried > 0) carried.dense = own.carried;
     store(carried, own.at, {0, Carried, Carried > 0 ? nullptr : own.listed}, own.n);

@@ -2,6 +2,7 @@
 #include "schedule.h"
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 
@@ -243,6 +244,21 @@ Records records_of(const Plan& plan) {
   return {nullptr, range.fits(), range.fits() ? range.lowest : 0};
 }
 
+// Whether a bit for each slice of the destination can mark which updates are overwritten, so that the last one of each may be
+// written in any order. On AMD's Zen 4, two threads over owners: rows of 1 KB 0.8, of 64 bytes 0.95, elements 1.5.
+bool set_marks(Schedule& schedule, const Plan& plan) {
+  std::uint64_t bits = 0;
+  for (int c = 0; c < plan.column_count; ++c) bits |= static_cast<std::uint64_t>(plan.column[c].stride);
+  for (int d = 0; d < plan.loop_rank; ++d) bits |= static_cast<std::uint64_t>(plan.loop[d].indexed);
+  if (!schedule.records.narrow || bits == 0 || plan.slice_bytes() < kLine / 2) return false;
+  const OffsetRange range(plan);
+  const Size words = ((range.highest - range.lowest) >> std::countr_zero(bits)) / 64 + 1;
+  if (words > caches().second_level / 32) return false;
+  schedule.mark_shift = std::countr_zero(bits);
+  schedule.mark_words = words;
+  return true;
+}
+
 }  // namespace
 
 double nanoseconds(const Plan& plan) {
@@ -329,16 +345,17 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   };
   if (split_into_parts() || schedule.threads == 1) return schedule;
   if (set_split_dim(schedule, plan)) return schedule;
+  schedule.records = records_of(plan);
   if (plan.slice_rank == 0 && plan.width >= kTuning.block_bytes) {
     split_slices(schedule, plan, std::min<Size>(2 * plan.width / kTuning.block_bytes, schedule.threads));
     split_into_parts();
-  } else if (plan.reach() >= kLimits.lines_for_owners * kLine * schedule.threads && !reads_updates_twice(plan)) {
+  } else if (plan.reach() >= kLimits.lines_for_owners * kLine * schedule.threads &&
+             ((assigns && set_marks(schedule, plan)) || !reads_updates_twice(plan))) {
     schedule.split = Split::owners;
     schedule.threads = std::min(schedule.threads, static_cast<int>(kLimits.owners));
     const auto positions_in = [&](double time) {
       return std::max(static_cast<Size>(static_cast<double>(plan.positions) * time / nanoseconds(plan)), kLimits.block);
     };
-    schedule.records = records_of(plan);
     schedule.round = std::min(
         {plan.positions, kTuning.scratch_bytes / schedule.records.bytes(), positions_in(kLimits.longest_task)});
     schedule.owned_at_a_time = positions_in(kLimits.owner_task * schedule.threads);

@@ -35,6 +35,15 @@ struct Partition {
   Size begin, end;
   int owners;
   Size border[kLimits.owners + 1];  // owner o has the recorded offsets from border o up to the next
+
+  // The same of some of its positions.
+  Partition part(Size first, Size last) const {
+    Partition some = *this;
+    some.begin = begin + first;
+    some.end = begin + last;
+    some.offsets.memory = static_cast<char*>(offsets.memory) + first * offsets.bytes();
+    return some;
+  }
 };
 
 // The lowest and the highest offset that a plan can have.
@@ -81,6 +90,10 @@ struct Schedule {
   Size round = 0;            // of Split::owners: the offsets of so many positions are recorded,
   Records records{nullptr};  // like this,
   Size owned_at_a_time = 0;  // and applied for so many of them at a time
+  Size mark_words = 0;  // or in any order, once those that later ones overwrite are dropped: a map of so many words for
+  int mark_shift = 0;  // each thread has a bit for each slice, and as many low bits of all offsets are 0
+
+  Size map_bytes() const { return threads * mark_words * Size{sizeof(std::uint64_t)}; }
 };
 
 // Leaves one of the parts of every slice.

@@ -71,6 +71,12 @@ FAULTS = {
     ),
     # the updates of a partition are counted from the first position of the call
     "owned-from-the-start": Fault("scatter.h", "cursor(plan, partition.begin)", "cursor(plan, 0)"),
+    # updates that those of a later range overwrite are written too
+    "later-ranges-forgotten": Fault("run.cpp", "      repeated |= maps[at] & later;\n", ""),
+    # the maps of overwritten slices have no room for that of the last thread
+    "map-of-one-less": Fault("schedule.h", "return threads * mark", "return (threads - 1) * mark"),
+    # of the slices that a range writes to, those of the last word are not marked
+    "last-word-unmarked": Fault("run.cpp", "  if constexpr (Marks) map[word] = marked;\n}", "}"),
     # every panel of a plane begins at its first column
     "panels-start-alike": Fault("panels.h", "number % bands.per_plane * bands.columns", "0"),
     # what a scatter added to a packed panel stays in the buffer
@@ -104,8 +110,8 @@ FAULTS = {
     # the records of a shared scatter have no room for the last one
     "records-of-one-less": Fault(
         "run.cpp",
-        "+ schedule.round * schedule.records.bytes());",
-        "+ std::max<Size>(schedule.round - 1, 0) * schedule.records.bytes());",
+        "records = schedule.round * sch",
+        "records = std::max<Size>(schedule.round - 1, 0) * sch",
     ),
     # the positions of a block of points are counted from the first one of all
     "base-of-block-left-out": Fault("group.cpp", "static_cast<std::uint64_t>(base)", "0"),

@@ -134,6 +134,22 @@ def test_elements(name, reduction):
         assert element_bytes(place) == wanted, number
 
 
+@pytest.mark.parametrize("order", ["any", "rising", "falling"])
+@pytest.mark.parametrize("width", [7, 8, 9, 16, 33, 256])  # a line holds 16
+def test_the_last_row_of_each_place_stays(width, order):
+    """Where most rows are overwritten, by the same thread or another, and some are dropped."""
+    rng = np.random.default_rng(width)
+    data, updates = floats(rng, (3_000, width)), floats(rng, (30_000, width))
+    place = rng.integers(-3_500, 3_500, 30_000)
+    place = {"any": place, "rising": np.sort(place), "falling": np.sort(place)[::-1]}[order]
+    inside = (place >= -3_000) & (place < 3_000)
+    expected = in_order(data, (place[inside],), updates[inside], "none")
+    for number in (1, 2, 3, 5, 16):
+        with threads(number):
+            result = scatter_nd(data, place[:, np.newaxis], updates, mode="drop")
+        assert element_bytes(result) == element_bytes(expected), number
+
+
 def test_more_updates_than_offsets_are_kept_at_once():
     rng = np.random.default_rng(8)
     size, count = 1_000_000, 2_500_000  # of 4 bytes each
