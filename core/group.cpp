@@ -158,13 +158,13 @@ bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, 
       inside &= place == 0;
       in_chunk[i] = at;
       at = 0;
-      for (int d = dense_rank - 1; d > 0; --d) {
-        const auto size = static_cast<std::uint64_t>(dense[d].size);
-        at += static_cast<Size>(position % size) * dense[d].stride;
+      for (int d = plan.loop_rank - 1; d > 0; --d) {
+        const auto size = static_cast<std::uint64_t>(plan.loop[d].size);
+        at += static_cast<Size>(position % size) * plan.loop[d].dense;
         position /= size;
       }
-      inside &= position < static_cast<std::uint64_t>(dense[0].size);
-      in_dense[i] = at + static_cast<Size>(position) * dense[0].stride;
+      inside &= position < static_cast<std::uint64_t>(plan.loop[0].size);
+      in_dense[i] = at + static_cast<Size>(position) * plan.loop[0].dense;
       prefetch(plan.dense + (to_dense ? in_chunk[i] : in_dense[i]));
       prefetch<true>(plan.indexed + (to_dense ? in_dense[i] : in_chunk[i]));
     }

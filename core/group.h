@@ -61,12 +61,12 @@ struct PointMove {
     Size size, stride;
     int bits;  // of a coordinate in a place
   };
-  Plan plan;      // its slice, and the arrays as the store wants them
+  Plan plan;      // its slice, the loop dims of the dense array, and both arrays as the store wants them
   Store store;
   bool to_dense;  // whether the dense array is what the store writes to
   bool is_wide;
-  int chunk_rank = 0, dense_rank = 0;
-  Dim chunk[kMaxRank], dense[kMaxRank];
+  int chunk_rank = 0;
+  Dim chunk[kMaxRank];
 
   // Moves n points; positions are counted from `base`. False: one lies outside of an array; those before it may have
   // been moved.

@@ -141,6 +141,11 @@ PyObject* shape_tuple(const Size* shape, Size rank) {
   return tuple;
 }
 
+bool is_vector(PyObject* object, int type) {
+  return PyArray_CheckExact(object) && PyArray_EquivTypenums(PyArray_TYPE(array(object)), type) &&
+         PyArray_NDIM(array(object)) == 1 && PyArray_ISCARRAY_RO(array(object));
+}
+
 bool count_bytes(const Shape& shape, Size element, Size& bytes, bool& empty) {
   bytes = element;
   empty = false;

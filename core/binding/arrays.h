@@ -59,6 +59,9 @@ class View {
 
 PyObject* shape_tuple(const Size* shape, Size rank);
 
+// Whether an object is an array of one axis that lies together, of a type of numbers.
+bool is_vector(PyObject* object, int type);
+
 // A new array of the type of `like`; large ones live in reusable memory. Refused: `made` is not set.
 Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made);
 

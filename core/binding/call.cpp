@@ -261,6 +261,15 @@ Refusal Call::carry_out() {
   return scatters(kind_) ? scatter() : gather();
 }
 
+void Call::plan_coordinates(const Array& axes, const Options& options) {
+  static constexpr Size nowhere[kMaxRank] = {};
+  plan_slices(plan_, kind_, axes, indices_.array(), {nullptr, kMaxRank, nowhere, nowhere}, options);
+  if (given_[kNegative] == Py_False) plan_.refuse_negative();
+  plan_.width = 1;
+  loop_over_slices(plan_);
+  simplify(plan_);
+}
+
 Refusal Call::gather() {
   if (plan_.is_empty()) return check_first();
   plan_.all_or_nothing = callers_out_;

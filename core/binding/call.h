@@ -42,6 +42,8 @@ class Call {
   Refusal provide_out();
   Refusal check_first();
   Refusal first_bad();
+  // Plans offsets of single elements that hold their coordinates on some axes; see group.h.
+  void plan_coordinates(const Array& axes, const Options& options);
   PyObject* refused(const Refusal& refusal) const;
 
   const Kind kind_;

@@ -52,13 +52,7 @@ Refusal TableCall::plan_elements(const ChunkTable& table) {
   if (!fits || library_ != nullptr) return {Rule::fallback};  // nothing would keep the memory of other libraries
   if (auto refusal = provide_out()) return refusal;
   if (!PyArray_CheckExact(result_) || !PyArray_ISCARRAY(array(result_))) return {Rule::fallback};
-  static constexpr Size nowhere[kMaxRank] = {};
-  const Array packed{nullptr, data.rank, data.shape, strides}, none{nullptr, kMaxRank, nowhere, nowhere};
-  plan_slices(plan_, kind_, packed, indices, none, options_);
-  if (given_[kNegative] == Py_False) plan_.refuse_negative();
-  plan_.width = 1;
-  loop_over_slices(plan_);
-  simplify(plan_);
+  plan_coordinates({nullptr, data.rank, data.shape, strides}, options_);
   plan_.dense = out_.array().bytes;
   return plan_.positions == 0 || callers_out_ ? check_first() : Refusal{};
 }

@@ -10,11 +10,6 @@ namespace {
 
 PyObject* do_not_fit(const char* what) { return PyErr_Format(PyExc_ValueError, "%s do not fit", what); }
 
-bool is_vector(PyObject* object, int type) {
-  return PyArray_CheckExact(object) && PyArray_EquivTypenums(PyArray_TYPE(array(object)), type) &&
-         PyArray_NDIM(array(object)) == 1 && PyArray_ISCARRAY_RO(array(object));
-}
-
 // What is moved: the slice of both arrays, and the dims that places and positions go by.
 bool plan_move(PointMove& move, const Array& chunk, const Array& dense, PyObject* bits, Size element) {
   move.chunk_rank = static_cast<int>(PyTuple_Size(bits));
@@ -27,15 +22,8 @@ bool plan_move(PointMove& move, const Array& chunk, const Array& dense, PyObject
     move.chunk[d] = {chunk.shape[d], chunk.strides[d], static_cast<int>(each)};
   }
   move.is_wide = all > 32;
-  for (int d = 0; d < positions; ++d) {
-    PointMove::Dim* last = move.dense + move.dense_rank - 1;
-    if (move.dense_rank > 0 && last->stride == dense.shape[d] * dense.strides[d]) {
-      *last = {last->size * dense.shape[d], dense.strides[d], 0};
-    } else {
-      move.dense[move.dense_rank++] = {dense.shape[d], dense.strides[d], 0};
-    }
-  }
-  if (move.dense_rank == 0) move.dense[move.dense_rank++] = {1, 0, 0};
+  move.plan.loop_rank = positions;
+  for (int d = 0; d < positions; ++d) move.plan.loop[d] = {dense.shape[d], 0, 0, dense.strides[d]};
   const Array& written = move.to_dense ? dense : chunk;
   const Array& read = move.to_dense ? chunk : dense;
   const int first_written = written.rank - slices, first_read = read.rank - slices;
@@ -124,7 +112,6 @@ Refusal PointCall::plan_points(PyObject* steps, PointGrid& grid) {
   const Size depth = tuples ? indices.shape[indices.rank - 1] : 1;
   grid.rank = elements ? data.rank : static_cast<int>(options_.batch_dims + depth);
   Size shape[kMaxRank], strides[kMaxRank];
-  static constexpr Size nowhere[kMaxRank] = {};
   for (int d = 0; d < grid.rank; ++d) {
     shape[d] = data.shape[tuples || elements || d < options_.batch_dims ? d : options_.axis];
     if (!read_axis(steps, d, shape[d], grid.axis[d])) return {Rule::raised};
@@ -134,14 +121,9 @@ Refusal PointCall::plan_points(PyObject* steps, PointGrid& grid) {
     return {Rule::raised};
   }
   for (int d = 0; d < grid.rank; ++d) strides[d] = shape[d] > 1 ? Size{1} << grid.axis[d].shift : 0;
-  const Array packed{nullptr, grid.rank, shape, strides}, none{nullptr, kMaxRank, nowhere, nowhere};
   Options local = options_;  // on these axes alone
   if (kind_ == Kind::gather) local.axis = options_.batch_dims;
-  plan_slices(plan_, kind_, packed, indices, none, local);
-  if (given_[kNegative] == Py_False) plan_.refuse_negative();
-  plan_.width = 1;
-  loop_over_slices(plan_);
-  simplify(plan_);
+  plan_coordinates({nullptr, grid.rank, shape, strides}, local);
   return {};
 }
 

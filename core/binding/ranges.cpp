@@ -154,11 +154,7 @@ void RangeCopy::run(Stop* stop) const noexcept {
 
 // Reads a vector of `count` numbers; of any length where that is negative.
 bool read_numbers(PyObject* object, const Size*& numbers, Size& count) {
-  if (!PyArray_CheckExact(object) || !PyArray_EquivTypenums(PyArray_TYPE(array(object)), NPY_INTP) ||
-      PyArray_NDIM(array(object)) != 1 || !PyArray_ISCARRAY_RO(array(object)) ||
-      (count >= 0 && PyArray_SIZE(array(object)) != count)) {
-    return false;
-  }
+  if (!is_vector(object, NPY_INTP) || (count >= 0 && PyArray_SIZE(array(object)) != count)) return false;
   numbers = static_cast<const Size*>(PyArray_DATA(array(object)));
   count = PyArray_SIZE(array(object));
   return true;
