@@ -268,7 +268,8 @@ def outcome(run, inputs):
 
 OUTSIDE = (
     r"index -?\d+ is out of bounds for axis \d+ with size \d+|invalid entry in choice array|"
-    r"indices element out of data bounds, idx=-?\d+|invalid (index|indice) found, \w+ = -?\d+"
+    r"indices element out of data bounds, idx=-?\d+|invalid (index|indice) found, \w+ = -?\d+|"
+    r"GatherElements op: Out of range value in index tensor"
 )
 
 
