@@ -61,7 +61,7 @@ struct PointMove {
     Size size, stride;
     int bits;  // of a coordinate in a place
   };
-  Plan plan;      // its slice, the loop dims of the dense array, and both arrays as the store wants them
+  Plan plan;      // its slice, the dims of the dense array as loop dims, and both arrays as the store wants them
   Store store;
   bool to_dense;  // whether the dense array is what the store writes to
   bool is_wide;

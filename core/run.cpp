@@ -42,12 +42,12 @@ bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction,
   return true;
 }
 
-// Drops, from the last one on, the updates of slices that a map marks, and marks those of the others if wanted.
+// Drops, from the last one on, updates of slices that are marked in a map, and marks the slices of the others if asked to.
 template <bool Marks>
 void drop_marked(const Partition& of, int shift, std::uint64_t* map) noexcept {
   auto* const offsets = static_cast<Narrow*>(of.offsets.memory);
   Size word = 0;
-  std::uint64_t marked = map[0];  // those of sorted indices are in a register
+  std::uint64_t marked = map[0];  // of sorted indices, these stay in a register for long
   for (Size i = of.end - of.begin - 1; i >= 0; --i) {
     const Narrow at = offsets[i];
     if (at == kNarrowOutside) continue;

@@ -154,8 +154,10 @@ Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
   const bool same_sets = plan.column[0].stride % kLimits.same_sets == 0;
   if (rows * across.size * plan.width < (same_sets ? cache : caches().last_level / 2)) return 0;
   const bool fits = rows <= 2 * cache / kTuning.panel_bytes;  // half of a panel may be in the next level
-  const bool stays = rows <= cache / 2 / kTuning.panel_bytes;  // beside indices and what is written
-  return along.size >= rows / 2 && fits ? kTuning.panel_bytes / (stays ? 1 : 2) / plan.width : 0;
+  // Half as wide where that leaves room beside indices and what is written, unless there are too few columns then: 16 doubles
+  // take 1.1 to 1.4 times as long as 32 on AMD's Zen 4, 32 floats no longer than 64.
+  const bool whole = rows <= cache / 2 / kTuning.panel_bytes || plan.width >= 8;
+  return along.size >= rows / 2 && fits ? kTuning.panel_bytes / (whole ? 1 : 2) / plan.width : 0;
 }
 
 // Where the dense array lies in another order than the indices, a walk along either would touch a line of the other for
@@ -244,18 +246,20 @@ Records records_of(const Plan& plan) {
   return {nullptr, range.fits(), range.fits() ? range.lowest : 0};
 }
 
-// Whether a bit for each slice of the destination can mark which updates are overwritten, so that the last one of each may be
-// written in any order. On AMD's Zen 4, two threads over owners: rows of 1 KB 0.8, of 64 bytes 0.95, elements 1.5.
+// Sets how updates that later ones overwrite are found, so that the last one of each slice may be written in any order. False:
+// that is not worth it, for short slices and where the maps are large beside the updates or the cache. On AMD's Zen 4, two
+// threads over owners: rows of 1 KB 0.8, of 64 bytes 0.95, elements 1.5.
 bool set_marks(Schedule& schedule, const Plan& plan) {
-  std::uint64_t bits = 0;
-  for (int c = 0; c < plan.column_count; ++c) bits |= static_cast<std::uint64_t>(plan.column[c].stride);
-  for (int d = 0; d < plan.loop_rank; ++d) bits |= static_cast<std::uint64_t>(plan.loop[d].indexed);
-  if (!schedule.records.narrow || bits == 0 || plan.slice_bytes() < kLine / 2) return false;
+  std::uint64_t strides = 0;
+  for (int c = 0; c < plan.column_count; ++c) strides |= static_cast<std::uint64_t>(plan.column[c].stride);
+  for (int d = 0; d < plan.loop_rank; ++d) strides |= static_cast<std::uint64_t>(plan.loop[d].indexed);
+  if (!schedule.records.narrow || strides == 0 || plan.slice_bytes() < kLine / 2) return false;
   const OffsetRange range(plan);
-  const Size words = ((range.highest - range.lowest) >> std::countr_zero(bits)) / 64 + 1;
-  if (words > caches().second_level / 32) return false;
-  schedule.mark_shift = std::countr_zero(bits);
-  schedule.mark_words = words;
+  const int shift = std::countr_zero(strides);
+  const Size words = ((range.highest - range.lowest) >> shift) / 64 + 1;
+  if (words < 1 || words > std::min(caches().second_level / 32, plan.positions / 4 / schedule.threads)) return false;
+  schedule.mark_shift = shift;
+  schedule.mark_words = words | 1;  // maps with a power of two between them would compete for the same cache sets
   return true;
 }
 
@@ -359,6 +363,8 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
     schedule.round = std::min(
         {plan.positions, kTuning.scratch_bytes / schedule.records.bytes(), positions_in(kLimits.longest_task)});
     schedule.owned_at_a_time = positions_in(kLimits.owner_task * schedule.threads);
+    // To mark an update takes a nanosecond.
+    if (schedule.mark_words > 0) schedule.round = std::min(schedule.round, Size{schedule.threads} * Size(kLimits.owner_task));
   } else {
     schedule.threads = 1;  // most updates would belong to one owner, or be no faster with two
   }

@@ -18,7 +18,7 @@ struct Tuning {
   Size panel_bytes = 256;              // wide enough for memory to bring it fast, narrow enough to stay in the cache
   Size nontemporal_row = 512;          // shorter rows share too many of their lines with others
   Size own_bytes = 512;                // threads that write closer to each other than that compete for lines
-  Size scratch_bytes = Size{1} << 23;  // what a call may take for recorded offsets, beside its arrays
+  Size scratch_bytes = Size{1} << 23;  // what a call may take for recorded offsets, and half of it for maps
   double wake_ns = 30'000;             // work worth waking a thread for; half of it where one is awake
   double task_ns = 5'000;              // least work in one task
   Size tasks_each = 16;                // tasks for each thread, so that one that is held up leaves the rest to others

@@ -59,7 +59,7 @@ class View {
 
 PyObject* shape_tuple(const Size* shape, Size rank);
 
-// Whether an object is an array of one axis that lies together, of a type of numbers.
+// Whether an object is a contiguous array of one axis, with the NumPy type of this number.
 bool is_vector(PyObject* object, int type);
 
 // A new array of the type of `like`; large ones live in reusable memory. Refused: `made` is not set.

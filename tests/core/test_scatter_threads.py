@@ -150,6 +150,18 @@ def test_the_last_row_of_each_place_stays(width, order):
         assert element_bytes(result) == element_bytes(expected), number
 
 
+def test_the_last_row_of_each_place_stays_in_several_rounds():
+    rng = np.random.default_rng(7)
+    data, updates = floats(rng, (30_000, 8)), floats(rng, (1_300_000, 8))
+    place = rng.integers(0, 30_000, 1_300_000)
+    expected = data.copy()
+    expected[place] = updates
+    for number in (2, 3):
+        with threads(number):
+            result = scatter_nd(data, place[:, np.newaxis], updates)
+        assert element_bytes(result) == element_bytes(expected), number
+
+
 def test_more_updates_than_offsets_are_kept_at_once():
     rng = np.random.default_rng(8)
     size, count = 1_000_000, 2_500_000  # of 4 bytes each
