@@ -248,12 +248,13 @@ Records records_of(const Plan& plan) {
 
 // Sets how updates that later ones overwrite are found, so that the last one of each slice may be written in any order. False:
 // that is not worth it, for short slices and where the maps are large beside the updates or the cache. On AMD's Zen 4, two
-// threads over owners: rows of 1 KB 0.8, of 64 bytes 0.95, elements 1.5.
+// threads over owners: rows of 1 KB 0.8, of 64 bytes 0.95, of 32 to 48
+// bytes 1.1, elements 1.5.
 bool set_marks(Schedule& schedule, const Plan& plan) {
   std::uint64_t strides = 0;
   for (int c = 0; c < plan.column_count; ++c) strides |= static_cast<std::uint64_t>(plan.column[c].stride);
   for (int d = 0; d < plan.loop_rank; ++d) strides |= static_cast<std::uint64_t>(plan.loop[d].indexed);
-  if (!schedule.records.narrow || strides == 0 || plan.slice_bytes() < kLine / 2) return false;
+  if (!schedule.records.narrow || strides == 0 || plan.slice_bytes() < kLimits.marked_bytes) return false;
   const OffsetRange range(plan);
   const int shift = std::countr_zero(strides);
   const Size words = ((range.highest - range.lowest) >> shift) / 64 + 1;

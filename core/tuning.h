@@ -37,6 +37,7 @@ struct Limits {
   Size owners = 16;                    // each of which reads all recorded offsets
   Size lines_for_owners = 64;          // of a destination, for each owner: in fewer most updates would be those of one
   Size border_samples = 256;           // recorded offsets that are looked at to set the borders of owners
+  Size marked_bytes = 64;              // shorter slices are written faster by owners than by marking them
   Size line_samples = 128;             // slices that are looked at to see whether they share lines
   Size same_sets = 4096;               // bytes between lines that compete for the same cache sets, or a multiple
   Size tried_positions = 1024;         // of a sample that tells whether prefetching pays
@@ -75,7 +76,7 @@ inline constexpr Tuning kTuning{
     .nontemporal_row = 16, .own_bytes = 16, .scratch_bytes = 256, .wake_ns = 0, .task_ns = 1, .tasks_each = 2};
 inline constexpr Caches kCaches{.second_level = 256, .last_level = 1024};
 inline constexpr Limits kLimits{
-    .block = 4, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .line_samples = 6,
+    .block = 4, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .marked_bytes = 4, .line_samples = 6,
     .same_sets = 64, .tried_positions = 2, .spread_positions = 2, .longest_task = 200, .owner_task = 20,
     .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6, .listed_chunks = 2, .range_task_bytes = 16,
     .range_tasks = 5, .parts_together = 1, .parts_ahead = 1, .ranges_ahead = 2, .shares_of_tasks = 2, .pooled_bytes = 4096,
