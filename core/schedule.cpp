@@ -247,9 +247,8 @@ Records records_of(const Plan& plan) {
 }
 
 // Sets how updates that later ones overwrite are found, so that the last one of each slice may be written in any order. False:
-// that is not worth it, for short slices and where the maps are large beside the updates or the cache. On AMD's Zen 4, two
-// threads over owners: rows of 1 KB 0.8, of 64 bytes 0.95, of 32 to 48
-// bytes 1.1, elements 1.5.
+// that is not worth it, for short slices and where the maps are large beside the updates or the cache. The time over that of
+// owners, two threads of AMD's Zen 4: rows of 1 KB 0.8, of 64 bytes 0.95, of 32 to 48 bytes 1.1, elements 1.5.
 bool set_marks(Schedule& schedule, const Plan& plan) {
   std::uint64_t strides = 0;
   for (int c = 0; c < plan.column_count; ++c) strides |= static_cast<std::uint64_t>(plan.column[c].stride);
@@ -364,7 +363,7 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
     schedule.round = std::min(
         {plan.positions, kTuning.scratch_bytes / schedule.records.bytes(), positions_in(kLimits.longest_task)});
     schedule.owned_at_a_time = positions_in(kLimits.owner_task * schedule.threads);
-    // To mark an update takes a nanosecond.
+    // Each thread marks its part of a round as one task, and takes a nanosecond for an update.
     if (schedule.mark_words > 0) schedule.round = std::min(schedule.round, Size{schedule.threads} * Size(kLimits.owner_task));
   } else {
     schedule.threads = 1;  // most updates would belong to one owner, or be no faster with two

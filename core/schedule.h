@@ -90,8 +90,8 @@ struct Schedule {
   Size round = 0;            // of Split::owners: the offsets of so many positions are recorded,
   Records records{nullptr};  // like this,
   Size owned_at_a_time = 0;  // and applied for so many of them at a time
-  Size mark_words = 0;       // 0, or of a map for each thread, by which it drops updates that later ones overwrite:
-  int mark_shift = 0;        // an offset has the bit of its number but for so many low bits, which are all 0
+  Size mark_words = 0;  // of a map for each thread, by which updates that later ones overwrite are dropped; 0: none are.
+  int mark_shift = 0;  // In a map an offset has the bit of its number without so many low bits, which are all 0
 
   Size map_bytes() const { return threads * mark_words * Size{sizeof(std::uint64_t)}; }
 };

@@ -152,8 +152,8 @@ def test_the_last_row_of_each_place_stays(width, order):
 
 def test_the_last_row_of_each_place_stays_in_several_rounds():
     rng = np.random.default_rng(7)
-    data, updates = floats(rng, (30_000, 8)), floats(rng, (1_300_000, 8))
-    place = rng.integers(0, 30_000, 1_300_000)
+    data, updates = floats(rng, (30_000, 16)), floats(rng, (1_000_000, 16))
+    place = rng.integers(0, 30_000, 1_000_000)
     expected = data.copy()
     expected[place] = updates
     for number in (2, 3):
