@@ -232,7 +232,7 @@ PickedOffsets<Out> pick_layout(const Plan& plan) noexcept {
     constexpr Size kValue{sizeof(Index)};
     const int count = plan.column_count;
     const Size step = plan.inner().index;
-    const bool tuples = plan.column_stride == kValue && step == kValue * count;
+    const bool tuples = count > 1 && plan.column_stride == kValue && step == kValue * count;
     if ((tuples || step == kValue) && count >= 1 && count <= 4) {
       const auto pick = [&](auto at) {
         using At = decltype(at);

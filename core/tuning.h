@@ -53,6 +53,7 @@ struct Limits {
   Size range_tasks = 1024;
   Size parts_together = 8;             // of slices that are moved by parts: so many at a time,
   Size parts_ahead = 16;               // and so far before their use those of the dense array are asked for
+  Size rows_ahead = 8;                 // of a panel, and of its indices, that are asked for
   Size ranges_ahead = 8;               // that are asked for before they are copied
   int shares_of_tasks = 64;            // into which the tasks of a call are dealt out
   Size pooled_bytes = Size{1} << 20;   // smaller results stay with the allocator of NumPy
@@ -79,7 +80,7 @@ inline constexpr Limits kLimits{
     .block = 4, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .marked_bytes = 4, .line_samples = 6,
     .same_sets = 64, .tried_positions = 2, .spread_positions = 2, .longest_task = 200, .owner_task = 20,
     .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6, .listed_chunks = 2, .range_task_bytes = 16,
-    .range_tasks = 5, .parts_together = 1, .parts_ahead = 1, .ranges_ahead = 2, .shares_of_tasks = 2, .pooled_bytes = 4096,
+    .range_tasks = 5, .parts_together = 1, .parts_ahead = 1, .rows_ahead = 1, .ranges_ahead = 2, .shares_of_tasks = 2, .pooled_bytes = 4096,
     .huge_page = 4096};
 // clang-format on
 using Narrow = std::uint8_t;

@@ -99,6 +99,10 @@ FAULTS = {
     "owned-without-room": Fault("scatter.h", "block_size(plan, {}) / 2", "block_size(plan, {})"),
     # bands are made of planes that write to the same elements
     "planes-write-alike": Fault("schedule.cpp", "if (plan.loop[d].indexed == 0) return {};", ""),
+    # rows of a panel are written past the caches wherever they begin
+    "panel-past-anywhere": Fault(
+        "panels.h", "past && reinterpret_cast<std::uintptr_t>(to) % kLine == 0", "past"
+    ),
     # the copy of a panel has no room for its last row
     "panel-of-one-less": Fault(
         "schedule.cpp",

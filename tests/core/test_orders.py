@@ -258,6 +258,37 @@ def test_updates_along_the_first_axis_of_long_rows(threads):
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
+@pytest.mark.parametrize(
+    ("dtype", "index_dtype"),
+    [*product(("u1", "i2", "f4", "f8", "c16"), ["i8"]), *product(["f4"], ("i4", "u2", "spread"))],
+)
+def test_lookups_along_the_first_axis_of_long_rows(dtype, mode, index_dtype, threads):
+    """Columns are packed; floats of 8 MiB go past the caches, where they fill whole lines."""
+    item = np.dtype(dtype).itemsize
+    rows, columns, count = 600, 4096 // item, 2100 if item in (4, 8) else 500
+    random = np.random.default_rng(rows)
+    data = random.integers(0, 99, (rows, columns)).astype(dtype)
+    indices = random.integers(0, rows, (count, columns))
+    indices[::7, ::5] = rows if mode != "raise" else rows - 1
+    at = {"wrap": indices % rows, "fill": indices % rows}.get(mode, indices.clip(0, rows - 1))
+    expected = data[at, np.arange(columns)]
+    options = {"mode": mode}
+    if mode == "fill":
+        expected[indices == rows] = 7
+        options["fill_value"] = 7
+    if index_dtype == "spread":
+        indices = np.repeat(indices, 2, axis=1)[:, ::2]
+    else:
+        indices = indices.astype(index_dtype)
+    memory = np.zeros(64 + item + expected.nbytes, "u1")
+    line = -memory.ctypes.data % 64
+    for start in (line, line + item):
+        out = memory[start : start + expected.nbytes].view(dtype).reshape(expected.shape)
+        ndgather.gather_elements(data, indices, 0, **options, out=out)
+        np.testing.assert_array_equal(out, expected, strict=True)
+
+
 @pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
 @pytest.mark.parametrize("width", [3, 100, 117])
 def test_rows_in_fortran_order(width, dtype, threads):
