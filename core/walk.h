@@ -82,8 +82,9 @@ struct Walk {
     const Size end = joined.run + std::min(inner.size, kLimits.block), first_run = joined.run > 0 ? joined.run : end;
     for (Size i = 0; i < first_run; ++i) bases[i] = i * step;
     if (repeated) add_repeated();
-    for (Size i = first_run, next = joined.next_run; i < end; next += joined.next_run) {
-      for (Size r = 0; r < joined.run && i < end; ++r, ++i) bases[i] = bases[r] == kOutside ? kOutside : bases[r] + next;
+    for (Size i = first_run; i < end; ++i) {
+      const Size before = bases[i - joined.run];
+      bases[i] = repeated && before == kOutside ? kOutside : before + joined.next_run;
     }
     if (offsets.narrow && !repeated) narrow_bases(bases, end);
     if (schedule.prefetch_rows) {
