@@ -195,6 +195,22 @@ def test_the_error_says_where():
     assert caught.value.count == 1
 
 
+def test_errors_of_positions_say_which():
+    points = {"lat": DATA.lat.values[:2].tolist()}
+    for call, expected in (
+        (lambda: DATA.ndgather.isel(lat=[0, 7, -9]), ((1,), 7, 2)),
+        (
+            lambda: DATA.ndgather.windows(points, size=3),
+            ((0,), 0, 1),
+        ),
+    ):
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            call()
+        error = caught.value
+        assert (error.position, error.value, error.count) == expected
+        assert error.size == DATA.sizes["lat"]
+
+
 def near(**options):
     return DATA.ndgather.sel(**{"lat": [44.0]} | options)
 

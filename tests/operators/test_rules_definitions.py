@@ -145,8 +145,12 @@ def test_tensor_scatter_is_the_loop_of_its_text(call):
 def test_tensor_scatter_refuses():
     cache, update = np.zeros((2, 3, 1)), np.zeros((2, 2, 1))
     for bad in (-1, 2):
-        with pytest.raises(errors.IndexOutOfBoundsError, match=rf"\[1\] = {bad} .*allowed: 0..1"):
+        text = rf"\[1\] = {bad} .*allowed: 0..1"
+        with pytest.raises(errors.IndexOutOfBoundsError, match=text) as caught:
             CACHE(cache, update, [0, bad])
+        error = caught.value
+        assert (error.position, error.value, error.axis) == ((1,), bad, 1)
+        assert (error.size, error.count) == (3, 1)
     for axis in (0, -3):
         with pytest.raises(errors.AttributeValueError, match=rf"axis = {axis} is the batch axis"):
             CACHE(cache, update, axis=axis)
@@ -272,8 +276,13 @@ def test_gather_tree_refuses():
     ids = np.zeros((2, 1, 3), np.int32)
     parents, three = ids.copy(), np.array([3], np.int32)
     parents[1, 0, 2] = 3
-    with pytest.raises(errors.IndexOutOfBoundsError, match=r"parent_ids\[1, 0, 2\] = 3 is no beam"):
+    parents[1, 0, 1] = -2
+    text = r"parent_ids\[1, 0, 1\] = -2 is no beam"
+    with pytest.raises(errors.IndexOutOfBoundsError, match=text) as caught:
         TREE(ids, parents, three, np.int32(0))
+    error = caught.value
+    assert (error.position, error.value, error.axis) == ((1, 0, 1), -2, 2)
+    assert (error.size, error.count) == (3, 2)
     assert TREE(ids, parents, np.array([1], np.int32), np.int32(0)).shape == ids.shape  # not read
     with pytest.raises(errors.ShapeError, match=r"end_token.shape = \(1,\)"):
         TREE(ids, ids, three, np.array([0], np.int32))
