@@ -132,7 +132,7 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
     value : int
         The entry.
     axis : int
-        The axis of data that it addresses.
+        The axis of data that it addresses; 0 in errors of xarray, whose texts name the dimension.
     size : int
         The size of that axis.
     count : int

@@ -1157,6 +1157,42 @@ def test_indices_become_int32_where_the_target_takes_nothing_else(tmp_path):
     assert_results(result, {"data": data, "at": at}, np.take_along_axis(data, at, 1))
 
 
+@pytest.mark.parametrize(
+    ("op", "at", "meant"),
+    [
+        ("GatherND", [[0, -1], [1, 2]], lambda data, at: gather_nd(data, at, 0)),
+        ("GatherND", [[0], [-1]], lambda data, at: gather_nd(data, at, 0)),
+        ("Gather<axis = 1>", [0, -1], lambda data, at: gather(data, at, 1)),
+        ("GatherElements", [[0, -1, 1, 2]], lambda data, at: gather_elements(data, at, 0)),
+    ],
+)
+def test_constant_indices_become_the_type_that_a_target_takes(tmp_path, op, at, meant):
+    target = tmp_path / "one.toml"
+    target.write_text(
+        """name = "one"
+        what = "a test"
+        source = "https://example.org"
+        date = 2026-01-01
+        operators = ["Add", "Cast", "Concat", "Constant", "Less", "Mul", "Reshape", "Slice",
+                     "Transpose", "Where"]
+        limits.Gather = { axes = [0], index_types = ["int32"] }
+        """
+    )
+    model = parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[3, 4] data) => (float[N, M] out) {{ out = {op}(data, at) }}""")
+    at = np.array(at)
+    model.graph.initializer.append(numpy_helper.from_array(at, "at"))
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    data = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+    result = onnx_models.convert(model, target=target)
+
+    (gather,) = (node for node in result.graph.node if node.op_type == "Gather")
+    constants = {node.output[0]: node for node in result.graph.node if node.op_type == "Constant"}
+    assert numpy_helper.to_array(constants[gather.input[1]].attribute[0].t).dtype == "int32"
+    assert_results(result, {"data": data}, meant(data, at))
+
+
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max"])
 @pytest.mark.parametrize("kind", ["ScatterND", "ScatterElements"])
 @pytest.mark.parametrize("constant", [False, True])
