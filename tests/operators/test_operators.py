@@ -62,6 +62,20 @@ def test_empty_domain_is_an_alias():
     assert operators(domain="") == operators(domain="ai.onnx")
 
 
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: operator(13), "operator: name = 13"),
+        (lambda: operator("Gather", domain=b"ai"), "operator: domain = b'ai'"),
+        (lambda: operators(None, 3), "operators: domain = 3"),
+    ],
+)
+def test_a_name_is_a_string(call, text):
+    with pytest.raises(errors.DTypeError) as caught:
+        call()
+    assert str(caught.value) == f"{text} is not a string (allowed: a string)"
+
+
 def test_unknown_names_are_refused_with_those_that_exist():
     with pytest.raises(errors.AttributeValueError, match="Gather, GatherElements, GatherND"):
         operator("GatherNd")
