@@ -139,7 +139,11 @@ bool gather_rows(const Plan& panel, const Schedule& schedule, const void* bases,
     alignas(kLine) Size at[kTuning.panel_bytes];
     if (follow) prefetch_lines(index + kLimits.rows_ahead * along.index, n * across.index);
     char* const to = panel.dense + places.first;
-    if (!compute(panel, index, 0, bases, n, at)) {
+    const bool good = compute(panel, index, 0, bases, n, at);
+#if defined(__GNUC__)
+    asm volatile("" : : "r"(at) : "memory");  // from here on the indices, which others may change, are not looked at again
+#endif
+    if (!good) {
       if (!panel.fills()) return false;
       copy_or_fill(panel, at, places, n);
     } else if (past && reinterpret_cast<std::uintptr_t>(to) % kLine == 0) {
@@ -151,8 +155,8 @@ bool gather_rows(const Plan& panel, const Schedule& schedule, const void* bases,
   return true;
 }
 
-// The loop over rows is compiled for the common types of indices: with blocks and their loops, which are called by pointers,
-// seven calls took 1.2 times as long.
+// The loop over rows is compiled for contiguous int32 and int64 indices under raise that were not checked before: with blocks
+// and their loops, which are called by pointers, seven calls took 1.2 times as long.
 inline bool gather_panel(const Plan& panel, const Schedule& schedule) noexcept {
   using At = std::conditional_t<kNarrowPays, Narrow, std::uint64_t>;
   alignas(kLine) Size bases[kTuning.panel_bytes];

@@ -183,7 +183,9 @@ Bands bands_across(const Plan& plan, bool swapped, Schedule& schedule, bool scat
   bands.columns = packed_columns(plan, along, across);
   if (bands.columns > 0 && loops().shares_lines(plan)) bands.columns = 0;
   const bool packed = bands.columns > 0;
-  const Size grain = std::min(kLine / plan.width, std::max<Size>(bands.columns, 1));
+  const bool past_caches = packed && !scatters && (plan.width == 4 || plan.width == 8) &&
+                           estimated_bytes(plan) >= static_cast<double>(caches().last_level / 4);
+  const Size whole = std::min(kLine / plan.width, bands.columns);  // lines, if a panel has as many columns
   const Size planes = plan.positions / (along.size * across.size), threads = schedule.threads;
   if (!packed) {
     if (!is_crossed(along, across)) return {};
@@ -192,15 +194,15 @@ Bands bands_across(const Plan& plan, bool swapped, Schedule& schedule, bool scat
     bands.columns = ((across.size + tasks - 1) / tasks + tile - 1) / tile * tile;
   }
   bands.per_plane = (across.size + bands.columns - 1) / bands.columns;
-  if (bands.per_plane < 4 * threads) bands.per_plane = (bands.per_plane + threads - 1) / threads * threads;
+  const bool few = bands.per_plane < 4 * threads;
+  if (few) bands.per_plane = (bands.per_plane + threads - 1) / threads * threads;
   bands.columns = (across.size + bands.per_plane - 1) / bands.per_plane;
-  if (packed) bands.columns = (bands.columns + grain - 1) / grain * grain;
+  if (past_caches && !few) bands.columns = (bands.columns + whole - 1) / whole * whole;
   bands.per_plane = (across.size + bands.columns - 1) / bands.columns;
   bands.count = bands.per_plane * planes;
   if (nanoseconds(plan) / static_cast<double>(bands.count) > 10 * kLimits.longest_task) return {};  // could not be stopped
   schedule.split = packed ? Split::panels : Split::tiles;
-  schedule.nontemporal = packed && !scatters && (plan.width == 4 || plan.width == 8) &&
-                         estimated_bytes(plan) >= static_cast<double>(caches().last_level / 4);
+  schedule.nontemporal = past_caches;
   if (packed) {
     bands.pitch = (bands.columns * plan.width + kLine - 1) / kLine * kLine;
     bands.buffer = plan.column[0].extent * bands.pitch;

@@ -281,6 +281,8 @@ def test_lookups_along_the_first_axis_of_long_rows(dtype, mode, index_dtype, thr
         indices = np.repeat(indices, 2, axis=1)[:, ::2]
     else:
         indices = indices.astype(index_dtype)
+    result = ndgather.gather_elements(data, indices, 0, **options)
+    np.testing.assert_array_equal(result, expected, strict=True)
     memory = np.zeros(64 + item + expected.nbytes, "u1")
     line = -memory.ctypes.data % 64
     for start in (line, line + item):
