@@ -1,5 +1,5 @@
-// walk.h - the one loop behind every gather and scatter: a block of checked offsets is computed, what they name is
-// prefetched while the block before it is used, and so on.
+// walk.h - the one loop behind every gather and scatter but those of panels.h: a block of checked offsets is computed, what
+// they name is prefetched while the block before it is used, and so on.
 #pragma once
 
 #include "loops.h"
