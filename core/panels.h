@@ -132,24 +132,25 @@ template <int Width>
 bool gather_rows(const Plan& panel, const Schedule& schedule, const void* bases, auto compute) noexcept {
   const Dim &along = panel.loop[0], &across = panel.loop[1];
   const Size n = across.size;
-  const bool follow = across.index > 0 && across.index <= kLine, past = schedule.nontemporal && n * Width % kLine == 0;
+  const bool follow = across.index > 0 && across.index <= kLine;
+  const bool past = schedule.nontemporal && n * Width % kLine == 0;
   const char* index = panel.indices;
   DenseOffsets places{0, Width, nullptr};
   for (Size row = 0; row < along.size; ++row, index += along.index, places.first += along.dense) {
     alignas(kLine) Size at[kTuning.panel_bytes];
     if (follow) prefetch_lines(index + kLimits.rows_ahead * along.index, n * across.index);
-    char* const to = panel.dense + places.first;
     const bool good = compute(panel, index, 0, bases, n, at);
 #if defined(__GNUC__)
     asm volatile("" : : "r"(at) : "memory");  // from here on the indices, which others may change, are not looked at again
 #endif
+    const char* const to = panel.dense + places.first;
     if (!good) {
       if (!panel.fills()) return false;
       copy_or_fill(panel, at, places, n);
     } else if (past && reinterpret_cast<std::uintptr_t>(to) % kLine == 0) {
-      join_elements<Width, Width == 4 || Width == 8>(to, panel.indexed, [&](Size i) { return at[i]; }, n);
+      move_elements<true, Width, Width == 4 || Width == 8>(panel, at, places, n);
     } else {
-      join_elements<Width, false>(to, panel.indexed, [&](Size i) { return at[i]; }, n);
+      move_elements<true, Width>(panel, at, places, n);
     }
   }
   return true;
@@ -163,7 +164,7 @@ inline bool gather_panel(const Plan& panel, const Schedule& schedule) noexcept {
   for (Size i = 0; i < panel.inner().size; ++i) bases[i] = i * panel.width;
   const PickedOffsets<Size> picked = pick_offsets(panel);
   if (picked.narrow) narrow_bases(bases, panel.inner().size);
-  return with_width(panel.width, [&](auto width) {
+  const bool good = with_width(panel.width, [&](auto width) {
     const auto run = [&](auto compute) { return gather_rows<width()>(panel, schedule, bases, compute); };
     constexpr Offsets<Size> kOf64 = offsets<Raise, std::int64_t, 1, Layout::columns, At, Size>;
     constexpr Offsets<Size> kOf32 = offsets<Raise, std::int32_t, 1, Layout::columns, At, Size>;
@@ -171,6 +172,8 @@ inline bool gather_panel(const Plan& panel, const Schedule& schedule) noexcept {
     if (picked.compute == kOf32) return run(std::integral_constant<Offsets<Size>, kOf32>{});
     return run(picked.compute);
   });
+  if (schedule.nontemporal) finish_writes();
+  return good;
 }
 
 // Runs one band of a scatter, or of a gather where the store is null.
@@ -180,7 +183,6 @@ inline bool run_band(const Plan& plan, const Schedule& schedule, Store store, Si
   if (schedule.split == Split::tiles) return run_tiles(panel, schedule.prefetch_indices, store);
   Schedule within;  // what a panel is looked up in is in the cache; the indices need not be
   within.prefetch_indices = schedule.prefetch_indices;
-  within.nontemporal = schedule.nontemporal;
   char* const columns = panel.indexed;
   IndexColumn& column = panel.column[0];
   const Size stride = column.stride, bytes = panel.inner().size * panel.width;
@@ -189,9 +191,7 @@ inline bool run_band(const Plan& plan, const Schedule& schedule, Store store, Si
   column.stride = bands.pitch;
   panel.narrow = is_narrow(panel);
   const bool scatters = store != nullptr;
-  const Size all = panel.positions;
-  const bool good = scatters ? scatter(panel, within, store, 0, all) : gather_panel(panel, within);
-  if (within.nontemporal) finish_writes();
+  const bool good = scatters ? scatter(panel, within, store, 0, panel.positions) : gather_panel(panel, schedule);
   if (good && scatters) copy_panel(columns, stride, buffer, bands.pitch, column.extent, bytes);
   return good;
 }

@@ -80,8 +80,8 @@ inline constexpr Limits kLimits{
     .block = 4, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .marked_bytes = 4, .line_samples = 6,
     .same_sets = 64, .tried_positions = 2, .spread_positions = 2, .longest_task = 200, .owner_task = 20,
     .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6, .listed_chunks = 2, .range_task_bytes = 16,
-    .range_tasks = 5, .parts_together = 1, .parts_ahead = 1, .rows_ahead = 1, .ranges_ahead = 2, .shares_of_tasks = 2, .pooled_bytes = 4096,
-    .huge_page = 4096};
+    .range_tasks = 5, .parts_together = 1, .parts_ahead = 1, .rows_ahead = 1, .ranges_ahead = 2, .shares_of_tasks = 2,
+    .pooled_bytes = 4096, .huge_page = 4096};
 // clang-format on
 using Narrow = std::uint8_t;
 

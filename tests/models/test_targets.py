@@ -226,11 +226,15 @@ SMALL = {
 }
 
 
-def small_target(folder, name):
+def written_target(folder, name, limits):
     path = folder / f"{name}.toml"
     head = f'name = "{name}"\nwhat = "a test"\nsource = "https://example.org"\ndate = 2026-01-01\n'
-    path.write_text(head + SMALL[name])
+    path.write_text(head + limits)
     return path
+
+
+def small_target(folder, name):
+    return written_target(folder, name, SMALL[name])
 
 
 @given(
@@ -1132,16 +1136,13 @@ def test_indices_count_from_the_end_only_where_their_nodes_allow_it(lines, folde
 
 
 def test_indices_become_int32_where_the_target_takes_nothing_else(tmp_path):
-    target = tmp_path / "small.toml"
-    target.write_text(
-        """name = "small"
-        what = "a test"
-        source = "https://example.org"
-        date = 2026-01-01
-        operators = ["Add", "Cast", "Constant", "Less", "Mul", "Reshape", "Slice", "Where"]
+    target = written_target(
+        tmp_path,
+        "small",
+        """operators = ["Add", "Cast", "Constant", "Less", "Mul", "Reshape", "Slice", "Where"]
         limits.Gather = { axes = [0], index_types = ["int32"] }
         limits.GatherElements = { index_types = ["int32"], negative = false }
-        """
+        """,
     )
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[3, 4] data, int64[3, 2] at) => (float[3, 2] out)
@@ -1167,16 +1168,13 @@ def test_indices_become_int32_where_the_target_takes_nothing_else(tmp_path):
     ],
 )
 def test_constant_indices_become_the_type_that_a_target_takes(tmp_path, op, at, meant):
-    target = tmp_path / "one.toml"
-    target.write_text(
-        """name = "one"
-        what = "a test"
-        source = "https://example.org"
-        date = 2026-01-01
-        operators = ["Add", "Cast", "Concat", "Constant", "Less", "Mul", "Reshape", "Slice",
+    target = written_target(
+        tmp_path,
+        "one",
+        """operators = ["Add", "Cast", "Concat", "Constant", "Less", "Mul", "Reshape", "Slice",
                      "Transpose", "Where"]
         limits.Gather = { axes = [0], index_types = ["int32"] }
-        """
+        """,
     )
     model = parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
         g (float[3, 4] data) => (float[N, M] out) {{ out = {op}(data, at) }}""")
@@ -1197,16 +1195,13 @@ def test_constant_indices_become_the_type_that_a_target_takes(tmp_path, op, at, 
 @pytest.mark.parametrize("kind", ["ScatterND", "ScatterElements"])
 @pytest.mark.parametrize("constant", [False, True])
 def test_few_updates_are_combined_with_indices_of_int32(tmp_path, kind, reduction, constant):
-    target = tmp_path / "narrow.toml"
-    target.write_text(
-        """name = "narrow"
-        what = "a test"
-        source = "https://example.org"
-        date = 2026-01-01
-        operators = ["Add", "Cast", "Concat", "Constant", "Equal", "Less", "Max", "Min", "Mul",
+    target = written_target(
+        tmp_path,
+        "narrow",
+        """operators = ["Add", "Cast", "Concat", "Constant", "Equal", "Less", "Max", "Min", "Mul",
                      "Reshape", "Slice", "Sub", "Transpose", "Where"]
         limits.Gather = { axes = [0], index_ranks = [1, 1], index_types = ["int32"] }
-        """
+        """,
     )
     data = np.arange(1, 9, dtype=np.float32).reshape(4, 2)
     at, new = np.array([[3], [0], [3]]), np.full((3, 2), 10, np.float32)
