@@ -23,7 +23,7 @@ from ndgather.errors import DTypeError, LabelError
 METHODS = [None, "nearest", "pad", "backfill"]
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 CALENDARS = ("standard", "proleptic_gregorian", "julian", "noleap", "all_leap", "360_day")
-FEW = settings(max_examples=max(5, min(500, settings().max_examples // 4)))  # of 241 cases
+FEW = settings(max_examples=max(5, min(500, settings().max_examples // 8)))  # of 241 cases
 
 
 @st.composite

@@ -163,9 +163,9 @@ def in_other_byte_order(kind, dtype, folder):
     values = (DATA % 1000).astype(dtype)
     if kind == "hdf5":
         with h5py.File(folder / "a.h5", "w") as file:
-            file.create_dataset("a", data=values, chunks=(6, 7, 8))
+            file.create_dataset("a", data=values, chunks=(7, 11, 15))
         return h5py.File(folder / "a.h5", "r")["a"], values
-    layout = {"chunks": (6, 7, 8), "zarr_format": 2}
+    layout = {"chunks": (7, 11, 15), "zarr_format": 2}
     return zarr.create_array(folder / "a.zarr", data=values, **layout), values
 
 
