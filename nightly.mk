@@ -392,10 +392,13 @@ build/borders/built: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-test | $(CMA
 	cp $(@D)/_core.*so $(@D)/package/ndgather
 	touch $@
 
-# Not editable: mutmut and `make faults` import a copy of the sources, which stands before this on sys.path.
-build/mutants/installed: $(BUILD_FILES)
+# Not editable: mutmut and `make faults` import a copy of the sources, which stands before this on sys.path. Other
+# packages are those of $(RUNTIMES), so that tests of runtimes and frameworks can notice a change.
+build/mutants/installed: $(BUILD_FILES) $(JAXLIB)/installed $(RUNTIMES)/installed-all
 	$(call environment,build/mutants/venv)
-	build/mutants/venv/bin/python $(INSTALL) . --group mutants
+	for each in $(RUNTIMES)/bin $(BIN); do $$each/python $(PACKAGES_OF); done \
+	  > "$$(build/mutants/venv/bin/python $(PACKAGES_OF))/over.pth"
+	build/mutants/venv/bin/python $(INSTALL) . --group mutants $(FOR_JAX)
 	touch $@
 
 build/%/installed: build/%/built

@@ -1,7 +1,7 @@
 """``python -m tools.mutants COUNT [SEED] [TESTS] [FIRST]``: change an expression, and test.
 
 The changes are those of mutmut, drawn by the seed, by default the number of the day, from all
-modules but the adapters of frameworks. Each is made in a copy of the package, for which the tests
+modules but the kernels for a GPU. Each is made in a copy of the package, for which the tests
 run that share most rare words with it, until one fails. A change that not one of so many TESTS
 notices is printed as a difference. They run in forks of this process, which has imported what is
 slow to import.
@@ -34,13 +34,18 @@ from mutmut.mutation.file_mutation import create_mutations, deep_replace
 
 PACKAGE = Path("src/ndgather")
 COPY = Path("build/mutants/changed/ndgather")
-FRAMEWORKS = ("torch", "jax", "tensorflow")
-SLOW_IMPORTS = ("hypothesis", "xarray", "dask.array", "zarr", "h5py", "scipy", "onnx.reference")
+KERNELS = "*kernels.py"  # and their tests, which need a GPU or an interpreter
+SLOW_IMPORTS = (
+    *("hypothesis", "xarray", "dask.array", "zarr", "h5py", "scipy", "onnx.reference", "torch"),
+)
 
 # The first that matches is the part of the package, whose tests are in these folders.
 TESTS = {
     "arrays/dask": ("tests/arrays",),
-    "arrays/standard": ("tests/frameworks",),
+    **dict.fromkeys(
+        ("arrays/standard", "arrays/lowering", "arrays/torch", "arrays/jax", "arrays/tensorflow"),
+        ("tests/frameworks",),
+    ),
     "arrays": ("tests/arrays", "tests/cli"),
     "stored": ("tests/stored", "tests/arrays", "tests/cli"),
     "models": ("tests/models", "tests/cli"),
@@ -68,7 +73,7 @@ SECONDS = 600  # that it may take
 
 def drawn(random_: random.Random) -> tuple[Path, str]:
     """Return a file of the package, and its text with one change."""
-    files = [path for path in sorted(PACKAGE.rglob("*.py")) if not {*path.parts} & {*FRAMEWORKS}]
+    files = [path for path in sorted(PACKAGE.rglob("*.py")) if not path.match(KERNELS)]
     while True:
         (path,) = random_.choices(files, [each.stat().st_size for each in files])
         module, mutations, *_ = create_mutations(str(path), path.read_text())
@@ -92,6 +97,8 @@ def tests_in(folder: str) -> list[Test]:
     """Return the tests in a folder."""
     found = []
     for file in sorted(Path(folder).rglob("test_*.py")):
+        if file.match(KERNELS):
+            continue
         text = file.read_text()
         lines = text.splitlines()
         for node in ast.parse(text).body:
