@@ -81,6 +81,12 @@ class Call {
   char fill_[2 * sizeof(double)];  // a copy of such a fill value
 };
 
+// A function that takes an array of arguments, as a table of methods wants it.
+template <class Function>
+PyCFunction fast(Function* function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
 // The functions of the module that have a file of their own; see _core.pyi.
 PyObject* make_fast_call(PyObject*, PyObject* arguments);
 PyObject* accept_exchange(PyObject*, PyObject* arguments);

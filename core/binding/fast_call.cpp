@@ -78,9 +78,7 @@ PyObject* call_kind(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject
 
 template <int... Kinds>
 PyMethodDef* methods_of(std::integer_sequence<int, Kinds...>) {
-  static PyMethodDef methods[] = {{kKindNames[Kinds],
-                                   reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_kind<Kinds>)),
-                                   METH_FASTCALL | METH_KEYWORDS, nullptr}...};
+  static PyMethodDef methods[] = {{kKindNames[Kinds], fast(call_kind<Kinds>), METH_FASTCALL | METH_KEYWORDS, nullptr}...};
   return methods;
 }
 

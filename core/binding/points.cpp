@@ -8,8 +8,6 @@
 namespace ndgather {
 namespace {
 
-PyObject* do_not_fit(const char* what) { return PyErr_Format(PyExc_ValueError, "%s do not fit", what); }
-
 // What is moved: the slice of both arrays, and the dims that places and positions go by.
 bool plan_move(PointMove& move, const Array& chunk, const Array& dense, PyObject* bits, Size element) {
   move.chunk_rank = static_cast<int>(PyTuple_Size(bits));

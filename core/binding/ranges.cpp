@@ -166,7 +166,7 @@ PyObject* copy(PyArrayObject* data, int axis, PyObject* out, Size length, const 
   from.take(data);
   PyArrayObject* result = nullptr;
   if (out == Py_None) {
-    if (axis < 0 || axis >= from.array().rank) return PyErr_Format(PyExc_ValueError, "axis does not fit");
+    if (axis < 0 || axis >= from.array().rank) return do_not_fit("axes");
     Shape shape;
     shape.append(from.array().shape, from.array().rank);
     shape.size[axis] = length;
@@ -183,7 +183,7 @@ PyObject* copy(PyArrayObject* data, int axis, PyObject* out, Size length, const 
       PyDataType_REFCHK(PyArray_DESCR(data)) || PyDataType_REFCHK(PyArray_DESCR(result)) ||
       !ranged.plan(from.array(), to.array(), axis, PyArray_ITEMSIZE(data)) ||
       !ranged.set_ranges(ranges[0], ranges[1], ranges[2], count)) {
-    PyErr_SetString(PyExc_ValueError, "ranges do not fit");
+    do_not_fit("ranges");
   } else if (!stopped(ranged.bytes() / 4, out == Py_None, [&](Stop* stop) { ranged.run(stop); })) {
     return object(result);
   }
@@ -203,7 +203,7 @@ PyObject* copy_ranges(PyObject*, PyObject* args) {
   }
   const Size* ranges[3];
   for (int i = 0; i < 3; ++i) {
-    if (!read_numbers(vectors[i], ranges[i], count)) return PyErr_Format(PyExc_ValueError, "ranges do not fit");
+    if (!read_numbers(vectors[i], ranges[i], count)) return do_not_fit("ranges");
   }
   const std::unique_ptr<Size[]> own(new (std::nothrow) Size[static_cast<std::size_t>(3 * count)]);
   if (own == nullptr) return PyErr_NoMemory();

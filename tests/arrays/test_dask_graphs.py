@@ -146,7 +146,16 @@ def test_the_same_call_has_the_same_keys():
         ndgather.scatter_nd(lazy, wanted, updates, reduction="add").name,
         ndgather.scatter_nd(lazy, wanted, updates + 1).name,
         ndgather.gather_nd(lazy[::-1], wanted).name,
+        ndgather.gather_nd(DATA, indices[::-1]).name,
+        ndgather.gather_nd(DATA + 1, indices).name,
+        ndgather.scatter_nd(lazy, wanted, da.from_array(updates + 1, chunks=7)).name,
     ]
+    for call in (
+        lambda **mode: ndgather.gather_nd(DATA, indices, **mode),
+        lambda **mode: ndgather.gather_nd(lazy, wanted, **mode),
+    ):
+        others += [call(mode="wrap").name, call(mode="clip").name]
+        others += [call(mode="fill", fill_value=fill).name for fill in (3, 4)]
     assert len(set(first + others)) == len(set(first)) + len(others)
     assert tokenize(ndgather.gather_nd(lazy, wanted)) == tokenize(ndgather.gather_nd(lazy, wanted))
 
