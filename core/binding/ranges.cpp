@@ -160,33 +160,31 @@ bool read_numbers(PyObject* object, const Size*& numbers, Size& count) {
   return true;
 }
 
-// Copies ranges to `out`, or to a new array of so many steps along the axis.
-PyObject* copy(PyArrayObject* data, int axis, PyObject* out, Size length, const Size* const ranges[3], Size count) {
-  View from, to;
-  from.take(data);
-  PyArrayObject* result = nullptr;
-  if (out == Py_None) {
-    if (axis < 0 || axis >= from.array().rank) return do_not_fit("axes");
-    Shape shape;
-    shape.append(from.array().shape, from.array().rank);
-    shape.size[axis] = length;
-    const Refusal refusal = make_array(data, shape, result);
-    if (refusal) {
-      return refusal.rule == Rule::raised ? nullptr : refused(refusal, facts_of(refusal), from.array(), {}, shape, {});
-    }
-  } else {
-    result = array(Py_NewRef(out));
-  }
-  to.take(result);
+// Copies ranges to an array. False: they do not fit, or the call was stopped; an exception is set.
+bool copy(PyArrayObject* data, int axis, PyArrayObject* to, const Size* const ranges[3], Size count, bool may_stop) {
+  View from_view, to_view;
+  from_view.take(data);
+  to_view.take(to);
   RangeCopy ranged;
-  if (PyArray_ITEMSIZE(data) != PyArray_ITEMSIZE(result) || !PyArray_ISWRITEABLE(result) ||
-      PyDataType_REFCHK(PyArray_DESCR(data)) || PyDataType_REFCHK(PyArray_DESCR(result)) ||
-      !ranged.plan(from.array(), to.array(), axis, PyArray_ITEMSIZE(data)) ||
+  if (PyArray_ITEMSIZE(data) != PyArray_ITEMSIZE(to) || !PyArray_ISWRITEABLE(to) || PyDataType_REFCHK(PyArray_DESCR(data)) ||
+      PyDataType_REFCHK(PyArray_DESCR(to)) ||
+      !ranged.plan(from_view.array(), to_view.array(), axis, PyArray_ITEMSIZE(data)) ||
       !ranged.set_ranges(ranges[0], ranges[1], ranges[2], count)) {
-    do_not_fit("ranges");
-  } else if (!stopped(ranged.bytes() / 4, out == Py_None, [&](Stop* stop) { ranged.run(stop); })) {
-    return object(result);
+    return do_not_fit("ranges") != nullptr;
   }
+  return !stopped(ranged.bytes() / 4, may_stop, [&](Stop* stop) { ranged.run(stop); });
+}
+
+// Copies ranges to a new array of so many steps along the axis. Null where there is none so large, or an exception is set.
+PyObject* copy_to_new(PyArrayObject* data, int axis, Size length, const Size* const ranges[3], Size count) {
+  View view;
+  view.take(data);
+  Shape shape;
+  shape.append(view.array().shape, view.array().rank);
+  shape.size[axis] = length;
+  PyArrayObject* result = nullptr;
+  if (make_array(data, shape, result)) return nullptr;
+  if (copy(data, axis, result, ranges, count, true)) return object(result);
   Py_DECREF(result);
   return nullptr;
 }
@@ -196,9 +194,9 @@ PyObject* copy(PyArrayObject* data, int axis, PyObject* out, Size length, const 
 PyObject* copy_ranges(PyObject*, PyObject* args) {
   PyObject *data, *vectors[3], *out;
   int axis;
-  Size length, count = -1;
-  if (!PyArg_ParseTuple(args, "O!iOOOOn", &PyArray_Type, &data, &axis, &vectors[0], &vectors[1], &vectors[2], &out,
-                        &length)) {
+  Size count = -1;
+  if (!PyArg_ParseTuple(args, "O!iOOOO!", &PyArray_Type, &data, &axis, &vectors[0], &vectors[1], &vectors[2], &PyArray_Type,
+                        &out)) {
     return nullptr;
   }
   const Size* ranges[3];
@@ -212,8 +210,8 @@ PyObject* copy_ranges(PyObject*, PyObject* args) {
     std::copy_n(ranges[i], count, to);
     ranges[i] = to;
   }
-  if (out != Py_None && !PyArray_CheckExact(out)) return PyErr_Format(PyExc_TypeError, "out is not an array");
-  return begun_anew_in_a_child([&] { return copy(array(data), axis, out, length, ranges, count); });
+  if (!copy(array(data), axis, array(out), ranges, count, false)) return nullptr;
+  Py_RETURN_NONE;
 }
 
 PyObject* gather_ranges(PyObject*, PyObject* const* args, Py_ssize_t argument_count) {
@@ -242,21 +240,22 @@ PyObject* gather_ranges(PyObject*, PyObject* const* args, Py_ssize_t argument_co
   bool fits = true;
   offset[0] = 0;
   for (Size r = 0; r < count && fits; ++r) {
-    const Size start = starts[r], end = ends[r];
-    fits = start >= 0 && start <= size && end >= 0 && end <= size;
+    const Size start = starts[r], end = ends[r];  // read once: another thread may change them
+    // A difference that wraps around is negative, or belongs to a start that is outside.
+    const Size span = by_lengths ? end : static_cast<Size>(static_cast<std::size_t>(end) - static_cast<std::size_t>(start));
+    fits = span == 0 || (span > 0 && span <= size && start >= 0 && start <= size - span);
+    fits = fits && offset[r] <= PTRDIFF_MAX - span;
     first[r] = start;
-    length[r] = by_lengths ? end : end - start;
-    fits = fits && length[r] >= 0 && length[r] <= size - start && offset[r] <= PTRDIFF_MAX - length[r];
-    offset[r + 1] = fits ? offset[r] + length[r] : 0;
+    length[r] = span;
+    offset[r + 1] = fits ? offset[r] + span : 0;
   }
   PyObject* values = nullptr;
   if (fits) {
     const Size* const ranges[] = {first, length, offset};
-    values = begun_anew_in_a_child([&] { return copy(data, static_cast<int>(axis), Py_None, offset[count], ranges, count); });
+    values = begun_anew_in_a_child([&] { return copy_to_new(data, static_cast<int>(axis), offset[count], ranges, count); });
   }
-  if (values != nullptr && PyArray_Check(values)) return Py_BuildValue("(NN)", values, offsets);
+  if (values != nullptr) return Py_BuildValue("(NN)", values, offsets);
   Py_DECREF(offsets);
-  Py_XDECREF(values);
   if (PyErr_Occurred() != nullptr) return nullptr;
   Py_RETURN_NONE;
 }

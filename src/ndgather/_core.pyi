@@ -109,10 +109,9 @@ def copy_ranges(
     starts: NDArray[Any],
     lengths: NDArray[Any],
     places: NDArray[Any],
-    out: NDArray[Any] | None,
-    length: int,
+    out: NDArray[Any],
     /,
-) -> NDArray[Any] | Refusal: ...
+) -> None: ...
 def gather_ranges(
     data: object, starts: object, ends: object, by_lengths: bool, axis: object, /
 ) -> tuple[NDArray[Any], NDArray[Any]] | None: ...

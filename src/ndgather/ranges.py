@@ -230,36 +230,38 @@ def _known_shape(call: Call) -> tuple[int, ...]:
 
 def _run_plain(call: Call, ranges: Ranges) -> Array:
     data, out, axis = call.data, call.out, call.axis
-    length = int(ranges.offsets[-1])
     if out is not None:
-        shape = (*data.shape[:axis], length, *data.shape[axis + 1 :])
+        shape = (*data.shape[:axis], int(ranges.offsets[-1]), *data.shape[axis + 1 :])
         plain = arguments.plain_array(call.caller, "out", out)
         arguments.check_plain_out(replace(call, out=plain), shape)
         if not np.may_share_memory(plain, data):
             copy(data, axis, ranges.starts, ranges.lengths, ranges.offsets[:-1], plain)
             return plain
-    result = copy(data, axis, ranges.starts, ranges.lengths, ranges.offsets[:-1], None, length)
+    result = joined(data, axis, ranges.starts, ranges.lengths)
     return result if out is None else slow_path.deliver(replace(call, out=plain), result)
 
 
-def copy(
-    data: Array,
-    axis: int,
-    starts: Integers,
-    lengths: Integers,
-    offsets: Integers,
-    out: Array | None,
-    length: int = 0,
-) -> Array:
-    """Copy ranges of `data` to `offsets` of `out`, or of a new array of that `length`."""
-    if not (data.dtype.hasobject or data.itemsize == 0):
-        result = _core.copy_ranges(data, axis, starts, lengths, offsets, out, length)
-        if isinstance(result, _core.Refusal):
-            raise messages.result_too_large("gather_ranges", result.slices)
+def joined(data: Array, axis: int, starts: Integers, lengths: Integers) -> Array:
+    """Return ranges of `data` one after another, in a new array."""
+    offsets = np.cumsum(lengths) - lengths
+    shape = (*data.shape[:axis], int(lengths.sum()), *data.shape[axis + 1 :])
+    if data.dtype.hasobject or data.itemsize == 0:
+        result = np.empty(shape, data.dtype)
+        copy(data, axis, starts, lengths, offsets, result)
         return result
-    if out is None:
-        out = np.empty((*data.shape[:axis], length, *data.shape[axis + 1 :]), data.dtype)
+    made = _core.gather_ranges(data, starts, lengths, True, axis)
+    if made is None:
+        raise messages.result_too_large("gather_ranges", shape)
+    return made[0]
+
+
+def copy(
+    data: Array, axis: int, starts: Integers, lengths: Integers, offsets: Integers, out: Array
+) -> None:
+    """Copy ranges of `data` to `offsets` of `out`."""
+    if not (data.dtype.hasobject or data.itemsize == 0):
+        return _core.copy_ranges(data, axis, starts, lengths, offsets, out)
     lead = (slice(None),) * axis
     for start, count, offset in zip(starts, lengths, offsets, strict=True):
         out[(*lead, slice(offset, offset + count))] = data[(*lead, slice(start, start + count))]
-    return out
+    return None

@@ -103,8 +103,7 @@ class _RangeJob:
 def _joined(values: Array, axis: int, starts: Integers, lengths: Integers) -> Array:
     """Return the parts of ranges in a chunk one after another; executors are sent this."""
     starts, lengths = (np.require(each, None, ["C", "A"]) for each in (starts, lengths))
-    offsets = np.cumsum(lengths) - lengths
-    return ranges.copy(values, axis, starts, lengths, offsets, None, int(lengths.sum()))
+    return ranges.joined(values, axis, starts, lengths)
 
 
 def run_ranges(call: Call, reader: Reader, named: Ranges) -> Array:
