@@ -42,10 +42,11 @@ SLOW_IMPORTS = (
 # The first that matches is the part of the package, whose tests are in these folders.
 TESTS = {
     "arrays/dask": ("tests/arrays",),
-    **dict.fromkeys(
-        ("arrays/standard", "arrays/lowering", "arrays/torch", "arrays/jax", "arrays/tensorflow"),
-        ("tests/frameworks",),
-    ),
+    **{
+        f"arrays/{name}": ("tests/frameworks",)
+        for name in ("standard", "lowering", "torch", "jax", "tensorflow")
+    },
+    "cli/checked": ("tests/frameworks",),
     "arrays": ("tests/arrays", "tests/cli"),
     "stored": ("tests/stored", "tests/arrays", "tests/cli"),
     "models": ("tests/models", "tests/cli"),

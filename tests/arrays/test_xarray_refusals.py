@@ -33,7 +33,8 @@ REFUSED = {
     "label": (
         lambda: DATA.ndgather.sel(lat=POINTS),
         LabelError,
-        "sel: lat[1] = 45.0 is not on the axis (allowed: the 5 labels of lat; nearest: 31.0, 60.0)",
+        "sel: lat[1] = 45.0 is not on the axis (allowed: the 5 labels of lat; nearest: 31.0, 60.0)"
+        "; write method='nearest' for the nearest label",
     ),
     "labels": (
         lambda: DATA.ndgather.sel(lat=POINTS + 1),

@@ -229,6 +229,7 @@ def test_coordinates_of_two_dimensions():
             r"the labels lat have dimension lon, which the array has too .*rename\(lon=",
         ),
         ({"lat": slice(0, 3)}, {"size": 1}, DTypeError, "lat is a slice or a mask"),
+        ({"lat": [True, False]}, {"size": 1}, DTypeError, "lat is a slice or a mask"),
         ({"latt": [0.0]}, {"size": 1}, CallError, "latt is not a dimension"),
         ({}, {"size": 1}, CallError, "no labels are given"),
         ({"lat": [3.0]}, {"size": 1, "method": None}, LabelError, "is not on the axis"),

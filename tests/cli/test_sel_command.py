@@ -307,8 +307,10 @@ def test_a_dry_run_says_what_would_be_read(ndgather, data, folder, place):
 
 def test_a_missing_chunk_may_be_an_error(ndgather, data, folder):
     (folder / "sst.zarr" / "sst" / "c" / "0" / "0" / "0").unlink()
-    assert ndgather("sel sst.zarr points.csv -o out.csv").err == ""
-    assert pd.read_csv("out.csv")["sst"].isna().all()
+    for option in ("", " --missing-chunks fill"):
+        assert ndgather(f"sel sst.zarr points.csv -o out.csv{option}").err == ""
+        assert pd.read_csv("out.csv")["sst"].isna().all()
+        Path("out.csv").unlink()
     outcome = ndgather("sel sst.zarr points.csv -o out.csv --missing-chunks raise")
     assert outcome.status == 1
     assert "chunk (0, 0, 0) of " in outcome.err

@@ -4,6 +4,7 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import h5py
+import icechunk
 import numpy as np
 import pytest
 import zarr
@@ -25,6 +26,9 @@ LAYOUTS = {
     "a shard that is not there": {"chunks": (2, 3), "shards": (4, 6)},
     "read by zarr": {"zarr_format": 2, "chunks": (4, 6), "dtype": "S4"},
     "a shard read by zarr": {"chunks": (2, 3), "shards": (4, 6), "dtype": "S4"},
+    # Whose store says that what is missing has 0 bytes.
+    "icechunk": {"chunks": (4, 6)},
+    "icechunk, read by zarr": {"chunks": (4, 6), "dtype": "S4"},
 }
 HDF5 = {
     "chunks": {"chunks": (4, 6)},
@@ -50,7 +54,11 @@ def half(request, tmp_path):
         layout = {"dtype": "f4", "fill_value": 7, **LAYOUTS[request.param]}
         if layout["dtype"] == "S4":
             layout["fill_value"] = b"7"
-        stored = zarr.create_array(tmp_path / "a.zarr", shape=SHAPE, **layout)
+        store = tmp_path / "a.zarr"
+        if "icechunk" in request.param:
+            repository = icechunk.Repository.create(icechunk.in_memory_storage())
+            store = repository.writable_session("main").store
+        stored = zarr.create_array(store, shape=SHAPE, **layout)
     stored[:4, :6] = 1
     yield stored
     if request.param in HDF5:

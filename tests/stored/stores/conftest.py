@@ -1,5 +1,7 @@
 """Stored arrays of every kind, made of an array in memory."""
 
+import uuid
+
 import numpy as np
 import pytest
 
@@ -109,8 +111,9 @@ STORES = {
     "hdf5-compact": _compact,
     "hdf5-virtual": _virtual,
     "hdf5-beside": _beside,
+    # HDF5 opens no two files of one name at a time, and a traceback may keep one open.
     "hdf5-in-memory": lambda _, values: h5py.File(
-        "a.h5", "w", driver="core", backing_store=False
+        f"{uuid.uuid4()}", "w", driver="core", backing_store=False
     ).create_dataset("a", data=values),
     "tensorstore-shifted": _shifted,
     "zarr2-lz4": lambda *a: _zarr(
