@@ -1,7 +1,7 @@
 // offsets.h - a run of index tuples becomes a run of checked byte offsets into the indexed array.
 //
 // Every index value is loaded once, into a local; that local is checked and used. The functions are called through
-// pointers, so no caller can see the values again; where one is inlined (panels.h), a barrier stands behind it.
+// pointers, so no caller can see the values again.
 #pragma once
 
 #include <bit>

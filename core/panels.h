@@ -127,52 +127,35 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   return true;
 }
 
-// Gathers a plan of rows and columns from a panel, row by row. Only lines that are written whole are written past the caches.
+// Gathers a plan of rows and columns from a panel, row by row: with blocks of them, seven calls took 1.2 times as long. Only
+// lines that are written whole are written past the caches.
 template <int Width>
-bool gather_rows(const Plan& panel, const Schedule& schedule, const void* bases, auto compute) noexcept {
+bool gather_rows(const Plan& panel, const Schedule& schedule) noexcept {
   const Dim &along = panel.loop[0], &across = panel.loop[1];
   const Size n = across.size;
   const bool follow = across.index > 0 && across.index <= kLine;
   const bool past = schedule.nontemporal && n * Width % kLine == 0;
   const char* index = panel.indices;
   DenseOffsets places{0, Width, nullptr};
-  for (Size row = 0; row < along.size; ++row, index += along.index, places.first += along.dense) {
-    alignas(kLine) Size at[kTuning.panel_bytes];
+  alignas(kLine) Size bases[kTuning.panel_bytes];
+  for (Size i = 0; i < n; ++i) bases[i] = i * Width;
+  const auto [compute, narrow] = pick_offsets(panel);
+  if (narrow) narrow_bases(bases, n);
+  bool good = true;
+  for (Size row = 0; row < along.size && good; ++row, index += along.index, places.first += along.dense) {
     if (follow) prefetch_lines(index + kLimits.rows_ahead * along.index, n * across.index);
-    const bool good = compute(panel, index, 0, bases, n, at);
-#if defined(__GNUC__)
-    asm volatile("" : : "r"(at) : "memory");  // from here on the indices, which others may change, are not looked at again
-#endif
+    alignas(kLine) Size at[kTuning.panel_bytes];
     const char* const to = panel.dense + places.first;
-    if (!good) {
-      if (!panel.fills()) return false;
-      copy_or_fill(panel, at, places, n);
+    if (!compute(panel, index, 0, bases, n, at)) {
+      good = panel.fills();
+      if (good) copy_or_fill(panel, at, places, n);
     } else if (past && reinterpret_cast<std::uintptr_t>(to) % kLine == 0) {
       move_elements<true, Width, Width == 4 || Width == 8>(panel, at, places, n);
     } else {
       move_elements<true, Width>(panel, at, places, n);
     }
   }
-  return true;
-}
-
-// The loop over rows is compiled for contiguous int32 and int64 indices under raise that were not checked before: with blocks
-// and their loops, which are called by pointers, seven calls took 1.2 times as long.
-inline bool gather_panel(const Plan& panel, const Schedule& schedule) noexcept {
-  using At = std::conditional_t<kNarrowPays, Narrow, std::uint64_t>;
-  alignas(kLine) Size bases[kTuning.panel_bytes];
-  for (Size i = 0; i < panel.inner().size; ++i) bases[i] = i * panel.width;
-  const PickedOffsets<Size> picked = pick_offsets(panel);
-  if (picked.narrow) narrow_bases(bases, panel.inner().size);
-  const bool good = with_width(panel.width, [&](auto width) {
-    const auto run = [&](auto compute) { return gather_rows<width()>(panel, schedule, bases, compute); };
-    constexpr Offsets<Size> kOf64 = offsets<Raise, std::int64_t, 1, Layout::columns, At, Size>;
-    constexpr Offsets<Size> kOf32 = offsets<Raise, std::int32_t, 1, Layout::columns, At, Size>;
-    if (picked.compute == kOf64) return run(std::integral_constant<Offsets<Size>, kOf64>{});
-    if (picked.compute == kOf32) return run(std::integral_constant<Offsets<Size>, kOf32>{});
-    return run(picked.compute);
-  });
-  if (schedule.nontemporal) finish_writes();
+  if (past) finish_writes();
   return good;
 }
 
@@ -191,7 +174,8 @@ inline bool run_band(const Plan& plan, const Schedule& schedule, Store store, Si
   column.stride = bands.pitch;
   panel.narrow = is_narrow(panel);
   const bool scatters = store != nullptr;
-  const bool good = scatters ? scatter(panel, within, store, 0, panel.positions) : gather_panel(panel, schedule);
+  const bool good = scatters ? scatter(panel, within, store, 0, panel.positions)
+                             : with_width(panel.width, [&](auto width) { return gather_rows<width()>(panel, schedule); });
   if (good && scatters) copy_panel(columns, stride, buffer, bands.pitch, column.extent, bytes);
   return good;
 }

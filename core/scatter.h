@@ -228,16 +228,6 @@ void pick_owned(Owned<Carried>& own, const OwnedRange& range, const At* offsets,
   own.n = kept;
 }
 
-// The hardware does not predict which updates are the owner's: longer ones are prefetched too.
-struct PrefetchOwned {
-  PrefetchBlock<true> slices;
-  bool updates;
-  [[gnu::always_inline]] void operator()(const Updates& own) const noexcept {
-    slices(own);
-    if (updates) prefetch_slices(slices.plan.dense, slices.plan.width, own.listed, own.n);
-  }
-};
-
 template <int Carried, class At>
 void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition, int owner) noexcept {
   const Size first = partition.border[owner], end = partition.border[owner + 1];
@@ -260,13 +250,12 @@ void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, con
     return true;
   };
   Plan carried = plan;
-  const PrefetchOwned prefetch_owned{{plan, schedule.prefetch && !schedule.nontemporal},
-                                     plan.width > kLine && partition.owners > 1};
+  const PrefetchBlock<true> prefetch_block{plan, !schedule.nontemporal};
   const auto use = [&](Owned<Carried>& own) {
     if (Carried > 0) carried.dense = own.carried;
     store(carried, own.at, {0, Carried, Carried > 0 ? nullptr : own.listed}, own.n);
   };
-  each_block<Owned<Carried>>(schedule.prefetch || prefetch_owned.updates, fill, prefetch_owned, use);
+  each_block<Owned<Carried>>(schedule.prefetch, fill, prefetch_block, use);
   if (schedule.nontemporal) finish_writes();
 }
 

@@ -103,13 +103,7 @@ struct Walk {
 
   // Writes the offsets of n positions from the cursor on, all in one run of the innermost dim.
   bool block(const Cursor& cursor, Size n, Out* __restrict out) const noexcept {
-    if (ahead != 0) {
-      // Columns that are contiguous by themselves, as numpy.argwhere leaves them, are streams of their own.
-      const int streams = plan.column_stride > plan.inner().index ? plan.column_count : 1;
-      for (int c = 0; c < streams; ++c) {
-        prefetch_lines(cursor.index + c * plan.column_stride + ahead, n * plan.inner().index);
-      }
-    }
+    if (ahead != 0) prefetch_lines(cursor.index + ahead, n * plan.inner().index);
     if (dense_ahead != 0) prefetch_lines(plan.dense + cursor.dense + dense_ahead, n * plan.width);
     if (next_row != 0) {
       const Size done = plan.inner().size - cursor.left;
