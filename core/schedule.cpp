@@ -86,7 +86,8 @@ bool prefetching_pays(const Plan& plan) {
   static std::atomic<signed char> known{-1};
   if (const int pays = known.load(std::memory_order_relaxed); pays >= 0) return pays != 0;
   constexpr Size kSamples = 10;  // every other one prefetches
-  if (plan.slice_rank > 0 || plan.positions < 2 * kSamples * kLimits.tried_positions) return true;
+  const Size tried = std::min(kLimits.tried_positions, plan.positions / (2 * kSamples));
+  if (plan.slice_rank > 0 || tried < kLimits.tried_positions / 2) return true;
   using Clock = std::chrono::steady_clock;
   char element[kLine];
   Plan sample = plan;
@@ -99,7 +100,7 @@ bool prefetching_pays(const Plan& plan) {
     schedule.prefetch_indices = true;  // as of what is large: without them, repeated slices seemed to come faster
     const Size begin = plan.positions / kSamples * i;
     const auto started = Clock::now();
-    if (!loops().gather(sample, schedule, begin, begin + kLimits.tried_positions)) return true;  // an index is outside
+    if (!loops().gather(sample, schedule, begin, begin + tried)) return true;  // an index is outside
     taken[i % 2][i / 2] = Clock::now() - started;
   }
   for (auto& each : taken) std::sort(each, each + kSamples / 2);

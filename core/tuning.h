@@ -40,7 +40,7 @@ struct Limits {
   Size marked_bytes = 64;              // shorter slices are written faster by owners than by marking them
   Size line_samples = 128;             // slices that are looked at to see whether they share lines
   Size same_sets = 4096;               // bytes between lines that compete for the same cache sets, or a multiple
-  Size tried_positions = 2048;         // of a sample that tells whether prefetching pays
+  Size tried_positions = 2048;         // of a sample that tells whether prefetching pays; half as many at least
   Size spread_positions = 64;          // fewer slices share few lines with their neighbours
   double longest_task = 20'000'000;    // nanoseconds between two times when a call can be stopped
   double owner_task = 300'000;         // nanoseconds of the work of one owner, for which others may have to wait
