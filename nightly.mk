@@ -32,7 +32,8 @@
 #     overflow checked, by clang++
 #   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang; with TINY=ON a core
 #     with tiny limits
-#   make faults   the core is built with one fault at a time, and a test has to fail: 20 minutes; FAULTS='out-over-data'
+#   make faults   the core is built with one fault at a time, and a test has to fail: 20 minutes; FAULTS='out-over-data';
+#     like `make mutants` it installs gigabytes
 #   make mutants MUTANTS='ndgather.published.inference*'   changes of Python code that no test notices: hours for all
 #   make bench   measure against numpy, torch, onnxruntime, openvino, numba, polars ...
 #   make bench-quick  every case of the benchmark at reduced size: answers, no times
@@ -396,7 +397,7 @@ build/borders/built: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-test | $(CMA
 # packages are those of $(RUNTIMES), so that tests of runtimes and frameworks can notice a change.
 build/mutants/installed: $(BUILD_FILES) $(JAXLIB)/installed $(RUNTIMES)/installed-all
 	$(call environment,build/mutants/venv)
-	for each in $(RUNTIMES)/bin $(BIN); do $$each/python $(PACKAGES_OF); done \
+	for each in $(RUNTIMES)/bin $(BIN); do $$each/python $(PACKAGES_OF) || exit; done \
 	  > "$$(build/mutants/venv/bin/python $(PACKAGES_OF))/over.pth"
 	build/mutants/venv/bin/python $(INSTALL) . --group mutants $(FOR_JAX)
 	touch $@

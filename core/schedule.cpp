@@ -80,8 +80,8 @@ Size elements_of_line(const Plan& plan, bool gathers) {
 }
 
 // Whether slices of up to a line had better be prefetched. Some processors look far enough ahead by themselves, and others
-// do not, so the first large plan is tried both ways, on samples of its positions, and that holds for the process. Time of a
-// gather of 2**20 floats from 64 MB without over that with: 1.6 on Intel's Ice Lake, 0.8 on AMD's Zen 4.
+// do not, so the first plan that is large enough is tried both ways, on samples of its positions, and that holds for the
+// process. Time of a gather of 2**20 floats from 64 MB without over that with: 1.6 on Intel's Ice Lake, 0.8 on AMD's Zen 4.
 bool prefetching_pays(const Plan& plan) {
   static std::atomic<signed char> known{-1};
   if (const int pays = known.load(std::memory_order_relaxed); pays >= 0) return pays != 0;

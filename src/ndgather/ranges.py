@@ -243,16 +243,16 @@ def _run_plain(call: Call, ranges: Ranges) -> Array:
 
 def joined(data: Array, axis: int, starts: Integers, lengths: Integers) -> Array:
     """Return ranges of `data` one after another, in a new array."""
-    offsets = np.cumsum(lengths) - lengths
-    shape = (*data.shape[:axis], int(lengths.sum()), *data.shape[axis + 1 :])
-    if data.dtype.hasobject or data.itemsize == 0:
-        result = np.empty(shape, data.dtype)
-        copy(data, axis, starts, lengths, offsets, result)
-        return result
     made = _core.gather_ranges(data, starts, lengths, True, axis)
-    if made is None:
-        raise messages.result_too_large("gather_ranges", shape)
-    return made[0]
+    if made is not None:
+        return made[0]
+    shape = (*data.shape[:axis], int(lengths.sum()), *data.shape[axis + 1 :])
+    try:
+        result = np.empty(shape, data.dtype)
+    except ValueError:  # NumPy counts the bytes of an array in 63 bits
+        raise messages.result_too_large("gather_ranges", shape) from None
+    copy(data, axis, starts, lengths, np.cumsum(lengths) - lengths, result)
+    return result
 
 
 def copy(

@@ -31,6 +31,25 @@ def test_integers_of_one_size_are_one_type(mode, char):
     assert (values.tolist(), offsets.tolist()) == ([31, 32, 10], [0, 2, 3])
 
 
+FARTHEST = np.iinfo(np.int64)
+
+
+@pytest.mark.parametrize("shape", [(6,), (2**63 - 1,)], ids=str)
+@pytest.mark.parametrize(
+    ("start", "stop", "error"),
+    [
+        (2**62, FARTHEST.min, AttributeValueError),
+        (FARTHEST.min, FARTHEST.max, MemoryError),
+        (FARTHEST.max, FARTHEST.min, AttributeValueError),
+    ],
+)
+def test_differences_of_stops_and_starts_do_not_wrap_around(shape, start, stop, error):
+    """In 64 bits the last one would be a range of one entry."""
+    data = np.broadcast_to(np.uint8(1), shape)
+    with pytest.raises(error, match=str(2**64 - 1 if error is MemoryError else stop)):
+        gather_ranges(data, np.array([start]), np.array([stop]))
+
+
 @st.composite
 def range_calls(draw, dtypes=DATA_DTYPES):
     """Data, starts, stops and options: ranges are inside, or stick out where the mode allows it."""

@@ -43,9 +43,14 @@ def made_table(_, answer):
     count("more chunks than a table has", answer is None)
 
 
-def copied_ranges(_, answer):
-    values = answer[0] if isinstance(answer, tuple) else answer
-    several = isinstance(values, np.ndarray) and values.nbytes >= 32
+def copied_ranges(given, _):
+    data, _, _, lengths, *_ = given
+    several = data.nbytes * lengths.sum() >= 32 * data.shape[given[1]]
+    count("ranges in several tasks", several and ndgather.get_num_threads() > 1)
+
+
+def gathered_ranges(_, answer):
+    several = answer is not None and answer[0].nbytes >= 32
     count("ranges in several tasks", several and ndgather.get_num_threads() > 1)
 
 
@@ -55,7 +60,7 @@ WATCHED = {
     "look_up": looked_up,
     "chunk_table": made_table,
     "copy_ranges": copied_ranges,
-    "gather_ranges": copied_ranges,
+    "gather_ranges": gathered_ranges,
 }
 
 

@@ -113,7 +113,7 @@ STORES = {
     "hdf5-beside": _beside,
     # HDF5 opens no two files of one name at a time, and a traceback may keep one open.
     "hdf5-in-memory": lambda _, values: h5py.File(
-        f"{uuid.uuid4()}", "w", driver="core", backing_store=False
+        str(uuid.uuid4()), "w", driver="core", backing_store=False
     ).create_dataset("a", data=values),
     "tensorstore-shifted": _shifted,
     "zarr2-lz4": lambda *a: _zarr(
