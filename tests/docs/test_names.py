@@ -9,6 +9,7 @@ import fnmatch
 import re
 import subprocess
 from functools import cache
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
@@ -96,6 +97,21 @@ def test_docstrings_name_what_is_there():
             absent += [(path.name, name) for name in names if not is_there(name)]
     assert absent == []
     assert count > 1000
+
+
+def test_names_that_modules_list_are_there():
+    """Those of `__all__`; a framework that is not installed has no module of ours."""
+    for module in MODULES:
+        parts = module.relative_to(ROOT / "src").with_suffix("").parts
+        if parts[-1] == "__main__":
+            continue
+        try:
+            found = import_module(".".join(parts).removesuffix(".__init__"))
+        except ImportError:
+            assert {"torch", "jax", "tensorflow"} & {*parts}
+            continue
+        listed = getattr(found, "__all__", ())
+        assert [name for name in listed if not hasattr(found, name)] == [], parts
 
 
 def test_targets_of_make_are_there():
