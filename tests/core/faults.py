@@ -21,13 +21,11 @@ class Fault(NamedTuple):
     file: str
     old: str
     new: str
-    at_real_sizes: bool = False  # alone: with tiny limits no part of a row fills a line
 
     @property
     def is_in_loops(self) -> bool:
         """Whether random calls of the core meet it; they make no points of stored arrays."""
-        elsewhere = self.at_real_sizes or "/" in self.file
-        return not elsewhere and self.file not in ("group.cpp", "chunk_table.cpp")
+        return "/" not in self.file and self.file not in ("group.cpp", "chunk_table.cpp")
 
 
 FAULTS = {
@@ -101,10 +99,6 @@ FAULTS = {
     "owned-without-room": Fault("scatter.h", "block_size(plan, {}) / 2", "block_size(plan, {})"),
     # bands are made of planes that write to the same elements
     "planes-write-alike": Fault("schedule.cpp", "if (plan.loop[d].indexed == 0) return {};", ""),
-    # rows of a panel are written past the caches wherever they begin
-    "panel-past-anywhere": Fault(
-        "panels.h", "past && reinterpret_cast<std::uintptr_t>(to) % kLine == 0", "past", True
-    ),
     # the copy of a panel has no room for its last row
     "panel-of-one-less": Fault(
         "schedule.cpp",
