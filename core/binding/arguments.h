@@ -47,8 +47,8 @@ extern Names kind_names, argument_names, gather_mode_names, scatter_mode_names, 
 // Makes the tuples of names, once in a process. False: a Python exception is set.
 bool make_names();
 
-// Null, with an exception set by which an argument of an internal function is refused.
-inline PyObject* do_not_fit(const char* what) { return PyErr_Format(PyExc_ValueError, "%s do not fit", what); }
+// Null, with an exception set by which arguments of an internal function are refused.
+inline PyObject* do_not_fit(const char* what = "arguments") { return PyErr_Format(PyExc_ValueError, "%s do not fit", what); }
 
 // The position of a string among names; -1 where it is none of them.
 int position_among(PyObject* object, const Names& names);

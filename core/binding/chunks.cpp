@@ -89,8 +89,7 @@ PyObject* make_chunk_table(PyObject*, PyObject* args) {
     return nullptr;
   }
   const auto is_positive = [](Size step) { return step > 0; };
-  if (rank != step_rank || element <= 0 || !std::all_of(sizes[1], sizes[1] + rank, is_positive))
-    return do_not_fit("arguments");
+  if (rank != step_rank || element <= 0 || !std::all_of(sizes[1], sizes[1] + rank, is_positive)) return do_not_fit();
   auto table = std::make_unique<ChunkTable>();
   if (!table->set_up(rank, sizes[0], sizes[1], element)) Py_RETURN_NONE;
   PyObject* const capsule = PyCapsule_New(table.get(), kName, [](PyObject* dying) { delete table_of(dying); });
@@ -105,8 +104,8 @@ PyObject* set_chunk(PyObject*, PyObject* args) {
   ChunkTable* const table = table_of(capsule);
   if (table == nullptr) return nullptr;
   const bool all = number == -1 && values == Py_None;
-  if (!all && (number < 0 || number >= table->count)) return do_not_fit("arguments");
-  if (values != Py_None && !is_chunk(*table, number, array(values))) return do_not_fit("arguments");
+  if (!all && (number < 0 || number >= table->count)) return do_not_fit();
+  if (values != Py_None && !is_chunk(*table, number, array(values))) return do_not_fit();
   const char* const bytes = values == Py_None ? nullptr : PyArray_BYTES(array(values));
   {
     GilRelease release(table->users.load() == 0 ? 0 : 1e9, false);
@@ -127,13 +126,13 @@ PyObject* last_use_of_chunk(PyObject*, PyObject* args) {
   if (capsule == Py_None) return PyLong_FromUnsignedLongLong(next_use());
   ChunkTable* const table = table_of(capsule);
   if (table == nullptr) return nullptr;
-  if (number < 0 || number >= table->count) return do_not_fit("arguments");
+  if (number < 0 || number >= table->count) return do_not_fit();
   return PyLong_FromUnsignedLongLong(table->entries[number].last_use.load(std::memory_order_relaxed));
 }
 
 PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count) {
   const int kind = count == 3 + kArgumentCount ? position_among(args[2], kind_names) : -1;
-  if (kind < 0) return do_not_fit("arguments");
+  if (kind < 0) return do_not_fit();
   PyObject* const* const given = args + 3;
   ChunkTable* const table = table_of(args[0]);
   if (table == nullptr) return nullptr;

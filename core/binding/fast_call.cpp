@@ -95,8 +95,7 @@ PyObject* make_fast_call(PyObject*, PyObject* arguments) {
   const Py_ssize_t count = PyTuple_Size(names);
   if (kind < 0 || count > kArgumentCount || required > count || positional > count ||
       PyTuple_Size(defaults) != kArgumentCount || !PyUnicode_Check(doc)) {
-    PyErr_SetString(PyExc_ValueError, "kind, names and defaults do not fit");
-    return nullptr;
+    return do_not_fit("kind, names and defaults");
   }
   FastCall to = {slow_path, {}, {}, {}, count, required, positional};
   for (Py_ssize_t n = 0; n < count; ++n) {

@@ -130,7 +130,7 @@ Refusal PointCall::plan_points(PyObject* steps, PointGrid& grid) {
 PyObject* sort_points(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 5 + kArgumentCount || !PyTuple_Check(args[1]) || !is_vector(args[4], NPY_UINT32) ||
       (!is_vector(args[3], NPY_UINT32) && !is_vector(args[3], NPY_UINT64))) {
-    return do_not_fit("arguments");
+    return do_not_fit();
   }
   const int kind = position_among(args[0], kind_names);
   const Size begin = PyLong_AsSsize_t(args[2]);

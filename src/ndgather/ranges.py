@@ -259,9 +259,9 @@ def copy(
     data: Array, axis: int, starts: Integers, lengths: Integers, offsets: Integers, out: Array
 ) -> None:
     """Copy ranges of `data` to `offsets` of `out`."""
-    if not (data.dtype.hasobject or data.itemsize == 0):
-        return _core.copy_ranges(data, axis, starts, lengths, offsets, out)
-    lead = (slice(None),) * axis
-    for start, count, offset in zip(starts, lengths, offsets, strict=True):
-        out[(*lead, slice(offset, offset + count))] = data[(*lead, slice(start, start + count))]
-    return None
+    if data.dtype.hasobject or data.itemsize == 0:
+        lead = (slice(None),) * axis
+        for start, count, offset in zip(starts, lengths, offsets, strict=True):
+            out[(*lead, slice(offset, offset + count))] = data[(*lead, slice(start, start + count))]
+    else:
+        _core.copy_ranges(data, axis, starts, lengths, offsets, out)

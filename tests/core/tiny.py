@@ -43,15 +43,17 @@ def made_table(_, answer):
     count("more chunks than a table has", answer is None)
 
 
+def count_ranges(nbytes):
+    count("ranges in several tasks", nbytes >= 32 and ndgather.get_num_threads() > 1)
+
+
 def copied_ranges(given, _):
-    data, _, _, lengths, *_ = given
-    several = data.nbytes * lengths.sum() >= 32 * data.shape[given[1]]
-    count("ranges in several tasks", several and ndgather.get_num_threads() > 1)
+    _, axis, _, lengths, _, out = given
+    count_ranges(lengths.sum() * out.nbytes // max(out.shape[axis], 1))
 
 
 def gathered_ranges(_, answer):
-    several = answer is not None and answer[0].nbytes >= 32
-    count("ranges in several tasks", several and ndgather.get_num_threads() > 1)
+    count_ranges(0 if answer is None else answer[0].nbytes)
 
 
 WATCHED = {
