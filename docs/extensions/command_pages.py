@@ -36,9 +36,13 @@ def _write(app: Sphinx) -> None:
         for action in command_line()._actions  # argparse has no public list of them
         if isinstance(action, argparse._SubParsersAction)
     )
+    folder = Path(app.srcdir) / "reference" / "commands"
     for choice in commands._choices_actions:
         page = "\n".join(_page(commands.choices[choice.dest]))
-        write(Path(app.srcdir) / "reference" / "commands" / f"{choice.dest}.md", f"{page}\n")
+        write(folder / f"{choice.dest}.md", f"{page}\n")
+    for place in folder.iterdir():
+        if place.stem not in commands.choices:
+            place.unlink()  # the page of a command that was removed
 
 
 def _page(parser: argparse.ArgumentParser) -> Iterator[str]:

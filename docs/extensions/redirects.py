@@ -18,6 +18,8 @@ MOVED = {
     "guide/index": "index.html",
     "guide/models-that-misbehave": "guide/models.html",
     "project/contributing": "project/index.html",
+    "reference/commands/doc": "operators/index.html",
+    "reference/commands/ops": "operators/index.html",
     "reference/index": "reference/functions.html",
 }
 _PAGE = """\

@@ -272,7 +272,6 @@ pytest.importorskip("argcomplete")
         ("ndgather gather", {"gather", "gather-nd", "gather-elements", "gather-ranges"}),
         ("ndgather convert --op", {"--opset", "--operator"}),
         ("ndgather compare m.onnx --runtime onnxr", {"onnxruntime "}),
-        ("ndgather doc --format j", {"json "}),
     ],
 )
 def test_words_are_completed(line, words, tmp_path):
@@ -353,7 +352,7 @@ SHELLS = {
     ("line", "whole"),
     [
         ("ndgather gather-e", "ndgather gather-elements"),
-        ("ndgather doc ScatterNDU", "ndgather doc ScatterNDUpdate"),
+        ("ndgather infer ScatterNDU", "ndgather infer ScatterNDUpdate"),
         ("ndgather gather-nd de", "ndgather gather-nd dem.npy"),
     ],
 )

@@ -108,9 +108,8 @@ operators; runtimes that differ from it are bold. *Reference* is the evaluator o
 _DIFFERENCES = """\
 ## Where a runtime differs from the specification
 
-The output of `ndgather compare` for these models. The page of an operator, which `ndgather doc`
-prints too, has its rules; [ONNX models](guide/models.md#compare-runtimes) explains what to
-do.
+The output of `ndgather compare` for these models. The [page of an operator](operators/index.md)
+has its rules; [ONNX models](guide/models.md#compare-runtimes) explains what to do.
 """
 
 

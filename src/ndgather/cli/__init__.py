@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 from ndgather import messages, set_num_threads, show_versions
-from ndgather.cli import arrays, check, checked, compare, convert, draw, infer, pages, run, sel
+from ndgather.cli import arrays, check, checked, compare, convert, draw, infer, run, sel
 from ndgather.cli.options import (
     CommandLine,
     add_completion,
@@ -47,8 +47,6 @@ COMMANDS = (
     arrays.add_ranges,
     sel.add_to,
     draw.add_to,
-    pages.add_ops,
-    pages.add_doc,
     add_completion,
 )
 
@@ -76,8 +74,6 @@ What people do first:
       run a program of torch; a bad index is an error that names its line
   ndgather gather-nd dem.npy points.npy -o heights.npy
       elements of an array at a list of indices
-  ndgather doc GatherND
-      the specification of an operator
 
 The help of a command has examples: ndgather run --help
 

@@ -22,7 +22,8 @@ from ndgather.errors import DTypeError, ModelError, one_line
 from ndgather.messages import shown
 from ndgather.models.graph import Port, aligned, port_dtype_name
 from ndgather.models.tensors import tensor_files
-from ndgather.published import Operator
+from ndgather.published import Operator, operator, operators
+from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import AttributeType, Dim, Inference, RankAtLeast, TensorType
 
 Values: TypeAlias = dict[str, dict[str, TensorType]]
@@ -91,11 +92,7 @@ def _infer(options: argparse.Namespace) -> None:
         if options.output is not None and not options.json:
             print(f"\n{one_line(str(options.output))}: the model with its types")
         return
-    from ndgather.pages import find  # noqa: PLC0415 - no model needs it
-
-    operator = find(
-        "infer", options.target, domain=options.domain, version=options.version, opset=options.opset
-    )
+    operator = _named_operator(options)
     inference = _of_call(operator, options.words)
     row = operator.row
     inputs, outputs = ([tensor.name for tensor in side] for side in (row.inputs, row.outputs))
@@ -104,6 +101,28 @@ def _infer(options: argparse.Namespace) -> None:
         "output": dict(zip(outputs, inference.outputs, strict=True)),
     }
     _print(options, values, str(row), inference)
+
+
+def _named_operator(options: argparse.Namespace) -> Operator:
+    """Return the operator to call; capitals, hyphens and underscores in its name do not matter.
+
+    Without ``--domain``, ONNX comes first, then the first domain that has the operator.
+    """
+    in_domain = operators(domain=options.domain)
+    if not in_domain:
+        domains = list(dict.fromkeys(op.domain for op in operators()))
+        raise messages.unknown_choice("infer", "domain", options.domain, domains)
+    wanted = _key(options.target)
+    matches = [op for op in in_domain if _key(op.name) == wanted]
+    if not matches:
+        names = list(dict.fromkeys(op.name for op in in_domain))
+        raise messages.unknown_choice("infer", "name", options.target, names)
+    first = next((op for op in matches if op.domain == DEFAULT_DOMAIN), matches[0])
+    return operator(first.name, domain=first.domain, version=options.version, opset=options.opset)
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "").replace("-", "").casefold()
 
 
 def _of_model(options: argparse.Namespace) -> Values:

@@ -26,8 +26,6 @@ from ndgather.messages import LOGGER, did_you_mean, plural, shown, similar
 from ndgather.models.graph import aligned, port_dtype_name
 from ndgather.stored import Estimate
 
-FORMATS = ("text", "md", "json")
-
 
 class CommandLine(argparse.ArgumentParser):
     """A parser that suggests the similar name for a misspelled choice."""
@@ -72,18 +70,6 @@ def add_options(parser: Any, table: str, **settings: dict[str, Any]) -> None:
         argument.completer = completer
     if settings:
         raise TypeError(f"settings of no argument: {', '.join(settings)}")
-
-
-def add_page_options(
-    parser: argparse.ArgumentParser, domain: str, work: Callable[[argparse.Namespace], None]
-) -> None:
-    table = f"""
-        --domain DOMAIN  {domain}
-        --format FORMAT  {", ".join(FORMATS)} (default: {FORMATS[0]})
-    """
-    formats = {"choices": FORMATS, "default": FORMATS[0]}
-    add_options(parser, table, domain={"completer": domain_names}, format=formats)
-    add_common(parser, work)
 
 
 def add_common(

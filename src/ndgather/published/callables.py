@@ -285,7 +285,7 @@ class Operator:
         *inputs : array_like
             The inputs in the order of the specification: data, indices, then updates or the axis
             if the operator has them. The shapes and dtypes that are allowed are those of the
-            version: ``ndgather doc NAME`` shows them.
+            version, as the page of the operator in the documentation lists them.
         **named
             Attributes by their names, and inputs by their names.
 
