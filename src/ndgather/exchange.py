@@ -110,6 +110,9 @@ def accept(
 # `Call` is made: ``f(kind, *core_arguments)``; NotImplemented means that it does not.
 TAKEN_UP: dict[type, tuple[str, Callable[..., Any]]] = {}
 
+ROWS = "rows"  # calls on NumPy arrays that the core cannot make in a single step
+_STANDARD = "__array_namespace__"  # classes of the array API standard
+
 # By the name of a type, of its module, or of its package. If the arguments of a call have several
 # adapters, the first in this list takes it: it knows those below.
 _ADAPTERS = {
@@ -127,11 +130,12 @@ _ADAPTERS = {
     "numpy.ma": "ndgather.arrays.masked",
     "numpy.ma.core": "ndgather.arrays.masked",
     "numpy.ndarray": "ndgather.arrays.subclasses",
+    ROWS: "ndgather.arrays.rows",
+    _STANDARD: "ndgather.arrays.standard",
     "cupy.ndarray": "ndgather.arrays.standard",  # whose arrays do not name their library
 }
 
-_STANDARD = "ndgather.arrays.standard"
-_RANKS = {module: rank for rank, module in enumerate((*_ADAPTERS.values(), _STANDARD))}
+_RANKS = {module: rank for rank, module in enumerate(_ADAPTERS.values())}
 
 
 class Adapter(Protocol):
@@ -194,7 +198,7 @@ def _adapter_name_of(cls: type) -> str | None:
         for name in (f"{module}.{base.__qualname__}", module, module.partition(".")[0]):
             if name in _ADAPTERS:
                 return _ADAPTERS[name]
-    return _STANDARD if hasattr(cls, "__array_namespace__") else None
+    return _ADAPTERS[_STANDARD] if hasattr(cls, _STANDARD) else None
 
 
 def adapter(*arguments: object) -> Adapter | None:
@@ -209,9 +213,9 @@ def adapter(*arguments: object) -> Adapter | None:
     return cast("Adapter", sys.modules.get(module) or import_module(module))
 
 
-def by_rows() -> Adapter:
-    """Return what carries out calls on NumPy arrays that are no single step of the core."""
-    return cast("Adapter", import_module("ndgather.arrays.rows"))
+def adapter_named(name: str) -> Adapter:
+    """Return the adapter that the table lists under a name."""
+    return cast("Adapter", import_module(_ADAPTERS[name]))
 
 
 def _named_adapter(value: object) -> Adapter | None:

@@ -41,7 +41,7 @@ def run(call: Call) -> Array:
         plain = replace(plain, out=arguments.plain_array(call.caller, "out", call.out))
     references = plain.data.dtype.hasobject or plain.data.itemsize == 0
     if references or (call.scatters and not _is_one_step(plain)):
-        result: Array = exchange.by_rows().run(plain)
+        result: Array = exchange.adapter_named(exchange.ROWS).run(plain)
     else:
         result = run_plain(plain)
     return result if call.out is None else call.out

@@ -12,8 +12,8 @@ import pytest
 SOURCE = Path(str(files("ndgather")))
 CONTRACTS = Path(__file__).parents[2] / ".importlinter"
 
-# The modules that list others by name, for them to be imported when an argument needs them.
-REGISTRIES = {"ndgather.exchange", "ndgather.runtimes.runtime"}
+# The only exemption: this module names the adapters, which import it, in this table.
+EXCHANGE, ADAPTERS = "ndgather.exchange", "_ADAPTERS"
 
 
 def module_name(file):
@@ -21,24 +21,25 @@ def module_name(file):
     return ".".join(folders if stem == "__init__" else (*folders, stem))
 
 
-def imports_in(tree, known):
-    """Yield the modules of `known` that the text of a module imports, or names in a string."""
-    data = {  # the folder of a file of data
+def imports_in(tree, known, table=None):
+    """Yield the modules that a module imports, or names in a string outside of `table`."""
+    data = {  # the folder of a file of data, and the table
         id(part)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "files"
-        for part in node.args
+        if (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "files")
+        or (isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == table)
+        for part in ast.walk(node)
     }
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
-                yield from ((item.name, False) for item in names)
+                yield from (item.name for item in names)
             case ast.ImportFrom(module=module, names=names):
                 for item in names:
                     inner = f"{module}.{item.name}"
-                    yield inner if inner in known else module, False
+                    yield inner if inner in known else module
             case ast.Constant(value=str(name)) if "." in name and id(node) not in data:
-                yield name, True
+                yield name
 
 
 @cache
@@ -47,9 +48,8 @@ def imports():
     found = {name: set() for name in known}
     for name, file in known.items():
         tree = ast.parse(file.read_text(encoding="utf-8") if file else "")
-        for other, is_text in imports_in(tree, known):
-            if other in known and other != name and not (is_text and name in REGISTRIES):
-                found[name].add(other)
+        named = imports_in(tree, known, ADAPTERS if name == EXCHANGE else None)
+        found[name].update(other for other in named if other in known and other != name)
     return found
 
 
@@ -106,5 +106,4 @@ def test_nothing_leads_upwards():
     ],
 )
 def test_every_way_to_import_counts(text):
-    found = {name for name, _ in imports_in(ast.parse(text), {"ndgather.api"})}
-    assert "ndgather.api" in found
+    assert "ndgather.api" in imports_in(ast.parse(text), {"ndgather.api"})

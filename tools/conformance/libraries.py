@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ndgather.array_call import Kind
 from ndgather.published.rows import ROWS, microsoft, onnx, openvino
-from ndgather.runtimes.runtime import is_module
+from ndgather.runtimes import is_module
 
 if TYPE_CHECKING:
     from ndgather.published.schema import OperatorVersion

@@ -211,7 +211,7 @@ operator_names, domain_names = partial(_published, "name"), partial(_published, 
 
 
 def runtime_names(**_: object) -> list[str]:
-    from ndgather.runtimes.runtime import MODEL_NAMES  # noqa: PLC0415 - only for the shell
+    from ndgather.runtimes import MODEL_NAMES  # noqa: PLC0415 - only for the shell
 
     return sorted(MODEL_NAMES)
 

@@ -1,1 +1,49 @@
-"""Other programs that run ONNX models: one module for every program; `runtime` lists them."""
+"""Programs that run ONNX models: the table of those that are known, and a module for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A program that runs ONNX models, and the module that calls it."""
+
+    module: str  # that must be installed
+    adapter: str  # the module that calls it by ``session(source, options)``; returns a `Session`
+    maps_tensors: bool = False  # whether it reads tensors from files beside the bytes of a model
+
+    @property
+    def installed(self) -> bool:
+        return find_spec(self.module.partition(".")[0]) is not None
+
+    def load(self) -> Any:
+        return import_module(self.adapter)
+
+
+MODEL_NAMES = {
+    "onnxruntime": Runtime("onnxruntime", "ndgather.runtimes.onnxruntime", maps_tensors=True),
+    "reference": Runtime("onnx", "ndgather.runtimes.onnx_reference"),
+    "openvino": Runtime("openvino", "ndgather.runtimes.openvino", maps_tensors=True),
+}
+"""The runtimes that run whole models, by name."""
+
+
+def model_runtime(name: str) -> Runtime:
+    """Return the runtime of this name, or a module of the user; raise LookupError otherwise."""
+    if name in MODEL_NAMES:
+        return MODEL_NAMES[name]
+    if "." in name and is_module(name):
+        return Runtime(name, name)
+    raise LookupError(name)
+
+
+def is_module(name: str) -> bool:
+    """Whether a module of this name can be imported."""
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):  # its package is missing
+        return False

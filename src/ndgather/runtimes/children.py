@@ -23,7 +23,8 @@ from threading import TIMEOUT_MAX, Timer
 from typing import Any, Self
 
 from ndgather.messages import shortened
-from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, model_runtime
+from ndgather.runtimes import model_runtime
+from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource
 
 LIMIT_S = 600.0
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG

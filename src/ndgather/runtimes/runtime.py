@@ -1,4 +1,4 @@
-"""The known runtimes of ONNX models, and the interface of a module that adapts another one."""
+"""The interface of a module that runs ONNX models with another program."""
 
 from __future__ import annotations
 
@@ -17,47 +17,6 @@ from ndgather.errors import DTypeError, ExtraMissingError
 Array = NDArray[Any]
 
 STRING = "string"
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """One runtime."""
-
-    module: str  # that must be installed
-    adapter: str  # the module that calls it by ``session(source, options)``; returns a `Session`
-    maps_tensors: bool = False  # whether it reads tensors from files beside the bytes of a model
-
-    @property
-    def installed(self) -> bool:
-        return find_spec(self.module.partition(".")[0]) is not None
-
-    def load(self) -> Any:
-        return import_module(self.adapter)
-
-
-MODEL_NAMES = {
-    "onnxruntime": Runtime("onnxruntime", "ndgather.runtimes.onnxruntime", maps_tensors=True),
-    "reference": Runtime("onnx", "ndgather.runtimes.onnx_reference"),
-    "openvino": Runtime("openvino", "ndgather.runtimes.openvino", maps_tensors=True),
-}
-"""The runtimes that run whole models, by name."""
-
-
-def model_runtime(name: str) -> Runtime:
-    """Return the runtime of this name, or that of a module of the user; raises LookupError."""
-    if name in MODEL_NAMES:
-        return MODEL_NAMES[name]
-    if "." in name and is_module(name):
-        return Runtime(name, name)
-    raise LookupError(name)
-
-
-def is_module(name: str) -> bool:
-    """Whether a module of this name can be imported."""
-    try:
-        return find_spec(name) is not None
-    except (ImportError, ValueError):  # its package is missing
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,8 +44,9 @@ from ndgather.models.onnx.comparison.explanation import LOST_UPDATES, explain
 from ndgather.models.onnx.files import Source
 from ndgather.models.onnx.nodes import model_ports, nodes_in, repair
 from ndgather.models.onnx.tracing import CheckedNode, TracedNode, trace
+from ndgather.runtimes import MODEL_NAMES, Runtime, model_runtime
 from ndgather.runtimes.children import LIMIT_S, call_isolated
-from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, Runtime, Session, model_runtime
+from ndgather.runtimes.runtime import LoadOptions, Session
 
 if TYPE_CHECKING:
     from ndgather.models.onnx.evaluator import Model

@@ -45,7 +45,8 @@ from ndgather.models.openvino.layers import (
 )
 from ndgather.models.openvino.reading import Layer, LayerPort, Limits, Network, read, wire
 from ndgather.models.tensors.tensor_files import replace_file
-from ndgather.runtimes.runtime import MODEL_NAMES, LoadOptions, ModelSource
+from ndgather.runtimes import MODEL_NAMES
+from ndgather.runtimes.runtime import LoadOptions, ModelSource
 
 
 class Model:
