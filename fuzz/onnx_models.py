@@ -1,4 +1,4 @@
-"""Bytes as ONNX models: read, checked, inferred, converted, run and written as IR.
+"""Bytes as ONNX models: read, checked, inferred, converted and run.
 
 An input is two bytes that say what is done, then the model file.
 """
@@ -6,8 +6,6 @@ An input is two bytes that say what is done, then the model file.
 from __future__ import annotations
 
 import random
-from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +13,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from fuzz.verdict import Desk
-from ndgather.models import interchange
 from ndgather.models import onnx as models
 from ndgather.models.graph import diagnostics
 from ndgather.models.onnx.nodes import PUBLISHED, row_domain, subgraphs
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
 
 # Imported before files that an input opens are counted.
 models.reference_ops()
-with suppress(ImportError):
-    import_module("openvino")
 
 HEAD = 2
 DESK = Desk()
@@ -52,7 +47,7 @@ def one_input(data: bytes) -> None:
     DESK.clear()
     path = DESK.folder / "model.onnx"
     path.write_bytes(content)
-    work = (_check, _infer, _convert, _run, _to_ir, _in_memory, _tensor)[head[0] % 7]
+    work = (_check, _infer, _convert, _run, _in_memory, _tensor)[head[0] % 6]
     with DESK.judged(may_lack_memory=work is _run):
         work(path, head[1])
 
@@ -114,10 +109,6 @@ def _all_nodes(model: ModelProto) -> Iterator[NodeProto]:
         yield from within(function.node)
 
 
-def _to_ir(path: Path, _choice: int) -> None:
-    interchange.onnx_to_openvino(path, path.with_name("result.xml"))
-
-
 def _in_memory(path: Path, _choice: int) -> None:
     try:
         model = onnx.ModelProto.FromString(path.read_bytes())
@@ -138,10 +129,10 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     """Yield small models by name."""
     for name, model in _models():
         content = models.infer(model).SerializeToString()  # onnx runs no output without a shape
-        for action in range(6):
+        for action in range(5):
             yield f"{name}-{action}", bytes([action, 18]) + content
     tensor = numpy_helper.from_array(np.arange(6, dtype=np.int64).reshape(2, 3))
-    yield "tensor", bytes([6, 0]) + tensor.SerializeToString()
+    yield "tensor", bytes([5, 0]) + tensor.SerializeToString()
 
 
 def _models() -> Iterator[tuple[str, ModelProto]]:

@@ -75,7 +75,7 @@ REFUSED = {
     "a place": ("convert model.onnx -o none/new.onnx", "none/new.onnx: cannot be written: there is "
                 "no folder none"),
     "a kind of file": ("convert model.onnx -o new.npy", "new.npy: unknown kind of file (allowed: "
-                       ".onnx, .xml)"),
+                       ".onnx)"),
 }  # fmt: skip
 
 

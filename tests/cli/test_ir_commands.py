@@ -1,14 +1,14 @@
 """``ndgather run`` and ``ndgather check`` on an OpenVINO IR, chosen by the name of the file."""
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 pytest.importorskip("defusedxml")
 
-from ndgather.models import openvino
-from ndgather.models.interchange import graph_of
+from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.published import operator
+from ndgather.published.schema import TensorType
+from tests.models.ir_writer import write_ir
 
 GOOD = "run model.xml --input data=data.npy --input indices=indices.npy"
 PICKED = np.array([101, 111, 104], np.int16)
@@ -16,18 +16,19 @@ PICKED = np.array([101, 111, 104], np.int16)
 
 @pytest.fixture
 def ir(folder):
-    """Write the gather of the folder's ONNX model as an IR in the same folder."""
-    graph = helper.make_graph(
-        [helper.make_node("GatherND", ["data", "indices"], ["picked"], name="pick")],
-        "one gather",
-        [
-            helper.make_tensor_value_info("data", TensorProto.INT16, ["H", 4]),
-            helper.make_tensor_value_info("indices", TensorProto.INT64, ["N", 2]),
-        ],
-        [helper.make_tensor_value_info("picked", TensorProto.INT16, ["N"])],
+    """Write the gather of the folder's model as an IR in the same folder."""
+    row = operator("GatherND", domain="openvino", version=8).row
+    graph = Graph(
+        name="one gather",
+        inputs=(
+            GraphInput("data", TensorType("int16", (None, 4))),
+            GraphInput("indices", TensorType("int64", (None, 2))),
+        ),
+        constants={},
+        nodes=(OperatorNode("pick", row, ("data", "indices"), "out", {}),),
+        outputs=(GraphOutput("picked", "out"),),
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-    openvino.write(graph_of(onnx.shape_inference.infer_shapes(model)), folder / "model.xml")
+    write_ir(graph, folder / "model.xml")
     return folder / "model.xml"
 
 
@@ -69,3 +70,16 @@ def test_check_names_a_wrong_port_and_fails(ndgather, ir):
     outcome = ndgather("check model.xml")
     assert outcome.status == 1
     assert "output port 2 declares precision I32; inferred I16" in outcome.out
+
+
+@pytest.mark.parametrize("line", ["model.xml -o out.onnx", "model.onnx -o out.xml"])
+def test_convert_names_the_converter_of_ir(ndgather, ir, line):
+    outcome = ndgather(f"convert {line}")
+    file = "model.xml" if line.startswith("model.xml") else "out.xml"
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err == (
+        f"ndgather convert: error: {file}: is an OpenVINO IR, which convert neither reads nor "
+        "writes (allowed: FILE.onnx; `ovc MODEL.onnx` of the package openvino converts ONNX to "
+        "IR)\n"
+    )
+    assert not list(ir.parent.glob("out.*"))

@@ -18,6 +18,7 @@ from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.models.onnx import Backend
 from ndgather.published.schema import TensorType
 from tests.definitions import reference
+from tests.models.ir_writer import write_ir
 
 pytestmark = pytest.mark.runtimes
 
@@ -204,10 +205,6 @@ CALLS = {
     "Backend.prepare.run": (Backend.prepare(MODEL).run, {"inputs": ARRAYS}),
     "openvino.run": (openvino.run, {"model": "model.xml", "inputs": INPUTS}),
     "openvino.check": (openvino.check, {"model": "model.xml"}),
-    "openvino.write": (
-        openvino.write,
-        {"graph": GRAPH, "path": "written.xml", "constants": "written.bin"},
-    ),
     "openvino.Model": (openvino.Model, {"network": None, "constants": None}),
     "openvino.Model.load": (
         openvino.Model.load,
@@ -221,7 +218,7 @@ def folder(tmp_path, monkeypatch):
     """A folder to work in, with the two models in it."""
     monkeypatch.chdir(tmp_path)
     onnx.save(MODEL, "model.onnx")
-    openvino.write(GRAPH, "model.xml")
+    write_ir(GRAPH, "model.xml")
     return tmp_path
 
 
@@ -261,8 +258,6 @@ TAKEN = {
     ("onnx.Model", "path"): ANYTHING,  # a name in errors
     ("Backend.run_node", "outputs_info"): ANYTHING,  # which the outputs say themselves
     ("Backend.supports_device", "device"): ANYTHING,
-    ("openvino.write", "path"): {"a text", "a lone surrogate"},
-    ("openvino.write", "constants"): {"None", "a text", "a lone surrogate"},
     ("openvino.Model.load", "constants"): {
         *("None", "no text", "a text", "a text with a NUL", "a lone surrogate", "a long text"),
         *("a path of no file", "a folder"),

@@ -8,9 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ndgather.errors import FileError, ModelError, NdgatherError
-from ndgather.models import interchange
 from ndgather.models import onnx as onnx_models
-from ndgather.models.interchange import graph_of
 from ndgather.models.onnx.inference import DEEPEST, MOST_NODES
 from ndgather.models.tensors import tensor_files
 
@@ -70,7 +68,6 @@ ENTRIES = {
     "check": lambda: onnx_models.check("m.onnx"),
     "infer": lambda: onnx_models.infer("m.onnx"),
     "convert": lambda: onnx_models.convert("m.onnx", opset=16),
-    "to IR": lambda: interchange.onnx_to_openvino("m.onnx", "out.xml"),
 }
 
 OUTSIDE = {
@@ -131,12 +128,11 @@ UNFIT = {
 
 
 @pytest.mark.parametrize(("change", "text"), UNFIT.values(), ids=UNFIT)
-@pytest.mark.parametrize("entry", ["run", "to IR"])
-def test_tensors_that_their_file_does_not_hold_are_refused(folder, entry, change, text):
+def test_tensors_that_their_file_does_not_hold_are_refused(folder, change, text):
     save(model(external(**{"location": "weights", **change})))
 
     with pytest.raises(FileError) as refusal:
-        ENTRIES[entry]()
+        ENTRIES["run"]()
 
     assert str(refusal.value).startswith("m.onnx: constant 'data': ")
     assert text in str(refusal.value)
@@ -171,10 +167,9 @@ def test_without_a_folder_no_file_is_opened(folder):
     proto = model(external(location="weights"))
     text = "constant 'data': cannot be read: it is in another file, and the folder of the model"
 
-    for call in (lambda: onnx_models.run(proto, INPUTS), lambda: graph_of(proto)):
-        with pytest.raises(FileError) as refusal:
-            call()
-        assert str(refusal.value).startswith(text)
+    with pytest.raises(FileError) as refusal:
+        onnx_models.run(proto, INPUTS)
+    assert str(refusal.value).startswith(text)
 
 
 def test_a_tensor_file_names_no_other_file(folder):
@@ -301,16 +296,13 @@ UNKNOWN = {
     "the type of an input": (
         lambda proto: setattr(proto.graph.input[0].type.tensor_type, "elem_type", 77), "run",
         "value 'at': elem_type = 77 is not a type of ONNX"),
-    "the type of an input of an IR": (
-        lambda proto: setattr(proto.graph.input[0].type.tensor_type, "elem_type", 77), "to IR",
-        "value 'at': elem_type = 77 is not a type of ONNX"),
     "the type of a constant": (
-        lambda proto: setattr(proto.graph.initializer[0], "data_type", 99), "to IR",
-        "constant 'data': cannot be read: 99"),
+        lambda proto: setattr(proto.graph.initializer[0], "data_type", 99), "run",
+        "m.onnx: cannot be run: 99"),
     "sizes that no array has": (
         lambda proto: proto.graph.initializer[0].CopyFrom(
             TensorProto(name="data", data_type=7, dims=[0, 2**62, 2**62], raw_data=b"")),
-        "to IR", "constant 'data': cannot be read: array is too big"),
+        "run", "m.onnx: cannot be run: array is too big"),
     "a name that is no text": (
         lambda proto: setattr(proto.graph.node[0], "name", "marked"), "check",
         "m.onnx: cannot be read as an ONNX model: name = b'\\xffarked' is not UTF-8 text"),

@@ -17,6 +17,7 @@ from ndgather.models.graph.diagnostics import has_errors
 from ndgather.models.openvino import Model
 from ndgather.published import operator
 from ndgather.published.schema import TensorType
+from tests.models.ir_writer import write_ir
 
 WORDS = (
     *("", "x", "0", "1", "2", "3", "-1", "-9", "64", "9223372036854775807", "18446744073709551616"),
@@ -63,7 +64,7 @@ def folder(tmp_path_factory):
         outputs=(GraphOutput(name="t", value="t"), GraphOutput(name="c", value="c")),
     )
     path = tmp_path_factory.mktemp("damaged")
-    openvino.write(graph, path / "model.xml")
+    write_ir(graph, path / "model.xml")
     return path
 
 

@@ -1,10 +1,9 @@
-"""``ndgather convert``: convert a model to another version, operator or format."""
+"""``ndgather convert``: convert a model to another version, operator or target."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,10 @@ from ndgather.models.tensors import tensor_files
 
 DESCRIPTION = """\
 Convert an ONNX model to another version of ONNX, or replace its gather and
-scatter nodes with equivalent operators. If OUT ends in .xml, write an OpenVINO
-IR, with OpenVINO if the model has other operators too; if MODEL ends in .xml,
-write an ONNX model. Operators that the target does not have are built from
-others. A node that cannot be converted exactly is an error, with the reason. A
-table lists the nodes that were repaired, those that --operator could not
-replace, and those for which runtimes may return other results than before.
+scatter nodes with equivalent operators. Operators that the target does not
+have are built from others. A node that cannot be converted exactly is an error,
+with the reason. A table lists the nodes that were repaired, and those that
+--operator could not replace.
 
 With --target, gathers and scatters that a restricted target does not take are
 rewritten by operators that it takes. A target is a TOML file: one of the
@@ -58,21 +55,15 @@ examples:
   ndgather convert model.onnx --target basic --dry-run
       list what would become of every gather and scatter
 
-  ndgather convert model.onnx -o model.xml
-      write an IR, with its constants in model.bin
-
-  ndgather convert model.xml --opset 13 -o model.onnx
-      convert it back (default: opset 18)
-
 OUT is written completely or not at all.
 """
 
 
 def add_to(commands: Any) -> None:
-    summary = "convert a model to another version, operator or format"
+    summary = "convert a model to another version, operator or target"
     convert = add_command(commands, "convert", summary, DESCRIPTION, EXAMPLES)
     table = """
-        MODEL            the model: FILE.onnx or FILE.xml
+        MODEL            the model: FILE.onnx
         --opset N        the target opset of ONNX
         --domain DOMAIN  the domain of GatherND in the result: ai.onnx or com.microsoft
         --operator NAME  the operator that replaces the gather nodes: GatherND, GatherElements or
@@ -84,13 +75,19 @@ def add_to(commands: Any) -> None:
         --allow-matmul   let a scatter that adds become a MatMul, which adds in another order
         --dry-run        write nothing
         --json           print the report as JSON
-        -o --output OUT  the result: .onnx or .xml
+        -o --output OUT  the result: FILE.onnx
     """
     add_options(convert, table, opset={"type": positive}, output={"type": Path})
     add_common(convert, _convert)
 
 
 def _convert(options: argparse.Namespace) -> None:
+    for path in (Path(options.model), options.output):
+        if path is not None and path.suffix == ".xml":
+            raise ModelError(
+                f"{path}: is an OpenVINO IR, which convert neither reads nor writes (allowed: "
+                "FILE.onnx; `ovc MODEL.onnx` of the package openvino converts ONNX to IR)"
+            )
     if options.target:
         _deploy(options)
         return
@@ -100,32 +97,16 @@ def _convert(options: argparse.Namespace) -> None:
             options.parser.error(f"--{flag} does not apply (allowed: with --target)")
     if options.output is None:
         options.parser.error("the following arguments are required: -o/--output")
-    from_ir, to_ir = Path(options.model).suffix == ".xml", options.output.suffix == ".xml"
-    tensor_files.check_place(options.output, (".onnx",) if from_ir else (".onnx", ".xml"))
+    tensor_files.check_place(options.output, (".onnx",))
     target = {name: getattr(options, name) for name in ("opset", "domain", "operator", "strict")}
-    findings: Sequence[diagnostics.Finding] = ()
-    if from_ir or to_ir:
-        from ndgather.models import interchange  # noqa: PLC0415 - slow, and two extras
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
-        if from_ir:
-            count, findings = interchange.openvino_to_onnx(options.model, options.output, **target)
-        else:
-            for name in (name for name, value in target.items() if value):
-                raise ModelError(
-                    f"{options.output}: --{name} does not apply (allowed: for a result in an "
-                    f".onnx file)"
-                )
-            tensor_files.check_place(options.output.with_suffix(".bin"), (".bin",))
-            count, findings = interchange.onnx_to_openvino(options.model, options.output)
-    else:
-        from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-
-        with working(options.model):
-            result = onnx.conversion(options.model, **target)
-            onnx.save(result, options.output)
-            count, findings = len(result.model.graph.node), result.findings
-            found = onnx.check(options.output)
-        findings += tuple(item for item in found if item.severity is diagnostics.ERROR)
+    with working(options.model):
+        result = onnx.conversion(options.model, **target)
+        onnx.save(result, options.output)
+        count, findings = len(result.model.graph.node), result.findings
+        found = onnx.check(options.output)
+    findings += tuple(item for item in found if item.severity is diagnostics.ERROR)
     print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
     if findings:
         print(diagnostics.as_text(findings, page_width()))

@@ -1,6 +1,6 @@
 """A model of gather and scatter operators in memory, independent of file formats.
 
-Readers of a format return a `Graph`, and writers take one.
+Readers of a format return a `Graph`.
 """
 
 from __future__ import annotations

@@ -392,13 +392,10 @@ class _Converter:
             target = implementation(call.name, call.domain, self.version(call.domain)).row
             if call.name != call.row.name:
                 call.row = target  # the attributes are those of the new operator
-            for difference in fit(call, target):
-                negative = difference.rule == "index range" and difference.loses
-                if negative and not may_be_negative(typed, op_node.node.input[1]):
-                    continue
-                if difference.loses:
-                    why = f"{difference.source}, and there {difference.target}"
-                    raise call.cannot_become(target, why)
+            for loss in fit(call, target):
+                negative = loss.rule == "index range"
+                if not negative or may_be_negative(typed, op_node.node.input[1]):
+                    raise call.cannot_become(target, f"{loss.source}, and there {loss.target}")
         except NdgatherError as error:
             raise op_node.named(error) from error
         for name in call.indices:

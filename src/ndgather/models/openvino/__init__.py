@@ -1,12 +1,11 @@
-"""OpenVINO IR: read, checked, run and written.
+"""OpenVINO IR: read, checked and run.
 
 A file is a whole network (``.xml`` with its ``.bin`` of constants) or a bare ``<layer>``.
 """
 
 from ndgather.models.openvino.model import Model, check, run
-from ndgather.models.openvino.writing import write
 
-__all__ = ["Model", "check", "run", "write"]
+__all__ = ["Model", "check", "run"]
 
 
 def __dir__() -> list[str]:

@@ -110,17 +110,6 @@ def _array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[n
     return stored.astype(dtype, copy=False)
 
 
-def bytes_of(element: ElementType, array: Array) -> bytes:
-    """Return the bytes of `array` in a file of constants."""
-    if element.bits >= 8:
-        return array.astype(_little_endian(array.dtype), copy=False).tobytes()
-    codes = np.ascontiguousarray(array).view(np.uint8).reshape(-1) & np.uint8(2**element.bits - 1)
-    shifts = np.arange(0, 8, element.bits, dtype=np.uint8)
-    padded = np.pad(codes, (0, -codes.size % shifts.size)).reshape(-1, shifts.size)
-    joined: NDArray[np.uint8] = np.bitwise_or.reduce(padded << shifts, axis=1)
-    return joined.tobytes()
-
-
 def _little_endian(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("<") if dtype.isbuiltin == 1 else dtype
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
-from ndgather.errors import FileError, ModelError, NdgatherError
+from ndgather.errors import ModelError, NdgatherError
 from ndgather.messages import foreign_errors, input_shape, listed, quoted
 from ndgather.models import Array, Content, FilePath, file_path, instance, named_arrays
 from ndgather.models.graph import (
@@ -44,7 +42,6 @@ from ndgather.models.openvino.layers import (
     port_type,
 )
 from ndgather.models.openvino.reading import Layer, LayerPort, Limits, Network, read, wire
-from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.runtimes import MODEL_NAMES
 from ndgather.runtimes.runtime import LoadOptions, ModelSource
 
@@ -409,25 +406,3 @@ def _value_names(layer: Layer, port: LayerPort) -> tuple[str, ...]:
 
 def is_installed() -> bool:
     return find_spec("openvino") is not None
-
-
-def write_converted(source: Path, target: Path, constants: Path) -> tuple[int, tuple[Finding, ...]]:
-    """Convert a model file to an IR with OpenVINO, and check its gather and scatter layers.
-
-    Floats keep their width. Both files are written whole, or neither is. Returns the number of
-    layers, and the findings.
-    """
-    openvino = import_module("openvino")
-    with foreign_errors(ModelError, f"{source}: OpenVINO cannot convert it"):
-        converted = openvino.Core().read_model(str(source))  # convert_model reports home
-    if not target.parent.is_dir():
-        raise FileError(f"{target}: cannot be written: there is no folder {target.parent}")
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".ndgather-") as folder:
-        written = Path(folder) / "model.xml"
-        with foreign_errors(FileError, f"{target}: cannot be written"):
-            openvino.save_model(converted, str(written), compress_to_fp16=False)
-        weights = written.with_suffix(".bin")
-        weights.touch()
-        model = Model.load(written)
-        replace_file((constants, weights.replace), (target, written.replace))
-    return len(model.network.operations), Model.load(target, constants).check()

@@ -45,7 +45,7 @@ _GATHERS, _SCATTERS = (
     {Kind.SCATTER_ND: "ScatterND", Kind.SCATTER_ELEMENTS: "ScatterElements"},
 )
 _NAMES = _GATHERS | _SCATTERS
-_OF_ROWS = Meaning(axis=0, batch_dims=0, reduction=Reduction.NONE, use_init_val=True)
+_OF_ROWS = Meaning(axis=0, batch_dims=0, reduction=Reduction.NONE)
 _LARGEST_INT32 = np.iinfo(np.int32).max
 
 
@@ -62,7 +62,7 @@ class Rows:
         self.call, self.new, self.target, self.limits = call, call.new, target, limits
         self.checked, self.matmul = checked, matmul
         self.data, self.indices = (call.sizes(role) for role in (Role.DATA, Role.INDICES))
-        self.meaning = Meaning.of(call.row, call.attributes, None)
+        self.meaning = Meaning.of(call.row, call.attributes)
         self._why = ""  # why the target takes no rows
         self.mask = ""  # that of a scatter whose indices are the true elements of a mask
 

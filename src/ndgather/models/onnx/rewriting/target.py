@@ -123,7 +123,7 @@ class Target:
             return f"{self.name} does not take {call.row.name}"
         return self.limits[call.row.name].refusal(
             call.row.kind,
-            Meaning.of(call.row, call.attributes, None),
+            Meaning.of(call.row, call.attributes),
             call.types[Role.DATA],
             call.types[Role.INDICES],
             constant=Role.INDICES in call.constants,
