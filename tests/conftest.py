@@ -46,7 +46,7 @@ settings.load_profile(PROFILE)
 _ABSENT = re.compile(
     r"(?:No module named '|No package metadata was found for |needs the package )(\w+)"
 )
-_OWN = {"ndgather", "tests", "bench", "tools", "fuzz"}
+_OWN = {"ndgather", "tests", "bench", "tools", "fuzz", "operator_pages", "conformance_calls"}
 
 
 class SkipAbsent:

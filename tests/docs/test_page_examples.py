@@ -1,13 +1,13 @@
 """The examples on the pages: results held against the plain loops, errors against a list."""
 
-import json
 import re
 
 import numpy as np
 import pytest
+from operator_pages.document import Example, as_markdown
+from operator_pages.examples import CALLS
+from operator_pages.version_page import version_document
 
-from ndgather import pages
-from ndgather.pages.examples import CALLS, PUBLISHED_EXAMPLES
 from ndgather.published import operators
 from ndgather.published.schema import OPERATOR_KINDS, BatchRule, Outside
 from tests.definitions import reference
@@ -36,29 +36,24 @@ REFUSED = {
 }
 
 
-def examples(op, **options):
-    """Return the examples on a page as (title, run), a run for each operator that is shown."""
-    page = pages.operator_page(op.name, op.domain, op.version, format="json", **options)
+def examples(op):
+    """Return the examples of a version as (title, run)."""
     return [
-        (block["title"], run)
-        for content in json.loads(page)["sections"].values()
-        for block in content
-        if isinstance(block, dict) and "runs" in block
-        for run in block["runs"]
+        (block.title, run)
+        for section in version_document(op).sections
+        for block in section.blocks
+        if isinstance(block, Example)
+        for run in block.runs
     ]
 
 
-def array(tensor):
-    return np.array(tensor["values"], tensor["dtype"]).reshape(tensor["shape"])
-
-
 def by_the_loops(op, run):
-    options = dict(run["options"])
+    options = dict(run.options)
     if "reduction" in options:
         options["reduction"] = NATIVE_WORDS.get(options["reduction"], options["reduction"])
     if op.row.index_rule.outside is Outside.ZEROS:
         options["mode"] = "fill"
-    tensors = (array(tensor) for tensor in run["tensors"].values())
+    tensors = (tensor for _, tensor in run.tensors)
     result = getattr(reference, op.row.kind.value)(*tensors, **options)
     if op.row.batch_rule is BatchRule.FUSED and options.get("batch_dims", 0) > 1:
         result = result.reshape(-1, *result.shape[options["batch_dims"] :])
@@ -67,11 +62,11 @@ def by_the_loops(op, run):
 
 @EVERY
 def test_results_are_those_of_the_plain_loops(op):
-    found = [run for _, run in examples(op) if run["result"] is not None]
+    found = [run for _, run in examples(op) if run.result is not None]
 
     assert len(found) >= 3
     for run in found:
-        np.testing.assert_array_equal(array(run["result"]), by_the_loops(op, run), strict=True)
+        np.testing.assert_array_equal(run.result, by_the_loops(op, run), strict=True)
 
 
 @EVERY
@@ -79,17 +74,17 @@ def test_errors_are_those_that_the_version_asks_for(op):
     for title, run in examples(op):
         error, rows = REFUSED.get(title, ("", r"(?!)"))
         if re.fullmatch(rows, str(op.row)):
-            assert (run["result"], run["error"]["type"]) == (None, error), title
-            assert run["error"]["text"].startswith(f"{op.row}: ")
+            assert (run.result, run.error[0]) == (None, error), title
+            assert run.error[1].startswith(f"{op.row}: ")
         else:
-            assert (run["result"] is None, run["error"]) == (False, None), title
+            assert (run.result is None, run.error) == (False, None), title
 
 
 @EVERY
 def test_every_page_has_an_error_and_no_example_twice(op):
     found = examples(op)
 
-    assert any(run["error"] is not None for _, run in found)
+    assert any(run.error is not None for _, run in found)
     assert len({title for title, _ in found}) == len(found)
 
 
@@ -97,9 +92,7 @@ def test_every_page_has_an_error_and_no_example_twice(op):
 def test_every_example_is_on_some_page(kind):
     shown = {title for op in OF_THE_CORE if op.row.kind is kind for title, _ in examples(op)}
 
-    rows = [str(op.row) for op in OF_THE_CORE if op.row.kind is kind]
-    of_texts = [call for row in rows for call in PUBLISHED_EXAMPLES.get(row, ())]
-    assert shown == {call.title for call in (*CALLS[kind], *of_texts)}
+    assert shown == {call.title for call in CALLS[kind]}
 
 
 @pytest.mark.parametrize("op", DEFINED, ids=lambda op: str(op.row))
@@ -107,14 +100,14 @@ def test_operators_with_a_definition_show_results_and_an_error(op):
     *results, last = [run for _, run in examples(op)]
 
     assert len(results) >= 3
-    assert all(run["error"] is None for run in results)
-    assert last["error"]["text"].startswith(f"{op.row}: ")
+    assert all(run.error is None for run in results)
+    assert last.error[1].startswith(f"{op.row}: ")
 
 
 def test_the_call_that_is_shown_is_the_call_that_was_run():
     (op,) = (op for op in operators("ScatterElementsUpdate") if op.version == 12)
 
-    calls = {title: run["call"] for title, run in examples(op)}
+    calls = {title: run.call for title, run in examples(op)}
 
     assert calls["Updates without the original element"] == (
         "op(data, indices, updates, axis=1, reduction='sum', use_init_val=False)"
@@ -128,14 +121,14 @@ def test_the_first_call_shows_the_indices_that_set_an_operator_apart():
     (_, run), *_ = examples(op)
 
     assert "int32" in op.row.summary
-    assert run["tensors"]["indices"]["dtype"] == "int32"
+    assert dict(run.tensors)["indices"].dtype == "int32"
 
 
 @EVERY
 def test_results_are_written_as_python_prints_them(op):
-    page = pages.operator_page(op.name, op.domain, op.version, width=0)
+    page = as_markdown(version_document(op))
 
-    wanted = [array(run["result"]) for _, run in examples(op) if run["result"] is not None]
+    wanted = [run.result for _, run in examples(op) if run.result is not None]
     printed = re.findall(r"^>>> op\(.*\)\n(array\((?:.*\n)+?)(?=\n|```)", page, re.MULTILINE)
     names = {"array": np.array} | {name: np.dtype(name) for name in ("int32", "float32", "int64")}
     found = [eval(text, names) for text in printed]

@@ -1,102 +1,51 @@
-"""The pages have what the published pages show: examples, layers, equations, and facts."""
+"""The texts of pages: calls as a model has them, equations, facts, and words for every rule."""
 
 import itertools
-import json
-import re
 
 import numpy as np
 import onnx
 import pytest
+from operator_pages import rule_texts
+from operator_pages.examples import CALLS
+from operator_pages.version_page import version_document
 
-from ndgather import pages
 from ndgather.array_call import Kind
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
-from ndgather.pages import rule_texts
 from ndgather.published import operator, operators
+from ndgather.published.schema import (
+    OPERATOR_KINDS,
+    AttributeRange,
+    BatchRule,
+    Duplicates,
+    OffAxisRule,
+    Outside,
+    Reduction,
+    Role,
+)
 from tests.definitions import reference
-from tests.operators import source_examples as source
 
-VERSION = {source.MICROSOFT: 1, source.OPENVINO: 8}
-DOMAIN = {source.MICROSOFT: "com.microsoft", source.OPENVINO: "openvino"}
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
-
-
-def sections(op):
-    return json.loads(pages.operator_page(op.name, op.domain, op.version, format="json"))[
-        "sections"
-    ]
-
-
-def runs(op):
-    return [
-        run
-        for blocks in sections(op).values()
-        for block in blocks
-        if isinstance(block, dict) and "runs" in block
-        for run in block["runs"]
-    ]
-
-
-def described(example):
-    """Return the operator that a published example is of."""
-    words = example.place.split()
-    version = int(words[1]) if words[0] == "version" else VERSION.get(example.page, 13)
-    name = "GatherElements" if example in source.GATHER_ELEMENTS else "GatherND"
-    return operator(name, domain=DOMAIN.get(example.page, "ai.onnx"), version=version)
-
-
-@pytest.mark.parametrize("example", [*source.GATHER_ND, *source.GATHER_ELEMENTS], ids=str)
-def test_the_page_runs_the_example(example):
-    op = described(example)
-    option = "axis" if op.name == "GatherElements" else "batch_dims"
-    if example.option and op.row.attribute(option) is None:
-        pytest.skip(example.note)
-    wanted = [np.array(each).tolist() for each in (example.data, example.indices, example.output)]
-
-    found = [
-        run
-        for run in runs(op)
-        if run["result"] is not None
-        and [*(each["values"] for each in run["tensors"].values()), run["result"]["values"]]
-        == wanted
-        and run["options"].get(option, 0) == example.option
-    ]
-
-    types = {run["tensors"]["data"]["dtype"] for run in found}
-    assert types
-    assert example.dtype == "int64" or example.dtype in types
-
-
-def test_the_page_has_the_layers():
-    page = pages.operator_page("GatherND", "openvino", 8, width=200)
-
-    for data, indices, batch_dims, result in source.OPENVINO_LAYERS.values():
-        cells = " | ".join(f"`{cell}`" for cell in (data, indices, batch_dims, result))
-        assert any(re.sub(" +", " ", line) == f"| {cells} |" for line in page.splitlines())
 
 
 @EVERY
 def test_the_call_runs_as_it_stands_in_a_model(op):
-    run = runs(op)[0]
-    (*_, text) = sections(op)["In a model"]
-    tensors = {
-        name: np.array(each["values"], each["dtype"]).reshape(each["shape"])
-        for name, each in run["tensors"].items()
-    }
-    desired = np.array(run["result"]["values"], run["result"]["dtype"])
+    sections = {section.title: section.blocks for section in version_document(op).sections}
+    run = sections["Formula"][-1].runs[0]
+    text = "\n".join(sections["In a model"][-1].lines)
+    tensors, options = dict(run.tensors), dict(run.options)
 
     if op.domain == "openvino":
-        if "axis" in run["options"] and op.row.attribute("axis") is None:
-            tensors["axis"] = np.array(run["options"]["axis"])
+        if "axis" in options and op.row.attribute("axis") is None:
+            tensors["axis"] = np.array(options["axis"])
         results = openvino.run(text.encode(), tensors)
     else:
         names = {"onnx": onnx}
         exec(text, names)
-        results = onnx_models.run(model_of(names["node"], op, tensors, desired), tensors)
+        results = onnx_models.run(model_of(names["node"], op, tensors, run.result), tensors)
 
     (actual,) = results.values()
-    np.testing.assert_array_equal(actual, desired, strict=True)
+    np.testing.assert_array_equal(actual, run.result, strict=True)
 
 
 def model_of(node, op, tensors, desired):
@@ -127,10 +76,10 @@ def model_of(node, op, tensors, desired):
     ],
 )
 def test_the_reverse_is_of_the_same_domain_where_it_has_one(row, name):
-    page = pages.operator_page(*row, width=200)
+    called, domain, version = row
+    document = version_document(operator(called, domain=domain, version=version))
 
-    (line,) = (line for line in page.splitlines() if line.startswith("- **reverse**: "))
-    assert line.partition(": ")[2].strip("`").startswith(name)
+    assert dict(document.lead[1].items)["reverse"].strip("`").startswith(name)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -159,3 +108,29 @@ def test_facts_are_those_of_the_registry_of_onnx(op):
         "support level": schema.support_level.name.lower(),
         "shape inference": "yes" if schema.has_type_and_shape_inference_function else "no",
     }
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        (Outside, rule_texts.OUTSIDE),
+        (Outside, rule_texts.OUTSIDE_IN_SHORT),
+        (Reduction, rule_texts.REDUCTIONS),
+        (OPERATOR_KINDS, rule_texts.OUTPUTS),
+        (OPERATOR_KINDS, rule_texts.SYMBOLS),
+        (OPERATOR_KINDS, CALLS),
+    ],
+)
+def test_every_value_has_a_text(values, texts):
+    assert list(texts) == list(values)
+
+
+@pytest.mark.parametrize("rules", [BatchRule, OffAxisRule, Duplicates, AttributeRange])
+def test_every_value_of_a_rule_has_its_own_text(rules):
+    assert len({rule_texts.described(rule) for rule in rules}) == len(rules)
+
+
+@pytest.mark.parametrize("kind", OPERATOR_KINDS)
+def test_every_tensor_has_a_text(kind):
+    roles = {Role.DATA, Role.INDICES} | ({Role.UPDATES} if kind.scatters else set())
+    assert {role for each, role in rule_texts.INPUTS if each is kind} == roles

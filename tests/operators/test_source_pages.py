@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 import ndgather
-from tests.operators.source_examples import GATHER_ELEMENTS, GATHER_ND, OPENVINO_LAYERS, SQUARE
+from tests.operators.source_examples import (
+    GATHER_ELEMENTS,
+    GATHER_ND,
+    MICROSOFT,
+    OPENVINO,
+    OPENVINO_LAYERS,
+    SQUARE,
+)
+
+PAGES = {MICROSOFT: ("com.microsoft", 1), OPENVINO: ("openvino", 8)}
 
 
 @pytest.mark.parametrize("example", GATHER_ND, ids=str)
@@ -23,6 +32,22 @@ def test_gather_elements_example(example):
     np.testing.assert_array_equal(actual, np.array(example.output, example.dtype), strict=True)
 
 
+@pytest.mark.parametrize("example", [*GATHER_ND, *GATHER_ELEMENTS], ids=str)
+def test_the_version_that_a_page_is_about_gives_its_result(example):
+    words = example.place.split()
+    domain, version = PAGES.get(example.page, ("ai.onnx", 13))
+    if words[0] == "version":
+        version = int(words[1])
+    name = "GatherElements" if example in GATHER_ELEMENTS else "GatherND"
+    option = "axis" if name == "GatherElements" else "batch_dims"
+    op = ndgather.operator(name, domain=domain, version=version)
+    if example.option and op.row.attribute(option) is None:
+        pytest.skip(example.note)
+    data, indices = np.array(example.data, example.dtype), np.array(example.indices, "int64")
+    actual = op(data, indices, **({option: example.option} if example.option else {}))
+    np.testing.assert_array_equal(actual, np.array(example.output, example.dtype), strict=True)
+
+
 @pytest.mark.parametrize("layer", OPENVINO_LAYERS)
 def test_openvino_layer_shape(layer):
     data_shape, indices_shape, batch_dims, shape = OPENVINO_LAYERS[layer]
@@ -30,6 +55,8 @@ def test_openvino_layer_shape(layer):
     limits = data_shape[batch_dims : batch_dims + indices_shape[-1]]
     indices = np.random.default_rng(0).integers(0, limits, indices_shape)
     actual = ndgather.gather_nd(data, indices, batch_dims)
+    op = ndgather.operator("GatherND", domain="openvino", version=8)
+    assert op.infer_shape(data_shape, indices_shape, batch_dims=batch_dims) == shape
     batches = np.indices(indices_shape[:-1], sparse=True)[:batch_dims]
     desired = data[(*batches, *np.moveaxis(indices, -1, 0))]
     assert actual.shape == shape

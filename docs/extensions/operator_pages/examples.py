@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -46,15 +46,12 @@ class ExampleCall:
     attributes: Mapping[str, Option] | None = None
 
 
-_FILE = tomllib.loads(files("ndgather.pages").joinpath("examples.toml").read_text("utf-8"))
-PUBLISHED_LAYERS: dict[str, list[tuple[list[int], list[int], int]]] = _FILE.pop("layers")
-_PUBLISHED: dict[str, str] = _FILE.pop("published")
+_FILE = tomllib.loads(Path(__file__).with_name("examples.toml").read_text("utf-8"))
 _CALLS = {
     name: tuple(ExampleCall(**{"data": _GRID, **call}) for call in calls)
     for name, calls in _FILE.items()
 }
 CALLS = {kind: _CALLS[kind.value] for kind in OPERATOR_KINDS}
-PUBLISHED_EXAMPLES = {name: _CALLS[key] for name, key in _PUBLISHED.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,36 +1,12 @@
-"""The page of one operator version, built from its row and from calls that are run."""
+"""What a page says about one version of an operator: its row, and calls that are run."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
 
 from ndgather.array_call import Kind
-from ndgather.pages import rule_texts
-from ndgather.pages.document import (
-    Block,
-    Bullets,
-    Code,
-    Document,
-    Example,
-    FieldList,
-    Paragraph,
-    Section,
-    Table,
-    Text,
-    literal,
-)
-from ndgather.pages.examples import (
-    PUBLISHED_EXAMPLES,
-    PUBLISHED_LAYERS,
-    ExampleCall,
-    applies,
-    calls_of,
-    in_a_model,
-    run,
-)
 from ndgather.published import Operator, operators
 from ndgather.published.callables import Difference
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN
@@ -44,11 +20,33 @@ from ndgather.published.schema import (
     Role,
 )
 
+from . import rule_texts
+from .document import (
+    Block,
+    Bullets,
+    Code,
+    Document,
+    Example,
+    FieldList,
+    Paragraph,
+    Section,
+    Table,
+    Text,
+    literal,
+)
+from .examples import (
+    ExampleCall,
+    applies,
+    calls_of,
+    in_a_model,
+    run,
+)
+
 _CLAUSE_ENDS = re.compile(r"; |, (?=[a-z] = )")
 
 
-def operator_document(operator: Operator, other: Operator | None = None) -> Document:
-    """Return the page of `operator`; with `other`, it ends with the differences from that."""
+def version_document(operator: Operator) -> Document:
+    """Return everything that is to be said about one version."""
     row = operator.row
     calls = calls_of(row)
     if row.domain == "com.microsoft":  # it takes int32, unlike GatherND of ONNX: that comes first
@@ -65,7 +63,6 @@ def operator_document(operator: Operator, other: Operator | None = None) -> Docu
     )
     in_model = Paragraph("The first call of this page, as a model has it:")
     sections = [
-        *_versions(operator),
         *_remarks(row),
         Section("Formula", tuple(_formula(row, first))),
         Section("Rules", (FieldList(tuple(rules(row))),)),
@@ -73,10 +70,7 @@ def operator_document(operator: Operator, other: Operator | None = None) -> Docu
         Section("Attributes", (_attributes(row),)),
         *_reductions(row),
         Section("More examples", more),
-        *_published_examples(operator),
         Section("In a model", (in_model, Code(in_a_model(first.runs[0])))),
-        *_other_specifications(operator),
-        *([] if other is None else [comparison(operator, other)]),
     ]
     lead = (Paragraph(literal(row.summary)), _facts(operator), *_use(operator))
     return Document(str(row), lead, tuple(sections))
@@ -256,53 +250,6 @@ def _reductions(row: OperatorVersion) -> Iterator[Section]:
             (choice.word, rule_texts.REDUCTIONS[choice.reduction]) for choice in reduction.choices
         )
         yield Section("Reductions", (FieldList(tuple(items)),))
-
-
-def _published_examples(operator: Operator) -> Iterator[Section]:
-    """Yield the examples of the published text, and the shapes of the layers in it."""
-    name = str(operator.row)
-    blocks: list[Block] = [*_examples(PUBLISHED_EXAMPLES.get(name, ()), operator)]
-    layers = []
-    for data, indices, batch_dims in PUBLISHED_LAYERS.get(name, ()):
-        shapes = tuple(data), tuple(indices)
-        result = operator.infer_shape(*shapes, batch_dims=batch_dims)
-        layers.append(tuple(f"`{cell}`" for cell in (*shapes, batch_dims, result)))
-    if layers:
-        titles = ("shape of data", "shape of indices", "batch_dims", "shape of the result")
-        blocks.append(Table(titles, tuple(layers)))
-    if blocks:
-        yield Section("Examples of the published text", tuple(blocks))
-
-
-def _versions(operator: Operator) -> Iterator[Section]:
-    """Yield what every version changed, newest first, if there is more than one."""
-    family = sorted(operators(operator.name, operator.domain), key=lambda op: -op.version)
-    if len(family) > 1:
-        rows = [
-            ("" if position else str(newer.version), change)
-            for newer, older in itertools.pairwise(family)
-            for position, change in enumerate(changes(newer, older) or ("wording only",))
-        ]
-        rows.append((str(family[-1].version), "the first version here"))
-        yield Section("Versions", (Table(("version", "change"), tuple(rows)),))
-
-
-def _other_specifications(operator: Operator) -> Iterator[Section]:
-    """Yield commands that compare with the operators of other domains that do the same."""
-    others = [
-        op for op in operators() if op.row.is_like(operator.row) and op.domain != operator.domain
-    ]
-    if not others:
-        return
-    command = f"ndgather doc {operator.name}"
-    domains = {op.domain for op in operators(operator.name)}
-    if DEFAULT_DOMAIN in domains and operator.domain != DEFAULT_DOMAIN:
-        command += f" --domain {operator.domain}"
-    if operator.version != max(op.version for op in operators(operator.name, operator.domain)):
-        command += f" --version {operator.version}"
-    lines = tuple(f"{command} --diff {other.domain}:{other.version}" for other in others)
-    text = Paragraph("These commands show the differences:")
-    yield Section("In other specifications", (text, Code(lines)))
 
 
 _LABELS = {

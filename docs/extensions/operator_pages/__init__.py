@@ -6,36 +6,37 @@ Their examples are run then.
 from __future__ import annotations
 
 import html
-import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generated_files import write
 
-from ndgather.pages import operator_table, rule_texts
-from ndgather.pages.document import (
+from ndgather.published import Operator, operators
+from ndgather.published.schema import OPERATOR_KINDS, Role
+
+from . import rule_texts
+from .document import (
+    Bullets,
     Document,
     Example,
     FieldList,
     Paragraph,
     Section,
-    render,
+    Table,
+    as_markdown,
+    section_as_markdown,
     spans,
     string,
 )
-from ndgather.pages.operator_page import changes, comparison, operator_document, rules
-from ndgather.published import Operator, operators
-from ndgather.published.schema import OPERATOR_KINDS, Role
+from .version_page import changes, comparison, rules, version_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sphinx.application import Sphinx
 
-# Sections of a page of one version that stand first, and those that `ndgather doc` alone prints.
-_REMARKS = ("Notes", "Errors in the published text")
-_PRINTED = ("Versions", "In other specifications", "Examples of the published text")
+_REMARKS = ("Notes", "Errors in the published text")  # sections that stand first
 _MOST_CALLS = 2  # that two specifications answer differently
 _MOST_EXAMPLES = 4
 _MOST_OF_CLOSE = 1
@@ -94,7 +95,7 @@ def _page(family: Sequence[Operator]) -> Iterator[str]:
 
 def _call(op: Operator) -> str:
     """Return the first example as a call that is drawn."""
-    blocks = (block for section in operator_document(op).sections for block in section.blocks)
+    blocks = (block for section in version_document(op).sections for block in section.blocks)
     run = next(block for block in blocks if isinstance(block, Example)).runs[0]
     arguments = [tensor.tolist() for _, tensor in run.tensors]
     code = ", ".join([*map(repr, arguments), *(f"{name}={value!r}" for name, value in run.options)])
@@ -103,7 +104,7 @@ def _call(op: Operator) -> str:
 
 def _version(op: Operator, family: Sequence[Operator]) -> str:
     """Return the text of a version: the newest of ONNX in full, of others how they differ."""
-    newest, document = family[0], operator_document(op)
+    newest, document = family[0], version_document(op)
     sections = {section.title: section for section in document.sections}
     of_domain = [each for each in family if each.domain == op.domain and each.row.is_like(op.row)]
     older = [each for each in of_domain if each.version < op.version]
@@ -114,7 +115,7 @@ def _version(op: Operator, family: Sequence[Operator]) -> str:
         lead.insert(0, Paragraph(f"Differs from {older[0].row}: {differs}."))
     remarks = [sections[title] for title in _REMARKS if title in sections]
     if op is newest or is_close:
-        left_out = (*_REMARKS, *_PRINTED, *(["In a model"] if is_close else ()))
+        left_out = (*_REMARKS, *(["In a model"] if is_close else ()))
         rest = [each for each in document.sections if each.title not in left_out]
         more = sections["More examples"]
         most = _MOST_OF_CLOSE if is_close else _MOST_EXAMPLES
@@ -122,25 +123,31 @@ def _version(op: Operator, family: Sequence[Operator]) -> str:
         rest[rest.index(more)] = shorter
     else:
         lead[-3:] = [FieldList((("source", op.row.source),)), document.lead[-2]]
-        remarks = list(_only_in(remarks, operator_document(newest)))
+        remarks = list(_only_in(remarks, version_document(newest)))
         rest = []
         if op is of_domain[0]:
             differences = comparison(op, newest)
             blocks = differences.blocks[: 1 + _MOST_CALLS]
             rest = [replace(differences, blocks=blocks)]
     short = Document(document.title, tuple(lead), (*remarks, *rest))
-    return _demoted(render("docs", short, format="md", width=0))
+    return _demoted(as_markdown(short))
 
 
 def _only_in(remarks: Sequence[Section], newest: Document) -> Iterator[Section]:
-    """Yield the remarks on a version that the newest has not."""
-    there = {section.title: section.blocks[0] for section in newest.sections}
+    """Yield the remarks on a version that do not apply to the newest version."""
+    of_newest = {section.title: section.blocks[0] for section in newest.sections}
     for section in remarks:
-        (block,), field = section.blocks, "items" if section.title == "Notes" else "rows"
-        known = getattr(there.get(section.title), field, ())
-        entries = tuple(entry for entry in getattr(block, field) if entry not in known)
-        if entries:
-            yield Section(section.title, (replace(block, **{field: entries}),))
+        (block,), known = section.blocks, of_newest.get(section.title)
+        if isinstance(block, Bullets):
+            notes = known.items if isinstance(known, Bullets) else ()
+            items = tuple(item for item in block.items if item not in notes)
+            if items:
+                yield Section(section.title, (Bullets(items),))
+        elif isinstance(block, Table):
+            errata = known.rows if isinstance(known, Table) else ()
+            rows = tuple(row for row in block.rows if row not in errata)
+            if rows:
+                yield Section(section.title, (replace(block, rows=rows),))
 
 
 def _demoted(text: str) -> str:
@@ -187,8 +194,8 @@ def _cells(op: Operator, family: Sequence[Operator]) -> Iterator[tuple[str, str]
     if reduction is not None:
         yield "`reduction`", ", ".join(f"`{choice.word}`" for choice in reduction.choices)
     for role in (Role.DATA, Role.INDICES):
-        known = dict.fromkeys(itertools.chain(*(each.row.input(role).types for each in family)))
-        types = op.row.input(role).types
+        known = dict.fromkeys(name for each in family for name in _types(each, role))
+        types = _types(op, role)
         missing = [name for name in known if name not in types]
         text = ", ".join(f"`{name}`" for name in types)
         if len(types) > _FEW:
@@ -196,6 +203,11 @@ def _cells(op: Operator, family: Sequence[Operator]) -> Iterator[tuple[str, str]
             more = f" and {len(missing) - _FEW} more" if len(missing) > _FEW else ""
             text = f"{len(types)} types" + (f", without {some}{more}" if missing else "")
         yield f"types of `{role.value}`", text
+
+
+def _types(op: Operator, role: Role) -> tuple[str, ...]:
+    tensor = op.row.input(role)
+    return () if tensor is None else tensor.types
 
 
 def _html(text: str) -> str:
@@ -209,8 +221,7 @@ _INDEX = """\
 A published operator has versions, with different rules about negative indices, indices out of
 bounds, types and batches. `ndgather.operator("GatherND", version=13)` is one of them, strict to its
 own text. Each page has the versions of an operator side by side, the newest in full, and how the
-others differ; `ndgather doc GatherND --version 11` prints any of them in full, with the examples of
-its text.
+others differ.
 
 """
 
@@ -223,14 +234,38 @@ def _index(families: Sequence[Sequence[Operator]]) -> str:
             f"| [{family[0].name}]({family[0].name}.md) | {family[0].row.summary} | {versions} |"
         )
         toctree.append(family[0].name)
-    _, _, table = operator_table(width=0).partition(" versions\n\n")
     lines = (
         "| operator | what it does | versions |",
         "| --- | --- | --- |",
         *rows,
         "",
-        f"## {sum(map(len, families))} versions at a glance",
-        "",
-        table,
+        section_as_markdown(_all_versions()),
     )
     return _INDEX + "\n".join((*lines, "```{toctree}", ":hidden:", "", *toctree, "```", ""))
+
+
+def _all_versions() -> Section:
+    """Return a table with a row for each version."""
+    rows = tuple(
+        (
+            op.domain,
+            f"`{op.name}`",
+            str(op.version),
+            rule_texts.NEGATIVE_IN_SHORT[op.row.index_rule.negative],
+            rule_texts.OUTSIDE_IN_SHORT[op.row.index_rule.outside],
+            ", ".join(attribute.name for attribute in op.row.attributes),
+        )
+        for op in operators()
+    )
+    columns = (
+        ("since", "the version of the domain that introduced it"),
+        ("index", "the values that an index may have on an axis of size s"),
+        (
+            "others",
+            "what other values do; where the text leaves that undefined, this package raises an "
+            "error",
+        ),
+    )
+    titles = ("domain", "operator", "since", "index", "others", "attributes")
+    table = Table(titles, rows)
+    return Section(f"{len(rows)} versions at a glance", (table, FieldList(columns)))
