@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ndgather.models.onnx.rewriting.target import target_names
+from ndgather.models.onnx.passes.target import target_names
 
 DATA = np.arange(12, dtype=np.int16).reshape(3, 4)
 

@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import FileError, ModelError
 from ndgather.models import onnx as onnx_models
-from ndgather.models.onnx.rewriting.target import load_target, target_names
+from ndgather.models.onnx.passes.target import load_target, target_names
 from tests.definitions import reference
 from tests.models.test_version_steps import OLDER_ONNXRUNTIME
 

@@ -119,7 +119,7 @@ def _deploy(options: argparse.Namespace) -> None:
     if options.output is not None:
         tensor_files.check_place(options.output, (".onnx",))
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx.rewriting import report  # noqa: PLC0415
+    from ndgather.models.onnx import conversion_report as report  # noqa: PLC0415
 
     with working(options.model):
         result = onnx.conversion(

@@ -29,13 +29,13 @@ from ndgather.models import Array
 from ndgather.models.graph.conversion import Meaning
 from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.nodes import element_type
-from ndgather.models.onnx.rewriting.sized_nodes import Size, product, strides
+from ndgather.models.onnx.passes.new_nodes import Size, product, strides
 from ndgather.published.schema import Reduction, Role, TensorType
 from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
-    from ndgather.models.onnx.rewriting.calls import GatherCall
-    from ndgather.models.onnx.rewriting.target import Limits, Target
+    from ndgather.models.onnx.passes.calls import GatherCall
+    from ndgather.models.onnx.passes.target import Limits, Target
 
 MOST_UPDATES = 16
 """The largest number of updates that are applied one after the other, and of slices."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from onnx import (
     IR_VERSION,
-    ModelProto,
     NodeProto,
     TensorProto,
     ValueInfoProto,
@@ -20,26 +19,23 @@ from onnx import (
     inliner,
     parser,
     shape_inference,
-    version_converter,
 )
 from onnx.defs import OpSchema, SchemaError
 
 from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line
-from ndgather.messages import foreign_errors
 from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.nodes import (
     Scope,
     constant_tensor,
     declaration,
     nodes_in,
-    opsets,
     rename_values,
     row_domain,
     schema_type,
     subgraphs,
     tensor_type,
 )
-from ndgather.models.onnx.version_changes import (
+from ndgather.models.onnx.passes.version_changes import (
     CHANGES,
     DOWN,
     FUNCTIONS,
@@ -58,27 +54,6 @@ OLDEST = 7
 
 INTEGERS_FROM = 9
 """The first opset whose Constant takes integers; before, they are initializers."""
-
-INVALID_RESULT = "the converted model would not be valid"
-
-
-def from_oldest(model: ModelProto, opset: int | None) -> ModelProto:
-    """Return a model of opset `OLDEST` or newer, converted by onnx, if `opset` is newer."""
-    source = opsets(model.opset_import).get(DEFAULT_DOMAIN, OLDEST)
-    if opset is None or opset == source:
-        return model
-    if opset < OLDEST:
-        raise ModelError(
-            f"opset = {opset} is not a possible target for other nodes (allowed: at least {OLDEST})"
-        )
-    if source >= OLDEST:
-        return model
-    with foreign_errors(ModelError, INVALID_RESULT):
-        converted = version_converter.convert_version(model, OLDEST)
-    for before, after in zip(model.graph.output, converted.graph.output, strict=True):
-        after.CopyFrom(before)  # onnx drops types, and declares values without any
-    del converted.graph.value_info[:]
-    return converted
 
 
 def convert_node(

@@ -16,7 +16,7 @@ from ndgather.models.graph.diagnostics import Finding
 from ndgather.models.onnx.files import ModelInFolder
 
 if TYPE_CHECKING:
-    from ndgather.models.onnx.rewriting.target import Target
+    from ndgather.models.onnx.passes.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from ndgather.models import Array
 from ndgather.models.graph.conversion import NodeCall
 from ndgather.models.onnx.inference import InferredNode
 from ndgather.models.onnx.nodes import OpNode, element_type, implementation
-from ndgather.models.onnx.rewriting.sized_nodes import Size, SizedNodes
+from ndgather.models.onnx.passes.new_nodes import Size, SizedNodes
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Dim, OperatorVersion, Role, Shape, TensorType
 
