@@ -104,7 +104,7 @@ def _convert(options: argparse.Namespace) -> None:
     with working(options.model):
         result = onnx.conversion(options.model, **target)
         onnx.save(result, options.output)
-        count, findings = len(result.model.graph.node), result.findings
+        count, findings = result.node_count, result.findings
         found = onnx.check(options.output)
     findings += tuple(item for item in found if item.severity is diagnostics.ERROR)
     print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
@@ -143,8 +143,7 @@ def _deploy(options: argparse.Namespace) -> None:
     else:
         print(report.nodes_as_text(result.nodes, known, page_width() or 80))
         if written:
-            count = len(result.model.graph.node)
-            print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
+            print(f"{one_line(str(options.output))}: {plural(result.node_count, 'node')}")
             errors = [x for x in onnx.check(options.output) if x.severity is diagnostics.ERROR]
             if errors:
                 print(diagnostics.as_text(errors, page_width()))

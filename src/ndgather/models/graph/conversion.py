@@ -12,7 +12,7 @@ from ndgather import messages
 from ndgather.errors import ModelError
 from ndgather.models import Array
 from ndgather.models.graph import Arguments
-from ndgather.published import operator
+from ndgather.published import Operator
 from ndgather.published.schema import (
     FLOATS,
     INTEGERS,
@@ -89,8 +89,9 @@ class NodeCall:
         return messages.cannot_become(self.origin, target, why)
 
 
-def fit(call: NodeCall, target: OperatorVersion) -> tuple[Loss, ...]:
-    """Convert a call to the version `target`, and return which results may be lost."""
+def fit(call: NodeCall, function: Operator) -> tuple[Loss, ...]:
+    """Convert a call to the version of `function`, and return which results may be lost."""
+    target = function.row
     meaning = Meaning.of(call.row, call.attributes)
     call.attributes = _attributes(call, target, meaning)
     for item in target.inputs:
@@ -99,7 +100,6 @@ def fit(call: NodeCall, target: OperatorVersion) -> tuple[Loss, ...]:
         _count_from_the_front(call, target, meaning)
     call.inputs = {item.role: call.inputs[item.role] for item in target.inputs}
     known = {x.name: call.constants[x.role] for x in target.inputs if x.role in call.constants}
-    function = operator(target.name, domain=target.domain, version=target.since)
     types = tuple(call.types[role] for role in call.inputs)
     Arguments.of(function, known, call.attributes).infer(types)
     return tuple(_losses(call, target))

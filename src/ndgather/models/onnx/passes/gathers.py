@@ -189,8 +189,9 @@ class RewriteGathers:
             call.attributes["batch_dims"] = 0
         if name != call.name:
             call.change_operator(name)
-        call.row = implementation(name, DEFAULT_DOMAIN, scope.opsets[DEFAULT_DOMAIN]).row
-        fit(call, call.row)
+        function = implementation(name, DEFAULT_DOMAIN, scope.opsets[DEFAULT_DOMAIN])
+        call.row = function.row
+        fit(call, function)
         if "axis" in call.attributes:
             call.attributes["axis"] %= len(call.dims(Role.DATA))
         outside = "stays outside"

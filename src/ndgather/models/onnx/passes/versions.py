@@ -116,13 +116,14 @@ class ConvertVersions:
             call = self._call_of(draft, op_node, inferred)
             if self.domain is not None and operators(call.name, self.domain):
                 call.domain = self.domain
-            target = implementation(call.name, call.domain, self._version(call.domain)).row
+            target = implementation(call.name, call.domain, self._version(call.domain))
             if call.name != call.row.name:
-                call.row = target  # the attributes are those of the new operator
+                call.row = target.row  # the attributes are those of the new operator
             for loss in fit(call, target):
                 negative = loss.rule == "index range"
                 if not negative or may_be_negative(scope, op_node.node.input[1]):
-                    raise call.cannot_become(target, f"{loss.source}, and there {loss.target}")
+                    what = f"{loss.source}, and there {loss.target}"
+                    raise call.cannot_become(target.row, what)
         except NdgatherError as error:
             raise op_node.named(error) from error
         for name in call.indices:
