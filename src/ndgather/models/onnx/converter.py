@@ -228,13 +228,13 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
     source = versions.get(DEFAULT_DOMAIN, onnx.defs.onnx_opset_version())
     opset = source if options.opset is None else options.opset
     passes: list[Pass] = []
+    if opset <= source:  # a later version may have what is not valid
+        passes.append(check_nodes)
     older = opset_target(opset, model) if opset < source else None
     if older is not None:
         rewrite = RewriteGathers(target=older, checked=True)
         passes += [partial(fold_known_sizes, target=older), rewrite, drop_unread_nodes]
-    if (options.opset, options.domain, options.operator) == (None, None, None) and target:
-        passes.append(check_nodes)
-    else:
+    if target is None or (options.opset, options.domain, options.operator) != (None, None, None):
         convert_versions = ConvertVersions(
             source=versions,
             opset=opset,

@@ -13,7 +13,6 @@ from typing import Any
 from onnx import NodeProto
 
 from ndgather.errors import ModelError, NdgatherError
-from ndgather.models.graph.conversion import fit
 from ndgather.models.onnx.conversion_report import RewrittenNode
 from ndgather.models.onnx.inference import InferredGraph, InferredNode
 from ndgather.models.onnx.nodes import (
@@ -23,7 +22,7 @@ from ndgather.models.onnx.nodes import (
     is_published,
     row_domain,
 )
-from ndgather.models.onnx.passes.calls import EQUIVALENCES, GatherCall, cache_call
+from ndgather.models.onnx.passes.calls import EQUIVALENCES, GatherCall, cache_call, fit
 from ndgather.models.onnx.passes.draft import Draft
 from ndgather.models.onnx.passes.new_nodes import SizedNodes
 from ndgather.models.onnx.passes.rows import Rows
@@ -185,7 +184,7 @@ class RewriteGathers:
         constant, scope = Role.INDICES in call.constants, call.new.scope
         most = self.target.limits[name].batch_dims
         if name == call.name and most is not None and call.attribute("batch_dims") > most:
-            call.fold_batch_dims(call.row)
+            call.fold_batch_dims()
             call.attributes["batch_dims"] = 0
         if name != call.name:
             call.change_operator(name)

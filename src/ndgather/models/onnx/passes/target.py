@@ -22,9 +22,9 @@ from onnx import ModelProto
 from ndgather.array_call import Kind
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import did_you_mean, listed, reason
-from ndgather.models.graph.conversion import Meaning
 from ndgather.models.onnx.domains import may_be_negative
-from ndgather.models.onnx.nodes import Scope, attribute_value, is_published, nodes_in, row_domain
+from ndgather.models.onnx.nodes import Scope, is_published, nodes_in, row_domain
+from ndgather.models.onnx.passes.calls import Meaning
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Reduction, Role, TensorType
@@ -156,12 +156,12 @@ def opset_target(opset: int, model: ModelProto) -> Target | None:
         if not own or opset < _COMPARES_FROM:
             return None
         return Target(name=f"opset {opset}", limits={"Gather": Limits(negative=False)}, opset=opset)
-    known = {name: row.onnx[1] for name, row in ROWS.items() if row.onnx[1]}
+    since = {name: row.onnx[1] for name, row in ROWS.items() if row.onnx[1]}
+    later = {word.encode() for word, first in since.items() if first > opset}
     attributes = (item for node in nodes for item in node.attribute)
-    found = {attribute_value(item) for item in attributes if item.name == "reduction"}
-    if not any(known.get(word, 0) > opset for word in found):
+    if not any(item.name == "reduction" and item.s in later for item in attributes):
         return None
-    words = tuple(word for word, since in known.items() if since <= opset)
+    words = tuple(word for word, first in since.items() if first <= opset)
     limits = dict.fromkeys(("Gather", "GatherElements", "GatherND"), Limits())
     limits |= dict.fromkeys(("ScatterElements", "ScatterND"), Limits(reductions=words))
     return Target(name=f"opset {opset}", limits=limits, opset=opset)

@@ -21,7 +21,6 @@ from onnx.defs import OpSchema
 from ndgather import messages
 from ndgather.errors import ModelError
 from ndgather.models import Array
-from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.domains import Domain, domain_of, may_be_negative
 from ndgather.models.onnx.nodes import (
     attribute_value,
@@ -30,6 +29,7 @@ from ndgather.models.onnx.nodes import (
     subgraphs,
     tensor_type,
 )
+from ndgather.models.onnx.passes.calls import is_exact_cast
 from ndgather.models.onnx.passes.new_nodes import NewNodes
 from ndgather.published.schema import INTEGERS, TensorType
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import (
     IR_VERSION,
+    AttributeProto,
     NodeProto,
     TensorProto,
     ValueInfoProto,
@@ -23,7 +24,6 @@ from onnx import (
 from onnx.defs import OpSchema, SchemaError
 
 from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line
-from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.nodes import (
     Scope,
     constant_tensor,
@@ -35,6 +35,7 @@ from ndgather.models.onnx.nodes import (
     subgraphs,
     tensor_type,
 )
+from ndgather.models.onnx.passes.calls import is_exact_cast
 from ndgather.models.onnx.passes.version_changes import (
     CHANGES,
     DOWN,
@@ -73,6 +74,7 @@ def convert_node(
     if schema is None:
         name = one_line(node.op_type)
         raise ModelError(f"opset {source} has no {name} (allowed: its operators)")
+    _check_attributes(node, schema)
     prefix = next(filter(None, node.output), node.op_type)
     rewrite = Rewrite(
         scope=scope,
@@ -115,6 +117,17 @@ def _schema(op_type: str, opset: int) -> OpSchema | None:
 def _versions(op_type: str) -> tuple[int, ...]:
     schemas = (schema for schema in defs.get_all_schemas_with_history() if schema.domain == "")
     return tuple(sorted(schema.since_version for schema in schemas if schema.name == op_type))
+
+
+def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
+    """Raise for an attribute whose value is of another kind than its schema has."""
+    for item in node.attribute:
+        known: Any = schema.attributes.get(item.name)  # the stubs of onnx lack its type
+        if known is not None and item.type not in {known.type.value, AttributeProto.UNDEFINED}:
+            kind = AttributeProto.AttributeType.Name(item.type)
+            raise DTypeError(
+                f"{one_line(item.name)} is of kind {kind} (allowed: {known.type.name})"
+            )
 
 
 def _convert(node: Rewrite, opset: int) -> None:

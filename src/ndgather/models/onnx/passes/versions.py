@@ -11,7 +11,6 @@ from onnx import GraphProto, ModelProto, NodeProto, helper, version_converter
 from ndgather import messages
 from ndgather.errors import ModelError, NdgatherError
 from ndgather.messages import foreign_errors
-from ndgather.models.graph.conversion import fit
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.files import messages_in
@@ -31,13 +30,13 @@ from ndgather.models.onnx.nodes import (
     row_domain,
     tensor_type,
 )
-from ndgather.models.onnx.passes.calls import GatherCall
+from ndgather.models.onnx.passes.calls import GatherCall, fit
 from ndgather.models.onnx.passes.draft import Draft
 from ndgather.models.onnx.passes.new_nodes import SizedNodes
 from ndgather.models.onnx.passes.version_steps import INTEGERS_FROM, OLDEST, convert_node
 from ndgather.published import Operator, operators
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import OperatorVersion, TensorType
+from ndgather.published.schema import OperatorVersion, Role, TensorType
 
 INVALID_RESULT = "the converted model would not be valid"
 
@@ -119,11 +118,8 @@ class ConvertVersions:
             target = implementation(call.name, call.domain, self._version(call.domain))
             if call.name != call.row.name:
                 call.row = target.row  # the attributes are those of the new operator
-            for loss in fit(call, target):
-                negative = loss.rule == "index range"
-                if not negative or may_be_negative(scope, op_node.node.input[1]):
-                    what = f"{loss.source}, and there {loss.target}"
-                    raise call.cannot_become(target.row, what)
+            fit(call, target)
+            _check_results(call, target.row, op_node)
         except NdgatherError as error:
             raise op_node.named(error) from error
         for name in call.indices:
@@ -226,6 +222,25 @@ class ConvertVersions:
 
 def _add_finding(draft: Draft, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
     draft.findings.append(Finding(op_node.where, str(row), rule, what, Severity.PORTABLE))
+
+
+def _check_results(call: GatherCall, target: OperatorVersion, op_node: OpNode) -> None:
+    """Raise if the old version of a call may return a result where `target` has none."""
+    source, before, after = call.origin, call.origin.index_rule, target.index_rule
+    if (
+        before.negative
+        and not after.negative
+        and Role.INDICES not in call.constants  # constants count from the front
+        and may_be_negative(op_node.scope, op_node.node.input[1])
+    ):
+        what = "a negative index counts from the end, and there it is out of range"
+        raise call.cannot_become(target, what)
+    indices = call.types[Role.INDICES].dims
+    depth = indices[-1] if indices else None
+    shorter = source.lowest_depth < target.lowest_depth and source.kind is target.kind
+    if source.kind.tuples and shorter and not isinstance(depth, int):
+        what = "a tuple of no index copies its batch, and there it is an error"
+        raise call.cannot_become(target, what)
 
 
 def _move_constants(graph: GraphProto) -> None:
