@@ -266,11 +266,12 @@ def check(call: Call) -> None:
     check_shapes(call)
     modes, window, shape = modes_of(call), call.window_shape, call.data.shape
     empty = np.empty((*call.data.shape[: len(window)], 0))
-    call = replace(call, data=empty, mode="raise", fill_value=None, out=None)
+    starts = arguments.plain_indices(call.caller, call.indices, call.indices_name)
+    call = replace(call, data=empty, indices=starts, mode="raise", fill_value=None, out=None)
     others = [axis for axis, mode in enumerate(modes) if mode != "raise"]
     if others:
         _raise_refusal(replace(call, mode="fill"), shape)  # of types and sizes
-        starts = call.indices.copy()
+        starts = starts.copy()
         starts[..., others] = 0
         pairs = zip(modes, window, empty.shape, strict=False)
         window = tuple(wide if mode == "raise" else min(wide, size) for mode, wide, size in pairs)
