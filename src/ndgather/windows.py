@@ -292,10 +292,9 @@ def check_shapes(call: Call) -> None:
     caller, window = call.caller, call.window_shape
     data, starts = call.data.shape, call.indices.shape
     if not starts:
-        raise arguments.indices_without_axes(call, data)
+        raise messages.rank_too_low(caller, call.indices_name, starts, 1, messages.TUPLES)
     if starts[-1] != len(window) or len(window) > len(data):
-        column = arguments.indices_text(call)
-        raise messages.windows_do_not_fit(caller, data, starts, window, column)
+        raise messages.windows_do_not_fit(caller, data, starts, window)
     for axis, (mode, size) in enumerate(zip(modes_of(call), window, strict=True)):
         if size > data[axis] and (
             mode in ("raise", "clip") or (mode != "fill" and data[axis] == 0)

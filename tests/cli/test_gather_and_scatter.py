@@ -170,16 +170,18 @@ REFUSED = {
     "indices that are too deep": (
         "gather-nd data.npy triples.npy -o out.npy",
         "gather_nd: indices.shape[-1] = 3 is more than the 2 axes that data (3, 4) has; "
-        "indices.shape = (1, 3) (allowed: 0..2)",
+        "indices.shape = (1, 3) (allowed: 0..2); index tuples are on the last axis, as argwhere "
+        "returns them",
     ),
     "indices of rank 0": (
         "gather-nd data.npy zero.npy -o out.npy",
-        "gather_nd: indices.shape = () has rank 0 (allowed: rank 1 or more); one index tuple is "
-        "np.reshape(indices, (1,))",
+        "gather_nd: indices.shape = () has rank 0 (allowed: rank 1 or more); index tuples are "
+        "on the last axis, as argwhere returns them",
     ),
     "indices that are no integers": (
         "gather-nd data.npy float.npy -o out.npy",
-        "gather_nd: indices.dtype = float64 is floating (allowed: int8..int64, uint8..uint64)",
+        "gather_nd: indices.dtype = float64 is not an integer type (allowed: int8..int64, "
+        "uint8..uint64)",
     ),
     "too many batch axes": (
         "gather-nd data.npy indices.npy -o out.npy --batch-dims 3",
@@ -189,7 +191,7 @@ REFUSED = {
     "other ranks": (
         "gather-elements data.npy flat.npy -o out.npy",
         "gather_elements: indices.shape = (2,) has rank 1, but data.shape = (3, 4) has rank 2 "
-        "(allowed: the same rank)",
+        "(allowed: the same rank); gather and scatter_nd take one index for a whole slice",
     ),
     "an axis that is not there": (
         "gather data.npy indices.npy -o out.npy --axis 2",
@@ -458,8 +460,7 @@ REFUSED_SCATTERS = {
     ),
     "updates of another type": (
         "data.npy indices.npy indices.npy --in-place",
-        "scatter_nd: updates.dtype = int64 differs from data.dtype = int16 (allowed: int16); "
-        "write updates.astype(data.dtype)",
+        "scatter_nd: updates.dtype = int64 differs from data.dtype = int16 (allowed: int16)",
     ),
     "a stored array that is to be kept": (
         "era.zarr/t2m indices.npy u.npy -o out.npy",

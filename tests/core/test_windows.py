@@ -181,20 +181,21 @@ def test_a_window_around_each_place_of_a_picture():
             (DATA, [0, 1], (2,)),
             ShapeError,
             "gather_windows: starts.shape[-1] = 2 does not fit window_shape = (2,) and data "
-            "(4, 5); starts.shape = (2,) (allowed: 1, as window_shape has); one start for each "
-            "window is np.reshape(starts, (-1, 1))",
+            "(4, 5); starts.shape = (2,) (allowed: 1, as window_shape has); index tuples are "
+            "on the last axis, as argwhere returns them",
         ),
         (
             (DATA, [[0, 0, 0]], (1, 1, 1)),
             ShapeError,
             "gather_windows: starts.shape[-1] = 3 does not fit window_shape = (1, 1, 1) and data "
-            "(4, 5); starts.shape = (1, 3) (allowed: 0..2)",
+            "(4, 5); starts.shape = (1, 3) (allowed: 0..2); index tuples are on the last axis, as "
+            "argwhere returns them",
         ),
         (
             (DATA, 3, (1,)),
             ShapeError,
-            "gather_windows: starts.shape = () has rank 0 (allowed: rank 1 or more); one start is "
-            "np.reshape(starts, (1,))",
+            "gather_windows: starts.shape = () has rank 0 (allowed: rank 1 or more); index tuples "
+            "are on the last axis, as argwhere returns them",
         ),
         (
             (DATA, [[0, 0]], (2, 6)),
@@ -211,7 +212,7 @@ def test_a_window_around_each_place_of_a_picture():
         (
             (DATA, [[0.0, 0.0]], (1, 1)),
             DTypeError,
-            "gather_windows: starts.dtype = float64 is floating (allowed: int8..int64, "
+            "gather_windows: starts.dtype = float64 is not an integer type (allowed: int8..int64, "
             "uint8..uint64)",
         ),
         (

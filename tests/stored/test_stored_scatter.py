@@ -187,7 +187,7 @@ def test_an_error_half_way_says_which_chunks_were_written(reading, chunks):
         ({"indices": [[0, 0], [9, 0]]}, IndexOutOfBoundsError, "indices[1, 0] = 9"),
         ({"indices": [[0.5, 0], [0, 0]]}, DTypeError, "indices.dtype"),
         ({"updates": [1, 2, 3]}, ShapeError, "updates.shape = (3,)"),
-        ({"updates": np.zeros(2, "i4")}, DTypeError, "updates.astype(data.dtype)"),
+        ({"updates": np.zeros(2, "i4")}, DTypeError, "updates.dtype = int32"),
         ({"reduction": "sum"}, AttributeValueError, "write 'add'"),
         ({"mode": "fill"}, AttributeValueError, "mode = 'fill' is unknown"),
         ({"memory": 10}, AttributeValueError, "memory = 10 bytes is too small"),
