@@ -113,7 +113,7 @@ def own_errors(caller: str) -> Callable[[F], F]:
         @functools.wraps(function)
         def call(*arguments: Any, **options: Any) -> Any:
             try:
-                return function(*arguments, **options)
+                return _core.in_default_environment(function, *arguments, **options)
             except TypeError:
                 signature = inspect.signature(function)
                 try:
