@@ -335,3 +335,12 @@ def test_a_long_call_keeps_the_memory_of_its_arguments():
         gathered = results.pop()
         assert isinstance(gathered, Declined) or (gathered.array == values[::-1]).all()
     assert not KEPT
+
+
+@pytest.mark.parametrize("bits", [24, 40, 48, 56, 128])
+def test_integers_of_other_sizes_are_no_indices(bits):
+    indices = Tensor(np.zeros((2, 1), np.int8), bits=bits)
+    with pytest.raises(DTypeError, match="indices"):
+        ndgather.gather_nd(DATA, indices)
+    with pytest.raises(DTypeError, match="indices"):
+        ndgather.scatter_nd(DATA, indices, DATA)
