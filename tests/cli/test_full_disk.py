@@ -70,7 +70,6 @@ LINES = [
     (f"{RUN} --output small=small.npy --output big=big.npy", "big.npy"),
     (f"{RUN} --output-dir .", "big.npy"),
     ("convert large.onnx --opset 14 -o out.onnx", "out.onnx"),
-    ("convert large.onnx -o out.xml", "out.bin"),
 ]
 
 
@@ -136,21 +135,6 @@ def test_old_files_stay_on_a_disk_that_is_full(files, tmp_path_factory):
         assert re.fullmatch(
             r"ndgather [\w-]+: error: [\w.]+: cannot be written: no space left on device", error
         )
-
-
-@pytest.mark.usefixtures("files")
-def test_an_xml_that_cannot_be_written_keeps_the_old_constants():
-    graph = helper.make_graph(
-        [helper.make_node("GatherND", ["a" * 5000, "at"], ["out"])],
-        "g",
-        [helper.make_tensor_value_info("a" * 5000, TensorProto.INT64, [3])],
-        [helper.make_tensor_value_info("out", TensorProto.INT64, [2])],
-        [numpy_helper.from_array(np.array([[0], [1]]), "at")],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    onnx.save(proto, "named.onnx")
-    (error,) = errors_of([sys.executable, "-c", LIMITED], ["convert named.onnx -o out.xml"])
-    assert error == "ndgather convert: error: out.xml: cannot be written: file too large"
 
 
 def test_without_the_limit_all_are_replaced(files, ndgather):

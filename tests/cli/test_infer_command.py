@@ -6,6 +6,11 @@ import numpy as np
 import onnx
 import pytest
 
+from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.published import operator
+from ndgather.published.schema import TensorType
+from tests.models.ir_writer import write_ir
+
 
 def test_a_call_by_names(ndgather):
     outcome = ndgather("infer GatherND data=float32:N,4,3 indices=int64:M,2")
@@ -121,10 +126,16 @@ def test_all_values_of_a_model_and_the_model_that_is_kept(ndgather):
 
 
 def test_an_ir(ndgather):
-    model = onnx.load("model.onnx")
-    del model.graph.node[1:], model.graph.output[1:], model.graph.initializer[:]
-    onnx.save(model, "gather.onnx")
-    assert ndgather("convert gather.onnx -o gather.xml").status == 0
+    row = operator("GatherND", domain="openvino", version=8).row
+    types = (TensorType("int16", (None, 4)), TensorType("int64", (None, 2)))
+    graph = Graph(
+        name="gather",
+        inputs=tuple(map(GraphInput, ("data", "indices"), types)),
+        constants={},
+        nodes=(OperatorNode("pick", row, ("data", "indices"), "out", {}),),
+        outputs=(GraphOutput("picked", "out"),),
+    )
+    write_ir(graph, "gather.xml")
     outcome = ndgather("infer gather.xml")
     assert (outcome.status, outcome.err) == (0, "")
     assert [line.split()[0] for line in outcome.out.splitlines()] == ["input", "input", "output"]
