@@ -1,91 +1,17 @@
-# The tasks of one topic, and those of every night.
-#
-#   make nightly       all that is too long for `make check`, one after the other, and a page of how it went; also parts:
-#     make nightly NIGHTLY='fuzz mutants'
-#   make test-frameworks   the tests with torch, JAX, TensorFlow, polars and other libraries: they install gigabytes
-#   make test-gpu   the tests of tensors and arrays on a GPU, with what is installed there: 3 minutes on 16 processors
-#   make test-runtimes   the tests of models with onnxruntime and OpenVINO, and others that need these or a framework;
-#     only those that `make test` has skipped: make test test-runtimes NOT_IN=build/reports/test.xml
-#   make test-xarray   xarray's own tests of its backends, by engine="ndgather"
-#   make test-versions   the tests of the extras with the oldest packages that these take, and with the newest, and the
-#     table of both in docs/install.md: an hour, and 20 GB; the oldest are in tests/versions/oldest.txt, which
-#     make oldest-versions writes anew after a change of pyproject.toml
-#   make test-large   the tests of arrays with more than 2**31 elements, and at the borders of 2**31 to 2**35
-#     bytes: 8 GiB of memory; and of models with thousands of nodes
-#   make test-targets  many examples of the rules of `convert --target`: an hour
-#   make test-docs   the site in Chromium (CHROMIUM=/usr/bin/chromium): every page, accessibility, search,
-#     themes, pictures; and the tour as a notebook: 10 minutes; needs npm
-#   make wheel   build dist/*.tar.gz, and dist/*.whl from it, for all systems whose glibc is as new as the compiler asks for
-#   make test-wheel   the test suite against that wheel in a fresh environment, also of another
-#     interpreter and NumPy: make test-wheel PYTHON=python3.13 NUMPY='numpy==2.3.*'
-#   make test-wheels   the tests of the core against that wheel, by every interpreter that is found, with the lowest NumPy
-#     and the newest: INTERPRETERS='python3.12=2.3.2' has one, and its lowest
-#   make release-check   all that a release needs, and a page of how it went: half an hour
-#   make check-core   random calls of the core alone, with AddressSanitizer and UBSan
-#   make check-borders TIME=60   the same, and property tests, of a core whose limits are so small that every call
-#     crosses some, for so many seconds; at least once for each instruction set: a minute
-#   make check-long   16 threads for a minute, 100,000 calls of every kind, and other slow tests: 20 minutes
-#   make check-asan   check-core, then the tests of `make test` with AddressSanitizer and UBSan, those of the
-#     core for every instruction set: 20 minutes
-#   make check-tsan   the tests of threads with ThreadSanitizer: 10 minutes
-#   make check-portable   the core by g++ and clang++, for aarch64 (run by qemu) and Windows (by wine); every conversion and
-#     overflow checked, by clang++
-#   make fuzz TIME=60   fuzz the core and the readers of models, so many seconds each: needs clang; with TINY=ON a core
-#     with tiny limits
-#   make faults   the core is built with one fault at a time, and a test has to fail: 20 minutes; FAULTS='out-over-data';
-#     like `make mutants` it installs gigabytes
-#   make mutants MUTANTS='ndgather.published.inference*'   changes of Python code that no test notices: hours for all
-#   make bench   measure against numpy, torch, onnxruntime, openvino, numba, polars ...
-#   make bench-quick  every case of the benchmark at reduced size: answers, no times
-#   make models  check, infer, run, compare and convert 40 models that packages ship, and then those of
-#     `make exports`, beside onnxruntime: half an hour
-#   make models-quick  the models of three small packages: half a minute
-#   make exports  the same for 80 models that torch, tf2onnx and skl2onnx export on the spot, each in an
-#     environment that is made for it: gigabytes
-#   make exports-page  what runtimes make of these, also of hard indices: docs/exporters.md
-#   make exports-targets  how many of their nodes restricted targets take, and which programs load them after
-#     `convert --target`: a table of docs/exporters.md
-#   make conformance  the hard cases in those runtimes: docs/conformance.md
+# The tasks of one topic, and those of every night. `grep '##' nightly.mk` says when you need each.
 
-.PHONY: nightly test-frameworks test-torch test-kernels test-gpu test-jax test-runtimes test-xarray test-versions \
-  test-versions-oldest test-versions-newest oldest-versions test-large test-targets test-docs wheel test-wheel test-wheels \
-  release-check check-core check-borders check-long check-asan check-tsan check-portable fuzz faults mutants bench \
-  bench-quick models models-quick exports exports-page exports-targets conformance
+.PHONY: nightly test-frameworks test-torch test-kernels test-jax test-gpu test-runtimes test-xarray test-versions oldest-versions \
+  test-large test-targets check-long test-docs wheel test-wheels release-check release-wheel check-core \
+  check-borders check-asan check-tsan check-portable fuzz faults mutants bench bench-quick models models-quick exports conformance
 
-# What a night runs. Property tests draw thousands of examples: nightly-draws.
-NIGHTLY ?= nightly-draws nightly-frameworks nightly-runtimes test-large test-xarray test-targets check-long \
-  check-asan check-tsan nightly-borders nightly-fuzz faults nightly-mutants check-portable
-PAGE := build/nightly/page.txt
-
-# What a release needs beside a night without a failure; the tag is a person's: CONTRIBUTING.md.
-release-check: NIGHTLY := release-state release-wheel test-wheels test-wheel lint docs
-
-# The next task begins whatever came of the last one, and the next part of a task; what each said is in build/nightly.
+# Tasks run one after the other whatever came of the last one; what each said is in build/nightly.
 nightly release-check: export SEED := $(or $(SEED),$(TODAY))
-nightly release-check:
-	@rm -rf build/nightly build/reports && mkdir -p build/nightly
-	@{ echo "$$(date -u '+%Y-%m-%d %H:%M'), SEED=$(SEED)"; \
-	  echo "   s  rc  task"; \
-	  for task in $(NIGHTLY); do \
-	    begun=$$(date +%s); rc=0; log=build/nightly/$$task.log; \
-	    $(MAKE) --keep-going $$task > $$log 2>&1 < /dev/null || rc=$$?; \
-	    printf '%4d %3d  %s: %s\n' $$(($$(date +%s) - begun)) $$rc $$task "$$(grep -v '^make' $$log | tail -n 1 | cut -c 1-150)"; \
-	  done; } | tee $(PAGE)
-	@[ "$$(grep -Ec '^ *[0-9]+ +0  ' $(PAGE))" = $(words $(NIGHTLY)) ]
 
-.PHONY: nightly-draws nightly-frameworks nightly-runtimes nightly-borders nightly-fuzz nightly-mutants
-nightly-draws: export HYPOTHESIS_PROFILE := nightly
-nightly-draws: PYTEST_FLAGS += -o faulthandler_timeout=3600
-nightly-draws: test
-nightly-frameworks nightly-runtimes: export HYPOTHESIS_PROFILE := dev
-nightly-frameworks: test-frameworks
-nightly-runtimes: test-runtimes
-nightly-borders: export TIME := 3600
-nightly-borders: check-borders
-nightly-fuzz: export TIME := 600
-nightly-fuzz: fuzz
-nightly-mutants:
-	$(MAKE) mutants SAMPLE='300 $(SEED)'
+nightly:  ## every night, and before a release: all that is too long for `make check`; NIGHTLY='fuzz mutants' runs parts
+	$(PYTHON) -m tools.nightly $(or $(NIGHTLY),night)
+
+release-check:  ## before a release: half an hour, beside a night without a failure
+	$(PYTHON) -m tools.nightly release
 
 # Three parts, of which `make check` runs two at a time. The kernels of tensors on a GPU are interpreted by Triton, on
 # tensors of the CPU.
@@ -93,7 +19,7 @@ KERNELS := tests/frameworks/test_torch_kernels.py
 OF_TORCH := $(filter-out $(KERNELS),$(wildcard tests/frameworks/test_torch_*.py)) src/ndgather/arrays/torch
 FRAMEWORK_TESTS := test-torch test-kernels test-jax
 
-test-frameworks: $(FRAMEWORK_TESTS)
+test-frameworks: $(FRAMEWORK_TESTS)  ## after a change of an adapter of torch, JAX, TensorFlow, polars ...: installs gigabytes
 
 $(FRAMEWORK_TESTS): $(VENV)/built-for-jax $(RUNTIMES)/installed-frameworks
 
@@ -103,100 +29,52 @@ test-torch:
 test-kernels:
 	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(RUNTIMES)/bin/python $(PYTEST) $(KERNELS) $(PYTEST_FLAGS)
 
-# On a machine with a GPU, in the environment that has torch for it: make test-gpu PYTHON=python3
-test-gpu:
+test-gpu:  ## after a change for GPUs, where there is one: make test-gpu PYTHON=python3, with torch for it; 3 minutes
 	$(PYTHON) $(PYTEST) -o filterwarnings=default tests/frameworks/test_gpu.py tests/frameworks/test_torch_devices.py $(KERNELS) $(PYTEST_FLAGS)
 
 test-jax:
 	$(RUNTIMES)/bin/python $(PYTEST) $(addprefix --ignore=,$(OF_TORCH)) $(filter-out $(OF_TORCH),$(FRAMEWORKS)) $(PYTEST_FLAGS)
 
-# Here are tests that `make test` skips: they need a runtime or a framework. Which these are says its report, NOT_IN.
-NOT_IN ?=
-
-test-runtimes: $(RUNTIMES)/installed-all
+# The tests that `make test` skips need a runtime or a framework; with NOT_IN, the report of `make test`, only these run.
+test-runtimes: $(RUNTIMES)/installed-all  ## after a change of models: with onnxruntime and OpenVINO
 	$(RUNTIMES)/bin/python $(PYTEST) -m "not slow" $(NOT_IN:%=--not-in=%) tests/models tests/cli tests/docs \
 	  tests/core/test_vjp.py tests/core/test_private_names.py $(PYTEST_FLAGS)
 
-# xarray's own tests are part of its package.
-test-xarray: $(RUNTIMES)/installed-backends
+test-xarray: $(RUNTIMES)/installed-backends  ## after a change of engine="ndgather": xarray's own tests of its backends
 	$(RUNTIMES)/bin/python $(PYTEST) -p no:cacheprovider -o strict=false -o addopts=--import-mode=importlib \
 	  -o filterwarnings=ignore tests/xarray_suite/engine_tests.py $(PYTEST_FLAGS)
 
-# One wheel, with the handler that XLA calls. TensorFlow holds other packages back: those of stores are tested without.
-OF_STORES := tests/arrays tests/stored tests/cli $(addprefix tests/core/test_,adapters.py exchange.py private_names.py)
-TORCH_TESTS := $(filter-out src/%,$(OF_TORCH))
-# Tests of ONNX itself belong to one version of onnx.
-OF_MODELS := --ignore=tests/models/test_backend.py $(addprefix --ignore=,$(TORCH_TESTS)) tests/frameworks tests/models tests/core/test_private_names.py
 VERSIONS := build/versions
 
-test-versions: test-versions-oldest test-versions-newest
-	$(PYTHON) -m tools.versions table
-
-# Steps that add packages to one environment; `make --keep-going` has the next ones run after a failure.
-VERSIONS_STEPS := stores torch models kernels
-OF_OLDEST := $(addprefix test-versions-oldest-,$(VERSIONS_STEPS))
-OF_NEWEST := $(addprefix test-versions-newest-,$(VERSIONS_STEPS))
-
-.PHONY: $(OF_OLDEST) $(OF_NEWEST)
-test-versions-oldest: $(OF_OLDEST)
-test-versions-newest: $(OF_NEWEST)
-
-$(OF_OLDEST): private CONSTRAINTS := tests/versions/oldest.txt
-$(OF_NEWEST): private CONSTRAINTS :=
-# What another version warns of is shown, and fails nothing.
-$(OF_OLDEST) $(OF_NEWEST): private PYTEST_FLAGS += -o filterwarnings=default
-$(OF_OLDEST) $(OF_NEWEST): export HYPOTHESIS_PROFILE := short
-
-$(filter %-stores,$(OF_OLDEST) $(OF_NEWEST)): test-versions-%-stores: $(VERSIONS)/built
-	rm -rf $(VERSIONS)/$*
-	$(call environment,$(VERSIONS)/$*)
-	$(call tested-with,test,stores,$(SHARED) $(OF_STORES))
-
-$(filter %-torch,$(OF_OLDEST) $(OF_NEWEST)): test-versions-%-torch:
-	$(call tested-with,all,torch,$(TORCH_TESTS))
-
-$(filter %-models,$(OF_OLDEST) $(OF_NEWEST)): test-versions-%-models:
-	$(call tested-with,all,models,$(OF_MODELS))
-
-$(filter %-kernels,$(OF_OLDEST) $(OF_NEWEST)): test-versions-%-kernels:
-	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(VERSIONS)/$*/bin/python $(PYTEST) $(KERNELS) $(PYTEST_FLAGS)
-
-# Installs a group, keeps the list of versions by a name, and runs tests.
-define tested-with
-$(VERSIONS)/$*/bin/python $(INSTALL) $(VERSIONS)/wheel/*.whl --group $(1)
-$(VERSIONS)/$*/bin/python -m pip freeze > $(VERSIONS)/$*-$(2).txt
-$(VERSIONS)/$*/bin/python $(PYTEST) -m "not slow" $(3) $(PYTEST_FLAGS)
-endef
+test-versions: $(VERSIONS)/built  ## after a change of an extra: oldest and newest packages; an hour, 20 GB; VERSIONS_OF='oldest-torch' runs parts
+	$(PYTHON) -m tools.versions test $(VERSIONS_OF)
 
 $(VERSIONS)/built: $(BUILD_FILES) $(JAXLIB)/installed $(shell find src -type f -name '*.py*')
 	rm -rf $(VERSIONS)/wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(VERSIONS)/wheel . $(FOR_JAX)
 	touch $@
 
-oldest-versions:
+oldest-versions:  ## after a change of a lower bound in pyproject.toml: writes tests/versions/oldest.txt
 	$(PYTHON) -m venv $(VERSIONS)/uv
 	$(VERSIONS)/uv/bin/python -m pip install --quiet uv
 	$(PYTHON) -m tools.versions oldest $(VERSIONS)/uv/bin/uv
 
 LARGE := tests/core/test_two_gib.py tests/core/test_real_borders.py tests/models/test_large_models.py
 
-test-large: $(VENV)/installed-test
+test-large: $(VENV)/installed-test  ## after a change of offsets or borders: arrays of 2**31 elements and more; 8 GiB
 	$(BIN)/python $(PYTEST) -m slow $(LARGE) $(PYTEST_FLAGS)
 
-# One of these converts the node tests of ONNX, which onnxruntime runs.
-check-long: $(RUNTIMES)/installed-exports
+check-long: $(RUNTIMES)/installed-exports  ## after a change of threads or memory: 100,000 calls of every kind; 20 minutes
 	$(RUNTIMES)/bin/python $(PYTEST) -m slow $(addprefix --ignore=,$(LARGE)) $(ELSEWHERE) tests $(PYTEST_FLAGS)
 
-# Many examples of the rules for restricted targets, also run by onnxruntime.
-test-targets: $(RUNTIMES)/installed-exports
+test-targets: $(RUNTIMES)/installed-exports  ## after a change of `convert --target`: many examples; an hour
 	HYPOTHESIS_PROFILE=nightly $(RUNTIMES)/bin/python $(PYTEST) -o faulthandler_timeout=1800 tests/models/test_targets.py $(PYTEST_FLAGS)
 
 CHROMIUM ?= $(shell command -v chromium)
 
-test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.min.js
+test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.min.js  ## after a change of the site: in Chromium, accessibility by axe; 10 minutes, needs npm
 	CHROMIUM="$(CHROMIUM)" $(BIN)/python $(PYTEST) -p no:cacheprovider tests/site $(PYTEST_FLAGS)
 
-# axe checks accessibility: screen readers, keyboards and contrast.
 build/browser/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-fund --no-audit --prefix build/browser axe-core@4
 
@@ -214,7 +92,7 @@ build_release = rm -rf $(1) && LDFLAGS='-static-libstdc++ -Wl,--exclude-libs,ALL
   SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1764201600) $(RELEASE)/python -m build --quiet \
   --config-setting cmake.define.NDGATHER_JAX=$(abspath $(JAXLIB)/jaxlib/include) --outdir $(1) .
 
-wheel: dist/built
+wheel: dist/built  ## to try or to ship a build: dist/*.whl and dist/*.tar.gz
 	@ls -l dist/*.whl
 
 dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.py*') build/release/installed $(JAXLIB)/installed
@@ -224,43 +102,12 @@ dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.p
 	cp build/release/first/*.tar.gz dist
 	touch $@
 
-NUMPY ?= numpy
-WHEEL_VENV := build/wheel/venv
+test-wheels: wheel  ## after a change of packaging: all tests with it, and those of the core by every Python that is found
+	$(PYTHON) -m tools.wheels $(SEED:%=--hypothesis-seed=%) $(addprefix --ignore=,$(UNHURRIED)) $(ELSEWHERE) $(PYTEST_FLAGS)
 
-test-wheel: wheel
-	rm -rf build/wheel
-	$(call environment,$(WHEEL_VENV))
-	$(WHEEL_VENV)/bin/python -m pip install --quiet dist/*.whl --group test '$(NUMPY)'
-	$(WHEEL_VENV)/bin/python $(PYTEST) -m "not slow" $(PYTEST_FLAGS) $(ELSEWHERE) tests README.md
-
-# Interpreters, and the lowest NumPy that has a wheel for each.
-INTERPRETERS ?= python3.11=2.3.2 python3.12=2.3.2 python3.13=2.3.2 python3.14=2.3.2
-WHEELS := build/wheels
-
-test-wheels: wheel
-	@rm -rf $(WHEELS)
-	@tried=; for pair in $(INTERPRETERS); do \
-	  python=$${pair%=*}; \
-	  $$python -c '' 2> /dev/null || { echo "$$python is not found"; continue; }; \
-	  $$python -m venv $(WHEELS)/$$python || exit; \
-	  for numpy in numpy==$${pair#*=} numpy; do \
-	    $(WHEELS)/$$python/bin/python -m pip install --quiet --upgrade --only-binary :all: \
-	      dist/*.whl "$$numpy" pytest hypothesis ml_dtypes || exit; \
-	    echo "== $$python, $$numpy"; \
-	    HYPOTHESIS_PROFILE=quick $(WHEELS)/$$python/bin/python $(PYTEST) -m "not slow" \
-	      $(addprefix --ignore=,$(UNHURRIED)) -k "not most_drawn_calls" tests/core $(PYTEST_FLAGS) || exit; \
-	    tried="$$tried $$python with $$numpy;"; \
-	  done; \
-	done; echo "passed by:$$tried"; [ -n "$$tried" ]
-
-.PHONY: release-state release-wheel
-
-release-state: build/release/installed
+release-wheel: build/release/installed  ## by release-check: one version everywhere, the same bytes twice, and what tools say of them
 	$(RELEASE)/cffconvert --validate
 	$(RELEASE)/python -m tools.release check
-
-# The same bytes twice, and what the tools of the field say of them.
-release-wheel: build/release/installed
 	rm -rf dist
 	$(MAKE) dist/built
 	$(call build_release,build/release/again)
@@ -277,7 +124,7 @@ SANITIZED := -q -p no:cacheprovider $(SEED:%=--hypothesis-seed=%) $(PYTEST_FLAGS
 UNDER_ASAN := tests/core/run.sh address build/address
 UNDER_TSAN := tests/core/run.sh thread build/thread
 
-check-core: build/address-core/core_calls
+check-core: build/address-core/core_calls  ## after a change of the core: random calls with AddressSanitizer and UBSan; 1 minute
 	$(PYTHON) -m zipfile -e fuzz/corpus/core.zip build/address-core/seeds
 	for set in $(INSTRUCTION_SETS); do \
 	  NDGATHER_INSTRUCTION_SET=$$set LEAKS=1 $(UNDER_ASAN)-core/core_calls 4 500 $(SEED) && \
@@ -285,11 +132,10 @@ check-core: build/address-core/core_calls
 
 TIME ?= 60
 
-# The core with tiny limits, for so many seconds: every call crosses some border.
-check-borders: build/borders/built
+check-borders: build/borders/built  ## after a change of the core: with limits so small that every call crosses some, for TIME seconds
 	$(BIN)/python tests/core/borders.py build/borders $(TIME)
 
-check-asan: check-core build/address/installed
+check-asan: check-core build/address/installed  ## after a change of binding/: all tests with AddressSanitizer and UBSan; 20 minutes
 	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not plain"
 	for set in baseline avx2; do \
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not plain" \
@@ -299,7 +145,7 @@ OF_THREADS := $(addprefix tests/core/test_,concurrent_calls.py interrupts.py pro
   shapes_that_change.py thread_count.py)
 
 # How long a call keeps the GIL is measured elsewhere: calls take minutes here.
-check-tsan: build/thread/built build/thread/installed
+check-tsan: build/thread/built build/thread/installed  ## after a change of threads: ThreadSanitizer; 10 minutes
 	for set in $(INSTRUCTION_SETS); do \
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
 	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not races and not plain" -k "not gil" \
@@ -310,19 +156,17 @@ CLANGXX ?= clang++
 TINY ?= OFF
 FUZZER := build/fuzzer-$(TINY)
 
-fuzz: $(FUZZER)/core_fuzz
+fuzz: $(FUZZER)/core_fuzz  ## after a change of the core or of readers of models: TIME seconds each; needs clang; TINY=ON has tiny limits
 	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
 
-faults: build/mutants/installed $(CMAKE)
+faults: build/mutants/installed $(CMAKE)  ## after a change of tests of the core: one fault at a time has to be noticed; FAULTS='out-over-data'
 	PATH="$(abspath $(TOOLS)):$$PATH" build/mutants/venv/bin/python tests/core/faults.py $(CMAKE) build/faults $(FAULTS)
 
-# mutmut changes a copy of the sources in mutants/; the core has to stand beside them. Which modules, and
-# which tests have to notice: pyproject.toml.
-ifdef SAMPLE  # so many changes of all modules, drawn by the day
-mutants: build/mutants/installed
+# mutmut changes a copy of the sources in mutants/; the core has to stand beside them. SAMPLE: so many changes of all modules.
+mutants: build/mutants/installed  ## after a change of Python rules: changes that no test notices; MUTANTS='ndgather.published.inference*'
+ifdef SAMPLE
 	build/mutants/venv/bin/python -m tools.mutants $(SAMPLE)
 else
-mutants: build/mutants/installed
 	rm -rf mutants
 	mkdir -p mutants/src/ndgather
 	cp build/mutants/venv/lib/python3*/site-packages/ndgather/_core.*so mutants/src/ndgather
@@ -330,39 +174,30 @@ mutants: build/mutants/installed
 	build/mutants/venv/bin/mutmut results
 endif
 
-check-portable: $(CMAKE)
+check-portable: $(CMAKE)  ## after a change of the core: other compilers, aarch64 by qemu, Windows by wine, every overflow checked
 	PATH="$(abspath $(TOOLS)):$$PATH" tests/core/portable.sh $(CMAKE) build/portable
 
-bench: $(VENV)/installed-bench
+bench: $(VENV)/installed-bench  ## after a change of speed, on an idle machine: beside numpy, torch, numba ...
 	$(BIN)/python -m bench --page
 
-bench-quick: $(VENV)/installed-test
+bench-quick: $(VENV)/installed-test  ## after a change of the benchmark: every case at reduced size, answers, no times
 	$(BIN)/python -m bench --quick
 
-models: $(RUNTIMES)/installed-exports
+models: exports  ## before a release: 40 models that packages ship, and those of `make exports`, by every command; half an hour
 	$(RUNTIMES)/bin/python -m tools.models
-	$(RUNTIMES)/bin/python -m tools.exports
 
-exports: $(RUNTIMES)/installed-exports
-	$(RUNTIMES)/bin/python -m tools.exports
+exports: $(RUNTIMES)/installed-exports  ## after a change of models: 80 models that exporters write; EXPORTS='--page' writes docs/exporters.md
+	$(RUNTIMES)/bin/python -m tools.exports $(EXPORTS)
 
-exports-page: $(RUNTIMES)/installed-exports
-	$(RUNTIMES)/bin/python -m tools.exports --page
-
-exports-targets: exports
-	$(RUNTIMES)/bin/python -m tools.targets
-	$(RUNTIMES)/bin/python -m tools.exports --from-results
-
-models-quick: $(RUNTIMES)/installed-models
+models-quick: $(RUNTIMES)/installed-models  ## after a change of models: those of three small packages; half a minute
 	$(RUNTIMES)/bin/python -m tools.models --short
 
-conformance: $(VENV)/installed-bench
+conformance: $(VENV)/installed-bench  ## after a change of the hard cases: what runtimes make of them: docs/conformance.md
 	$(BIN)/python -m tools.conformance --format md > docs/conformance.md
 
 CORE_CALLS := $(wildcard tests/core/*.h tests/core/*.cpp fuzz/*.cpp)
 
-# `make build/address/built` installs an instrumented core in an environment of its own;
-# `make build/address/installed` adds what the tests need.
+# An instrumented core in an environment of its own; `make build/address/installed` adds what the tests need.
 build/%/built: $(BUILD_FILES) $(CORE_CALLS)
 	$(call environment,build/$*/venv)
 	build/$*/venv/bin/python $(INSTALL) --editable . \

@@ -2,10 +2,11 @@
 
 ``python -m tools.versions oldest UV`` writes ``tests/versions/oldest.txt``: what uv chooses by the
 lower bounds of ``pyproject.toml``, of the extras and of what the tests of adapters need.
-``python -m tools.versions table`` writes the table of ``docs/install.md``, of the versions with
-which ``make test-versions`` has run.
+``python -m tools.versions test`` runs the tests of the extras with both, in the steps of ``STEPS``,
+and writes the table of ``docs/install.md``; ``test oldest-torch`` repeats one step.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -56,6 +57,62 @@ def write_oldest(uv: str) -> None:
     subprocess.run(command, input=asked, text=True, check=True)
 
 
+# A step adds a group of packages to one environment, and runs tests. TensorFlow holds other
+# packages back, so stores are tested without it. ONNX's own tests belong to one version of onnx.
+OF_TORCH = sorted(map(str, Path("tests/frameworks").glob("test_torch_*.py")))
+KERNELS = "tests/frameworks/test_torch_kernels.py"
+STORES = ["adapters", "exchange", "private_names"]
+STEPS: dict[str, tuple[str, list[str]]] = {
+    "stores": (
+        "test",
+        [
+            *("-n", "2", "--dist", "worksteal", "tests/arrays", "tests/stored", "tests/cli"),
+            *(f"tests/core/test_{name}.py" for name in STORES),
+        ],
+    ),
+    "torch": ("all", [each for each in OF_TORCH if each != KERNELS]),
+    "models": (
+        "all",
+        [
+            *(f"--ignore={each}" for each in (*OF_TORCH, "tests/models/test_backend.py")),
+            *("tests/frameworks", "tests/models", "tests/core/test_private_names.py"),
+        ],
+    ),
+    "kernels": ("all", [KERNELS]),
+}
+
+
+def run_step(which: str, step: str) -> bool:
+    """Install the packages of a step, keep the list of versions by its name, and run its tests."""
+    folder, (group, tests) = INSTALLED / which, STEPS[step]
+    python = str(folder / "bin" / "python")
+    constraints = ["--constraint", str(OLDEST)] if which == "oldest" else []
+    install = [python, "-m", "pip", "install", "--quiet", *constraints]
+    if step == "stores":
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        subprocess.run([*install, "--upgrade", "pip>=25.1"], check=True)
+    wheels = map(str, INSTALLED.glob("wheel/*.whl"))
+    subprocess.run([*install, *wheels, "--group", group], check=True)
+    listed = subprocess.run([python, "-m", "pip", "freeze"], check=True, capture_output=True)
+    (INSTALLED / f"{which}-{step}.txt").write_bytes(listed.stdout)
+    settings = {"HYPOTHESIS_PROFILE": "short"}
+    if step == "kernels":
+        settings |= {"NDGATHER_TORCH_KERNELS": "1", "TRITON_INTERPRET": "1"}
+    # Warnings of other versions are shown, and fail nothing.
+    pytest = [python, "-m", "pytest", "-q", "-m", "not slow", "-o", "filterwarnings=default"]
+    pytest.append(f"--junit-xml=build/reports/versions-{which}-{step}.xml")
+    return subprocess.run([*pytest, *tests], env=os.environ | settings, check=False).returncode == 0
+
+
+def run_steps(*wanted: str) -> None:
+    """Run steps such as "oldest-torch", or all of them and write the table."""
+    steps = wanted or tuple(f"{which}-{step}" for which in ("oldest", "newest") for step in STEPS)
+    failed = [each for each in steps if not run_step(*each.split("-"))]
+    if not wanted:
+        write_table()
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
 def order(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
@@ -77,7 +134,7 @@ def write_table() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["table"]:
-        write_table()
+    if sys.argv[1:2] == ["test"]:
+        run_steps(*sys.argv[2:])
     else:
         write_oldest(*sys.argv[2:])

@@ -45,8 +45,8 @@ _HEAD = """\
 Exporters translate a line of Python that gathers or scatters into nodes of ONNX, which have rules
 of their own. This page shows the nodes that each exporter writes for a line, and the results for
 indices that are negative, past the end or repeated: in the framework itself, by the specification
-of ONNX, and in each runtime. `make exports-page` exports every line, runs the models and writes
-this page.
+of ONNX, and in each runtime. `make exports EXPORTS=--page` exports every line, runs the models and
+writes this page.
 
 """
 _OTHER_VALUES = """\
@@ -68,7 +68,8 @@ _TARGETS = """
 
 [`ndgather convert --target`](guide/restricted-targets.md) rewrites gathers and scatters for
 runtimes that take only some of them. These tables count nodes of the models above that PyTorch
-exported. `make exports-targets` writes them.
+exported. `build/runtimes/bin/python -m tools.targets` measures them after `make exports`, and
+`make exports EXPORTS=--from-results` writes them.
 """
 _CASES = {
     "negative": """\

@@ -1,0 +1,48 @@
+"""``python -m tools.wheels OPTION...``: test the wheel in dist by every Python that is found.
+
+Every Python runs the tests of the core, with the lowest NumPy and the newest. The first Python runs
+all tests, with the newest NumPy. The options go to pytest.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
+LOWEST = "numpy==2.3.2"  # the lowest that has a wheel for each of them
+FOLDER = Path("build/wheels")
+CORE = ["-k", "not most_drawn_calls", "tests/core"]
+FOR_CORE = ["pytest", "hypothesis", "ml_dtypes", "--only-binary", ":all:"]
+
+
+def test_wheel(name: str, packages: list[str], tests: list[str], profile: str | None) -> None:
+    """Install the wheel beside packages in the environment of a Python, and run tests."""
+    python = str(FOLDER / name / "bin" / "python")
+    wheels = [str(wheel) for wheel in Path("dist").glob("*.whl")]
+    install = [python, "-m", "pip", "install", "--quiet", "--upgrade"]
+    subprocess.run([*install, "pip>=25.1"], check=True)
+    subprocess.run([*install, *wheels, *packages], check=True)
+    print(f"== {name}, {packages[0]}", flush=True)
+    environment = os.environ | ({} if profile is None else {"HYPOTHESIS_PROFILE": profile})
+    pytest = [python, "-m", "pytest", "-q", "-m", "not slow"]
+    subprocess.run([*pytest, *tests], check=True, env=environment)
+
+
+def main(*options: str) -> None:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    found = [name for name in PYTHONS if shutil.which(name)]
+    if not found:
+        sys.exit(f"none of {', '.join(PYTHONS)} is found")
+    for name in found:
+        subprocess.run([name, "-m", "venv", str(FOLDER / name)], check=True)
+        for numpy in (LOWEST, "numpy"):
+            test_wheel(name, [numpy, *FOR_CORE], [*options, *CORE], "quick")
+    ignored = [each for each in options if not each.startswith("--ignore=tests/core")]
+    test_wheel(found[0], ["numpy", "--group", "test"], [*ignored, "tests", "README.md"], None)
+    print(f"passed by: {', '.join(found)}; not found: {', '.join({*PYTHONS} - {*found}) or 'none'}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
