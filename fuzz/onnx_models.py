@@ -16,6 +16,7 @@ from fuzz.verdict import Desk
 from ndgather.models import onnx as models
 from ndgather.models.graph import diagnostics
 from ndgather.models.onnx.nodes import PUBLISHED, row_domain, subgraphs
+from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,7 +119,9 @@ def _in_memory(path: Path, _choice: int) -> None:
 
 
 def _tensor(path: Path, _choice: int) -> None:
-    models.tensor_from_bytes(path.read_bytes(), path)
+    tensor = path.with_suffix(".pb")
+    tensor.write_bytes(path.read_bytes())
+    tensor_files.read(tensor)
 
 
 # --------------------------------------------------------------------------------------------

@@ -18,8 +18,16 @@ MOVED = {
     "guide/index": "index.html",
     "guide/models-that-misbehave": "guide/models.html",
     "project/contributing": "project/index.html",
+    "reference/commands/completion": "reference/command-line.html",
     "reference/commands/doc": "operators/index.html",
+    "reference/commands/draw": "reference/pictures.html",
+    "reference/commands/gather": "reference/functions.html",
+    "reference/commands/gather-elements": "reference/functions.html",
+    "reference/commands/gather-nd": "reference/functions.html",
+    "reference/commands/gather-ranges": "reference/functions.html",
     "reference/commands/ops": "operators/index.html",
+    "reference/commands/scatter-elements": "reference/functions.html",
+    "reference/commands/scatter-nd": "reference/functions.html",
     "reference/index": "reference/functions.html",
 }
 _PAGE = """\

@@ -35,11 +35,6 @@ class Kind(StrEnum):
     GATHER_WINDOWS = "gather_windows"
 
     @property
-    def command(self) -> str:
-        """What the command line calls it."""
-        return self.value.replace("_", "-")
-
-    @property
     def scatters(self) -> bool:
         return self in (Kind.SCATTER_ND, Kind.SCATTER_ELEMENTS)
 

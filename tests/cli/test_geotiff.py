@@ -38,16 +38,6 @@ def table(folder, rows, columns, shift=0.5):
     pd.DataFrame({"x": x, "y": y}).to_csv(folder / "points.csv", index=False)
 
 
-def test_values_at_positions(ndgather, folder):
-    write("dem.tif")
-    points = np.array([[0, 0], [39, 59], [-1, 17], [16, 16]])
-    np.save("points.npy", points)
-    assert ndgather("gather-nd dem.tif points.npy -o out.npy").err == ""
-    np.testing.assert_array_equal(np.load("out.npy"), HEIGHTS[tuple(points.T)], strict=True)
-    dry = ndgather("gather-nd dem.tif points.npy -o out.npy --dry-run")
-    assert dry.out.startswith("4 points in 4 chunks: ")
-
-
 @pytest.mark.parametrize("shift", [0.5, 0.9, 0.1])
 def test_values_at_coordinates(ndgather, folder, shift):
     rows, columns = [0, 39, 17, 25], [0, 59, 3, 30]
@@ -301,7 +291,6 @@ def test_a_file_that_is_called_as_a_coordinate(ndgather, folder, name):
         ("sel scales.tif points.csv -o out.csv", "scales.tif: .* different scales .*"),
         ("sel none.tif points.csv -o out.csv", "none.tif: cannot be read: no such file .*"),
         ("sel broken.tif points.csv -o out.csv", "broken.tif: cannot be read: .*"),
-        ("gather-nd none.tif indices.npy -o out.npy", "none.tif: cannot be read: no such file .*"),
     ],
 )
 def test_what_is_refused(ndgather, folder, line, text):

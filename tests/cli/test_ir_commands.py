@@ -1,4 +1,4 @@
-"""``ndgather run`` and ``ndgather check`` on an OpenVINO IR, chosen by the name of the file."""
+"""``ndgather run``, ``check`` and ``infer`` on an OpenVINO IR, chosen by the name of the file."""
 
 import numpy as np
 import pytest
@@ -83,3 +83,9 @@ def test_convert_names_the_converter_of_ir(ndgather, ir, line):
         "IR)\n"
     )
     assert not list(ir.parent.glob("out.*"))
+
+
+def test_infer(ndgather, ir):
+    outcome = ndgather("infer model.xml")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert [line.split()[0] for line in outcome.out.splitlines()] == ["input", "input", "output"]

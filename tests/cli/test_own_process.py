@@ -51,20 +51,27 @@ def command(folder):
 
 @pytest.mark.parametrize(
     ("what", "how"),
-    [("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"), ("os.abort()", "SIGABRT")],
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
+        ("os.abort()", "SIGABRT"),
+        ("os._exit(7)", "exit status 7"),
+        ("os._exit(0)", "exit status 0"),
+    ],
 )
 def test_a_crash_is_an_error_of_one_line(command, what, how):
     with command(what) as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
     assert err.splitlines()[-1] == (
-        f"ndgather run: error: model.onnx: odd.runtime ended the process that ran it ({how})"
+        f"ndgather run: error: model.onnx: the process that ran it has ended: {how}"
     )
 
 
-def test_an_exit_status_is_passed_on(command):
-    with command("os._exit(7)") as process:
-        assert process.wait(60) == 7
+def test_what_a_runtime_prints_is_on_standard_error(command):
+    with command("print('printed'); os.write(2, b'warned'); return []", "--json") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert {"printed", "warned"} <= set(err.replace("warned", "warned\n").splitlines())
 
 
 @pytest.mark.parametrize(
@@ -146,7 +153,10 @@ def test_a_run_ends_after_its_timeout(for_ever):
     assert 2 <= time.monotonic() - start < 6
     assert (process.returncode, out) == (1, "")
     limit = "2 s (the limit of --timeout, timeout=)"
-    assert err == f"ndgather run: error: for_ever.onnx: the run did not end in {limit}\n"
+    assert err == (
+        "ndgather run: error: for_ever.onnx: the process that ran it has ended: it did not end in "
+        f"{limit}\n"
+    )
 
 
 def test_a_comparison_ends_after_its_timeout(for_ever):
@@ -172,12 +182,28 @@ def test_a_timeout_is_a_number_of_seconds(ndgather, text):
     assert f"argument --timeout: '{text}' is not a number of seconds above 0" in outcome.err
 
 
-def test_a_killed_run_leaves_no_part_of_a_file(command, folder):
-    with command(BUSY, "--output-dir", "out") as process:
-        (folder / "out" / f".ndgather-{_started(folder)}-00.part").touch()
+def test_a_command_that_is_ended_while_it_writes_leaves_no_part_of_a_file(folder):
+    code = (
+        "import sys, time, numpy; from ndgather.cli import main; "
+        "numpy.copyto = lambda *arrays, **options: time.sleep(60); sys.exit(main(sys.argv[1:]))"
+    )
+    line = "run model.onnx --input data=data.npy --input indices=indices.npy --runtime reference"
+    words = [sys.executable, "-c", code, *line.split(), "--output-dir", "out"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + 60
+        while not list(folder.glob("out/.ndgather-*.part")) and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.2)  # from the making of the file to the copy
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 128 + signal.SIGTERM
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (143, "ndgather run: ended by SIGTERM\n")
     assert not list((folder / "out").iterdir())
+
+
+def test_the_handler_of_the_caller_is_back_afterwards(ndgather):
+    before = signal.getsignal(signal.SIGTERM)
+    assert ndgather("infer model.onnx").status == 0
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def _busy_children(process):

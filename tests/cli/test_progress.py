@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import onnx
 import pytest
-import zarr
+import xarray as xr
 from onnx import helper
 
 SLOW = """
@@ -92,8 +92,11 @@ def test_a_short_run_has_none(slow):
 
 
 def test_chunks_have_a_bar(folder):
-    zarr.create_group("s.zarr").create_array("a", data=np.arange(64).reshape(8, 8), chunks=(4, 4))
-    line = "gather-nd s.zarr/a indices.npy -o out.npy"
+    axes = {"x": np.arange(8.0), "y": np.arange(8.0)}
+    grid = xr.Dataset({"a": (("x", "y"), np.arange(64).reshape(8, 8))}, axes)
+    grid.chunk({"x": 4, "y": 4}).to_zarr("s.zarr", consolidated=False)
+    (folder / "points.csv").write_text("x,y\n0,1\n7,7\n")
+    line = "sel s.zarr points.csv -o out.csv"
     assert "chunk/s]" in on_terminal(folder, line)
     assert on_terminal(folder, f"{line} --quiet") == ""
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndgather import gather_elements, gather_nd, scatter_elements, scatter_nd
-from tests.definitions.draws import INDEX_DTYPES, distinct
-from tests.definitions.strategies import arranged
+from tests.definitions.strategies import INDEX_DTYPES, arranged, distinct
 
 DTYPES = [np.dtype(char) for char in "bifdD"]
 

@@ -14,8 +14,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from tests.definitions.draws import INDEX_DTYPES
-from tests.definitions.strategies import calls
+from tests.definitions.strategies import INDEX_DTYPES, calls
 
 
 def numerical(function, point, cotangent):

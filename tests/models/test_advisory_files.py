@@ -235,7 +235,8 @@ def test_pickles_are_never_run(tmp_path, identifier):
 
     np.save(tmp_path / "a.npy", np.array([Opens()], object), allow_pickle=True)
     np.savez(tmp_path / "b.npz", a=np.array([Opens()], object))
-    for place in ("a.npy", "b.npz", "b.npz:a"):
-        with pytest.raises(NdgatherError):
-            tensor_files.read(str(tmp_path / place))
+    with pytest.raises(NdgatherError):
+        tensor_files.read(tmp_path / "a.npy")
+    with pytest.raises(NdgatherError):
+        tensor_files.read_archive(tmp_path / "b.npz")
     assert not (tmp_path / "ran").exists()

@@ -181,8 +181,6 @@ CALLS = {
         {"op_type": "GatherND", "domain": "", "opset": 18},
     ),
     "onnx.save": (onnx_models.save, {"model": MODEL, "path": "model.onnx", "folder": None}),
-    "onnx.tensor_from_bytes": (onnx_models.tensor_from_bytes, {"content": b"", "path": "t.pb"}),
-    "onnx.tensor_to_bytes": (onnx_models.tensor_to_bytes, {"array": ARRAYS[0], "path": "t.pb"}),
     "onnx.Model": (onnx_models.Model, {"proto": MODEL, "path": "model"}),
     "onnx.Model.load": (onnx_models.Model.load, {"path": "model.onnx"}),
     "onnx.Model.run": (onnx_models.Model(MODEL).run, {"inputs": INPUTS}),
@@ -248,12 +246,6 @@ TAKEN = {
         *("None", "no text", "a text", "a lone surrogate", "a long text"),
         *("a path of no file", "a folder"),
     },
-    ("onnx.tensor_to_bytes", "array"): {
-        *("a flag", "a number", "a negative number", "not a number", "no text", "a text"),
-        *("a text with a NUL", "a long text", "a bytearray", "a view of bytes", "a list"),
-        *("a tuple", "an array"),
-    },
-    ("onnx.tensor_to_bytes", "path"): ANYTHING,  # a name in errors
     ("onnx.Model", "proto"): {"an empty model"},
     ("onnx.Model", "path"): ANYTHING,  # a name in errors
     ("Backend.run_node", "outputs_info"): ANYTHING,  # which the outputs say themselves
@@ -266,20 +258,11 @@ TAKEN = {
 }
 
 
-def read_back(content, value):
-    """A tensor in bytes is that of NumPy."""
-    array = onnx_models.tensor_from_bytes(content, "t.pb")
-    expected = np.asarray(value)
-    assert array.shape == expected.shape
-    assert repr(array.tolist()) == repr(expected.tolist())
-
-
 CHANGES = {
     ("onnx.random_inputs", "seed"): lambda answer, _: (
         {name: (array.shape, array.dtype) for name, array in answer.items()}
         == {name: (array.shape, array.dtype) for name, array in INPUTS.items()}
     ),
-    ("onnx.tensor_to_bytes", "array"): lambda answer, value: read_back(answer, value) is None,
     ("onnx.search", "sizes"): lambda answer, _: answer is None,
     ("Backend.supports_device", "device"): lambda answer, _: answer is False,
 }
@@ -349,7 +332,6 @@ def test_a_mask_of_an_input_is_refused():
         lambda: onnx_models.run(MODEL, {**INPUTS, "data": masked}),
         lambda: Backend.run_model(MODEL, [masked, ARRAYS[1]]),
         lambda: Backend.run_node(GATHER_ND, [masked, ARRAYS[1]]),
-        lambda: onnx_models.tensor_to_bytes(masked, "t.pb"),
     ):
         with pytest.raises(DTypeError, match=r"masked array would lose its mask"):
             run()

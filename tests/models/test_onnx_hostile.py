@@ -176,7 +176,7 @@ def test_a_tensor_file_names_no_other_file(folder):
     (folder / "t.pb").write_bytes(external(location="weights").SerializeToString())
 
     with pytest.raises(FileError, match="constant 'data': cannot be read: it is in another file"):
-        tensor_files.read("t.pb")
+        tensor_files.read(Path("t.pb"))
 
 
 def test_a_model_does_not_replace_its_own_tensors(folder):
@@ -302,7 +302,7 @@ UNKNOWN = {
     "sizes that no array has": (
         lambda proto: proto.graph.initializer[0].CopyFrom(
             TensorProto(name="data", data_type=7, dims=[0, 2**62, 2**62], raw_data=b"")),
-        "run", "array is too big"),
+        "run", "m.onnx: cannot be run: array is too big"),
     "a name that is no text": (
         lambda proto: setattr(proto.graph.node[0], "name", "marked"), "check",
         "m.onnx: cannot be read as an ONNX model: name = b'\\xffarked' is not UTF-8 text"),
@@ -318,7 +318,7 @@ def test_what_no_model_has_is_refused_by_name(folder, change, entry, text):
 
     with pytest.raises(NdgatherError) as refusal:
         ENTRIES[entry]()
-    assert text in str(refusal.value)
+    assert str(refusal.value).startswith(text)
 
 
 def damage(content):

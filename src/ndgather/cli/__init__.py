@@ -1,129 +1,77 @@
-"""The command line ``ndgather``: one module for each command, or for commands that are alike.
+"""The command line ``ndgather``: one module for each command.
 
-`STATUSES` lists the exit statuses. A command imports what it needs when it runs, so that
-``--help`` does not wait for it.
+A module gives `DESCRIPTION` and `EXAMPLES` for the help, `add_arguments`, and `work`, which runs
+the command and returns its exit status, or None for 0. It is imported when its command is named.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import math
 import os
 import signal
 import sys
-import time
 import traceback
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from importlib import import_module
 from types import FrameType
-from typing import Any
 
-from ndgather import messages, set_num_threads, show_versions
-from ndgather.cli import arrays, check, checked, compare, convert, draw, infer, run, sel
-from ndgather.cli.options import (
-    CommandLine,
-    add_completion,
-    complete,
-    log_to_stderr,
-    refuse_unknown,
-    with_later_words,
-)
+from ndgather import __version__, messages, set_num_threads
+from ndgather.cli.terminal import log_to_stderr
 from ndgather.errors import NdgatherError, one_line
-from ndgather.messages import reason
-from ndgather.models.tensors.tensor_files import part_name
-from ndgather.runtimes.children import die_with_parent, limit_text
 
-COMMANDS = (
-    run.add_to,
-    check.add_to,
-    checked.add_to,
-    compare.add_to,
-    convert.add_to,
-    infer.add_to,
-    *(command.add_to for command in arrays.COMMANDS),
-    arrays.add_ranges,
-    sel.add_to,
-    draw.add_to,
-    add_completion,
-)
+COMMANDS = {
+    "sel": "look up the values of a data set at the points of a table",
+    "checked": "run a program that uses torch, and name an index out of bounds",
+    "run": "run a model, and check every gather and scatter in it",
+    "check": "find errors in a model, and what runtimes do differently",
+    "infer": "infer the types and shapes of the values of a model",
+    "compare": "find the node on which runtimes differ, and which one is right",
+    "convert": "convert a model to another version, operator or target",
+}
+"""The commands, and what each of them does."""
 
-_SENT_BY_A_PROCESS = 0  # SI_USER; a signal of the terminal reaches the child too
-_GRACE_S = 0.3  # for a child that removes its files before it ends
-_LONGEST_WAIT_S = 3600.0
-_PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} if os.name == "posix" else set()
-
-SUMMARY = """\
+_LINES = "\n".join(f"  {name:8}  {what}" for name, what in COMMANDS.items())
+DESCRIPTION = f"""\
 N-d gather and scatter, exactly as each published specification says.
 
-What people do first:
-
-  ndgather sel sst.nc track.csv -o along.csv --method nearest
-      values of a grid at the points of a table
-  ndgather check model.onnx
-      errors in a model, and what runtimes do differently
-  ndgather run model.onnx --random
-      run a model, and check every gather and scatter in it
-  ndgather compare model.onnx --search 50
-      find inputs on which two runtimes disagree, and who is right
-  ndgather convert model.onnx --target coreml -o out.onnx
-      a model for a runtime that takes only some gathers and scatters
-  ndgather checked train.py
-      run a program of torch; a bad index is an error that names its line
-  ndgather gather-nd dem.npy points.npy -o heights.npy
-      elements of an array at a list of indices
-
-The help of a command has examples: ndgather run --help
-
-Completion in bash, zsh and fish: ndgather completion --help
+commands; ndgather sel --help has examples:
+{_LINES}
 """
 
 STATUSES = """\
 exit status:
   0    done; check and compare found nothing
-  1    not done, and one line on standard error says why; or check found what is
-       as bad as --fail-on says, or compare a difference
+  1    not done, and one line says why; or check or compare found something
   2    the command line was not understood
-  130  interrupted by Ctrl-C
-  143  ended by SIGTERM; no file is left half written
+  130  interrupted by Ctrl-C; 143: ended by SIGTERM. No file is half written
 """
 
 
-class _Versions(argparse.Action):
-    """Print the versions that a bug report needs, and exit."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        show_versions()
-        parser.exit()
-
-
-def command_line() -> argparse.ArgumentParser:
-    parser = CommandLine(
-        prog="ndgather",
-        description=SUMMARY,
-        epilog=STATUSES,
+def command_parser(name: str) -> argparse.ArgumentParser:
+    """Return the parser of one command."""
+    module = import_module(f"ndgather.cli.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"ndgather {name}",
+        description=module.DESCRIPTION,
+        epilog=module.EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--version", action=_Versions, nargs=0, help="print the versions of what is installed"
-    )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for add_to in COMMANDS:
-        add_to(commands)
+    module.add_arguments(parser)
+    parser.set_defaults(work=module.work, parser=parser)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out one command line and return the exit status."""
+    """Run one command line and return the exit status."""
     if sys.stdout is None:  # it was closed before Python began
         sys.stdout = io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters of names
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
-            return _run_command(command_line(), arguments)
+            return _run_command_line(sys.argv[1:] if arguments is None else arguments)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:  # the reader of the text has ended
@@ -134,39 +82,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1
 
 
-def _run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
-    complete(parser)
-    options, unknown = parser.parse_known_args(arguments)
-    refuse_unknown(getattr(options, "parser", parser), with_later_words(options, unknown))
-    if options.command is None:
+def _run_command_line(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="ndgather",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
+        description=DESCRIPTION,
+        epilog=STATUSES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ndgather {__version__}")
+    parser.add_argument("command", metavar="COMMAND", nargs=argparse.PARSER, help=argparse.SUPPRESS)
+    if not arguments:
         parser.print_help(sys.stderr)
         return 2
-    if arguments is None and options.command == "run":  # a runtime may crash or never return
-        status = _run_in_child(options)
-        if status is not None:
-            return status
+    name, *rest = parser.parse_args(arguments).command
+    if name not in COMMANDS:
+        hint = messages.did_you_mean(name, COMMANDS)
+        parser.error(f"{name!r} is not a command (allowed: {', '.join(COMMANDS)}){hint}")
+    options = command_parser(name).parse_args(rest)
+    if name == "checked":  # signals and the exit status are the program's
+        return _status(name, options)
+    with _terminating_cleanly(), log_to_stderr(options.verbose):
+        if options.threads is not None:
+            set_num_threads(options.threads)
+        return _status(name, options)
+
+
+def _status(name: str, options: argparse.Namespace) -> int:
+    """Run a command and return its exit status; an error becomes one line on standard error."""
+    status = 1
     try:
-        if options.command == "checked":  # signals are the program's
-            return int(options.work(options))
-        with _terminating_cleanly(), log_to_stderr(options.verbose):
-            if options.threads is not None:
-                set_num_threads(options.threads)
-            status = options.work(options)
+        return options.work(options) or 0
     except (NdgatherError, MemoryError) as error:
-        if options.debug:
+        if getattr(options, "debug", False):
             traceback.print_exc()
-        print(f"ndgather {options.command}: error: {one_line(str(error))}", file=sys.stderr)
-        return 1
+        text = f"error: {one_line(str(error))}"
     except BrokenPipeError:
         raise
     except OSError as error:  # the working folder or the output
         _drop_output()
-        print(f"ndgather {options.command}: error: {reason(error)}", file=sys.stderr)
-        return 1
+        text = f"error: {messages.reason(error)}"
     except KeyboardInterrupt:
-        print(f"ndgather {options.command}: interrupted", file=sys.stderr)
-        return 130
-    return status or 0
+        text, status = "interrupted", 128 + signal.SIGINT
+    except _Terminated:
+        text, status = "ended by SIGTERM", 128 + signal.SIGTERM
+    print(f"ndgather {name}: {text}", file=sys.stderr)
+    return status
 
 
 def _drop_output() -> None:
@@ -175,15 +136,19 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class _Terminated(BaseException):
+    """Raised by SIGTERM, so that unfinished files are removed."""
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise _Terminated
+
+
 @contextmanager
 def _terminating_cleanly() -> Iterator[None]:
-    """Raise SystemExit on SIGTERM, so that unfinished files are removed."""
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
+    """Raise on SIGTERM."""
     try:
-        before = signal.signal(signal.SIGTERM, end)
+        before = signal.signal(signal.SIGTERM, _terminate)
     except ValueError:  # only the main thread may
         yield
         return
@@ -191,60 +156,3 @@ def _terminating_cleanly() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _run_in_child(options: argparse.Namespace) -> int | None:
-    """Fork, and return None in the child; in the parent, wait and return the exit status.
-
-    A signal or the limit of time ends the child, whatever it does. None is also returned where the
-    system cannot do this.
-    """
-    if not sys.platform.startswith("linux"):
-        return None
-    signals = {*_PASSED_ON, signal.SIGCHLD}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # NumPy's threads survive a fork
-        child = os.fork()
-    if child == 0:
-        die_with_parent()
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        return None
-    deadline = math.inf if options.timeout is None else time.monotonic() + options.timeout
-    cause: signal.Signals | None = None  # that ends the run
-    late = False
-    try:
-        while True:
-            wait = min(max(deadline - time.monotonic(), 0), _LONGEST_WAIT_S)
-            received = signal.sigtimedwait(signals, wait)
-            if received is None:
-                if time.monotonic() >= deadline:
-                    os.kill(child, signal.SIGKILL)
-                    deadline, late = math.inf, True
-            elif received.si_signo == signal.SIGCHLD:
-                ended, status = os.waitpid(child, os.WNOHANG)
-                if ended:
-                    break
-            else:
-                if received.si_code == _SENT_BY_A_PROCESS:
-                    os.kill(child, received.si_signo)
-                cause = signal.Signals(received.si_signo)
-                deadline = min(deadline, time.monotonic() + _GRACE_S)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        return code
-    folders = [options.output_dir, *(Path(file).parent for file in options.outputs.values())]
-    for folder in filter(None, folders):
-        for part in folder.glob(f"{part_name(child)}*"):
-            part.unlink(missing_ok=True)
-    if cause is not None:
-        text = "interrupted" if cause == signal.SIGINT else f"ended by {cause.name}"
-    elif late:
-        text = f"error: {options.model}: the run did not end {limit_text(options.timeout)}"
-    else:
-        runtime, name = options.runtime or "the runtime", signal.Signals(-code).name
-        text = f"error: {options.model}: {runtime} ended the process that ran it ({name})"
-    print(f"ndgather run: {one_line(text)}", file=sys.stderr)
-    return 1 if cause is None else 128 + cause

@@ -7,17 +7,10 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from ndgather import __version__, messages
-from ndgather.cli.options import (
-    add_command,
-    add_common,
-    add_options,
-    add_runtimes,
-    page_width,
-    working,
-)
+from ndgather.cli.options import add_common, add_runtimes
+from ndgather.cli.terminal import page_width, working
 from ndgather.errors import ModelError, NdgatherError, one_line
 from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Finding, Severity
@@ -55,27 +48,28 @@ model cannot be read; the others are checked nevertheless.
 """
 
 
-def add_to(commands: Any) -> None:
-    check = add_command(commands, "check", "find errors in a model", DESCRIPTION, EXAMPLES)
-    models = {"nargs": "+", "metavar": "MODEL"}
-    add_options(check, "MODELS  the models: FILE.onnx or FILE.xml", models=models)
-    add_runtimes(check, "omit what affects other runtimes only, as in: onnxruntime,openvino")
-    add_options(check, "--target TARGET  list what a target of convert --target does not take")
-    levels = [severity.value for severity in Severity]
-    table = f"""
-        --fail-on {{{",".join(levels)}}}  the least severity that makes the exit status 1
-            (default: error)
-    """
-    add_options(check, table, fail_on={"choices": levels, "default": Severity.ERROR.value})
-    table = """
-        --json   print the findings as JSON
-        --sarif  print the findings as SARIF 2.1.0
-    """
-    add_options(check.add_mutually_exclusive_group(), table)
-    add_common(check, _check)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("models", metavar="MODEL", nargs="+", help="the models: FILE.onnx or FILE.xml")
+    add_runtimes(parser, "omit what affects other runtimes only, as in: onnxruntime,openvino")
+    add(
+        "--target",
+        metavar="TARGET",
+        help="list what a target of convert --target does not take",
+    )
+    add(
+        "--fail-on",
+        choices=[severity.value for severity in Severity],
+        default=Severity.ERROR.value,
+        help="the least severity that makes the exit status 1 (default: error)",
+    )
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="print the findings as JSON")
+    formats.add_argument("--sarif", action="store_true", help="print the findings as SARIF 2.1.0")
+    add_common(parser)
 
 
-def _check(options: argparse.Namespace) -> int:
+def work(options: argparse.Namespace) -> int:
     names = list(options.runtimes)
     try:
         diagnostics.check_runtimes(names)
@@ -125,7 +119,7 @@ def _of_target(path: str, name: str, found: Sequence[Finding]) -> Iterator[Findi
     if Path(path).suffix == ".xml":
         raise messages.only_onnx("--target")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx.passes import target  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.rewriting import target  # noqa: PLC0415 - as above
 
     target.load_target(name)
     if diagnostics.at_least(found, Severity.ERROR):

@@ -9,10 +9,8 @@ import signal
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import ndgather
-from ndgather.cli.options import add_command, add_options
 
 DESCRIPTION = """\
 Run a Python program that uses torch, and check the indices of every operator
@@ -20,7 +18,7 @@ before it runs. The error names the operator, the index, what is allowed, the
 module and the line. Output, exit status and traceback are those of the program.
 """
 
-EPILOG = """\
+EXAMPLES = """\
 examples:
   ndgather checked train.py --epochs 1
   ndgather checked -m package.train --epochs 1
@@ -28,15 +26,16 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    summary = "run a program of torch, and say which index is out of bounds"
-    parser = add_command(commands, "checked", summary, DESCRIPTION, EPILOG)
-    table = """
-        -m --module  SCRIPT is the name of a module
-        SCRIPT       the program, and then its arguments
-    """
-    add_options(parser, table, script={"nargs": argparse.PARSER})
-    parser.set_defaults(work=work, parser=parser, debug=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-m", "--module", action="store_true", help="SCRIPT is the name of a module"
+    )
+    parser.add_argument(
+        "script",
+        metavar="SCRIPT",
+        nargs=argparse.PARSER,
+        help="the program, and then its arguments",
+    )
 
 
 def work(options: argparse.Namespace) -> int:

@@ -17,15 +17,7 @@ from ndgather.cli.inputs import (
     random_candidates,
     size_options,
 )
-from ndgather.cli.options import (
-    add_command,
-    add_common,
-    add_loading,
-    add_options,
-    add_runtimes,
-    add_timeout,
-    positive,
-)
+from ndgather.cli.options import add_common, add_loading, add_runtimes, duration, positive
 from ndgather.errors import NdgatherError, one_line
 from ndgather.models.graph import Port, aligned
 from ndgather.models.tensors.tensor_files import replace_file
@@ -64,43 +56,57 @@ RUNTIMES = ("onnxruntime", "openvino")
 _AGREE = "The runtimes agree on all {} inputs."
 
 
-def add_to(commands: Any) -> None:
-    summary = "find the node that differs between runtimes, and which one is right"
-    compare = add_command(commands, "compare", summary, DESCRIPTION, EXAMPLES)
-    add_options(compare, "MODEL  the model: FILE.onnx")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="the model: FILE.onnx")
     add_runtimes(
-        compare,
+        parser,
         f"onnxruntime, openvino, reference, or a module of yours (default: {','.join(RUNTIMES)})",
     )
-    add_inputs(compare)
-    add_loading(compare, "[RUNTIME=]NAME", "[RUNTIME=]FILE", "; for one runtime, or for all")
-    limit = f"end a run in a runtime after this time, and report it (default: {LIMIT_S:g})"
-    add_timeout(compare, limit)
-    table = """
-        --search N     run up to N inputs with edge cases, until the runtimes disagree
-        --all          go on after the first difference, and print a table of their kinds
-        --valid-indices
-                       draw no index that is out of bounds
-        --keep FOLDER  where --search saves the inputs, for --inputs (default: found)
-        --inside-loops
-                       compare the nodes in Loop and Scan too, in every iteration
-        --memory SIZE  limit of the values in loops (default: 1 GiB)
-        --json         print the report as JSON
-        --html FILE    write the report as a page
-    """
-    keep = {"type": Path, "default": Path("found")}
-    add_options(
-        compare,
-        table,
-        search={"type": positive},
-        keep=keep,
-        html={"type": Path},
-        memory={"default": "1 GiB"},
+    add_inputs(parser)
+    add_loading(parser, "[RUNTIME=]NAME", "[RUNTIME=]FILE", "; for one runtime, or for all")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=duration,
+        help=f"end a run in a runtime after this time, and report it (default: {LIMIT_S:g})",
     )
-    add_common(compare, _compare)
+    add(
+        "--search",
+        metavar="N",
+        type=positive,
+        help="run up to N inputs with edge cases, until the runtimes disagree",
+    )
+    add(
+        "--all",
+        action="store_true",
+        help="go on after the first difference, and print a table of their kinds",
+    )
+    add("--valid-indices", action="store_true", help="draw no index that is out of bounds")
+    add(
+        "--keep",
+        metavar="FOLDER",
+        type=Path,
+        default=Path("found"),
+        help="where --search saves the inputs, for --inputs (default: found)",
+    )
+    add(
+        "--inside-loops",
+        action="store_true",
+        help="compare the nodes in Loop and Scan too, in every iteration",
+    )
+    add(
+        "--memory",
+        metavar="SIZE",
+        default="1 GiB",
+        help="limit of the values in loops (default: 1 GiB)",
+    )
+    add("--json", action="store_true", help="print the report as JSON")
+    add("--html", metavar="FILE", type=Path, help="write the report as a page")
+    add_common(parser)
 
 
-def _compare(options: argparse.Namespace) -> int:
+def work(options: argparse.Namespace) -> int:
     if Path(options.model).suffix == ".xml":
         raise messages.only_onnx("compare")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
@@ -120,7 +126,7 @@ def _compare(options: argparse.Namespace) -> int:
         "libraries": _by_runtime(options.libraries, runtimes),
     }
     if options.search is None:
-        return _print(options, proto, _of_inputs(options, ports, how))
+        return _print(options, proto, _compare_on_inputs(options, ports, how))
     how |= {"seed": options.random or 0, "sizes": options.sizes}
     how |= {"valid_indices": options.valid_indices}
     if options.all:
@@ -156,7 +162,7 @@ def _check_together(options: argparse.Namespace) -> None:
         options.parser.error("--html does not apply to --all (allowed: --inputs)")
 
 
-def _of_inputs(
+def _compare_on_inputs(
     options: argparse.Namespace, ports: Sequence[Port], how: Mapping[str, Any]
 ) -> Comparison:
     """Compare the runtimes on the inputs of the options; random ones are fitted to the model."""

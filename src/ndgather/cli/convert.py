@@ -5,17 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
-from ndgather.cli.options import (
-    add_command,
-    add_common,
-    add_options,
-    page_width,
-    positive,
-    require_output,
-    working,
-)
+from ndgather.cli.options import add_common, positive, require_output
+from ndgather.cli.terminal import page_width, working
 from ndgather.errors import ModelError, one_line
 from ndgather.messages import plural
 from ndgather.models.graph import diagnostics
@@ -59,29 +51,49 @@ OUT is written completely or not at all.
 """
 
 
-def add_to(commands: Any) -> None:
-    summary = "convert a model to another version, operator or target"
-    convert = add_command(commands, "convert", summary, DESCRIPTION, EXAMPLES)
-    table = """
-        MODEL            the model: FILE.onnx
-        --opset N        the target opset of ONNX
-        --domain DOMAIN  the domain of GatherND in the result: ai.onnx or com.microsoft
-        --operator NAME  the operator that replaces the gather nodes: GatherND, GatherElements or
-                         Gather; or ScatterND, which replaces ScatterElements
-        --strict         fail if --operator cannot replace every such node
-        --target TARGET  where the model has to run: a name, or a file that ends in .toml
-        --partial        write OUT although the target does not take all nodes
-        --checked        keep indices that are out of range out of range in rewritten nodes
-        --allow-matmul   let a scatter that adds become a MatMul, which adds in another order
-        --dry-run        write nothing
-        --json           print the report as JSON
-        -o --output OUT  the result: FILE.onnx
-    """
-    add_options(convert, table, opset={"type": positive}, output={"type": Path})
-    add_common(convert, _convert)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="the model: FILE.onnx")
+    add("--opset", metavar="N", type=positive, help="the target opset of ONNX")
+    add(
+        "--domain",
+        metavar="DOMAIN",
+        help="the domain of GatherND in the result: ai.onnx or com.microsoft",
+    )
+    add(
+        "--operator",
+        metavar="NAME",
+        help="the operator that replaces the gather nodes: GatherND, GatherElements or Gather; or "
+        "ScatterND, which replaces ScatterElements",
+    )
+    add("--strict", action="store_true", help="fail if --operator cannot replace every such node")
+    add(
+        "--target",
+        metavar="TARGET",
+        help="where the model has to run: a name, or a file that ends in .toml",
+    )
+    add(
+        "--partial",
+        action="store_true",
+        help="write OUT although the target does not take all nodes",
+    )
+    add(
+        "--checked",
+        action="store_true",
+        help="keep indices that are out of range out of range in rewritten nodes",
+    )
+    add(
+        "--allow-matmul",
+        action="store_true",
+        help="let a scatter that adds become a MatMul, which adds in another order",
+    )
+    add("--dry-run", action="store_true", help="write nothing")
+    add("--json", action="store_true", help="print the report as JSON")
+    add("-o", "--output", metavar="OUT", type=Path, help="the result: FILE.onnx")
+    add_common(parser)
 
 
-def _convert(options: argparse.Namespace) -> None:
+def work(options: argparse.Namespace) -> None:
     for path in (Path(options.model), options.output):
         if path is not None and path.suffix == ".xml":
             raise ModelError(
@@ -89,7 +101,7 @@ def _convert(options: argparse.Namespace) -> None:
                 "FILE.onnx; `ovc MODEL.onnx` of the package openvino converts ONNX to IR)"
             )
     if options.target:
-        _deploy(options)
+        _convert_to_target(options)
         return
     for name in ("partial", "checked", "allow_matmul", "dry_run", "json"):
         if getattr(options, name):
@@ -104,7 +116,7 @@ def _convert(options: argparse.Namespace) -> None:
     with working(options.model):
         result = onnx.conversion(options.model, **target)
         onnx.save(result, options.output)
-        count, findings = result.node_count, result.findings
+        count, findings = len(result.model.graph.node), result.findings
         found = onnx.check(options.output)
     findings += tuple(item for item in found if item.severity is diagnostics.ERROR)
     print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
@@ -112,14 +124,14 @@ def _convert(options: argparse.Namespace) -> None:
         print(diagnostics.as_text(findings, page_width()))
 
 
-def _deploy(options: argparse.Namespace) -> None:
+def _convert_to_target(options: argparse.Namespace) -> None:
     require_output(options)
     if options.operator or options.strict:
         options.parser.error("--operator and --strict do not apply (allowed: without --target)")
     if options.output is not None:
         tensor_files.check_place(options.output, (".onnx",))
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx import conversion_report as report  # noqa: PLC0415
+    from ndgather.models.onnx.rewriting import report  # noqa: PLC0415
 
     with working(options.model):
         result = onnx.conversion(
@@ -143,7 +155,8 @@ def _deploy(options: argparse.Namespace) -> None:
     else:
         print(report.nodes_as_text(result.nodes, known, page_width() or 80))
         if written:
-            print(f"{one_line(str(options.output))}: {plural(result.node_count, 'node')}")
+            count = len(result.model.graph.node)
+            print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
             errors = [x for x in onnx.check(options.output) if x.severity is diagnostics.ERROR]
             if errors:
                 print(diagnostics.as_text(errors, page_width()))

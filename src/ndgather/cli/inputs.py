@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgather import dtypes, messages
-from ndgather.cli.options import Named, add_options
+from ndgather.cli.options import Named
 from ndgather.errors import DTypeError, FileError, ModelError
 from ndgather.models import Array
 from ndgather.models.graph import OutputArray, Port, fit_inputs, port_dtype_name
@@ -28,33 +28,47 @@ _LONGEST_SIZE = 19  # digits
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    table = """
-        --input NAME=FILE  an input of the model: FILE.npy, FILE.npz:MEMBER or FILE.pb, or its value
-                           as text, as in sr=16000 or at=[0,2]; may be repeated
-        --inputs PLACE     all inputs: FILE.npz with a member for every input, or a folder with
-                           input_0.pb, input_1.pb, ... and output_0.pb, ..., which are compared
-        --random SEED      generate the inputs that are not passed, with valid indices, and with
-                           other open sizes if the model does not run with the usual ones
-    """
-    add_options(
-        parser,
-        table,
-        input={"dest": "inputs", "action": Named},
-        inputs={"dest": "place", "type": Path},
-        random={"nargs": "?", "type": int, "const": 0},
+    add = parser.add_argument
+    add(
+        "--input",
+        dest="inputs",
+        metavar="NAME=FILE",
+        action=Named,
+        help="an input of the model: FILE.npy or FILE.pb, or its value as text, as in sr=16000 or "
+        "at=[0,2]; may be repeated",
+    )
+    add(
+        "--inputs",
+        dest="place",
+        metavar="PLACE",
+        type=Path,
+        help="all inputs: FILE.npz with a member for every input, or a folder with input_0.pb, "
+        "input_1.pb, ... and output_0.pb, ..., which are compared",
+    )
+    add(
+        "--random",
+        metavar="SEED",
+        nargs="?",
+        type=int,
+        const=0,
+        help="generate the inputs that are not passed, with valid indices, and with other open "
+        "sizes if the model does not run with the usual ones",
     )
     add_sizes(parser, "an open size of the model, for --random")
-    table = f"""
-        --rtol RTOL  of outputs that are compared (default: {RTOL})
-        --atol ATOL  of outputs that are compared (default: {ATOL})
-    """
-    rtol, atol = {"type": float, "default": RTOL}, {"type": float, "default": ATOL}
-    add_options(parser, table, rtol=rtol, atol=atol)
+    for name, default in (("--rtol", RTOL), ("--atol", ATOL)):
+        about = f"of outputs that are compared (default: {default})"
+        add(name, type=float, default=default, help=about)
 
 
 def add_sizes(parser: argparse.ArgumentParser, about: str) -> None:
-    text = f"--size NAME=N  {about}: by its name, or as INPUT[AXIS]"
-    add_options(parser, text, size={"dest": "sizes", "action": Named, "read": _size})
+    parser.add_argument(
+        "--size",
+        dest="sizes",
+        metavar="NAME=N",
+        action=Named,
+        read=_size,
+        help=f"{about}: by its name, or as INPUT[AXIS]",
+    )
 
 
 def _size(text: str) -> int:
@@ -77,11 +91,12 @@ def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str
         names = needed if len(files) <= len(needed) else [port.name for port in ports]
         if len(files) > len(names):
             raise FileError(f"{place}: holds {len(files)} inputs, and the model has {len(names)}")
-        arrays = dict(zip(names, map(tensor_files.read, map(str, files)), strict=False))
+        arrays = dict(zip(names, map(tensor_files.read, files), strict=False))
     elif place is not None:
-        arrays = tensor_files.read_all(place)
+        arrays = tensor_files.read_archive(place)
     known = {port.name: port for port in ports}
-    arrays |= {name: _input(name, text, known.get(name)) for name, text in options.inputs.items()}
+    for name, text in options.inputs.items():
+        arrays[name] = _read_input(name, text, known.get(name))
     missing = any(port.name not in arrays and not port.optional for port in ports)
     if options.random is None and missing and arrays.keys() <= known.keys():
         try:
@@ -107,9 +122,9 @@ def size_options(sizes: Mapping[str, int]) -> str:
     return " ".join(f"--size {shlex.quote(f'{name}={size}')}" for name, size in sizes.items())
 
 
-def _input(name: str, text: str, port: Port | None) -> Array:
+def _read_input(name: str, text: str, port: Port | None) -> Array:
     """Read an input: a file, or a number or a short list as text."""
-    is_file = Path(text).suffix in tensor_files.INPUT_SUFFIXES or ".npz:" in text
+    is_file = Path(text).suffix in tensor_files.SUFFIXES
     try:
         readable = not is_file and port is not None and port.dtype is not None
         value = json.loads(text, parse_float=Decimal) if readable else None
@@ -117,7 +132,7 @@ def _input(name: str, text: str, port: Port | None) -> Array:
     except (ValueError, RecursionError):  # no text of a value, or lists of different lengths
         value = None
     if value is None or port is None or port.dtype is None or isinstance(value, dict):
-        return tensor_files.read(text)
+        return tensor_files.read(Path(text))
     array, _ = dtypes.hold(listed, port.dtype)
     of_texts = port.dtype.hasobject
     if array is None or (of_texts and not all(isinstance(each, str) for each in array.flat)):
@@ -148,7 +163,7 @@ def compare_outputs(options: argparse.Namespace, outputs: Sequence[OutputArray])
     if len(files) > len(outputs):
         raise FileError(f"{place}: holds {len(files)} outputs, and the model has {len(outputs)}")
     for output, file in zip(outputs, files, strict=False):
-        actual, expected = output.array, tensor_files.read(str(file))
+        actual, expected = output.array, tensor_files.read(file)
         forms = [f"{port_dtype_name(array.dtype)} {array.shape}" for array in (actual, expected)]
         if forms[0] != forms[1]:
             raise ModelError(f"output {output.name!r} is {forms[0]}, and {forms[1]} in {file}")

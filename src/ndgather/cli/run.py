@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ndgather import set_num_threads
 from ndgather.cli.inputs import (
     add_inputs,
     compare_outputs,
@@ -18,25 +20,14 @@ from ndgather.cli.inputs import (
     random_candidates,
     size_options,
 )
-from ndgather.cli.options import (
-    RATES,
-    Named,
-    add_command,
-    add_common,
-    add_loading,
-    add_options,
-    add_timeout,
-    columns,
-    node_bar,
-    print_table,
-    runtime_names,
-    scaled,
-    time_text,
-)
+from ndgather.cli.options import Named, add_common, add_loading, duration
+from ndgather.cli.terminal import BYTES, log_to_stderr, node_bar, scaled, time_text
 from ndgather.errors import FileError, ModelError, NdgatherError, one_line
-from ndgather.messages import did_you_mean, listed, plural
-from ndgather.models.graph import Run, port_dtype_name
+from ndgather.messages import did_you_mean, listed, plural, shown
+from ndgather.models.graph import OutputArray, Run, aligned, port_dtype_name
 from ndgather.models.tensors import tensor_files
+from ndgather.runtimes import MODEL_NAMES
+from ndgather.runtimes.children import call_isolated
 
 DESCRIPTION = """\
 Run a model, an ONNX file or an OpenVINO IR, on arrays from files. The output is
@@ -59,9 +50,9 @@ examples:
   ndgather run model.onnx --input data=dem.npy --input indices=points.npy
       run the model and print a table of its outputs
 
-  ndgather run model.onnx --input data=dem.npz:elevation \\
-          --input indices=points.pb --output heights=heights.npy
-      read a member of an archive and an ONNX tensor; save the output 'heights'
+  ndgather run model.onnx --input data=dem.npy --input indices=points.pb \\
+          --output heights=heights.npy
+      read an array of NumPy and an ONNX tensor; save the output 'heights'
 
   ndgather run model.onnx --random --size batch=2
       generate inputs, with valid indices
@@ -81,66 +72,134 @@ all.
 """
 
 
-def add_to(commands: Any) -> None:
-    run = add_command(commands, "run", "run a model on arrays from files", DESCRIPTION, EXAMPLES)
-    add_options(run, "MODEL  the model: FILE.onnx or FILE.xml")
-    add_inputs(run)
-    table = """
-        --output NAME=FILE  save an output of the model as FILE.npy or FILE.pb; may be repeated
-        --output-dir DIR    save every output as DIR/NAME.npy; DIR is created if it does not exist
-    """
-    output = {"dest": "outputs", "action": Named}
-    keep = run.add_mutually_exclusive_group()
-    add_options(keep, table, output=output, output_dir={"type": Path})
-    table = """
-        --runtime NAME    onnxruntime, openvino, reference, or a module (default: onnxruntime if it
-                          is installed and loads the model, else reference)
-        --accept-runtime  continue if a node of the runtime differs from its specification, and
-                          report it
-        --own-results     continue with the result of ndgather for such a node, and report it
-    """
-    add_options(run, table, runtime={"completer": runtime_names})
-    add_loading(run, "NAME", "FILE")
-    add_timeout(run, "end the command after this time, also inside a runtime")
-    table = """
-        --json   print the results as JSON
-        --quiet  print nothing but errors
-    """
-    add_options(run, table)
-    more = ", and print the time and the bytes of each node, the slowest first (onnxruntime and "
-    add_common(run, _run, f"{more}reference)")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRun:
+    """What the process that ran a model returns."""
+
+    result: Run
+    files: Mapping[str, Path]  # where to write outputs, by name
+    sizes: Mapping[str, int]  # open sizes that random inputs must have
+    compared: int  # outputs that were equal to those of a folder
+    not_loaded: str
 
 
-def _run(options: argparse.Namespace) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
+    add_inputs(parser)
+    outputs = parser.add_mutually_exclusive_group()
+    outputs.add_argument(
+        "--output",
+        dest="outputs",
+        metavar="NAME=FILE",
+        action=Named,
+        help="save an output of the model as FILE.npy or FILE.pb; may be repeated",
+    )
+    outputs.add_argument(
+        "--output-dir",
+        metavar="DIR",
+        type=Path,
+        help="save every output as DIR/NAME.npy; DIR is created if it does not exist",
+    )
+    add(
+        "--runtime",
+        metavar="NAME",
+        help="onnxruntime, openvino, reference, or a module (default: onnxruntime if it is "
+        "installed and loads the model, else reference)",
+    )
+    add(
+        "--accept-runtime",
+        action="store_true",
+        help="continue if a node of the runtime differs from its specification, and report it",
+    )
+    add(
+        "--own-results",
+        action="store_true",
+        help="continue with the result of ndgather for such a node, and report it",
+    )
+    add_loading(parser, "NAME", "FILE")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=duration,
+        help="end the command after this time, also inside a runtime",
+    )
+    add("--json", action="store_true", help="print the results as JSON")
+    add("--quiet", action="store_true", help="print nothing but errors")
+    add_common(
+        parser,
+        ", and print the time and the bytes of each node, the slowest first (onnxruntime and "
+        "reference)",
+    )
+
+
+def work(options: argparse.Namespace) -> None:
     start = time.perf_counter()
+    run = _run_in_child(options) if _needs_child(options) else load_and_run(options)
+    outputs = {output.name: output.array for output in run.result.outputs}
+    tensor_files.write_all({file: outputs[name] for name, file in run.files.items()})
+    seconds = time.perf_counter() - start
+    if options.json:
+        print(json.dumps(_as_json(run, seconds), indent=2))
+    elif not options.quiet:
+        _print_run(run, seconds)
+        if options.verbose:
+            print()
+            for node in sorted(run.result.nodes, key=lambda node: -node.seconds):
+                size, name = scaled(node.bytes, BYTES), one_line(node.name)
+                print(f"{time_text(node.seconds):>8}  {size:>8}  {node.operator}  {name}")
+        if run.compared:
+            those = "1 output is that" if run.compared == 1 else f"{run.compared} outputs are those"
+            print(f"{those} of {options.place}.")
+
+
+def _needs_child(options: argparse.Namespace) -> bool:
+    """Return True if the model may run in a runtime that can crash or never return."""
+    if options.debug:  # for the whole traceback
+        return False
+    if options.timeout is not None:
+        return True
+    if Path(options.model).suffix == ".xml":
+        return MODEL_NAMES["openvino"].installed
+    default = "onnxruntime" if MODEL_NAMES["onnxruntime"].installed else "reference"
+    return (options.runtime or default) != "reference"
+
+
+def _run_in_child(options: argparse.Namespace) -> ModelRun:
+    model, limit_s = options.model, options.timeout or math.inf
+    del options.parser  # which is only for the command line
+    kind, what = call_isolated(__name__, "run_as_child", (options,), limit_s, shows_errors=True)
+    if kind == "raised":
+        raise what
+    if kind == "crashed":
+        raise ModelError(f"{model}: the process that ran it has ended: {what}")
+    run: ModelRun = what
+    return run
+
+
+def run_as_child(options: argparse.Namespace) -> ModelRun:
+    """Load a model and run it in a process that has not applied the options of every command."""
+    if options.threads is not None:
+        set_num_threads(options.threads)
+    with log_to_stderr(options.verbose):
+        return load_and_run(options)
+
+
+def load_and_run(options: argparse.Namespace) -> ModelRun:
+    """Load a model, run it, and compare its outputs with those of a folder."""
     with node_bar(options):
         model = _load(options)
     files = _output_files(options, [port.name for port in model.outputs])
     with node_bar(options) as progress:
         of_nodes = {} if Path(options.model).suffix == ".xml" else {"progress": progress}
-        result, changed = _run_model(options, model, of_nodes)
-    compared = compare_outputs(options, result.outputs)
-    tensor_files.write_all(
-        {files[output.name]: output.array for output in result.outputs if output.name in files}
+        result, sizes = _run_model(options, model, of_nodes)
+    return ModelRun(
+        result=result,
+        files=files,
+        sizes=sizes,
+        compared=compare_outputs(options, result.outputs),
+        not_loaded=getattr(model, "not_loaded", ""),
     )
-    seconds, not_loaded = time.perf_counter() - start, getattr(model, "not_loaded", "")
-    if options.json:
-        report = _as_json(result, seconds, files, not_loaded)
-        print(json.dumps({**report, "sizes": changed}, indent=2))
-    elif not options.quiet:
-        _print(result, seconds, files)
-        if changed:
-            print(f"\nThe model did not run with the usual sizes: {size_options(changed)}")
-        if not_loaded:
-            print(f"\n{not_loaded}")
-        if options.verbose:
-            print()
-            for node in sorted(result.nodes, key=lambda node: -node.seconds):
-                size, name = scaled(node.bytes, RATES), one_line(node.name)
-                print(f"{time_text(node.seconds):>8}  {size:>8}  {node.operator}  {name}")
-        if compared:
-            outputs = "1 output is that" if compared == 1 else f"{compared} outputs are those"
-            print(f"{outputs} of {options.place}.")
 
 
 def _output_files(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Path]:
@@ -166,7 +225,7 @@ def _output_files(options: argparse.Namespace, names: Sequence[str]) -> dict[str
     if options.output_dir is not None:
         tensor_files.make_folder(options.output_dir)
     for file in files.values():
-        tensor_files.check_place(file)
+        tensor_files.check_place(file, tensor_files.SUFFIXES)
     return files
 
 
@@ -192,12 +251,20 @@ def _run_model(
     raise refusals[0]
 
 
-def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:
-    rows = []
-    for output in result.outputs:
-        array, file = output.array, files.get(output.name)
-        rows.append(columns(output.name, array.shape, array.dtype, output.seconds, file))
-    print_table(rows)
+TITLES = ("output", "shape", "dtype", "time", "rate", "file")
+NUMBERS = ("time", "rate")
+
+
+def _print_run(run: ModelRun, seconds: float) -> None:
+    result = run.result
+    rows = [_columns(output, run.files.get(output.name)) for output in result.outputs]
+    table: list[list[str]] = []
+    for title, *texts in zip(TITLES, *rows, strict=True):  # without empty columns
+        if any(texts):
+            column = [title, *map(one_line, texts)]
+            width = max(map(len, column)) if title in NUMBERS else 0
+            table.append([text.rjust(width) for text in column])
+    print(aligned([*zip(*table, strict=True)]))
     for difference in result.differences:
         print(f"\ndiffers: {difference}")
     for node, why in result.left:
@@ -213,14 +280,25 @@ def _print(result: Run, seconds: float, files: Mapping[str, Path]) -> None:
             "gathers and scatters, were compared with ndgather"
         )
     print(f"\n{who}; {time_text(seconds)} in all.")
+    if run.sizes:
+        print(f"\nThe model did not run with the usual sizes: {size_options(run.sizes)}")
+    if run.not_loaded:
+        print(f"\n{run.not_loaded}")
 
 
-def _as_json(
-    result: Run, seconds: float, files: Mapping[str, Path], not_loaded: str
-) -> dict[str, Any]:
+def _columns(output: OutputArray, file: Path | None) -> tuple[str, ...]:
+    array, seconds = output.array, output.seconds
+    rate = f"{scaled(array.nbytes / seconds, BYTES)}/s" if array.nbytes and seconds else ""
+    passed = "" if seconds is None else time_text(seconds)
+    dtype = port_dtype_name(array.dtype)
+    return (output.name, shown(array.shape), dtype, passed, rate, str(file or ""))
+
+
+def _as_json(run: ModelRun, seconds: float) -> dict[str, Any]:
+    result = run.result
     return {
         "runtime": result.runtime,
-        "not_loaded": not_loaded or None,
+        "not_loaded": run.not_loaded or None,
         "seconds": seconds,
         "nodes": {"ndgather": result.gather_nodes, "others": result.remaining_nodes},
         "differences": list(result.differences),
@@ -232,10 +310,11 @@ def _as_json(
                 "dtype": port_dtype_name(output.array.dtype),
                 "shape": list(output.array.shape),
                 "seconds": output.seconds,
-                "file": str(files[output.name]) if output.name in files else None,
+                "file": str(run.files[output.name]) if output.name in run.files else None,
             }
             for output in result.outputs
         ],
+        "sizes": run.sizes,
     }
 
 

@@ -9,20 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ndgather import messages
-from ndgather.cli.options import (
-    Named,
-    add_command,
-    add_common,
-    add_options,
-    add_reading,
-    bar,
-    estimate_text,
-    require_output,
-    time_text,
-)
+from ndgather.cli.options import Named, add_common, require_output
+from ndgather.cli.terminal import BYTES, scaled, shows_progress, time_text
 from ndgather.errors import AttributeValueError, LabelError, one_line
 from ndgather.models.tensors import tensor_files
-from ndgather.stored import missing_chunks
+from ndgather.stored import Estimate, missing_chunks
 
 _ARGUMENT = re.compile(r"\b(method|missing)='(\w+)'")  # of Python, in hints
 METHODS = ("nearest", "pad", "backfill", "linear")
@@ -35,7 +26,7 @@ for every variable. If a variable has more dimensions, --outer gives a row for
 every one of their labels. Only the needed parts of DATA are read.
 """
 
-EPILOG = """\
+EXAMPLES = """\
 examples:
   ndgather sel sst.nc track.csv -o along.csv --method nearest
       the column sst for each time, lat and lon of the track of a ship:
@@ -62,53 +53,108 @@ written as they are; columns that select have the type of their labels in
 """
 
 
-def add_to(commands: Any) -> None:
-    summary = "look up the values of a data set at the labels in a table"
-    parser = add_command(commands, "sel", summary, DESCRIPTION, EPILOG)
-    table = """
-        DATA             the data set to read from
-        POINTS           the table of points
-        -o --output OUT  the table with values
-        --variable NAME  a variable of DATA; may be repeated (default: all that have these
-                         coordinates)
-        --method METHOD  for labels between those of DATA: the 'nearest' one, at most half a step
-                         outside of them, the one before ('pad') or after ('backfill'), or 'linear'
-                         interpolation (default: exact labels only)
-        --tolerance NAME=DISTANCE  largest distance to the label, for a coordinate: lat=0.5,
-                                   time=1h; may be repeated
-        --missing WHAT   for labels that do not exist: 'raise' an error (default) or return 'nan'
-        --period NAME=LENGTH  the period of a coordinate, such as lon=360; may be repeated.
-                              Longitudes of units degrees_east that go around have it by themselves
-        --rename COLUMN=NAME  the coordinate that a column of another name has; may be repeated
-        --keep COLUMN    leave a column alone that has the name of a coordinate; may be repeated
-        --outer          a row for every label of the dimensions without a column, such as a time
-                         series for every station
-        --date-format FORMAT  how times are written, such as %%d/%%m/%%Y %%H:%%M (default: as
-                              2010-07-14T06:30)
-        --separator TEXT   between the columns of text (default: a comma, or a tab in .tsv)
-        --decimal TEXT     of numbers in text, such as a comma (default: a point)
-        --encoding NAME    of text (default: utf-8)
-        --add-labels       for every coordinate, add the label of DATA that was taken and its
-                           distance, as NAME_label and NAME_distance
-    """
-    add_options(
-        parser,
-        table,
-        points={"type": Path},
-        output={"type": Path},
-        variable={"action": "append", "default": []},
-        method={"choices": METHODS},
-        tolerance={"action": Named, "read": _number},
-        missing={"choices": ("raise", "nan"), "default": "raise"},
-        period={"action": Named, "read": _number},
-        rename={"action": Named},
-        keep={"action": "append", "default": []},
-        separator={"type": _character},
-        decimal={"type": _character, "default": "."},
-        encoding={"default": "utf-8"},
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("data", metavar="DATA", help="the data set to read from")
+    add("points", metavar="POINTS", type=Path, help="the table of points")
+    add("-o", "--output", metavar="OUT", type=Path, help="the table with values")
+    add(
+        "--variable",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a variable of DATA; may be repeated (default: all that have these coordinates)",
     )
-    add_reading(parser)
-    add_common(parser, work)
+    add(
+        "--method",
+        metavar="METHOD",
+        choices=METHODS,
+        help="for labels between those of DATA: the 'nearest' one, at most half a step outside of "
+        "them, the one before ('pad') or after ('backfill'), or 'linear' interpolation (default: "
+        "exact labels only)",
+    )
+    add(
+        "--tolerance",
+        metavar="NAME=DISTANCE",
+        action=Named,
+        read=_number,
+        help="largest distance to the label, for a coordinate: lat=0.5, time=1h; may be repeated",
+    )
+    add(
+        "--missing",
+        metavar="WHAT",
+        choices=("raise", "nan"),
+        default="raise",
+        help="for labels that do not exist: 'raise' an error (default) or return 'nan'",
+    )
+    add(
+        "--period",
+        metavar="NAME=LENGTH",
+        action=Named,
+        read=_number,
+        help="the period of a coordinate, such as lon=360; may be repeated. Longitudes of units "
+        "degrees_east that go around have it by themselves",
+    )
+    add(
+        "--rename",
+        metavar="COLUMN=NAME",
+        action=Named,
+        help="the coordinate that a column of another name has; may be repeated",
+    )
+    add(
+        "--keep",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="leave a column alone that has the name of a coordinate; may be repeated",
+    )
+    add(
+        "--outer",
+        action="store_true",
+        help="a row for every label of the dimensions without a column, such as a time series for "
+        "every station",
+    )
+    add(
+        "--date-format",
+        metavar="FORMAT",
+        help="how times are written, such as %%d/%%m/%%Y %%H:%%M (default: as 2010-07-14T06:30)",
+    )
+    add(
+        "--separator",
+        metavar="TEXT",
+        type=_character,
+        help="between the columns of text (default: a comma, or a tab in .tsv)",
+    )
+    add(
+        "--decimal",
+        metavar="TEXT",
+        type=_character,
+        default=".",
+        help="of numbers in text, such as a comma (default: a point)",
+    )
+    add("--encoding", metavar="NAME", default="utf-8", help="of text (default: utf-8)")
+    add(
+        "--add-labels",
+        action="store_true",
+        help="for every coordinate, add the label of DATA that was taken and its distance, as "
+        "NAME_label and NAME_distance",
+    )
+    add(
+        "--missing-chunks",
+        metavar="WHAT",
+        choices=("fill", "raise"),
+        default="fill",
+        help="for chunks that DATA does not have: 'fill' (default) or 'raise' an error",
+    )
+    add(
+        "--memory",
+        metavar="SIZE",
+        help="limit of the buffers for a stored array, as 512MiB; the result and 8 bytes per "
+        "point are extra",
+    )
+    add("--quiet", action="store_true", help="no progress bar (shown on terminals only)")
+    add("--dry-run", action="store_true", help="only say how much of DATA would be read")
+    add_common(parser)
 
 
 def work(options: argparse.Namespace) -> None:
@@ -138,7 +184,7 @@ def work(options: argparse.Namespace) -> None:
             "missing": options.missing,
             "period": options.period or None,
             "memory": options.memory,
-            "progress": None if options.dry_run else bar(options),
+            "progress": (shows_progress(options.quiet) and not options.dry_run) or None,
         },
     )
     if options.tolerance and options.method is None:
@@ -163,6 +209,18 @@ def work(options: argparse.Namespace) -> None:
     print(
         f"{output}: {messages.plural(len(result.rows), 'row')} of "
         f"{one_line(', '.join(result.names))}; {time_text(seconds)}"
+    )
+
+
+def estimate_text(needed: Estimate) -> str:
+    """Write what a call on a stored array would read and allocate."""
+    about = "" if needed.stored_is_known else "about "
+    return (
+        f"{messages.plural(needed.points, 'point')} in {messages.plural(needed.chunks, 'chunk')}: "
+        f"{scaled(needed.decoded_bytes, BYTES)} to decode, "
+        f"{about}{scaled(needed.stored_bytes, BYTES)} as they are stored; "
+        f"the result has {scaled(needed.result_bytes, BYTES)}; "
+        f"memory at most {scaled(needed.memory_bytes, BYTES)}"
     )
 
 

@@ -30,7 +30,7 @@ LIMIT_S = 600.0
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
-def die_with_parent() -> None:
+def _die_with_parent() -> None:
     """End this process when the one that started it ends, where the system can do this."""
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
@@ -61,16 +61,24 @@ class Answer:
 
 
 class _Child:
-    """A process that answers requests: `arguments` are those of this module on the command line."""
+    """A process that answers requests: `arguments` are those of this module on the command line.
 
-    def __init__(self, arguments: Sequence[str], limit_s: float) -> None:
+    It imports modules from where this process does, so never from a working folder that is not on
+    the path. With `shows_errors`, it has the standard error of this process.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], limit_s: float, *, shows_errors: bool = False
+    ) -> None:
         self._limit_s, self._timed_out = limit_s, False
         self._printed = TemporaryFile()  # noqa: SIM115 - closed with the process
+        path = os.pathsep.join(folder or os.curdir for folder in sys.path)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ndgather.runtimes.children", *arguments],
+            [sys.executable, "-P", "-m", "ndgather.runtimes.children", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._printed,
+            stderr=None if shows_errors and sys.stderr else self._printed,
+            env={**os.environ, "PYTHONPATH": path},
         )
 
     def ask(self, request: object) -> tuple[str, Any]:
@@ -157,20 +165,26 @@ class RuntimeProcess(_Child):
 
 
 def call_isolated(
-    module: str, function: str, arguments: Sequence[object], limit_s: float
+    module: str,
+    function: str,
+    arguments: Sequence[object],
+    limit_s: float,
+    *,
+    shows_errors: bool = False,
 ) -> tuple[str, Any]:
     """Call a function in a separate process.
 
     Return "returned" and its result, "raised" and its exception, or "crashed" and how the process
-    ended.
+    ended. With `shows_errors`, what the process prints goes to the standard error of this one.
     """
-    with _Child([module, function], limit_s) as child:
+    with _Child([module, function], limit_s, shows_errors=shows_errors) as child:
         return child.ask(arguments)
 
 
 def _answer_pipe() -> Callable[[str, Any], None]:
     """Return the function that sends an answer; what is printed goes to standard error."""
-    die_with_parent()
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process on Ctrl-C
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 

@@ -162,6 +162,6 @@ def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
                 == {"y": file.height, "x": file.width}
                 | ({"band": file.count} if file.count > 1 else {})
             )
-        return (open_path.opened(place), dims) if plain else None
+        return (open_path.open_tiff(place), dims) if plain else None
     except Exception:  # a file that tifffile does not read: rasterio does, or says why not
         return None

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.comparison.comparer import compare
     from ndgather.models.onnx.comparison.counterexamples import Counterexample, search, search_all
     from ndgather.models.onnx.comparison.report import Comparison
-    from ndgather.models.onnx.conversion_report import Conversion, RewrittenNode
     from ndgather.models.onnx.converter import conversion, convert
     from ndgather.models.onnx.evaluator import Backend, Model, reference_ops
-    from ndgather.models.tensors.pb_tensor import tensor_from_bytes, tensor_to_bytes
+    from ndgather.models.onnx.rewriting.report import Conversion, RewrittenNode
 
 __all__ = [
     "Backend",
@@ -50,8 +49,6 @@ __all__ = [
     "save",
     "search",
     "search_all",
-    "tensor_from_bytes",
-    "tensor_to_bytes",
 ]
 
 # Modules that a run in a runtime does not need, such as the evaluator of onnx, which takes 20 MB.
@@ -64,8 +61,7 @@ _LATER = {
         "onnx.converter": ("conversion", "convert"),
         "onnx.comparison.counterexamples": ("Counterexample", "search", "search_all"),
         "onnx.evaluator": ("Backend", "Model", "reference_ops"),
-        "onnx.conversion_report": ("Conversion", "RewrittenNode"),
-        "tensors.pb_tensor": ("tensor_from_bytes", "tensor_to_bytes"),
+        "onnx.rewriting.report": ("Conversion", "RewrittenNode"),
     }.items()
     for name in names
 }

@@ -1,0 +1,1 @@
+"""Models for restricted targets: what a target takes, as data, and rules that rewrite nodes."""
