@@ -16,15 +16,10 @@ SOURCE = Path(str(files("ndgather")))
 PACKAGES = ("dask", "h5py", "onnx", "torch", "xarray", "zarr")
 
 # Modules without an underscore that no page of their packages names.
-INTERNAL = (
-    *("onnx.reference.op_run", "onnx.reference.ops", "xarray.backends.zarr", "xarray.coding"),
-    *("xarray.core.dtypes", "xarray.core.indexing", "zarr.core"),
-)
+INTERNAL = ("onnx.reference.op_run", "onnx.reference.ops", "xarray.coding", "xarray.core", "zarr.core")
 # Private attributes of objects, and what has them.
 OF_OBJECTS = {
     "_can_decompose": "torch.ops.aten.index.Tensor",
-    "_data": "xarray.Variable",
-    "_in_memory": "xarray.Variable",
     "_is_zerotensor": "torch.Tensor",
     "_meta": "dask.array.Array",
     "_schema": "torch.ops.aten.index.Tensor",

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import xarray
-from xarray.core import indexing
 
 from ndgather import arguments, exchange, slow_path
 from ndgather.array_call import Call
@@ -64,7 +63,7 @@ def run(call: Call) -> Any:
 def reader(data: Any) -> Reader:
     """Return the reader of the stored array behind a DataArray."""
     inner = arrays.Source.whole(array_behind(data)).array
-    if not isinstance(inner, indexing.ExplicitlyIndexed):
+    if not arrays.is_lazy(inner):
         raise TypeError("the values are not read lazily")
     return arrays.open_reader(inner, arrays.chunks_of(data), "data")
 
@@ -76,7 +75,7 @@ def array_behind(argument: Any) -> Any:
 
 
 def _run(call: Call, chunks: Any) -> Any:
-    if not isinstance(call.data, indexing.ExplicitlyIndexed):
+    if not arrays.is_lazy(call.data):
         return slow_path.run(call)
     if call.scatters:
         return slow_path.run(replace(call, data=np.asarray(call.data)))

@@ -1,31 +1,31 @@
-"""Values at points of the array of a variable, which is in memory or is read lazily.
+"""Values at points of a variable, whose array is in memory or read lazily.
 
-xarray wraps a stored array once for every selection, and for every function that decodes its
-values, element by element. A `Source` has what is inside: points are gathered from the stored
-array, and then decoded. For ``data.sst.isel(lat=slice(10, 20), time=3)``, stored as integers::
+Backends of xarray wrap a stored array once for each selection and once for each function that
+decodes its values, element by element. A `Source` is the array inside: points are gathered from it
+and decoded afterwards. For ``data.sst.isel(lat=slice(10, 20), time=3)``, stored as integers::
 
-    array     CopyOnWriteArray(LazilyIndexedArray(_ElementwiseFunctionArray(ZarrArrayWrapper)))
-    source    array = ZarrArrayWrapper, key = (3, Line([10, ..., 19]), slice(None)), decoders = (f,)
+    array     a wrapper that decodes(LazilyIndexedArray(BackendArray))
+    source    array = BackendArray, key = (3, Line([10, ..., 19]), slice(None)), decoders = (...)
 
-An array that is wrapped in another way is read in boxes by indexing it.
+An array with other wrappers is indexed box by box.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from operator import methodcaller
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import xarray
 from numpy.typing import NDArray
-from xarray.coding.common import _ElementwiseFunctionArray
-from xarray.coding.variables import BoolTypeArray, NativeEndiannessArray
-from xarray.core import indexing
-from xarray.core.dtypes import maybe_promote
+from xarray.backends import BackendArray
+from xarray.core.indexing import LazilyIndexedArray
 
 from ndgather import api, exchange, slow_path
 from ndgather.array_call import Array, Call
@@ -47,16 +47,11 @@ from ndgather.stored.estimates import Estimate, estimate_of
 from ndgather.stored.plan import StoredPlan
 from ndgather.stored.walk import read_chunk
 
-if TYPE_CHECKING:
-    import xarray
-
 Positions: TypeAlias = NDArray[np.int64]
 # The axes of arrays come first in the result.
 Key: TypeAlias = "tuple[slice | Line | Positions, ...]"
 
 _BOX_BYTES = 4 << 20  # of arrays with unknown chunks
-_DECODED = (_ElementwiseFunctionArray, NativeEndiannessArray, BoolTypeArray)
-_CACHES = (indexing.CopyOnWriteArray, indexing.MemoryCachedArray, indexing.NumpyIndexingAdapter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +86,23 @@ class CachedVariable:
 
 
 def array_of(variable: xarray.Variable) -> Any:
-    """Return the array of a variable; one that is read lazily stays unread."""
-    array: Any = variable._data  # no public name gives it
-    lazy = isinstance(array, indexing.ExplicitlyIndexed) and not variable._in_memory
-    return array if lazy else variable.data
+    """Return the array of a variable without reading it if it is lazy."""
+    array = super(xarray.Variable, variable).data  # `Variable.data` would read it
+    return array if is_lazy(array) else variable.data
+
+
+def is_lazy(array: Any) -> bool:
+    """Return whether an array is read by a backend of xarray when its values are needed."""
+    while not isinstance(array, BackendArray) and hasattr(array, "get_duck_array"):
+        array = getattr(array, "array", None)
+    return isinstance(array, BackendArray)
+
+
+def missing_value(dtype: Any) -> tuple[Any, Any]:
+    """Return the dtype that xarray gives to values of which some are missing, and the filler."""
+    numbers = np.dtype(int) if dtype.kind == "b" else dtype
+    shifted: Any = xarray.Variable("x", np.zeros(1, numbers)).shift(x=1)  # type: ignore[no-untyped-call]
+    return shifted.dtype, np.nan if shifted.dtype == object else shifted.values[0]
 
 
 def chunks_of(variable: Any) -> Sequence[int] | None:
@@ -140,16 +148,55 @@ def _filled(variable: Any) -> Any:
     )
 
 
+class LazyArray(BackendArray):
+    """An array of a variable that selects points or along axes by itself.
+
+    xarray asks for ``array[indexer]`` with numbers and slices, ``array.oindex[indexer]`` with
+    arrays along some axes, and ``array.vindex[indexer]`` with arrays of points.
+    """
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, array: Any, shape: Sequence[int]) -> None:
+        self.dtype, self.shape = array.dtype, tuple(shape)
+
+    def select_along(self, indexer: Any) -> Any:
+        raise NotImplementedError
+
+    def select_points(self, indexer: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def oindex(self) -> _Selector:
+        return _Selector(self.select_along)
+
+    @property
+    def vindex(self) -> _Selector:
+        return _Selector(self.select_points)
+
+    def __getitem__(self, indexer: Any) -> Any:
+        return self.select_along(indexer)
+
+    async def async_get_duck_array(self, dtype: Any = None) -> Any:
+        return await asyncio.to_thread(self.get_duck_array)
+
+
+@dataclass(frozen=True, slots=True)
+class _Selector:
+    select: Callable[[Any], Any]
+
+    def __getitem__(self, indexer: Any) -> Any:
+        return self.select(indexer)
+
+
 class BoxReader(IndexedArray):
     """Reads boxes of any array of xarray by indexing it."""
 
     __slots__ = ()
 
     def values(self, box: Box) -> Array:
-        taken = self.array[indexing.BasicIndexer(box)]
-        if isinstance(taken, indexing.ExplicitlyIndexed):
-            taken = taken.get_duck_array()  # type: ignore[no-untyped-call]
-        return np.asarray(taken, self.dtype)
+        taken = xarray.Variable(range(len(box)), self.array)[box]
+        return np.asarray(taken.values, self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,24 +284,23 @@ class Source:
 
     array: Any
     key: Key
-    decoders: tuple[Callable[[Array], Array], ...] = ()
+    decoders: tuple[Any, ...] = ()  # wrappers of xarray around an array of the same shape
     dtype: Any = None  # of the decoded values
     cached: CachedVariable | None = None  # of data sets that are opened with a cache
 
     @classmethod
     def of(cls, array: Any) -> Source:
-        """Return what is inside of the wrappers of xarray."""
+        """Return the source inside the wrappers of xarray."""
         if isinstance(source := getattr(array, "source", None), Source):  # of the engine
             return source
-        if isinstance(array, indexing.LazilyIndexedArray):
+        if isinstance(array, LazilyIndexedArray):
             return cls.of(array.array).at(array.key.tuple)
-        if isinstance(array, _CACHES):
-            return cls.of(array.array)
-        if isinstance(array, _DECODED):
-            inner, dtype = cls.of(array.array), array.dtype
-            decode = getattr(array, "func", methodcaller("astype", dtype, copy=False))
-            return replace(inner, decoders=(*inner.decoders, decode), dtype=dtype)
-        return cls.plain(array)
+        if isinstance(array, BackendArray) or not is_lazy(array) or hasattr(array, "key"):
+            return cls.plain(array)
+        inner = cls.of(array.array)
+        if array.array.shape != array.shape:  # it joins characters
+            return cls.plain(array)
+        return replace(inner, decoders=(*inner.decoders, array), dtype=array.dtype)
 
     @classmethod
     def whole(cls, array: Any) -> Source:
@@ -290,8 +336,10 @@ class Source:
         """Return the values of the variable, of values of the array."""
         if self.decoders and not values.size:  # xarray looks for the first time of a calendar
             return np.empty(values.shape, self.dtype)
-        for decode in self.decoders:
-            values = np.asarray(decode(values))
+        for decoder in self.decoders:
+            around = copy(decoder)
+            around.array = LazilyIndexedArray(np.asarray(values))
+            values = np.asarray(around.get_duck_array())
         return values
 
     def reader(self, options: Options) -> Reader:
@@ -312,7 +360,7 @@ def take(array: Any, key: Key, options: Options) -> Array:
         for entry in key
     )
     values = take_present(array, present, options)
-    dtype, missing = maybe_promote(np.dtype(int) if values.dtype == bool else values.dtype)
+    dtype, missing = missing_value(values.dtype)
     result = np.full((*absent.shape, *values.shape[1:]), missing, dtype)
     result[~absent] = values
     return result
@@ -354,10 +402,10 @@ def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) 
     """Return the result of a gather from `array`, of which some axes are moved to the front."""
     order = (*front, *(axis for axis in range(len(array.shape)) if axis not in front))
     source = Source.of(array)
-    lazy = isinstance(source.array, indexing.ExplicitlyIndexed)
+    lazy = is_lazy(source.array)
     if not (lazy and all(map(_is_rising, source.key))):
         source = Source.whole(array)
-    if not isinstance(source.array, indexing.ExplicitlyIndexed):
+    if not is_lazy(source.array):
         data = source.array.transpose(order)
         return source.decoded(slow_path.run(replace(call, data=data)))
     part = PartReader(source.reader(options), order, source.key, call.caller)

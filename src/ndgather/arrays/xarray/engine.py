@@ -6,7 +6,6 @@ are needed; then each chunk that holds a point is read once.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 import xarray
 from xarray.backends import BackendEntrypoint, H5netcdfBackendEntrypoint, ZarrBackendEntrypoint
-from xarray.core import indexing
 
 from ndgather import messages
 from ndgather.arguments import check_storage_options
@@ -87,7 +85,7 @@ class Engine(BackendEntrypoint):
         pointwise = data.copy(deep=False)
         for name, variable in pointwise.variables.items():
             array = arrays.array_of(variable)
-            if isinstance(array, indexing.ExplicitlyIndexed) and variable.dtype.kind in _KINDS:
+            if arrays.is_lazy(array) and variable.dtype.kind in _KINDS:
                 chunks = arrays.chunks_of(variable)
                 kept = None if cache is None else arrays.CachedVariable(cache, chunks, str(name))
                 source = replace(arrays.Source.of(array), cached=kept)
@@ -112,18 +110,19 @@ def _is_zarr(place: Any) -> bool:
     return "://" in text or Path(text).suffix == ZARR_SUFFIX or Path(text).is_dir()
 
 
-class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
+class StoredArray(arrays.LazyArray):
     """The lazy array of a variable, which knows its source; points of it are `SelectedPoints`."""
 
     __slots__ = ("array", "options", "source")
 
     def __init__(self, array: Any, source: arrays.Source, options: arrays.Options) -> None:
+        super().__init__(array, array.shape)
         self.array, self.source, self.options = array, source, options
 
-    def get_duck_array(self) -> Any:
+    def get_duck_array(self, dtype: Any = None) -> Any:
         return self.array.get_duck_array()
 
-    async def async_get_duck_array(self) -> Any:
+    async def async_get_duck_array(self, dtype: Any = None) -> Any:
         return await self.array.async_get_duck_array()
 
     def transpose(self, order: Sequence[int]) -> Any:
@@ -132,11 +131,11 @@ class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
     def __getitem__(self, indexer: Any) -> StoredArray:
         return StoredArray(self.array[indexer], self.source.at(indexer.tuple), self.options)
 
-    def _oindex_get(self, indexer: Any) -> StoredArray:
+    def select_along(self, indexer: Any) -> StoredArray:
         part = self.array.oindex[indexer]
         return StoredArray(part, self.source.at(indexer.tuple), self.options)
 
-    def _vindex_get(self, indexer: Any) -> SelectedPoints:
+    def select_points(self, indexer: Any) -> SelectedPoints:
         key: list[Any] = []
         for axis, (entry, size) in enumerate(zip(indexer.tuple, self.shape, strict=True)):
             # As unsigned numbers, negative positions are larger than any size.
@@ -148,10 +147,10 @@ class StoredArray(indexing.ExplicitlyIndexedNDArrayMixin):
         return SelectedPoints(self, tuple(key), self.options)
 
 
-class SelectedPoints(indexing.ExplicitlyIndexedNDArrayMixin):
+class SelectedPoints(arrays.LazyArray):
     """Points of a stored array, which are read when their values are needed."""
 
-    __slots__ = ("_key", "_options", "_order", "_shape", "array")
+    __slots__ = ("_key", "_options", "_order", "array")
 
     def __init__(
         self,
@@ -166,36 +165,41 @@ class SelectedPoints(indexing.ExplicitlyIndexedNDArrayMixin):
         points = [entry.shape for entry in key if not isinstance(entry, slice)]
         first = (*np.broadcast_shapes(*points), *map(len, slices))  # those of the points
         self._order = range(len(first)) if order is None else order
-        self._shape = tuple(first[axis] for axis in self._order)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
+        super().__init__(array, [first[axis] for axis in self._order])
 
     def transpose(self, order: Sequence[int]) -> SelectedPoints:
-        return SelectedPoints(
-            self.array, self._key, self._options, [self._order[axis] for axis in order]
-        )
+        turned = [self._order[axis] for axis in order]
+        return SelectedPoints(self.array, self._key, self._options, turned)
 
-    def get_duck_array(self) -> Any:
+    def get_duck_array(self, dtype: Any = None) -> Any:
         options = replace(self._options, plans=[])
         values = arrays.take_present(self.array, self._key, options)
         return values.transpose(self._order)
 
-    async def async_get_duck_array(self) -> Any:
-        return await asyncio.to_thread(self.get_duck_array)
+    def _positions(self) -> list[Positions]:
+        """Return the positions of every value along every axis of the array."""
+        number = after = sum(isinstance(entry, slice) for entry in self._key)
+        grids = []
+        for entry, size in zip(self._key, self.array.shape, strict=True):
+            if isinstance(entry, slice):
+                after -= 1
+                grids.append(np.arange(size)[entry].reshape(-1, *[1] * after))
+            else:
+                grids.append(entry.reshape(*entry.shape, *[1] * number))
+        return [each.transpose(self._order) for each in np.broadcast_arrays(*grids)]
 
-    def _as_xarray(self) -> Any:
-        key = indexing.VectorizedIndexer(self._key)
-        source: Any = self.array
-        lazy: Any = indexing.LazilyVectorizedIndexedArray(source, key)
-        return lazy if [*self._order] == [*range(lazy.ndim)] else lazy.transpose(self._order)
+    def select_along(self, indexer: Any) -> SelectedPoints:
+        def select(grid: Positions) -> Positions:
+            for axis in reversed(range(grid.ndim)):
+                grid = grid[(slice(None),) * axis + (indexer.tuple[axis],)]
+            return np.asarray(grid)
 
-    def __getitem__(self, indexer: Any) -> Any:
-        return self._as_xarray()[indexer]
+        key = tuple(map(select, self._positions()))
+        return SelectedPoints(self.array, key, self._options)
 
-    def _oindex_get(self, indexer: Any) -> Any:
-        return self._as_xarray().oindex[indexer]
-
-    def _vindex_get(self, indexer: Any) -> Any:
-        return self._as_xarray().vindex[indexer]
+    def select_points(self, indexer: Any) -> SelectedPoints:
+        front = [axis for axis, k in enumerate(indexer.tuple) if not isinstance(k, slice)]
+        order = sorted(range(len(self.shape)), key=lambda axis: axis not in front)
+        taken = tuple(indexer.tuple[axis] for axis in order)
+        key = tuple(grid.transpose(order)[taken] for grid in self._positions())
+        return SelectedPoints(self.array, key, self._options)

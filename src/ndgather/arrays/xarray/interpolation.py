@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import xarray
 from numpy.typing import NDArray
-from xarray.core import indexing
 
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.arrays import Options
@@ -131,7 +130,7 @@ def _interpolated(
     """Return the weighted sums of the neighbours of points, which are taken in blocks."""
     call, array = options.call, arrays.array_of(variable)
     blocks: list[dict[Hashable, Any]] = [{}]
-    if options.estimates is None and isinstance(array, np.ndarray | indexing.ExplicitlyIndexed):
+    if options.estimates is None and (isinstance(array, np.ndarray) or arrays.is_lazy(array)):
         chunks = arrays.chunks_of(variable) or ()
         if len(chunks) != variable.ndim:
             chunks = (1,) * variable.ndim

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import xarray
 from xarray.backends import BackendArray
-from xarray.backends.zarr import ZarrArrayWrapper
-from xarray.core import indexing
-from xarray.core.dtypes import maybe_promote
+from xarray.core.indexing import IndexingSupport, LazilyIndexedArray, explicit_indexing_adapter
 
 from ndgather import messages
 from ndgather.array_call import Array
+from ndgather.arrays.xarray.arrays import missing_value
 from ndgather.dtypes import hold_one
 from ndgather.errors import FileError
 from ndgather.stored import open_path
@@ -60,13 +59,13 @@ def opened(place: str) -> xarray.Dataset:
         chunks = (1,) * (len(array.shape) - 2) + file.block_shapes[0]
     else:
         stored, dims = tiles
-        array = ZarrArrayWrapper(stored)  # type: ignore[no-untyped-call]
+        array = _Tiles(stored)
         chunks = stored.chunks
         nodata = None if file.nodata is None else hold_one(file.nodata, array.dtype)
         attrs = {} if nodata is None else {"_FillValue": nodata[()]}  # None: no pixel can have it
     if (file.scales[0], file.offsets[0]) != (1, 0):
         attrs |= {"scale_factor": file.scales[0], "add_offset": file.offsets[0]}
-    lazy = indexing.LazilyIndexedArray(array)
+    lazy = LazilyIndexedArray(array)
     coords = {
         "x": transform.c + transform.a * (np.arange(file.width) + 0.5),
         "y": transform.f + transform.e * (np.arange(file.height) + 0.5),
@@ -102,6 +101,21 @@ def centres(data: xarray.Dataset, name: str, labels: Array) -> Array:
     return np.where(inside, axis[np.where(inside, position, 0).astype(np.intp)], np.nan)
 
 
+class _Tiles(BackendArray):
+    """The values of a file as tifffile reads them, in an array of zarr."""
+
+    def __init__(self, stored: Any) -> None:
+        self._stored = stored
+        self.shape, self.dtype = stored.shape, stored.dtype
+
+    def get_array(self) -> Any:
+        return self._stored
+
+    def __getitem__(self, key: Any) -> Any:
+        outer = IndexingSupport.OUTER
+        return explicit_indexing_adapter(key, self.shape, outer, lambda k: self._stored.oindex[k])
+
+
 class _Pixels(BackendArray):
     """The values of a file as rasterio reads them, NaN where there is none."""
 
@@ -111,11 +125,10 @@ class _Pixels(BackendArray):
         bands = (file.count,) if file.count > 1 else ()
         self.shape = (*bands, file.height, file.width)
         dtype = np.dtype(file.dtypes[0])
-        self.dtype = maybe_promote(dtype)[0] if masked else dtype
+        self.dtype = missing_value(dtype)[0] if masked else dtype
 
     def __getitem__(self, key: Any) -> Any:
-        basic = indexing.IndexingSupport.BASIC
-        return indexing.explicit_indexing_adapter(key, self.shape, basic, self._read)
+        return explicit_indexing_adapter(key, self.shape, IndexingSupport.BASIC, self._read)
 
     def _read(self, key: tuple[Any, ...]) -> Array:
         taken = [np.arange(size)[entry] for entry, size in zip(key, self.shape, strict=True)]

@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import xarray
-from xarray.core import indexing
 from xarray.indexes import NDPointIndex, PandasIndex
 
 from ndgather import arguments
@@ -351,32 +350,31 @@ def without_coords(indexer: Any, dims: Iterable[Hashable]) -> Any:
     return indexer.drop_vars(replaced) if replaced else indexer
 
 
-class PointwiseArray(indexing.ExplicitlyIndexedNDArrayMixin):
+class PointwiseArray(arrays.LazyArray):
     """The array of a variable, from which `isel` of xarray gathers through this package."""
 
-    __slots__ = ("_options", "_take", "array")
+    __slots__ = ("_array", "_options", "_take")
 
     def __init__(self, array: Any, options: Options, take: Callable[..., Any]) -> None:
-        self.array, self._options, self._take = array, options, take
+        super().__init__(array, array.shape)
+        self._array, self._options, self._take = array, options, take
 
-    def get_duck_array(self) -> Any:
-        return np.asarray(self.array)
+    def get_duck_array(self, dtype: Any = None) -> Any:
+        return np.asarray(self._array)
 
-    def _taken(self, key: Iterable[Any]) -> Any:
+    def select_points(self, indexer: Any) -> Any:
+        return self._gathered(indexer.tuple)
+
+    def _gathered(self, key: Iterable[Any]) -> Any:
         checked = tuple(k if isinstance(k, slice) else np.asarray(k, np.int64) for k in key)
-        return self._take(self.array, checked, self._options)
+        return self._take(self._array, checked, self._options)
 
-    def _vindex_get(self, indexer: Any) -> Any:
-        return self._taken(indexer.tuple)
-
-    def _oindex_get(self, indexer: Any) -> Any:
+    def select_along(self, indexer: Any) -> Any:
         kept = [k for k in indexer.tuple if isinstance(k, slice) or np.ndim(k)]
         lines = iter(np.ix_(*(k for k in kept if not isinstance(k, slice))))
-        taken = self._taken(next(lines) if np.ndim(k) else k for k in indexer.tuple)
+        taken = self._gathered(next(lines) if np.ndim(k) else k for k in indexer.tuple)
         axes = sorted(range(len(kept)), key=lambda axis: isinstance(kept[axis], slice))
         return taken.transpose(np.argsort(axes))  # in the result, axes of arrays come first
-
-    __getitem__ = _oindex_get
 
 
 def select(
@@ -407,7 +405,7 @@ def select(
             continue
         array = arrays.array_of(variable)
         # Arrays of other libraries index themselves.
-        if type(array) is np.ndarray or isinstance(array, indexing.ExplicitlyIndexed):
+        if type(array) is np.ndarray or arrays.is_lazy(array):
             variable.data = PointwiseArray(array, options.of(name, variable), take)
     with errors_of_xarray(options.call.caller, positions):
         taken = bare.isel(positions)
