@@ -134,6 +134,10 @@ def test_only_chunks_with_points_are_read_and_only_when_needed(half_broken):
     assert good["a"].values.tolist() == [57, 0]
     with pytest.raises(OSError, match=r"isel: chunk \(0, 3\) of .*cannot be read"):
         bad.load()
+    one = bad["a"].isel(p=1)
+    with pytest.raises(OSError, match="cannot be read"):
+        one.load()
+    assert half_broken["a"].isel(y=7, x=7).isel().shape == ()  # a damaged chunk, never read
 
 
 @pytest.fixture

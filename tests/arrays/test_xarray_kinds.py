@@ -108,7 +108,7 @@ def test_one_text_of_a_month_or_a_year_is_all_of_it(label, use_cftime):
         (np.datetime64("2000-02-01"), "times are no "),
         (datetime.datetime(2000, 2, 1), "times are no "),
         ("2000-02-31", "invalid day number"),
-        ("now", "'now' is no time such as 2000-02-28"),
+        ("now", "time data 'now' does not match format '%Y-%m-%d'"),
         (1.5, "numbers are no times of the calendar 360_day"),
     ],
 )

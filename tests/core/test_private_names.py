@@ -16,7 +16,13 @@ SOURCE = Path(str(files("ndgather")))
 PACKAGES = ("dask", "h5py", "onnx", "torch", "xarray", "zarr")
 
 # Modules without an underscore that no page of their packages names.
-INTERNAL = ("onnx.reference.op_run", "onnx.reference.ops", "xarray.coding", "xarray.core", "zarr.core")
+INTERNAL = (
+    "onnx.reference.op_run",
+    "onnx.reference.ops",
+    "xarray.coding",
+    "xarray.core",
+    "zarr.core",
+)
 # Private attributes of objects, and what has them.
 OF_OBJECTS = {
     "_can_decompose": "torch.ops.aten.index.Tensor",

@@ -451,6 +451,6 @@ def _as_slice(positions: Positions) -> slice | Positions:
 def tuples(positions: list[Positions]) -> Positions:
     """Return positions on several axes as index tuples, along a last axis."""
     columns = np.empty((len(positions), *np.broadcast(*positions).shape), np.int64)
-    for column, array in zip(columns, positions, strict=True):
-        column[...] = array
+    for axis, array in enumerate(positions):
+        columns[axis, ...] = array
     return np.moveaxis(columns, 0, -1)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import xarray
 from xarray.backends import BackendEntrypoint, H5netcdfBackendEntrypoint, ZarrBackendEntrypoint
+from xarray.core.indexing import LazilyIndexedArray
 
 from ndgather import messages
 from ndgather.arguments import check_storage_options
@@ -128,8 +129,11 @@ class StoredArray(arrays.LazyArray):
     def transpose(self, order: Sequence[int]) -> Any:
         return self.array.transpose(order)
 
-    def __getitem__(self, indexer: Any) -> StoredArray:
-        return StoredArray(self.array[indexer], self.source.at(indexer.tuple), self.options)
+    def __getitem__(self, indexer: Any) -> Any:
+        part = self.array[indexer]
+        if not part.shape:  # xarray would read any other array without axes at once
+            return part
+        return StoredArray(part, self.source.at(indexer.tuple), self.options)
 
     def select_along(self, indexer: Any) -> StoredArray:
         part = self.array.oindex[indexer]
@@ -185,17 +189,19 @@ class SelectedPoints(arrays.LazyArray):
                 after -= 1
                 grids.append(np.arange(size)[entry].reshape(-1, *[1] * after))
             else:
-                grids.append(entry.reshape(*entry.shape, *[1] * number))
+                grids.append(entry.reshape((*entry.shape, *[1] * number)))
         return [each.transpose(self._order) for each in np.broadcast_arrays(*grids)]
 
-    def select_along(self, indexer: Any) -> SelectedPoints:
+    def select_along(self, indexer: Any) -> Any:
         def select(grid: Positions) -> Positions:
             for axis in reversed(range(grid.ndim)):
                 grid = grid[(slice(None),) * axis + (indexer.tuple[axis],)]
             return np.asarray(grid)
 
         key = tuple(map(select, self._positions()))
-        return SelectedPoints(self.array, key, self._options)
+        points = SelectedPoints(self.array, key, self._options)
+        # xarray would read any other array without axes at once.
+        return points if points.shape or not self.shape else LazilyIndexedArray(points)
 
     def select_points(self, indexer: Any) -> SelectedPoints:
         front = [axis for axis, k in enumerate(indexer.tuple) if not isinstance(k, slice)]

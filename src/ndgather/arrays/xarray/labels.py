@@ -9,8 +9,6 @@ as labels increase: rounding puts no label on the wrong side of an interval.
 
 from __future__ import annotations
 
-import re
-import weakref
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,20 +31,15 @@ WHOLE = 2**53 - 1  # float64 has all integers up to it, and rounds no other to t
 _SWAPPED = {"pad": "backfill", "backfill": "pad"}
 NOT_A_TIME = np.iinfo(np.int64).min
 WIDEST = 1.5  # the gap that closes a ring, in widths of the widest other gap
-_NUMBER, _TEXT, _BYTES, _TIME, _DURATION = "numbers", "texts", "bytes", "times", "durations"
-_OF_KIND = dict.fromkeys("biufc", _NUMBER) | {
-    "U": _TEXT, "T": _TEXT, "S": _BYTES, "M": _TIME, "m": _DURATION,
-}  # fmt: skip
-_OF_OBJECTS = {
-    "string": _TEXT,
-    "bytes": _BYTES,
-    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal"), _NUMBER),
-    **dict.fromkeys(("datetime64", "datetime", "date"), _TIME),
-    **dict.fromkeys(("timedelta64", "timedelta"), _DURATION),
+_KINDS = {  # by what pandas infers
+    **dict.fromkeys(("boolean", "integer", "floating", "complex"), "numbers"),
+    **dict.fromkeys(("mixed-integer-float", "decimal"), "numbers"),
+    **dict.fromkeys(("datetime64", "datetime", "date"), "times"),
+    **dict.fromkeys(("timedelta64", "timedelta"), "durations"),
+    "string": "texts",
+    "bytes": "bytes",
 }
-_ISO = re.compile(  # a time of any calendar
-    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?)?"
-)
+_DATE, _CLOCK = "%Y-%m-%d", ("T%H", ":%M", ":%S", ".%f")
 
 
 @dataclass(frozen=True)
@@ -171,13 +164,14 @@ class SortedLabels:
             usable = values.size > 1 and np.isfinite(self._scale(number)) and self._scale(number)
         if not usable:
             return None
-        interval = self._interval(values, number)
-        most = int(np.bincount(interval).max())
+        counts = np.bincount(self._interval(values, number), minlength=number)
+        most = int(counts.max())
         if most > _MOST_IN_AN_INTERVAL:
             return None
+        starts = np.cumsum(counts) - counts
         greatest = np.inf if values.dtype.kind == "f" else np.iinfo(np.int64).max
         bounded = np.append(values, values.dtype.type(greatest))
-        return np.searchsorted(interval, np.arange(number)), most, bounded
+        return starts, most, bounded
 
     def _scale(self, number: int) -> float:
         return float(number / (np.float64(self.values[-1]) - np.float64(self.values[0])))
@@ -194,9 +188,6 @@ def _difference(greater: Array, smaller: Array) -> Array:
     """Return a difference that is not negative; that of integers does not overflow."""
     difference: Array = greater - smaller
     return difference if greater.dtype.kind == "f" else difference.view(np.uint64)
-
-
-_SORTED: dict[tuple[Any, ...], SortedLabels] = {}  # of indexes that are alive, by their id
 
 
 def look_up(
@@ -293,15 +284,18 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
     ):
         if isinstance(index, xarray.CFTimeIndex):
             axis = f"times of the calendar {index.calendar}"
-            if given == _TEXT:
-                converted = [of_calendar(str(label), index) for label in flat]
-        elif axis == _TIME and (given == _TEXT or (given == _TIME and labels.dtype.kind == "O")):
-            if given == _TEXT and {*flat} & {"now", "today"}:
+            if given == "texts":
+                converted = [parse_date(str(label), index.calendar) for label in flat]
+        elif axis == "times" and (
+            given == "texts" or (given == "times" and labels.dtype.kind == "O")
+        ):
+            if given == "texts" and {*flat} & {"now", "today"}:
                 raise ValueError("it changes from call to call")
-            converted = pd.to_datetime(pd.Index(flat), format="ISO8601" if given == _TEXT else None)
+            form = "ISO8601" if given == "texts" else None
+            converted = pd.to_datetime(pd.Index(flat), format=form)
             if converted.tz is not None:
                 raise zoned(caller, name, flat[0])
-        elif axis == _DURATION and given in (_TEXT, _DURATION) and labels.dtype.kind != "m":
+        elif axis == "durations" and given in ("texts", axis) and labels.dtype.kind != "m":
             converted = pd.to_timedelta(pd.Index(flat))
     if isinstance(converted, list):
         return np.reshape(objects(converted), labels.shape)
@@ -323,32 +317,25 @@ def objects(values: Iterable[Any]) -> Any:
 
 
 def kind_of(labels: Array | pd.Index[Any]) -> str | None:
-    """Return what labels are; None for those of several types and of types of pandas."""
-    dtype: Any = labels.dtype
-    if isinstance(dtype, pd.StringDtype):
-        return _TEXT
-    if not isinstance(dtype, np.dtype) or not labels.size:
+    """Return the kind of labels; None if they are of several types or of a type of pandas."""
+    if not labels.size or not isinstance(labels.dtype, np.dtype | pd.StringDtype):
         return None
-    if dtype.kind != "O":
-        return _OF_KIND.get(dtype.kind)
-    flat = np.ravel(np.asarray(labels))
-    calendar = next((getattr(label, "calendar", None) for label in flat if label is not None), None)
-    if calendar is not None:
-        return f"times of the calendar {calendar}"
-    return _OF_OBJECTS.get(pd.api.types.infer_dtype(flat))
+    flat = np.ravel(np.asarray(labels, object if labels.dtype.kind == "T" else None))
+    if flat.dtype == object:
+        first: Any = next((label for label in flat if label is not None), None)
+        if hasattr(first, "calendar"):
+            return f"times of the calendar {first.calendar}"
+    return _KINDS.get(pd.api.types.infer_dtype(flat))
 
 
-def of_calendar(text: str, index: xarray.CFTimeIndex, form: str | None = None) -> Any:
-    """Return a time of the calendar of an axis; ValueError if it has none with this text."""
+def parse_date(text: str, calendar: str, form: str | None = None) -> Any:
+    """Return a date of a calendar; raise ValueError if the calendar does not have it."""
     import cftime  # noqa: PLC0415 - an extra of xarray
 
-    if form is not None:
-        return cftime.datetime.strptime(text, form, calendar=index.calendar)
-    found = _ISO.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"{shown_value(text)} is no time such as 2000-02-28T06:30")
-    *fields, fraction = found.groups(default="0")
-    return cftime.datetime(*map(int, fields), int(fraction.ljust(6, "0")), calendar=index.calendar)
+    if form is None:  # as much of ISO 8601 as the text has
+        text = text.strip().replace(" ", "T", 1)
+        form = _DATE + "".join(_CLOCK[: sum(map(text.count, "T:."))])
+    return cftime.datetime.strptime(text, form, calendar=calendar)
 
 
 def _is_held(labels: Array, cast: Array) -> NDArray[np.bool]:
@@ -390,21 +377,24 @@ def sorted_axis(
             period = int(period)
         else:
             values, labels = values.astype(np.float64), labels.astype(np.float64)
-    key = (id(index), values.dtype, unit, period)
-    axis = _SORTED.get(key)
-    if axis is None:
-        axis = _SORTED[key] = _sorted(caller, name, values, unit, period)
-        weakref.finalize(index, _SORTED.pop, key, None).atexit = False
-    return axis, labels
+    return _sorted(caller, name, index, values, unit, period), labels
 
 
 def _sorted(
-    caller: str, name: Hashable, values: Array, unit: str | None, period: float | None
+    caller: str,
+    name: Hashable,
+    index: pd.Index[Any],
+    values: Array,
+    unit: str | None,
+    period: float | None,
 ) -> SortedLabels:
-    order = np.argsort(values, kind="stable")
     gap: Any = ()
-    descending = bool(values.size > 1 and (order[:-1] > order[1:]).all())
-    in_order = descending or bool((order[:-1] < order[1:]).all())
+    rises, falls = index.is_monotonic_increasing, index.is_monotonic_decreasing
+    descending, in_order = falls and not rises, rises or falls
+    if in_order:
+        order = np.arange(values.size)[:: -1 if descending else 1]
+    else:
+        order = np.argsort(values, kind="stable")
     values = values[order]
     if period is not None and values.size:
         first, last = values[0], values[-1]
@@ -449,12 +439,12 @@ def _comparable(
         return _microseconds(values, index), _microseconds(labels, index)
     kinds = values.dtype.kind + labels.dtype.kind
     if kinds not in ("MM", "mm"):
-        types = (values.dtype, labels.dtype)
-        if not set(kinds) <= set("iuf") or np.dtype(np.uint64) in types:
+        if not {*kinds} <= {*"iuf"} or np.uint64 in (values.dtype, labels.dtype):
+            return None
+        if max(values.dtype.itemsize, labels.dtype.itemsize) > 8:
             return None
         number = np.float64 if "f" in kinds else np.int64
-        too_wide = max(dtype.itemsize for dtype in types) > 8
-        return None if too_wide else (values.astype(number), labels.astype(number))
+        return values.astype(number, copy=False), labels.astype(number, copy=False)
     common: Any = np.result_type(values, labels)
     if np.datetime_data(common)[0] == "generic" or np.datetime_data(common)[1] != 1:
         return None

@@ -20,7 +20,7 @@ import xarray
 from ndgather import messages
 from ndgather.arrays.xarray import rasters, selection, tables
 from ndgather.arrays.xarray.accessor import Accessor
-from ndgather.arrays.xarray.labels import WHOLE, kind_of, objects, of_calendar, sorted_axis
+from ndgather.arrays.xarray.labels import WHOLE, kind_of, objects, parse_date, sorted_axis
 from ndgather.arrays.xarray.tables import Dialect, Table
 from ndgather.errors import FileError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, listed, plural, reason, shown_value, similar
@@ -435,7 +435,7 @@ class _Texts:
         labels = objects([None] * len(self.texts))
         for row in np.flatnonzero(self.present):
             try:
-                labels[row] = of_calendar(self.texts[row], index, self.lookup.date_format)
+                labels[row] = parse_date(self.texts[row], index.calendar, self.lookup.date_format)
             except (ValueError, TypeError, OverflowError):
                 what = f"is not a time of the calendar {index.calendar}"
                 bad = np.arange(len(labels)) == row
