@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "environment.h"
 #include "pool.h"
 
 namespace ndgather {
@@ -187,6 +188,7 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
 }
 
 bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) noexcept {
+  const DefaultEnvironment environment(reduction != Reduction::none);
   simplify(plan);
   if (plan.is_empty()) return true;
   if (is_small(plan)) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cfenv>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -10,10 +11,6 @@
 #include <thread>
 #include <utility>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <pthread.h>
-#define NDGATHER_HAS_FORK
-#endif
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -213,6 +210,7 @@ class Team {
   }
 
   void live() noexcept {
+    std::fesetenv(FE_DFL_ENV);  // instead of the environment of the thread that made this one
     Helper self;
     std::unique_lock lock(mutex_);
     for (;;) {

@@ -7,6 +7,11 @@
 
 #include "tuning.h"
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#define NDGATHER_HAS_FORK
+#endif
+
 namespace ndgather {
 
 int threads() noexcept;

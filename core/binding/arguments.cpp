@@ -78,7 +78,7 @@ bool read_shape(PyObject* tuple, Size* sizes, int& rank) {
 Refusal read_index_type(const View& indices, IndexType& type) {
   const char kind = indices.kind();
   const Size bytes = indices.element();
-  if ((kind == 'i' || kind == 'u') && bytes <= 8) {
+  if ((kind == 'i' || kind == 'u') && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8)) {
     type = integer_type<IndexType>(kind == 'i', bytes);
     return {};
   }

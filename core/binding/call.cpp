@@ -68,7 +68,10 @@ PyObject* facts_of(const Refusal& refusal) { return Py_BuildValue("(ii)", refusa
 PyObject* refused_for_python() { return refused({Rule::fallback}, PyTuple_New(0), {}, {}, {}, {}); }
 
 PyObject* run(Kind kind, PyObject* const* given) {
-  return begun_anew_in_a_child([&] { return Call(kind, given).run(); });
+  return begun_anew_in_a_child([&] {
+    Call call(kind, given);
+    return or_sleep([&] { return call.run(); });
+  });
 }
 
 Call::~Call() {

@@ -139,7 +139,10 @@ PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (static_cast<Kind>(kind) > Kind::gather || !PyArray_CheckExact(given[kData]) || !PyArray_CheckExact(given[kIndices])) {
     return refused_for_python();
   }
-  return begun_anew_in_a_child([&] { return TableCall(static_cast<Kind>(kind), given).run(*table, args[1] == Py_True); });
+  return begun_anew_in_a_child([&] {
+    TableCall call(static_cast<Kind>(kind), given);
+    return or_sleep([&] { return call.run(*table, args[1] == Py_True); });
+  });
 }
 
 }  // namespace ndgather

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "../environment.h"
 #include "call.h"
 
 namespace ndgather {
@@ -38,13 +39,14 @@ bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject*
   return std::all_of(to.positions, to.positions + to.required, [&](Argument position) { return given[position] != nullptr; });
 }
 
-// Calls slow_path(kind, refusal, *arguments).
+// Calls slow_path(kind, refusal, *arguments), whose arithmetic is that of the core.
 PyObject* call_python(PyObject* slow_path, Kind kind, PyObject* refusal, PyObject* const* arguments, Py_ssize_t count) {
   PyObject* const all = PyTuple_New(2 + count);
   if (all == nullptr) return nullptr;
   PyTuple_SetItem(all, 0, Py_NewRef(kind_names.each[static_cast<int>(kind)]));
   PyTuple_SetItem(all, 1, Py_NewRef(refusal));
   for (Py_ssize_t a = 0; a < count; ++a) PyTuple_SetItem(all, 2 + a, Py_NewRef(arguments[a]));
+  const DefaultEnvironment environment;
   PyObject* const result = PyObject_CallObject(slow_path, all);
   Py_DECREF(all);
   return result;

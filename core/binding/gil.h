@@ -1,6 +1,8 @@
 // gil.h - giving up the GIL around long work, and looking for signals meanwhile.
 #pragma once
 
+#include <thread>
+
 #include "../threads.h"
 #include "python.h"
 
@@ -14,7 +16,7 @@ inline constexpr double kReleaseFrom = 10'000;
 class GilRelease {
  public:
   GilRelease(double nanoseconds, bool may_stop);
-  // At the end of the interpreter the wait for the GIL may end the thread by unwinding it.
+  // Waiting for the GIL may unwind the thread: see `or_sleep`.
   ~GilRelease() noexcept(false) {
     if (state_ != nullptr) PyEval_RestoreThread(state_);
   }
@@ -30,6 +32,20 @@ class GilRelease {
   PyThreadState* state_;
   Stop stop_{must_stop, this};
 };
+
+// Does work that may wait for the GIL. When the interpreter ends, up to Python 3.13, such a wait unwinds a daemon thread, whose
+// destructors would then release Python objects without the GIL. The thread sleeps instead, as from Python 3.14 on.
+template <class Work>
+auto or_sleep(Work work) {
+  try {
+    return work();
+  } catch (...) {  // nothing else is thrown; to leave this block would end the process
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+}
+
+// Asks which thread of Python is the main one, as only its calls look for signals. False: a Python exception is set.
+bool find_main_thread();
 
 // A signal handler may fork in the middle of a call. The child has lost the other threads and what they had begun: it
 // leaves the call as if the handler had raised, and begins it anew. Handlers run only while nothing is written that is

@@ -3,7 +3,6 @@
 #include <xla/ffi/api/ffi.h>
 
 #include <algorithm>
-#include <cfenv>
 #include <string>
 
 #include "../run.h"
@@ -69,6 +68,15 @@ bool read_type(ffi::DataType type, bool with_table, ElementType& element) {
   return element <= ElementType::u64;
 }
 
+// Whether each element has bytes of its own: XLA packs several smaller elements into one byte.
+bool has_whole_bytes(const ffi::AnyBuffer& buffer) {
+  using enum ffi::DataType;
+  static constexpr ffi::DataType kTypes[] = {
+      PRED, S8,  S16,  S32,    S64,    U8,       U16,           U32,        U64,        F16,    BF16,     F32,
+      F64,  C64, C128, F8E5M2, F8E4M3, F8E4M3FN, F8E4M3B11FNUZ, F8E5M2FNUZ, F8E4M3FNUZ, F8E3M4, F8E8M0FNU};
+  return std::find(std::begin(kTypes), std::end(kTypes), buffer.element_type()) != std::end(kTypes);
+}
+
 // The text that Python has for such an index: the exception is made where no Python runs.
 std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan, const Array& data, const Array& indices) {
   const bool windows = call.kind == Kind::gather_windows;
@@ -100,22 +108,6 @@ ffi::Error refuse(const Attributes& call, const char* what) {
   return ffi::Error::InvalidArgument(std::string(call.caller) + ": " + what);
 }
 
-// XLA's threads take subnormal numbers as zeros, those of the team do not.
-struct DefaultArithmetic {
-  DefaultArithmetic() {
-    std::fegetenv(&before);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~DefaultArithmetic() { std::fesetenv(&before); }
-  std::fenv_t before;
-};
-
-bool reduce(Plan& plan, Reduction reduction, ElementType type) {
-  if (reduction == Reduction::none) return run_scatter(plan, reduction, type);
-  const DefaultArithmetic arithmetic;
-  return run_scatter(plan, reduction, type);
-}
-
 // Whether a call is one that JAX was told to make: what is exported may be changed before it runs.
 bool is_sound(const Attributes& call, ffi::Span<const std::int64_t> window, const ffi::AnyBuffer& data,
               const ffi::AnyBuffer& indices, const ffi::AnyBuffer& updates, const ffi::AnyBuffer& result) {
@@ -137,6 +129,7 @@ ffi::Error carry_out(Attributes call, ffi::Span<const std::int64_t> window, cons
   if (scatter && rest.size() == 0) return refuse(call, "there are no updates");
   const ffi::AnyBuffer given_updates = scatter ? rest.get<ffi::AnyBuffer>(0).value() : given_data;
   const ffi::AnyBuffer table = rest.size() > 1 ? rest.get<ffi::AnyBuffer>(1).value() : given_data;
+  if (!has_whole_bytes(given_data) || !has_whole_bytes(table)) return refuse(call, "the types of elements do not fit (allowed: whole bytes)");
   if (!is_sound(call, window, given_data, given_indices, given_updates, result)) {
     return refuse(call, "attributes do not fit");
   }
@@ -177,7 +170,7 @@ ffi::Error carry_out(Attributes call, ffi::Span<const std::int64_t> window, cons
   }
   plan_slices(plan, call.kind, indexed, indices.array, dense, call.options);
   if (!call.negative) plan.refuse_negative();
-  if (plan.is_empty() ? plan.mode == Mode::fill : scatter ? reduce(plan, call.reduction, type) : run_gather(plan)) {
+  if (plan.is_empty() ? plan.mode == Mode::fill : scatter ? run_scatter(plan, call.reduction, type) : run_gather(plan)) {
     return ffi::Error::Success();
   }
   Plan check;

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 
+#include "../environment.h"
 #include "../pool.h"
 #include "../tuning.h"
 #include "call.h"
+#include "gil.h"
 
 namespace {
 
@@ -57,6 +59,17 @@ PyObject* check_out_for(PyObject*, PyObject* args) {
   return refused(refusal, facts_of(refusal), view.array(), {}, shape, {});
 }
 
+// Calls a function of Python with the other arguments.
+PyObject* in_default_environment(PyObject*, PyObject* args, PyObject* named) {
+  PyObject* const function = PyTuple_GetItem(args, 0);
+  PyObject* const rest = function == nullptr ? nullptr : PyTuple_GetSlice(args, 1, PyTuple_Size(args));
+  if (rest == nullptr) return nullptr;
+  const DefaultEnvironment environment;
+  PyObject* const result = PyObject_Call(function, rest, named);
+  Py_DECREF(rest);
+  return result;
+}
+
 PyObject* get_instruction_set(PyObject*, PyObject*) { return PyUnicode_FromString(loops().name); }
 
 PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(threads()); }
@@ -94,6 +107,7 @@ PyMethodDef methods[] = {
     {"count_hits", count_hits, METH_O, nullptr},
     {"last_use", last_use_of_chunk, METH_VARARGS, nullptr},
     {"look_up", fast(look_up), METH_FASTCALL, nullptr},
+    {"in_default_environment", fast(in_default_environment), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"accept_exchange", accept_exchange, METH_VARARGS, nullptr},
     {"instruction_set", get_instruction_set, METH_NOARGS, nullptr},
     {"get_num_threads", get_num_threads, METH_NOARGS, nullptr},
@@ -121,7 +135,7 @@ int execute(PyObject* module) {
   // Once in a process: a second import, after the first was purged, shares what the functions of the first
   // still use.
   if (rule_names.tuple == nullptr) {
-    if (!make_memory_handler() || !make_names() || !make_refusal_type()) return -1;
+    if (!make_memory_handler() || !make_names() || !make_refusal_type() || !find_main_thread()) return -1;
     loops();  // asks the processor, and the system for the sizes of its caches
     caches();
     prepare_threads();

@@ -1,6 +1,7 @@
 // points.cpp - functions for arrays that are stored in chunks: points are sorted by chunk, and moved chunk by chunk.
 #include <algorithm>
 
+#include "../environment.h"
 #include "../group.h"
 #include "call.h"
 #include "gil.h"
@@ -138,8 +139,10 @@ PyObject* sort_points(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (begin == -1 && PyErr_Occurred()) return nullptr;
   PyObject* const* const given = args + 5;
   if (!PyArray_CheckExact(given[kData]) || !PyArray_CheckExact(given[kIndices])) return refused_for_python();
-  return begun_anew_in_a_child(
-      [&] { return PointCall(static_cast<Kind>(kind), given).sort(args[1], begin, array(args[3]), array(args[4])); });
+  return begun_anew_in_a_child([&] {
+    PointCall call(static_cast<Kind>(kind), given);
+    return or_sleep([&] { return call.sort(args[1], begin, array(args[3]), array(args[4])); });
+  });
 }
 
 PyObject* move_points(PyObject*, PyObject* args) {
@@ -181,6 +184,7 @@ PyObject* move_points(PyObject*, PyObject* args) {
   bool inside = true;
   {
     GilRelease release(1e9, false);
+    const DefaultEnvironment environment(which > 0);
     for (Size r = 0; r < runs && inside; ++r) {
       const Size first = start[r], end = stop[r];  // read once: another thread may change them
       inside = first >= 0 && first <= end && end <= n &&

@@ -139,6 +139,10 @@
     return text(nested(shape, values));
   }
 
+  // Hints, as ndgather has them.
+  const TUPLES = "; index tuples are on the last axis, as argwhere returns them";
+  const COLUMN = "; one index for each slice is np.reshape(indices, (-1, 1))";
+
   // ---- checks, in the order of ndgather
 
   /** Return the call with its arrays, checked options, and what follows from them. */
@@ -238,8 +242,9 @@
   function checkIndexType(call) {
     const { dtype, name } = call.indices;
     if (dtype === "int64") return;
-    const kind = dtype === "bool" ? "boolean" : "floating";
-    throw error("DTypeError", call, `${name}.dtype = ${dtype} is ${kind}`, "int8..int64, uint8..uint64");
+    const isMask = dtype === "bool" && ["gather_nd", "scatter_nd"].includes(call.function);
+    const hint = isMask ? "; the index tuples of a mask are np.argwhere(indices)" : "";
+    throw error("DTypeError", call, `${name}.dtype = ${dtype} is not an integer type`, "int8..int64, uint8..uint64", hint);
   }
 
   /** Return the shape of the result of a gather, or of the updates of a scatter; resolve axis and batch_dims. */
@@ -248,9 +253,7 @@
     const indices = call.indices.shape;
     const [name, needed] = call.tuples ? [call.indices.name, indices] : ["data", data];
     if (!needed.length) {
-      const isRow = call.updates && shown(call.updates.shape) === shown([1, ...data.slice(1)]);
-      const one = `; one ${call.windows ? "start" : "index tuple"} is np.reshape(${name}, ${isRow ? "(1, 1)" : "(1,)"})`;
-      throw error("ShapeError", call, `${name}.shape = () has rank 0`, "rank 1 or more", call.tuples ? one : "");
+      throw error("ShapeError", call, `${name}.shape = () has rank 0`, "rank 1 or more", call.tuples ? TUPLES : "");
     }
     if (call.windows) return windowsShape(call, data, indices);
     if (call.tuples) {
@@ -261,26 +264,21 @@
         const what =
           `indices.shape[-1] = ${call.depth} is more than the ${left} axes that data ${shown(data)} ` +
           `has${batches}; indices.shape = ${shown(indices)}`;
-        let hint = "";
-        if (indices.length === 1) hint = "; one index for each slice is np.reshape(indices, (-1, 1))";
-        else if (indices.length === 2 && indices[0] === left)
-          hint = "; in place of np.nonzero(mask) use np.argwhere(mask)";
-        throw error("ShapeError", call, what, `0..${left}`, hint);
+        throw error("ShapeError", call, what, `0..${left}`, indices.length === 1 ? COLUMN : TUPLES);
       }
       return [...call.lead, ...data.slice(call.batch_dims + call.depth)];
     }
     const elements = call.function !== "gather";
     if (elements && data.length !== indices.length) {
       const what = `indices.shape = ${shown(indices)} has rank ${indices.length}, but data.shape = ${shown(data)} has rank ${data.length}`;
-      throw error("ShapeError", call, what, "the same rank");
+      throw error("ShapeError", call, what, "the same rank", "; gather and scatter_nd take one index for a whole slice");
     }
     if (call.axis < -data.length || call.axis >= data.length)
       throw outOfRange(call, "axis", -data.length, data.length - 1, `data of shape ${shown(data)}`);
-    const given = call.axis;
     const axis = (call.axis += call.axis < 0 ? data.length : 0);
     if (!elements) {
       const low = call.batch_dims < 0 ? -Math.min(data.length, indices.length) : 0;
-      checkBatches(call, low, Math.min(axis, indices.length), given);
+      checkBatches(call, low, Math.min(axis, indices.length));
       return [...data.slice(0, axis), ...indices.slice(call.batch_dims), ...data.slice(axis + 1)];
     }
     const longer = indices.findIndex((size, n) => n !== axis && size > data[n]);
@@ -293,22 +291,19 @@
     return [...indices];
   }
 
-  function outOfRange(call, option, low, high, where, given = -1) {
-    const value = call[option];
-    const what = `${option} = ${value} is out of range for ${where}`;
-    const fits = option === "batch_dims" && value < call.data.shape.length && value <= call.indices.shape.length;
-    const before = fits && call.function === "gather" && given >= 0 && given < value;
-    const hint = before ? `; batch axes stand before axis = ${given}: write axis=${value}` : "";
+  function outOfRange(call, option, low, high, where) {
+    const what = `${option} = ${call[option]} is out of range for ${where}`;
+    const hint = option === "batch_dims" && call.function === "gather" ? "; batch axes come before axis" : "";
     return error("AttributeValueError", call, what, low <= high ? `${low}..${high}` : "nothing", hint);
   }
 
   /** Check batch_dims, count it from the first axis, and check that the batch axes are equal. */
-  function checkBatches(call, low, high, axisGiven = -1) {
+  function checkBatches(call, low, high) {
     const [data, indices] = [call.data.shape, call.indices.shape];
     const given = call.batch_dims;
     const batch = given < 0 ? given + indices.length : given;
     const both = `data of shape ${shown(data)} and indices of shape ${shown(indices)}`;
-    if (given < low || batch > high) throw outOfRange(call, "batch_dims", given < 0 ? low : 0, high, both, axisGiven);
+    if (given < low || batch > high) throw outOfRange(call, "batch_dims", given < 0 ? low : 0, high, both);
     call.batch_dims = batch;
     const axis = data.slice(0, batch).findIndex((size, n) => size !== indices[n]);
     if (axis < 0) return;
@@ -325,9 +320,7 @@
         `starts.shape[-1] = ${depth} does not fit window_shape = ${shown(window)} and data ` +
         `${shown(data)}; starts.shape = ${shown(starts)}`;
       const allowed = window.length > data.length ? `0..${data.length}` : `${window.length}, as window_shape has`;
-      const single = starts.length === 1 && window.length === 1;
-      const hint = single ? "; one start for each window is np.reshape(starts, (-1, 1))" : "";
-      throw error("ShapeError", call, what, allowed, hint);
+      throw error("ShapeError", call, what, allowed, TUPLES);
     }
     const canBeLarger = (axis) => call.modes[axis] === "fill" || (data[axis] && call.modes[axis] in PADDED);
     const axis = window.findIndex((size, n) => size > data[n] && !canBeLarger(n));
@@ -341,12 +334,9 @@
   function checkUpdatesShape(call) {
     const [data, indices, updates] = [call.data.shape, call.indices.shape, call.updates.shape];
     if (shown(updates) === shown(call.shape)) return;
-    let hint = "";
-    if (indices.length === 1 && shown(updates) === shown([...indices, ...data.slice(1)]))
-      hint = "; one index for each update is np.reshape(indices, (-1, 1))";
-    else if (!updates.length) hint = `; one value for all is np.full(${shown(call.shape)}, updates, '${call.data.dtype}')`;
+    const fits = call.tuples && indices.length === 1 && shown(updates) === shown([...indices, ...data.slice(1)]);
     const what = `updates.shape = ${shown(updates)} does not fit indices and data`;
-    throw error("ShapeError", call, what, shown(call.shape), hint);
+    throw error("ShapeError", call, what, shown(call.shape), fits ? COLUMN : "; updates are not broadcast");
   }
 
   // ---- entries of indices, and what they address

@@ -76,24 +76,6 @@ _LATER = {
     "checked_indices": "arrays.torch.checked",
 }
 
-# What other libraries call a function.
-_ELSEWHERE = {
-    "ndgather.gather": ("take", "index_select", "embedding"),
-    "ndgather.gather_elements": ("take_along_axis", "take_along_dim"),
-    "ndgather.scatter_elements": ("scatter", "scatter_reduce", "put_along_axis"),
-    "ndgather.scatter_elements(..., reduction='add')": ("scatter_add",),
-    "ndgather.scatter_nd": ("index_put", "tensor_scatter_nd_update"),
-    "ndgather.scatter_nd(..., reduction='add')": (
-        *("add_at", "bincount", "index_add", "segment_sum", "tensor_scatter_nd_add"),
-    ),
-    "ndgather.gather_nd": ("vindex",),
-    "ndgather.checked_indices": ("checked",),
-    "import ndgather.arrays.xarray, and array.ndgather.sel": ("sel", "isel", "xarray"),
-    "from ndgather.models import onnx": (
-        *("check", "compare", "convert", "infer", "load", "models", "onnx", "run"),
-    ),
-}
-
 _KEPT_AT_MOST = 256 << 20
 _SHARE_OF_MEMORY = 16
 
@@ -102,7 +84,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module  # noqa: PLC0415 - costs as much as the package
 
     if name not in _LATER:
-        meant = next((own for own, names in _ELSEWHERE.items() if name in names), None)
+        meant = messages.name_here("function", name)
         hint = f"; write {meant}" if meant else messages.did_you_mean(name, __all__)
         raise AttributeError(f"module 'ndgather' has no attribute {name!r}{hint}")
     try:

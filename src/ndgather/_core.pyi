@@ -1,11 +1,13 @@
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, final
 
 from _typeshed import structseq
 from numpy.typing import NDArray
 
 _Shape: TypeAlias = tuple[int, ...]
 
+_P = ParamSpec("_P")
+_Result = TypeVar("_Result")
 _Facts: TypeAlias = tuple[Any, ...]
 
 @final
@@ -163,6 +165,9 @@ def accept_exchange(
     bytes: tuple[object, ...] | None,
     /,
 ) -> bool: ...
+def in_default_environment(
+    function: Callable[_P, _Result], /, *args: _P.args, **kwargs: _P.kwargs
+) -> _Result: ...
 def instruction_set() -> str: ...
 def get_num_threads() -> int: ...
 def set_num_threads(count: int, /) -> None: ...

@@ -16,7 +16,7 @@ from ndgather import ranges, slow_path
 from ndgather.arguments import sizes, window_mode
 from ndgather.array_call import Call, Executor, Kind, WindowMode, _core
 from ndgather.errors import CallError
-from ndgather.messages import did_you_mean, shown_value
+from ndgather.messages import did_you_mean, name_here, shown_value
 from ndgather.reductions import Name as Reduction
 from ndgather.slow_path import result_shape, run
 
@@ -45,17 +45,6 @@ F = TypeVar("F", bound="Callable[..., Any]")
 SIGNATURES: dict[str, inspect.Signature] = {}  # of the functions, without annotations
 
 _DEFAULTS = {field.name: field.default for field in fields(Call) if field.default is not MISSING}
-
-# What other libraries call an argument.
-_ELSEWHERE = {
-    **dict.fromkeys(("input", "params", "a", "arr", "operand", "tensor"), "data"),
-    **dict.fromkeys(("src", "source", "value", "values", "v"), "updates"),
-    "dim": "axis",
-    "index": "indices",
-    "reduce": "reduction",
-    "include_self": "use_init_val",
-    "default_value": "fill_value",
-}
 
 
 def call_of(caller: str, /, *arguments: Any, **options: Any) -> Call:
@@ -91,17 +80,15 @@ def misused(
     positional = len(arguments) - len(names)
     known = [name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY]
     if positional > len(known):
-        value = arguments[len(known)]
-        named = (each for each in parameters.values() if each.kind is each.KEYWORD_ONLY)
-        meant = (each.name for each in named if type(value).__name__ in str(each.annotation))
-        hint = next((f"; write {name}={shown_value(value)}" for name in meant), "")
+        named = [f"{name}=" for name in parameters if name not in known]
+        hint = f"; all others by name: {', '.join(named)}" if named else ""
         return CallError(
             f"{caller}: {positional} positional arguments are given (allowed: {len(known)}, "
-            f"{', '.join(known)}){hint}"
+            f"{', '.join(known)}{hint})"
         )
     for name, value in zip(names, arguments[positional:], strict=True):
         if name not in parameters:
-            meant = _ELSEWHERE.get(name)
+            meant = name_here("argument", name)
             hint = f"; write {meant}=" if meant in parameters else did_you_mean(name, parameters)
             return CallError(
                 f"{caller}: {name} = {shown_value(value)} is not an argument of this function "
@@ -126,7 +113,7 @@ def own_errors(caller: str) -> Callable[[F], F]:
         @functools.wraps(function)
         def call(*arguments: Any, **options: Any) -> Any:
             try:
-                return function(*arguments, **options)
+                return _core.in_default_environment(function, *arguments, **options)
             except TypeError:
                 signature = inspect.signature(function)
                 try:

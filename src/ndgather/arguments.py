@@ -6,12 +6,10 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from typing import Any, NoReturn, TypeAlias
-from warnings import catch_warnings
 
 import numpy as np
 
@@ -31,21 +29,6 @@ Shape: TypeAlias = Sequence[Any]  # sizes may be unknown, or symbols of a librar
 
 REDUCTIONS = tuple(reductions.ROWS)
 WINDOW_MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")
-
-# What an error text calls a dtype of indices, by its kind.
-_DTYPE_KINDS = {
-    "b": "boolean",
-    "f": "floating",
-    "c": "complex",
-    "O": "made of objects",
-    "S": "made of bytes strings",
-    "U": "made of strings",
-    "T": "made of strings",
-    "M": "a date",
-    "m": "a time span",
-}
-
-_KINDS_BY_NAME = {"bool": "boolean", "float": "floating", "complex": "complex"}
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
@@ -187,13 +170,8 @@ def integer(call: Call, option: str) -> int:
 
 
 def _not_integer(call: Call, option: str) -> DTypeError:
-    """Return the error, which knows arguments in the order of torch: data, dim, index."""
-    hint, axis = "", call.indices
-    if option == "axis" and isinstance(axis, int) and not isinstance(axis, bool):
-        order = "data, indices, updates" if call.scatters else "data, indices"
-        hint = f"write {call.caller}({order}, axis={axis})"
-        if call.caller == "gather":
-            hint += f", or gather_elements({order}, axis={axis}) for torch.gather"
+    """Return the error; its hint is for the order of torch, which has the axis before indices."""
+    hint = messages.ORDERS.get(call.caller, "") if option == "axis" else ""
     return messages.option_not_integer(call.caller, option, getattr(call, option), hint)
 
 
@@ -220,60 +198,24 @@ def check_updates(call: Call, updates: Shape, slices: Shape) -> None:
         raise updates_do_not_fit(call, call.data.shape, call.indices.shape, slices, updates)
 
 
-def indices_without_axes(call: Call, data: Shape) -> ShapeError:
-    """Return the error of one number where index tuples have to be."""
-    is_row = call.scatters and np.shape(call.updates) == (1, *data[1:])
-    one = "start" if call.kind.windows else "index tuple"
-    hint = f"one {one} is {indices_text(call, (1, 1) if is_row else (1,))}"
-    return messages.rank_too_low(call.caller, call.indices_name, (), 1, hint)
-
-
 def updates_do_not_fit(
     call: Call, data: Shape, indices: Shape, slices: Shape, updates: Shape
 ) -> ShapeError:
-    """Return the error, which says what to write if updates fit other indices or a broadcast."""
-    hint = _expanded_indices(call, data, indices, updates)
-    if call.kind.tuples and len(indices) == 1 and tuple(updates) == (*indices, *data[1:]):
-        hint = f"one index for each update is {indices_text(call)}"
-    elif len(updates) == 0 and all(isinstance(size, int) for size in slices):
-        value, dtype = f"{shown(slices)}, {call.updates_name}", call.data.dtype
-        # Data may be a list, which has no dtype.
-        named = repr(dtype.name) if getattr(dtype, "kind", "V") in "biufcmM" else "data.dtype"
-        named += ".as_numpy_dtype" * hasattr(dtype, "as_numpy_dtype")  # of TensorFlow
-        full = f"data.new_full({value})" if _is_tensor(call.data) else f"np.full({value}, {named})"
-        hint = f"one value for all is {full}"
+    """Return the error; its hint depends on whether updates fit single indices."""
+    is_column = call.kind.tuples and len(indices) == 1
+    fits = is_column and tuple(updates) == (*indices, *data[1:])
+    hint = tuples_hint(call, indices) if fits else messages.NO_BROADCAST
     return messages.updates_do_not_fit(call.caller, updates, slices, call.updates_name, hint)
 
 
-def _expanded_indices(call: Call, data: Shape, indices: Shape, updates: Shape) -> str:
-    """Return the hint for indices of a scatter by elements that stand for whole rows, or ""."""
-    rank, shape = len(data), tuple(indices)
-    if call.kind is not Kind.SCATTER_ELEMENTS or len(updates) != rank or len(shape) > rank:
-        return ""
-    axis = int(call.axis) % rank
-    if len(shape) < 2:  # of no axis, or along the axis
-        shape = tuple((*shape, 1)[0] if d == axis else 1 for d in range(rank))
-    wanted = tuple(size if d == axis else updates[d] for d, size in enumerate(shape))
-    if wanted != tuple(updates) or any(size not in (1, updates[d]) for d, size in enumerate(shape)):
-        return ""
-    text = indices_text(call, shape if len(indices) == 1 else None)
-    if _is_tensor(call.indices):
-        return f"the same indices for whole rows are {text}.expand({shown(updates)})"
-    return f"the same indices for whole rows are np.broadcast_to({text}, {shown(updates)})"
-
-
-def _is_tensor(value: object) -> bool:
-    """Whether an array has the methods of torch, which keep its device."""
-    return hasattr(value, "expand")
-
-
-def indices_text(call: Call, shape: Shape | None = (-1, 1)) -> str:
-    """Return the text of indices, which may be a list or a number, in another shape or as is."""
-    if _is_tensor(call.indices):
-        text = f"torch.as_tensor({call.indices_name}, device=data.device)"
-        return text if shape is None else f"{text}.reshape({shown(shape)})"
-    name = call.indices_name
-    return name if shape is None else f"np.reshape({name}, {shown(shape)})"
+def tuples_hint(call: Call, indices: Shape) -> str:
+    """Return the hint for indices whose last axis does not hold index tuples."""
+    if len(indices) != 1:
+        return messages.TUPLES
+    column = "np.reshape(indices, (-1, 1))"
+    if hasattr(call.indices, "untyped_storage"):  # a tensor, or a list beside one
+        column = "torch.as_tensor(indices, device=data.device)[:, None]"
+    return f"one index for each slice is {column}"
 
 
 def check_out(call: Call, result: Shape, out: Shape) -> None:
@@ -373,7 +315,7 @@ def plain_updates(call: Call, dtype: np.dtype[Any]) -> Array:
         return held(caller, name, value, dtype)
     updates = plain_array(caller, name, value)
     if not np.can_cast(updates.dtype, dtype, "equiv"):
-        raise _other_dtype(call, updates, dtype)
+        raise messages.updates_dtype(caller, updates.dtype, dtype, name)
     return updates.astype(dtype, copy=False)
 
 
@@ -398,30 +340,6 @@ def held(caller: str, name: str, value: object, dtype: np.dtype[Any] | Numbers) 
     return converted
 
 
-def _other_dtype(call: Call, updates: Array, dtype: np.dtype[Any]) -> DTypeError:
-    """Return the error of an array of updates; its hint loses nothing when it is followed."""
-    converted, position = dtypes.hold(updates, dtype)
-    data, name, hints = call.data, call.updates_name, []
-    if position is not None:
-        hints.append(f"{name}{_shown_at(updates, position)} cannot be held by {dtype}")
-    elif converted is not None and _are_equal(converted, updates):
-        stored = data if call.out is None else call.out
-        own = isinstance(getattr(stored, "dtype", None), np.dtype)
-        hints.append(f"write {name}.astype({'data.dtype' if own else repr(dtype.name)})")
-    is_last = not hints or position is not None
-    if is_last and call.out is None and dtypes.holds_all(updates.dtype, dtype):
-        with suppress(Exception), catch_warnings(action="ignore"):  # of the library of data
-            if data[(slice(0),) * data.ndim].astype(updates.dtype).dtype == updates.dtype:
-                hints.append(f"write data.astype({name}.dtype)")
-    return messages.updates_dtype(call.caller, updates.dtype, dtype, name, "; ".join(hints))
-
-
-def _are_equal(converted: Array, values: Array) -> bool:
-    of_reals = converted.dtype.kind == "c" and values.dtype.kind != "c"
-    back = dtypes.hold(converted.real if of_reals else converted, values.dtype)[0]
-    return back is not None and bool(((back == values) | (values != values)).all())  # noqa: PLR0124
-
-
 def _shown_at(values: Array, position: int) -> str:
     """Write the value at a flat position, behind the name of its array, with an equals sign."""
     where = tuple(map(int, np.unravel_index(position, values.shape)))
@@ -436,23 +354,20 @@ def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
 
 def index_dtype(caller: str, dtype: object, name: str = "indices") -> DTypeError:
     """Return the error of indices, of any library, that are no integers."""
-    word, kind = dtype_name(dtype), _DTYPE_KINDS.get(getattr(dtype, "kind", ""))
-    if kind is None:  # not of NumPy
-        named = ((what, kind) for what, kind in _KINDS_BY_NAME.items() if what in word)
-        kind = next(named, ("", "not an integer type"))[1]
-    hint = ""
-    if kind == "boolean" and caller in ("gather_nd", "scatter_nd"):
-        tuples = f"{name}.nonzero()" if word.startswith("torch.") else f"np.argwhere({name})"
-        hint = f"; the index tuples of a mask are {tuples}"
+    word, hint = dtype_name(dtype), ""
+    if "bool" in word and caller in ("gather_nd", "scatter_nd"):
+        library = "torch" if word.startswith("torch.") else "np"
+        hint = f"; the index tuples of a mask are {library}.argwhere({name})"
     return DTypeError(
-        f"{caller}: {name}.dtype = {word} is {kind} (allowed: int8..int64, uint8..uint64){hint}"
+        f"{caller}: {name}.dtype = {word} is not an integer type (allowed: int8..int64, "
+        f"uint8..uint64){hint}"
     )
 
 
 def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
     """Raise the error for a refusal of the core, with the shapes that the core has read."""
     rule, facts, data, indices, slices, updates = refusal
-    caller, first, column = call.caller, facts[0], indices_text(call)
+    caller, first = call.caller, facts[0]
     match rule:
         case "out_of_bounds":
             raise out_of_bounds(call, facts)
@@ -466,21 +381,17 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
         case "data_rank":
             raise messages.rank_too_low(caller, "data", data, first)
         case "index_rank":
-            if not indices and call.kind.tuples:
-                raise indices_without_axes(call, data)
-            raise messages.rank_too_low(caller, call.indices_name, indices, first)
+            hint = messages.TUPLES if call.kind.tuples else ""
+            raise messages.rank_too_low(caller, call.indices_name, indices, first, hint)
         case "ranks_differ":
-            hint = _expanded_indices(call, data, indices, np.shape(call.updates))
-            raise messages.ranks_differ(caller, data, indices, hint)
+            raise messages.ranks_differ(caller, data, indices, messages.SLICES)
         case "axis" | "batch_dims":
             why = f"data of shape {shown(data)}"
             if rule == "batch_dims":
                 why += f" and indices of shape {shown(indices)}"
-            value, hint = getattr(call, rule), ""
-            fits = rule == "batch_dims" and int(value) < len(data) and int(value) <= len(indices)
-            if fits and call.kind is Kind.GATHER and 0 <= call.axis < int(value):
-                wanted = shown_value(value)
-                hint = f"batch axes stand before axis = {call.axis}: write axis={wanted}"
+            before_axis = rule == "batch_dims" and call.kind is Kind.GATHER
+            hint = messages.BATCH_AXES if before_axis else ""
+            value = getattr(call, rule)
             raise messages.option_out_of_range(caller, rule, value, first, facts[1], why, hint)
         case "option_type":
             name = _core.ARGUMENTS[first]
@@ -488,7 +399,7 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
         case "mode":
             raise messages.unknown_choice(caller, "mode", call.mode, allowed_modes(call))
         case "window_rank":
-            raise messages.windows_do_not_fit(caller, data, indices, call.window_shape, column)
+            raise messages.windows_do_not_fit(caller, data, indices, call.window_shape)
         case "window_size":
             raise messages.window_too_large(caller, first, data, call.window_shape)
         case "result_rank" | "result_size" if call.kind.windows:
@@ -500,7 +411,8 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
         case "batch_size":
             raise messages.batch_sizes_differ(caller, first, data, indices)
         case "depth":
-            raise messages.index_too_deep(caller, data, indices, int(call.batch_dims), column)
+            hint = tuples_hint(call, indices)
+            raise messages.index_too_deep(caller, data, indices, int(call.batch_dims), hint)
         case "off_axis":
             raise messages.longer_off_axis(caller, first, facts[1], data, indices)
         case "updates_shape":

@@ -55,7 +55,7 @@ def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
         raise messages.of_netcdf4(caller, argument, value)
     elif any(hasattr(kind, name) for name in _CONVERTED) and (has_mask(value) or has_rules(value)):
         if has_mask(value):
-            raise messages.masked_array(caller, argument, hasattr(value, "filled"))
+            raise messages.masked_array(caller, argument)
         raise messages.rules_lost(caller, argument, value)
     elif (costly := _costly_conversion(value)) is not None:
         raise messages.costly_conversion(caller, argument, value, *costly)

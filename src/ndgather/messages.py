@@ -25,7 +25,6 @@ from ndgather.errors import (
     ShapeError,
     one_line,
 )
-from ndgather.reductions import ROWS
 
 Shape: TypeAlias = Sequence[object]  # sizes may be symbols
 
@@ -48,15 +47,53 @@ _PLACES_IN_CODE = re.compile(
     rf"|{_LINE}(?:\w+: Assertion `.*?` failed: )?"  # onnx
 )
 _PATHS_IN_CODE = re.compile(rf"(?: at | from )?{_LINE}")
-# What other libraries call a reduction or a mode.
-_SYNONYMS = {word: name for name, row in ROWS.items() for word in row.words}
-_SYNONYMS["promise_in_bounds"] = "raise"
 
+# Our name for what other libraries have under another name, for hints.
+ELSEWHERE = {
+    "argument": {
+        "data": "input params a arr operand tensor",
+        "indices": "index",
+        "updates": "src source value values v",
+        "axis": "dim",
+        "reduction": "reduce",
+        "use_init_val": "include_self",
+        "fill_value": "default_value",
+    },
+    "function": {
+        "ndgather.gather": "take index_select embedding",
+        "ndgather.gather_elements": "take_along_axis take_along_dim",
+        "ndgather.gather_nd": "vindex",
+        "ndgather.scatter_elements": "scatter scatter_reduce put_along_axis",
+        "ndgather.scatter_elements(..., reduction='add')": "scatter_add",
+        "ndgather.scatter_nd": "index_put tensor_scatter_nd_update",
+        "ndgather.scatter_nd(..., reduction='add')": (
+            "add_at bincount index_add segment_sum tensor_scatter_nd_add"
+        ),
+        "ndgather.checked_indices": "checked",
+        "import ndgather.arrays.xarray, and array.ndgather.sel": "sel isel xarray",
+        "from ndgather.models import onnx": "check compare convert infer load models onnx run",
+    },
+    "choice": {  # reductions and modes
+        "none": "assign replace update",
+        "add": "sum",
+        "sub": "subtract",
+        "mul": "multiply prod product",
+        "min": "minimum amin",
+        "max": "maximum amax",
+        "mean": "average",
+        "raise": "promise_in_bounds",
+    },
+}
 
-# How a file is opened, by what its path has.
-_OPENED = {
-    (".npy",): "numpy.load({}, mmap_mode='r')",
-    (".h5", ".hdf5", ".nc"): "h5py.File({})[name]",
+# Static hints: each is true for every call that breaks its rule.
+TUPLES = "index tuples are on the last axis, as argwhere returns them"
+SLICES = "gather and scatter_nd take one index for a whole slice"
+BATCH_AXES = "batch axes come before axis"
+NO_BROADCAST = "updates are not broadcast"
+ORDERS = {
+    "gather": "the order is data, indices, axis; torch.gather is gather_elements",
+    "gather_elements": "the order is data, indices, axis",
+    "scatter_elements": "the order is data, indices, updates, axis",
 }
 
 
@@ -140,6 +177,11 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     return "" if meant is None else f"; did you mean {meant!r}?"
 
 
+def name_here(kind: str, name: str) -> str | None:
+    """Return our name for an argument, function or choice of another library, or None."""
+    return next((own for own, names in ELSEWHERE[kind].items() if name in names.split()), None)
+
+
 def not_an_array(
     caller: str,
     argument: str,
@@ -179,42 +221,32 @@ def of_netcdf4(caller: str, argument: str, value: object) -> DTypeError:
 
 
 def text_not_opened(caller: str, argument: str, path: str) -> DTypeError:
-    opened = "zarr.open_array({})"
-    for suffixes, call in _OPENED.items():
-        if any(suffix in path for suffix in suffixes):
-            opened = call
     return DTypeError(
         f"{caller}: {argument} = {shown_value(path)} is text, which is not opened (allowed: an "
-        f"array); write {opened.format(shown_value(path))}"
+        f"array, opened by the library that reads it)"
     )
 
 
 def table(caller: str, argument: str, value: object) -> DTypeError:
     kind = type(value)
-    package = kind.__module__.partition(".")[0]
-    take = next((name for name in ("take", "gather") if hasattr(kind, name)), "")
-    own = f"{argument}.{take}(...)" if take else f"{argument}[...]"
-    numpy = f"{argument}.to_numpy()" if hasattr(kind, "to_numpy") else f"numpy.asarray({argument})"
     return DTypeError(
-        f"{caller}: {argument} = {kind.__name__} object is of {package}, whose columns and tables "
-        f"are not taken (allowed: an array); write {own} of {package}, or {numpy} if all columns "
-        f"have one dtype of NumPy and no nulls"
+        f"{caller}: {argument} = {kind.__name__} object is of {kind.__module__.partition('.')[0]}, "
+        f"whose columns and tables are not accepted (allowed: an array, such as "
+        f"numpy.asarray({argument}) of columns of one NumPy dtype without nulls)"
     )
 
 
 def rules_lost(caller: str, argument: str, value: object) -> DTypeError:
-    values = next((name for name in ("magnitude", "value") if hasattr(type(value), name)), "")
-    plain = f"{argument}.{values}" if values else f"numpy.asarray({argument})"
     return DTypeError(
         f"{caller}: {argument} = {type(value).__name__} object has a unit or other rules, which "
-        f"are not known here (allowed: a plain array); write {plain} in the unit that is meant"
+        f"are not known here (allowed: a plain array, in the unit that is meant)"
     )
 
 
-def masked_array(caller: str, argument: str, fills: bool = True) -> DTypeError:
-    way = f", such as {argument}.filled(value)" if fills else ""
+def masked_array(caller: str, argument: str) -> DTypeError:
     return DTypeError(
-        f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array{way})"
+        f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array, with "
+        f"its masked elements filled)"
     )
 
 
@@ -232,12 +264,9 @@ def fill_value_unused(caller: str, mode: str) -> AttributeValueError:
     )
 
 
-def updates_dtype(
-    caller: str, updates: object, data: object, name: str, hint: str = ""
-) -> DTypeError:
+def updates_dtype(caller: str, updates: object, data: object, name: str) -> DTypeError:
     return DTypeError(
         f"{caller}: {name}.dtype = {updates} differs from data.dtype = {data} (allowed: {data})"
-        f"{hint and f'; {hint}'}"
     )
 
 
@@ -350,7 +379,7 @@ def unknown_choice(
     caller: str, option: str, value: object, choices: Sequence[str]
 ) -> AttributeValueError:
     lower = str.lower(value) if isinstance(value, str) else ""
-    meant = _SYNONYMS.get(lower, lower)
+    meant = name_here("choice", lower) or lower
     hint = f"; write {meant!r}" if meant in choices else did_you_mean(value, choices)
     return AttributeValueError(
         f"{caller}: {option} = {shown_value(value)} is unknown "
@@ -401,21 +430,16 @@ def index_too_deep(
     data: Shape,
     indices: Shape,
     batch_dims: int,
-    column: str,
+    hint: str = "",
     lowest: int = 0,
     most: int | None = None,
 ) -> ShapeError:
     most = len(data) - batch_dims if most is None else most
     left = f" after {batch_dims} batch axes" if batch_dims else ""
-    hint = ""
-    if column and len(indices) == 1:
-        hint = f"; one index for each slice is {column}"
-    elif len(indices) == 2 and indices[0] == most:
-        hint = "; in place of np.nonzero(mask) use np.argwhere(mask)"
     return ShapeError(
         f"{caller}: indices.shape[-1] = {indices[-1]} is more than the {most} axes that data "
         f"{shown(data)} has{left}; indices.shape = {shown(indices)} (allowed: "
-        f"{lowest}..{most}){hint}"
+        f"{lowest}..{most}){hint and f'; {hint}'}"
     )
 
 
@@ -436,16 +460,13 @@ def updates_do_not_fit(
     )
 
 
-def windows_do_not_fit(
-    caller: str, data: Shape, starts: Shape, window: Shape, column: str
-) -> ShapeError:
+def windows_do_not_fit(caller: str, data: Shape, starts: Shape, window: Shape) -> ShapeError:
     allowed = (
         f"0..{len(data)}" if len(window) > len(data) else f"{len(window)}, as window_shape has"
     )
-    hint = f"; one start for each window is {column}" if len(starts) == len(window) == 1 else ""
     return ShapeError(
         f"{caller}: starts.shape[-1] = {starts[-1]} does not fit window_shape = {shown(window)} "
-        f"and data {shown(data)}; starts.shape = {shown(starts)} (allowed: {allowed}){hint}"
+        f"and data {shown(data)}; starts.shape = {shown(starts)} (allowed: {allowed}); {TUPLES}"
     )
 
 

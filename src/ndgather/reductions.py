@@ -44,19 +44,13 @@ class Row:
     added: int = 0  # times this an update is added to its element; 0: it is not
     takes: Callable[[Any, Any], Any] | None = None  # whether an update replaces an element
     onnx: tuple[str, int] = ("", 0)  # the operator of two numbers, and the first opset of scatters
-    elsewhere: str = ""  # more words for it, for hints
-
-    @property
-    def words(self) -> set[str]:
-        """What other libraries call it."""
-        return {*self.elsewhere.split(), self.torch, getattr(self.ufunc, "__name__", "")} - {""}
 
 
 # In the order of the core, which has no mean.
 #             kinds   start   bits    derivative  ufunc  sign  torch  tensorflow
 ROWS = {
-    "none": Row("bifc", 0, "none", "moves", onnx=("", 1), elsewhere="assign replace update"),
-    "add": Row("bifc", 0, "max", "moves", np.add, "+", added=1, onnx=("Add", 16), elsewhere="sum"),
+    "none": Row("bifc", 0, "none", "moves", onnx=("", 1)),
+    "add": Row("bifc", 0, "max", "moves", np.add, "+", added=1, onnx=("Add", 16)),
     "sub": Row("bifc", 0, "add", "moves", np.subtract, "-", added=-1),
     "mul": Row("bifc", 1, "min", "others", np.multiply, "*", "prod", "prod", onnx=("Mul", 16)),
     "min": Row(
@@ -69,7 +63,7 @@ ROWS = {
         takes=np.greater,
         onnx=("Max", 18),
     ),
-    "mean": Row("ifc", 0, "", "counts", None, "+", elsewhere="average"),
+    "mean": Row("ifc", 0, "", "counts", None, "+"),
 }
 
 

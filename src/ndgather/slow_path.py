@@ -92,7 +92,8 @@ def scatter_in_steps(call: Call) -> Array:
         run_plain(replace(step, arithmetic=arithmetic, use_init_val=True))
 
     library = reductions.InPlace(apply)
-    reductions.in_steps(library, data, updates, call.reduction, call.use_init_val)
+    steps = library, data, updates, call.reduction, call.use_init_val
+    _core.in_default_environment(reductions.in_steps, *steps)
     return data.astype(dtype, copy=False)
 
 
@@ -132,5 +133,7 @@ def core_arithmetic(dtype: np.dtype[Any], reduction: str) -> Array | str | None:
         return dtypes.BFLOAT16
     if dtype.isbuiltin == dtypes.REGISTERED and reduction not in ("none", "mean"):
         elements = dtypes.every_element(dtype)
-        return reductions.byte_results(reduction, elements, lambda each: each.view(np.uint8))
+        return _core.in_default_environment(
+            reductions.byte_results, reduction, elements, lambda each: each.view(np.uint8)
+        )
     return None

@@ -266,11 +266,12 @@ def check(call: Call) -> None:
     check_shapes(call)
     modes, window, shape = modes_of(call), call.window_shape, call.data.shape
     empty = np.empty((*call.data.shape[: len(window)], 0))
-    call = replace(call, data=empty, mode="raise", fill_value=None, out=None)
+    starts = arguments.plain_indices(call.caller, call.indices, call.indices_name)
+    call = replace(call, data=empty, indices=starts, mode="raise", fill_value=None, out=None)
     others = [axis for axis, mode in enumerate(modes) if mode != "raise"]
     if others:
         _raise_refusal(replace(call, mode="fill"), shape)  # of types and sizes
-        starts = call.indices.copy()
+        starts = starts.copy()
         starts[..., others] = 0
         pairs = zip(modes, window, empty.shape, strict=False)
         window = tuple(wide if mode == "raise" else min(wide, size) for mode, wide, size in pairs)
@@ -291,10 +292,9 @@ def check_shapes(call: Call) -> None:
     caller, window = call.caller, call.window_shape
     data, starts = call.data.shape, call.indices.shape
     if not starts:
-        raise arguments.indices_without_axes(call, data)
+        raise messages.rank_too_low(caller, call.indices_name, starts, 1, messages.TUPLES)
     if starts[-1] != len(window) or len(window) > len(data):
-        column = arguments.indices_text(call)
-        raise messages.windows_do_not_fit(caller, data, starts, window, column)
+        raise messages.windows_do_not_fit(caller, data, starts, window)
     for axis, (mode, size) in enumerate(zip(modes_of(call), window, strict=True)):
         if size > data[axis] and (
             mode in ("raise", "clip") or (mode != "fill" and data[axis] == 0)

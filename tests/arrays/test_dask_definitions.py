@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
-from tests.definitions import reference
-from tests.definitions.calls import assert_same_elements, bad_entries, expected, moves_as_bytes
-from tests.definitions.scatter_strategies import (
+from tests.definitions.calls import (
+    assert_same_elements,
     assert_same_numbers,
-    expected_scatter,
-    scatter_calls,
+    bad_entries,
+    expected,
+    moves_as_bytes,
 )
-from tests.definitions.strategies import DATA_DTYPES, calls
+from tests.definitions.draws import DATA_DTYPES
+from tests.definitions.strategies import calls
 
 GATHERS = ["gather_nd", "gather_elements", "gather"]
 SCATTERS = ["scatter_nd", "scatter_elements"]
@@ -95,10 +96,10 @@ def refusal(function, arguments, options):
     return caught.value
 
 
-def answer(loops, call):
+def answer(call):
     """Return what the loops say of a call whose indices are all in bounds."""
     assume(not bad_entries(call))
-    return loops(call)
+    return expected(call)
 
 
 @pytest.mark.parametrize("function", GATHERS)
@@ -106,7 +107,7 @@ def answer(loops, call):
 @given(data=st.data())
 def test_a_gather_is_the_loop_of_its_definition(function, data):
     call = data.draw(calls(function, dtypes=DTYPES, flavours=MOSTLY_VALUES))
-    desired = answer(expected, call)
+    desired = answer(call)
     source, indices = data.draw(arguments_of_gather(call))
     event(f"{type(source).__name__} data, {type(indices).__name__} indices")
     result = getattr(ndgather, function)(source, indices, **call.options)
@@ -116,29 +117,12 @@ def test_a_gather_is_the_loop_of_its_definition(function, data):
 @settings(max_examples=FEW)
 @given(data=st.data())
 def test_a_gather_of_windows_is_the_loop_of_its_definition(data):
-    known = ["raise", "clip", "fill", "wrap", "edge", "reflect"]
-    mode = data.draw(st.sampled_from(known))
-    shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
-    depth = data.draw(st.integers(0, len(shape)))
-    modes = [mode] * depth
-    if data.draw(st.booleans()):
-        mode = modes = [data.draw(st.sampled_from(known)) for _ in range(depth)]
-    inside = ("raise", "clip")
-    window = tuple(
-        data.draw(st.integers(0, s + 2 * (each not in inside)))
-        for s, each in zip(shape, modes, strict=False)
-    )
-    starts = np.zeros((*data.draw(st.lists(st.integers(0, 4), max_size=2)), depth), np.int16)
-    for p in np.ndindex(starts.shape):
-        most = max(shape[p[-1]] - window[p[-1]], 0)
-        near = st.integers(0, most) if modes[p[-1]] == "raise" else st.integers(-4, most + 4)
-        starts[p] = data.draw(near)
-    values = np.arange(1, 1 + np.prod(shape), dtype=np.int32).reshape(shape)
-    options = {"mode": mode, **({"fill_value": -7} if "fill" in mode else {})}
-    desired = reference.gather_windows(values, starts, window, **options)
+    call = data.draw(calls("gather_windows", dtypes=[np.dtype("i4")]))
+    note(str(call))
+    desired = expected(call)
     with dask.config.set({"array.chunk-size": data.draw(st.sampled_from([64, 2**20]))}):
-        result = ndgather.gather_windows(data.draw(lazy(values)), starts, window, **options)
-        later = ndgather.gather_windows(values, data.draw(lazy(starts)), window, **options)
+        result = call.result(data.draw(lazy(call.data)), call.indices)
+        later = call.result(call.data, data.draw(lazy(call.indices)))
     assert_same_elements(computed(result, desired), desired)
     assert_same_elements(computed(later, desired), desired)
 
@@ -147,8 +131,8 @@ def test_a_gather_of_windows_is_the_loop_of_its_definition(data):
 @settings(max_examples=FEW)
 @given(data=st.data())
 def test_a_scatter_is_the_loop_of_its_definition(function, data):
-    call = data.draw(scatter_calls(function, flavours=MOSTLY_VALUES))
-    desired = answer(expected_scatter, call)
+    call = data.draw(calls(function, flavours=MOSTLY_VALUES))
+    desired = answer(call)
     arguments = data.draw(arguments_of_scatter(call))
     event(", ".join(type(each).__name__ for each in arguments))
     result = getattr(ndgather, function)(*arguments, **call.options)
@@ -159,10 +143,8 @@ def test_a_scatter_is_the_loop_of_its_definition(function, data):
 @settings(max_examples=FEW)
 @given(data=st.data())
 def test_elements_of_any_type_are_replaced(function, data):
-    call = data.draw(
-        scatter_calls(function, dtypes=DTYPES, reductions=["none"], flavours=["value"])
-    )
-    desired = answer(expected_scatter, call)
+    call = data.draw(calls(function, dtypes=DTYPES, reductions=["none"], flavours=["value"]))
+    desired = answer(call)
     arguments = data.draw(arguments_of_scatter(call))
     result = getattr(ndgather, function)(*arguments, **call.options)
     assert_same_elements(computed(result, desired), desired)
@@ -199,7 +181,7 @@ def test_the_first_bad_entry_is_named(function, data):
 @given(data=st.data())
 def test_the_first_bad_entry_of_a_scatter_is_named(function, data):
     dtypes = [np.dtype("i4")]
-    call = data.draw(scatter_calls(function, dtypes=dtypes, modes=["raise"], flavours=["stray"]))
+    call = data.draw(calls(function, dtypes=dtypes, modes=["raise"], flavours=["stray"]))
     bad = bad_entries(call)
     if not bad:
         return

@@ -293,7 +293,7 @@ def test_options_of_work_that_is_done_later_are_refused(option, value, hint):
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda d, i: ndgather.gather_nd(d, i.astype(float)), DTypeError, "is floating"),
+        (lambda d, i: ndgather.gather_nd(d, i.astype(float)), DTypeError, "is not an integer type"),
         (lambda d, i: ndgather.gather_nd(d, i, batch_dims=1), ShapeError, r"indices\.shape\[0\]"),
         (lambda d, i: ndgather.gather_nd(d, i, mode="none"), AttributeValueError, "mode = 'none'"),
         (lambda d, i: ndgather.gather(d, i, axis=3), AttributeValueError, "axis = 3"),

@@ -5,6 +5,11 @@ import json
 import onnx
 import pytest
 
+from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
+from ndgather.published import operator
+from ndgather.published.schema import TensorType
+from tests.models.ir_writer import write_ir
+
 
 def test_a_model(ndgather):
     outcome = ndgather("infer model.onnx")
@@ -39,6 +44,22 @@ def test_all_values_of_a_model_and_the_model_that_is_kept(ndgather):
     kept = onnx.load("more.onnx")
     assert [each.name for each in kept.graph.value_info] == [between.name]
     assert kept.graph.output[0].type == between.type
+
+
+def test_an_ir(ndgather):
+    row = operator("GatherND", domain="openvino", version=8).row
+    types = (TensorType("int16", (None, 4)), TensorType("int64", (None, 2)))
+    graph = Graph(
+        name="gather",
+        inputs=tuple(map(GraphInput, ("data", "indices"), types)),
+        constants={},
+        nodes=(OperatorNode("pick", row, ("data", "indices"), "out", {}),),
+        outputs=(GraphOutput("picked", "out"),),
+    )
+    write_ir(graph, "gather.xml")
+    outcome = ndgather("infer gather.xml")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert [line.split()[0] for line in outcome.out.splitlines()] == ["input", "input", "output"]
 
 
 REFUSED = {

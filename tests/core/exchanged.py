@@ -102,6 +102,7 @@ class Tensor:
         self.gradient = state.get("gradient", False)
         self.negated = state.get("negated", False)
         self.conjugated = state.get("conjugated", False)
+        self.bits = state.get("bits", 8 * array.itemsize)
         self.without_memory = state.get("without_memory", False)
         self.dtype = array.dtype
         self.shape = array.shape
@@ -136,7 +137,7 @@ def fill(tensor, of):
     tensor.device_type, tensor.device_id = of.device, 0
     tensor.rank = array.ndim
     tensor.code = OTHER_CODES.get(array.dtype.name, CODES.get(array.dtype.kind, 0))
-    tensor.bits, tensor.lanes = 8 * size, 1
+    tensor.bits, tensor.lanes = of.bits, 1
     of.shape_memory = (c_int64 * max(array.ndim, 1))(*array.shape)
     of.strides_memory = (c_int64 * max(array.ndim, 1))(*(each // size for each in array.strides))
     tensor.shape, tensor.strides = of.shape_memory, of.strides_memory

@@ -72,7 +72,7 @@ class OfTheProcess:
 
 
 @dataclass
-class Call:
+class FailingCall:
     """A call, what it takes, and what it says or raises."""
 
     function: object
@@ -230,50 +230,62 @@ def calls():
     updates, sums = np.ones(150_000), np.ones((320, 512))
     in_place, banded = long.copy(), wide.copy()
     return {
-        "gather_nd": Call(nd, (small, rows)),
-        "gather_elements": Call(elements, (small, rows)),
-        "gather": Call(axis, (small, rows), {"axis": 1}),
-        "a list": Call(nd, ([[1, 2], [3, 4]], [[1], [0]])),
-        "a fill value": Call(
+        "gather_nd": FailingCall(nd, (small, rows)),
+        "gather_elements": FailingCall(elements, (small, rows)),
+        "gather": FailingCall(axis, (small, rows), {"axis": 1}),
+        "a list": FailingCall(nd, ([[1, 2], [3, 4]], [[1], [0]])),
+        "a fill value": FailingCall(
             nd, (small, np.array([[0], [9]])), {"mode": "fill", "fill_value": 7}, core_only=True
         ),
-        "a type refused": Call(nd, (small, np.array([[0.5]])), error=DTypeError),
-        "a bad index": Call(nd, (small, np.array([[0], [9]])), error=outside),
-        "a bad index, out": Call(nd, (small, np.array([[9]])), error=outside, out=np.ones((1, 4))),
-        "out": Call(nd, (small, rows), out=np.ones((3, 4))),
-        "objects": Call(axis, (objects, np.array([1, 0, 1]))),
-        "scatter_nd": Call(scatter_nd, (small, rows, small)),
-        "scatter_nd in place": Call(scatter_nd, (small, rows, 2 * small), out=small),
-        "scatter_nd of a list": Call(scatter_nd, (small, [[0]], [[1, 2, 3, 4]]), core_only=True),
-        "scatter_elements": Call(scatter_elements, (small, square, small), {"reduction": "add"}),
-        "scatter_elements, mean": Call(
+        "a type refused": FailingCall(nd, (small, np.array([[0.5]])), error=DTypeError),
+        "a bad index": FailingCall(nd, (small, np.array([[0], [9]])), error=outside),
+        "a bad index, out": FailingCall(
+            nd, (small, np.array([[9]])), error=outside, out=np.ones((1, 4))
+        ),
+        "out": FailingCall(nd, (small, rows), out=np.ones((3, 4))),
+        "objects": FailingCall(axis, (objects, np.array([1, 0, 1]))),
+        "scatter_nd": FailingCall(scatter_nd, (small, rows, small)),
+        "scatter_nd in place": FailingCall(scatter_nd, (small, rows, 2 * small), out=small),
+        "scatter_nd of a list": FailingCall(
+            scatter_nd, (small, [[0]], [[1, 2, 3, 4]]), core_only=True
+        ),
+        "scatter_elements": FailingCall(
+            scatter_elements, (small, square, small), {"reduction": "add"}
+        ),
+        "scatter_elements, mean": FailingCall(
             scatter_elements,
             (small, square, small),
             {"reduction": "mean"},
             out=np.ones((3, 4)),
             core_only=True,
         ),
-        "a bad update": Call(scatter_nd, (small, rows + 1, small), error=outside, out=small),
-        "large": Call(nd, (long, tuples)),
-        "large, filled": Call(axis, (long, bad), {"mode": "fill"}, core_only=True),
-        "large, bad": Call(axis, (long, bad), error=outside, core_only=True),
-        "large, bad, out": Call(
+        "a bad update": FailingCall(scatter_nd, (small, rows + 1, small), error=outside, out=small),
+        "large": FailingCall(nd, (long, tuples)),
+        "large, filled": FailingCall(axis, (long, bad), {"mode": "fill"}, core_only=True),
+        "large, bad": FailingCall(axis, (long, bad), error=outside, core_only=True),
+        "large, bad, out": FailingCall(
             axis, (long, bad), error=outside, out=np.ones(150_000), core_only=True
         ),
-        "bands": Call(elements, (wide, places)),
-        "bands, bad": Call(elements, (wide, bad_places), error=outside, core_only=True),
-        "bands, out": Call(elements, (wide, places), out=np.ones((320, 512))),
-        "large scatter": Call(scatter_nd, (long, tuples, updates), {"reduction": "add"}),
-        "large scatter in place": Call(scatter_elements, (in_place, many, updates), out=in_place),
-        "large scatter, bad": Call(
+        "bands": FailingCall(elements, (wide, places)),
+        "bands, bad": FailingCall(elements, (wide, bad_places), error=outside, core_only=True),
+        "bands, out": FailingCall(elements, (wide, places), out=np.ones((320, 512))),
+        "large scatter": FailingCall(scatter_nd, (long, tuples, updates), {"reduction": "add"}),
+        "large scatter in place": FailingCall(
+            scatter_elements, (in_place, many, updates), out=in_place
+        ),
+        "large scatter, bad": FailingCall(
             scatter_elements, (long, bad, updates), error=outside, core_only=True
         ),
-        "scatter of bands": Call(scatter_elements, (wide, places, sums), {"reduction": "add"}),
-        "scatter of bands in place": Call(scatter_elements, (banded, places, sums), out=banded),
-        "scatter of bands, bad": Call(
+        "scatter of bands": FailingCall(
+            scatter_elements, (wide, places, sums), {"reduction": "add"}
+        ),
+        "scatter of bands in place": FailingCall(
+            scatter_elements, (banded, places, sums), out=banded
+        ),
+        "scatter of bands, bad": FailingCall(
             scatter_elements, (banded, bad_places, sums), error=outside, out=banded, core_only=True
         ),
-        "new threads": Call(nd, (long, tuples), more_threads=True, core_only=True),
+        "new threads": FailingCall(nd, (long, tuples), more_threads=True, core_only=True),
     }
 
 

@@ -1,6 +1,7 @@
 """Every call does what the plain loops of the reference say: same bits, or the same error."""
 
 from collections import Counter
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -8,18 +9,11 @@ import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
-import ndgather
 from ndgather.errors import IndexOutOfBoundsError
 from tests.core.comparing import ALWAYS, WRITEABLE_LAYOUTS, classes_of, contents, threads
-from tests.definitions.calls import Call, assert_same_elements, bad_entries, element_bytes, expected
-from tests.definitions.strategies import (
-    DATA_DTYPES,
-    INDEX_DTYPES,
-    arranged,
-    arranged_in,
-    calls,
-    distinct,
-)
+from tests.definitions.calls import assert_same_elements, bad_entries, element_bytes, expected
+from tests.definitions.draws import DATA_DTYPES, INDEX_DTYPES, distinct
+from tests.definitions.strategies import arranged, arranged_in, calls
 
 FUNCTIONS = ("gather_nd", "gather_elements", "gather")
 
@@ -28,11 +22,6 @@ SMALL_FLOATS = tuple(
     for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "int4", "uint4")
 )
 DTYPES = (*DATA_DTYPES, *SMALL_FLOATS)
-
-
-def answer(call, indices=None, **more):
-    function = getattr(ndgather, call.function)
-    return function(call.data, call.indices if indices is None else indices, **call.options, **more)
 
 
 def result_shape(call):
@@ -56,7 +45,7 @@ def check(call, **more):
     bad = bad_entries(call)
     if bad:
         with pytest.raises(IndexOutOfBoundsError) as caught:
-            answer(call, **more)
+            call.result(**more)
         error, first = caught.value, bad[0]
         assert error.position == first.position
         assert (error.value, error.axis, error.size) == (first.value, first.axis, first.size)
@@ -66,7 +55,7 @@ def check(call, **more):
     else:
         desired = expected(call)
         assert desired.shape == result_shape(call)
-        actual = answer(call, **more)
+        actual = call.result(**more)
         assert_same_elements(actual, desired)
         if out is None:
             assert actual.flags.c_contiguous
@@ -124,9 +113,9 @@ def test_nested_lists_are_indices_too(function, data):
     assume(found.shape == call.indices.shape and (not found.size or found.dtype.kind in "iu"))
     if bad_entries(call):
         with pytest.raises(IndexOutOfBoundsError):
-            answer(call, nested)
+            call.result(call.data, nested)
     else:
-        assert_same_elements(answer(call, nested), expected(call))
+        assert_same_elements(call.result(call.data, nested), expected(call))
 
 
 @st.composite
@@ -145,7 +134,7 @@ def shared_calls(draw, function):
     if draw(st.booleans()):
         indices = placed(call.indices.shape, index_kind)
         indices[...] = call.indices
-    return Call(function=function, data=data, indices=indices, options=call.options), out
+    return replace(call, data=data, indices=indices), out
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -157,14 +146,14 @@ def test_out_may_overlap_the_inputs(function, data):
     if bad:
         event("error")
         with pytest.raises(IndexOutOfBoundsError) as caught:
-            answer(call, out=out)
+            call.result(out=out)
         assert caught.value.position == bad[0].position
         assert element_bytes(out) == memory
         return
     desired = expected(call)
     overlaps = np.shares_memory(out, call.data) or np.shares_memory(out, call.indices)
     event("overlap" if overlaps else "apart")
-    assert answer(call, out=out) is out
+    assert call.result(out=out) is out
     assert_same_elements(out, desired)
 
 

@@ -343,24 +343,10 @@ def test_numbers_of_other_types():
             filled(dtype, value)
 
 
-def test_arrays_of_another_dtype_are_told_what_loses_nothing():
-    def text(data, updates):
-        with pytest.raises(DTypeError) as refused:
+def test_arrays_of_another_dtype_are_refused_whatever_their_values():
+    for data, updates in ((np.zeros(2, "u1"), np.array([5])), (np.zeros(2), np.zeros(1, "f4"))):
+        with pytest.raises(DTypeError, match=rf"\(allowed: {data.dtype}\)$"):
             ndgather.scatter_nd(data, [[0]], updates)
-        return str(refused.value).partition(")")[2]
-
-    small, narrow = np.array([5]), np.array(["a"])
-    assert text(np.zeros(2, "u1"), small) == "; write updates.astype(data.dtype)"
-    assert text(np.array(["abc", "d"]), narrow) == "; write updates.astype(data.dtype)"
-    assert text(np.zeros(2, "u1"), np.array([300])) == (
-        "; updates[0] = 300 cannot be held by uint8; write data.astype(updates.dtype)"
-    )
-    assert text(narrow, np.array(["zzz"])) == (
-        "; updates[0] = 'zzz' cannot be held by <U1; write data.astype(updates.dtype)"
-    )
-    assert text(np.zeros(2, "i8"), np.array([2.7])) == "; updates[0] = 2.7 cannot be held by int64"
-    assert text(np.zeros(2, "f4"), np.array([0.1])) == "; write data.astype(updates.dtype)"
-    assert text(np.zeros(2, "f8"), np.array([2**53 + 1])) == ""
 
 
 def test_dtypes_that_numpy_does_not_have():
@@ -436,13 +422,6 @@ def test_lists_of_data_are_as_they_are_or_refused(data):
             call(data)
     kept = ndgather.gather(np.array(data, object), [0, 1])  # the hint
     assert repr(kept.tolist()) == repr(data)
-
-
-def test_no_hint_moves_dates_to_a_unit_that_does_not_reach_them():
-    data, updates = np.array(["9999"], "M8[D]"), np.array(["2000-01-01T00:00:00.5"], "M8[ns]")
-    with pytest.raises(DTypeError) as refused:
-        ndgather.scatter_nd(data, [[0]], updates)
-    assert "data.astype" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("data", "dtype"), KEPT.values(), ids=KEPT)

@@ -23,8 +23,8 @@ DATA = np.arange(6).reshape(2, 3)
 DATA.flags.writeable = False
 EMPTY = np.zeros((2, 0, 3), int)
 A_MASK = (
-    "gather_nd: indices.dtype = bool is boolean (allowed: int8..int64, uint8..uint64); the index "
-    "tuples of a mask are np.argwhere(indices)"
+    "gather_nd: indices.dtype = bool is not an integer type (allowed: int8..int64, uint8..uint64); "
+    "the index tuples of a mask are np.argwhere(indices)"
 )
 
 
@@ -183,8 +183,8 @@ BAD_SHAPE = (
         error=ShapeError,
         indices=np.int64(0),
         out_shape=None,
-        text="gather_nd: indices.shape = () has rank 0 (allowed: rank 1 or more); one index tuple "
-        "is np.reshape(indices, (1,))",
+        text="gather_nd: indices.shape = () has rank 0 (allowed: rank 1 or more); index tuples are "
+        "on the last axis, as argwhere returns them",
     ),
     Bad(
         name="batch sizes differ",
@@ -216,8 +216,8 @@ BAD_SHAPE = (
         error=ShapeError,
         indices=((0, 1, 2), (0, 1, 2)),
         text="gather_nd: indices.shape[-1] = 3 is more than the 2 axes that data (2, 3) has; "
-        "indices.shape = (2, 3) (allowed: 0..2); in place of np.nonzero(mask) use "
-        "np.argwhere(mask)",
+        "indices.shape = (2, 3) (allowed: 0..2); index tuples are on the last axis, as argwhere "
+        "returns them",
     ),
     Bad(
         name="too deep after a batch axis",
@@ -225,7 +225,8 @@ BAD_SHAPE = (
         indices=((0, 1), (0, 1)),
         options={"batch_dims": 1},
         text="gather_nd: indices.shape[-1] = 2 is more than the 1 axes that data (2, 3) has after "
-        "1 batch axes; indices.shape = (2, 2) (allowed: 0..1)",
+        "1 batch axes; indices.shape = (2, 2) (allowed: 0..1); index tuples are on the last axis, "
+        "as argwhere returns them",
     ),
     Bad(
         name="ranks of gather_elements differ",
@@ -233,7 +234,7 @@ BAD_SHAPE = (
         function="gather_elements",
         indices=(0, 1),
         text="gather_elements: indices.shape = (2,) has rank 1, but data.shape = (2, 3) has rank 2 "
-        "(allowed: the same rank)",
+        "(allowed: the same rank); gather and scatter_nd take one index for a whole slice",
     ),
     Bad(
         name="longer off the axis",
@@ -278,17 +279,17 @@ BAD_DTYPE = (
             name=f"{name} indices",
             error=DTypeError,
             indices=np.zeros((2, 2), dtype),
-            text=f"gather_nd: indices.dtype = {shown} is {kind} "
+            text=f"gather_nd: indices.dtype = {shown} is not an integer type "
             "(allowed: int8..int64, uint8..uint64)",
         )
-        for name, dtype, shown, kind in (
-            ("floating", "f8", "float64", "floating"),
-            ("float16", "f2", "float16", "floating"),
-            ("complex", "D", "complex128", "complex"),
-            ("datetime", "M8[s]", "datetime64[s]", "a date"),
-            ("timedelta", "m8[s]", "timedelta64[s]", "a time span"),
-            ("string", "S2", "|S2", "made of bytes strings"),
-            ("object", "O", "object", "made of objects"),
+        for name, dtype, shown in (
+            ("floating", "f8", "float64"),
+            ("float16", "f2", "float16"),
+            ("complex", "D", "complex128"),
+            ("datetime", "M8[s]", "datetime64[s]"),
+            ("timedelta", "m8[s]", "timedelta64[s]"),
+            ("string", "S2", "|S2"),
+            ("object", "O", "object"),
         )
     ),
     Bad(
@@ -296,7 +297,8 @@ BAD_DTYPE = (
         error=DTypeError,
         indices=((0.0, 1.0),),
         out_shape=(1,),
-        text="gather_nd: indices.dtype = float64 is floating (allowed: int8..int64, uint8..uint64)",
+        text="gather_nd: indices.dtype = float64 is not an integer type (allowed: int8..int64, "
+        "uint8..uint64)",
     ),
     Bad(
         name="boolean indices",
@@ -322,8 +324,8 @@ BAD_DTYPE = (
         name="masked indices",
         error=DTypeError,
         indices=np.ma.array([[0, 1], [1, 2]], mask=[[0, 0], [1, 1]]),
-        text="gather_nd: indices = masked array would lose its mask (allowed: a plain array, such "
-        "as indices.filled(value))",
+        text="gather_nd: indices = masked array would lose its mask (allowed: a plain array, with "
+        "its masked elements filled)",
     ),
 )
 
@@ -363,7 +365,7 @@ BAD_OPTION = (
         options={"axis": 0, "batch_dims": 1},
         out_shape=(2, 3),
         text="gather: batch_dims = 1 is out of range for data of shape (2, 3) and indices of "
-        "shape (2, 2) (allowed: 0..0); batch axes stand before axis = 0: write axis=1",
+        "shape (2, 2) (allowed: 0..0); batch axes come before axis",
     ),
     Bad(
         name="axis too large",
@@ -387,7 +389,8 @@ BAD_OPTION = (
         function="gather_elements",
         options={"axis": 1.0},
         out_shape=(2, 2),
-        text="gather_elements: axis = 1.0 is not an integer (allowed: an integer)",
+        text="gather_elements: axis = 1.0 is not an integer (allowed: an integer); the order is "
+        "data, indices, axis",
     ),
     Bad(
         name="batch_dims no integer",

@@ -373,18 +373,12 @@ def test_indices_that_an_option_changes_are_read_as_they_are_then():
     np.testing.assert_array_equal(result, data[indices], strict=True)
 
 
-@pytest.mark.parametrize(
-    ("path", "call"),
-    [
-        ("era.zarr/t2m", "zarr.open_array('era.zarr/t2m')"),
-        ("s3://bucket/era.zarr/t2m", "zarr.open_array('s3://bucket/era.zarr/t2m')"),
-        (Path("a.npy"), "numpy.load('a.npy', mmap_mode='r')"),
-        ("field.nc", "h5py.File('field.nc')[name]"),
-        ("a.h5", "h5py.File('a.h5')[name]"),
-    ],
-)
-def test_text_is_not_opened(path, call):
-    text = f"{str(path)!r} is text, which is not opened (allowed: an array); write {call}"
+@pytest.mark.parametrize("path", ["era.zarr/t2m", "s3://bucket/era.zarr/t2m", Path("a.npy")])
+def test_text_is_not_opened(path):
+    text = (
+        f"{str(path)!r} is text, which is not opened (allowed: an array, opened by the library "
+        "that reads it)"
+    )
     with pytest.raises(DTypeError) as refused:
         ndgather.gather_nd(path, [[0]])
     assert str(refused.value) == f"gather_nd: data = {text}"

@@ -15,6 +15,7 @@ from ndgather import (
     gather_elements,
     gather_nd,
     gather_windows,
+    messages,
     operator,
     scatter_elements,
     scatter_nd,
@@ -27,42 +28,45 @@ from tests.definitions import reference
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 SLIPS = {
-    "1-d indices": (
-        lambda: gather_nd(DATA, np.arange(4)),
-        ShapeError,
-        "np.reshape(indices, (-1, 1))",
-    ),
-    "1-d indices of a scatter": (
-        lambda: scatter_nd(DATA, np.array([0, 2]), DATA[:2]),
-        ShapeError,
-        "np.reshape(indices, (-1, 1))",
-    ),
     "the output of nonzero": (
         lambda: gather_nd(DATA, np.nonzero(DATA)),
         ShapeError,
-        "np.argwhere(mask)",
+        "; index tuples are on the last axis, as argwhere returns them",
     ),
-    "dim": (lambda: gather(DATA, [0], dim=1), CallError, "write axis="),
-    "index": (lambda: gather_elements(DATA, axis=0, index=[[0]]), CallError, "write indices="),
-    "sum": (
-        lambda: scatter_nd(DATA, [[0]], DATA[:1], reduction="sum"),
-        AttributeValueError,
-        "'add'",
+    "one number for a tuple": (
+        lambda: gather_nd(DATA, 2),
+        ShapeError,
+        "; index tuples are on the last axis, as argwhere returns them",
     ),
-    "amax": (
-        lambda: scatter_nd(DATA, [[0]], DATA[:1], reduction="amax"),
-        AttributeValueError,
-        "write 'max'",
-    ),
-    "float64 updates": (
-        lambda: scatter_nd(DATA, [[0]], np.zeros((1, 3))),
-        DTypeError,
-        "updates.astype(data.dtype)",
+    "one start for a window of two axes": (
+        lambda: gather_windows(DATA, [0, 1, 2], (2, 2)),
+        ShapeError,
+        "; index tuples are on the last axis, as argwhere returns them",
     ),
     "one value for all": (
         lambda: scatter_nd(DATA, [[0]], 1.0),
         ShapeError,
-        "np.full((1, 3), updates, 'float32')",
+        "(allowed: (1, 3)); updates are not broadcast",
+    ),
+    "one index for a row": (
+        lambda: scatter_elements(DATA, [0, 2], DATA[:2]),
+        ShapeError,
+        "; gather and scatter_nd take one index for a whole slice",
+    ),
+    "the order of torch": (
+        lambda: gather(DATA, 1, [[0], [2]]),
+        DTypeError,
+        "; the order is data, indices, axis; torch.gather is gather_elements",
+    ),
+    "the order of torch in a scatter": (
+        lambda: scatter_elements(DATA, 1, [[0], [2]], [[1.0], [2.0]]),
+        DTypeError,
+        "; the order is data, indices, updates, axis",
+    ),
+    "batch axes behind the axis": (
+        lambda: gather(DATA, [[0], [1], [2], [0]], batch_dims=1),
+        AttributeValueError,
+        "; batch axes come before axis",
     ),
     "GatherNd": (lambda: operator("GatherNd"), AttributeValueError, "did you mean 'GatherND'?"),
     "a misspelled mode": (
@@ -117,198 +121,77 @@ def test_a_name_that_is_like_none_of_the_list_gets_no_hint(mode):
     assert str(caught.value).endswith(")")
 
 
-# Calls with an error, the expression for one of their arguments that the error ends with, and what
-# the call then gives; `indices` and `updates` are those of the call.
-ROWS = np.array([0, 2])
-SIX = DATA[:2] + 100
+# Calls with an error that ends with an expression for `indices`, and what the call then gives.
+ROWS = np.array([2, 0, 1])
 FOLLOWED = {
-    "a scalar for a tuple": (gather_nd, "indices", (DATA, 2), DATA[2]),
-    "a scalar in a scatter": (
+    "one index for a row": (gather_nd, (DATA, ROWS), DATA[[2, 0, 1]]),
+    "one index for a row of a scatter": (
         scatter_nd,
-        "indices",
-        (DATA, 2, SIX[0]),
-        np.vstack([DATA[:2], SIX[:1], DATA[3:]]),
+        (DATA, ROWS, DATA[:3] + 100),
+        np.vstack([DATA[[1, 2, 0]] + 100, DATA[3:]]),
     ),
-    "a scalar in a scatter of a row": (
+    "as many indices as axes": (
         scatter_nd,
-        "indices",
-        (DATA, 2, SIX[:1]),
-        np.vstack([DATA[:2], SIX[:1], DATA[3:]]),
+        (DATA, ROWS[:2], DATA[:2] + 100),
+        np.vstack([DATA[1:2] + 100, DATA[1:2], DATA[:1] + 100, DATA[3:]]),
     ),
-    "indices of a gather without their last axis": (
-        gather_nd,
-        "indices",
-        (DATA, np.array([2, 0, 1])),
-        DATA[[2, 0, 1]],
-    ),
-    "indices without their last axis": (
+    "a mask": (gather_nd, (DATA, DATA > 5), DATA[DATA > 5]),
+    "a mask of rows": (
         scatter_nd,
-        "indices",
-        (DATA, ROWS, SIX),
-        np.vstack([SIX[:1], DATA[1:2], SIX[1:], DATA[3:]]),
-    ),
-    "one index for a row": (
-        scatter_elements,
-        "indices",
-        (DATA, ROWS, SIX),
-        np.vstack([SIX[:1], DATA[1:2], SIX[1:], DATA[3:]]),
-    ),
-    "one index for a row, of the same rank": (
-        scatter_elements,
-        "indices",
-        (DATA, ROWS[:, None], SIX),
-        np.vstack([SIX[:1], DATA[1:2], SIX[1:], DATA[3:]]),
-    ),
-    "one index for all": (
-        scatter_elements,
-        "indices",
-        (DATA, 2, SIX[:1]),
-        np.vstack([DATA[:2], SIX[:1], DATA[3:]]),
-    ),
-    "one value for all": (
-        scatter_nd,
-        "updates",
-        (DATA, ROWS[:, None], 7),
-        np.vstack([np.full((1, 3), 7), DATA[1:2], np.full((1, 3), 7), DATA[3:]]),
+        (DATA, DATA[:, 0] > 5, DATA[:2] + 100),
+        np.vstack([DATA[:2], DATA[:2] + 100]),
     ),
 }
 
 
-def followed(function, name, arrays, **names):
+def followed(function, arrays, **names):
     """Return the result of a call in which the hint of its error is followed."""
     named = dict(zip(("data", "indices", "updates"), arrays, strict=False))
-    with pytest.raises(ShapeError) as caught:
+    with pytest.raises(NdgatherError) as caught:
         function(*arrays)
-    text = re.split(r" (?:is|are) (?=\w+[.\[])", str(caught.value).rpartition("; ")[2])[1]
-    named[name] = eval(text, {"np": np, **names, **named})
+    text = re.split(r" (?:is|are) (?=\w+[.])", str(caught.value).rpartition("; ")[2])[1]
+    named["indices"] = eval(text, {"np": np, **names, **named})
     return function(**named)
 
 
-@pytest.mark.parametrize(("function", "name", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
-def test_a_hint_that_is_followed_works(function, name, arrays, result):
-    done = followed(function, name, arrays)
-    np.testing.assert_array_equal(done, result.astype(DATA.dtype), strict=True)
+@pytest.mark.parametrize(("function", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
+def test_a_hint_that_is_followed_works(function, arrays, result):
+    np.testing.assert_array_equal(followed(function, arrays), result, strict=True)
+    lists = [each.tolist() for each in arrays]
+    np.testing.assert_array_equal(followed(function, lists), result)
 
 
-@pytest.mark.parametrize(("function", "name", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
-def test_a_hint_that_is_followed_works_for_lists(function, name, arrays, result):
-    done = followed(function, name, [np.asarray(each).tolist() for each in arrays])
-    np.testing.assert_array_equal(done, result)
-
-
-def test_a_hint_for_a_type_without_a_name_works():
-    for data in (np.zeros((4, 3), "i4,S2"), np.zeros((4, 3), "S2"), np.zeros((4, 3), ">i4")):
-        value = data[0, 0] if data.dtype.names else np.zeros((), data.dtype)
-        done = followed(scatter_nd, "updates", (data, [[0]], value))
-        np.testing.assert_array_equal(done, data, strict=True)
-
-
-ORDERS = {
-    "gather": (
-        lambda data: gather(data, 1, [[0], [2]]),
-        DTypeError,
-        "write gather(data, indices, axis=1), or gather_elements(data, indices, axis=1) for "
-        "torch.gather",
-    ),
-    "gather_elements": (
-        lambda data: gather_elements(data, 1, [[0], [2]]),
-        DTypeError,
-        "write gather_elements(data, indices, axis=1)",
-    ),
-    "scatter_elements": (
-        lambda data: scatter_elements(data, 1, [[0], [2]], [[1.0], [2.0]]),
-        DTypeError,
-        "write scatter_elements(data, indices, updates, axis=1)",
-    ),
-    "batch_dims": (
-        lambda data: gather(data, [[0], [1], [2], [0]], batch_dims=1),
-        AttributeValueError,
-        "batch axes stand before axis = 0: write axis=1",
-    ),
-    "include_self": (
-        lambda data: scatter_elements(data, [[0]], [[1.0]], include_self=False),
-        CallError,
-        "write use_init_val=",
-    ),
-}
-
-
-@pytest.mark.parametrize(("call", "error", "hint"), ORDERS.values(), ids=ORDERS)
-def test_arguments_as_other_libraries_have_them(call, error, hint):
-    with pytest.raises(error) as caught:
-        call(DATA)
-    assert str(caught.value).endswith(f"; {hint}")
-
-
-# What NumPy, torch, JAX, TensorFlow and ONNX call an argument.
-ELSEWHERE = {
-    **dict.fromkeys(("input", "params", "a", "arr", "operand", "tensor"), "data"),
-    **dict.fromkeys(("src", "source", "value", "values", "v"), "updates"),
-    "dim": "axis",
-    "index": "indices",
-    "reduce": "reduction",
-    "include_self": "use_init_val",
-    "default_value": "fill_value",
-}
-
-
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_names_of_arguments_in_other_libraries(name):
-    for function, arguments in (
-        (gather, "data indices axis batch_dims mode fill_value out"),
-        (gather_elements, "data indices axis mode fill_value out"),
-        (scatter_elements, "data indices updates axis mode reduction use_init_val out"),
+def test_names_of_other_libraries():
+    """Each error says our name, and our name works."""
+    for meant, words in messages.ELSEWHERE["argument"].items():
+        for name in words.split():
+            for function in (gather, gather_elements, scatter_nd, scatter_elements):
+                parameters = inspect.signature(function).parameters
+                given = {each: [[0]] for each in ("data", "indices", "updates")}
+                given = {each: value for each, value in given.items() if each in parameters}
+                with pytest.raises(CallError, match=f"{name} = 1 is not an argument") as caught:
+                    function(**given, **{name: 1})
+                assert str(caught.value).endswith(f"; write {meant}=") == (meant in parameters)
+    for meant, words in messages.ELSEWHERE["choice"].items():
+        for name in words.split():
+            option = "mode" if meant == "raise" else "reduction"
+            with pytest.raises(AttributeValueError) as caught:
+                scatter_nd(DATA, [[0]], DATA[:1], **{option: name.upper()})
+            assert str(caught.value).endswith(f"; write {meant!r}")
+            scatter_nd(DATA, [[0]], DATA[:1], **{option: meant})
+    for meant, words in messages.ELSEWHERE["function"].items():
+        for name in words.split():
+            with pytest.raises(AttributeError, match=re.escape(f"; write {meant}")):
+                ndgather.__getattr__(name)  # as if no other test had imported ndgather.models
+        if meant.startswith("ndgather."):
+            function = meant.removeprefix("ndgather.").partition("(")[0]
+            assert function in {*ndgather.__all__, "checked_indices"}  # which needs torch
+        else:
+            exec(meant.partition(", and ")[0])
+    with pytest.raises(
+        AttributeError, match=r"has no attribute 'gathernd'; did you mean 'gather_n"
     ):
-        given = {each: [[0]] for each in ("data", "indices", "updates") if each in arguments}
-        with pytest.raises(CallError, match=f"{name} = 1 is not an argument") as caught:
-            function(**given, **{name: 1})
-        hint = f"; write {ELSEWHERE[name]}="
-        assert str(caught.value).endswith(hint) == (ELSEWHERE[name] in arguments.split())
-
-
-def test_the_order_of_torch_then_works():
-    assert gather(DATA, [0, 2], axis=1).shape == (4, 2)
-    assert gather_elements(DATA, [[0], [2]], axis=1).tolist() == [[0.0], [5.0]]
-    assert gather(DATA, [[0], [1], [2], [0]], batch_dims=1, axis=1).tolist() == [
-        [0.0],
-        [4.0],
-        [8.0],
-        [9.0],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("take", "write ndgather.gather"),
-        ("take_along_axis", "write ndgather.gather_elements"),
-        ("scatter_add", "write ndgather.scatter_elements(..., reduction='add')"),
-        ("sel", "write import ndgather.arrays.xarray, and array.ndgather.sel"),
-        ("xarray", "write import ndgather.arrays.xarray, and array.ndgather.sel"),
-        ("onnx", "write from ndgather.models import onnx"),
-        ("bincount", "write ndgather.scatter_nd(..., reduction='add')"),
-        ("checked", "write ndgather.checked_indices"),
-        ("gathernd", "did you mean 'gather_nd'?"),
-    ],
-)
-def test_names_of_other_libraries(name, hint):
-    with pytest.raises(AttributeError) as caught:
-        getattr(ndgather, name)
-    assert str(caught.value) == f"module 'ndgather' has no attribute {name!r}; {hint}"
-
-
-def test_a_hint_about_starts_is_for_windows_of_one_axis():
-    with pytest.raises(ShapeError, match=r"one start for each window is np.reshape\(starts, "):
-        gather_windows(DATA, [0, 1, 2], (2,))
-    assert gather_windows(DATA, np.reshape([0, 1, 2], (-1, 1)), (2,)).shape == (3, 2, 3)
-    for starts in ([], [0, 1, 2]):
-        with pytest.raises(ShapeError, match=r"\(allowed: 2, as window_shape has\)$"):
-            gather_windows(DATA, starts, (2, 2))
-
-
-def test_what_the_hints_say_works():
-    mask = DATA > 5
-    np.testing.assert_array_equal(gather_nd(DATA, np.argwhere(mask)), DATA[mask])
+        _ = ndgather.gathernd
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
@@ -325,7 +208,8 @@ def test_an_empty_float_array_of_indices_counts_as_empty(dtype):
     [
         (
             lambda: gather_nd(DATA, [[0]], 0, "raise"),
-            "gather_nd: 4 positional arguments are given (allowed: 3, data, indices, batch_dims)",
+            "gather_nd: 4 positional arguments are given (allowed: 3, data, indices, batch_dims; "
+            "all others by name: mode=, fill_value=, out=, memory=, progress=, executor=)",
         ),
         (
             lambda: gather_nd(DATA),

@@ -103,3 +103,77 @@ def test_where_no_other_interpreter_has_the_package():
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the second interpreter has NumPy")
 def test_the_main_interpreter_after_a_refusal():
     assert told("other first other") == ["refused", "worked", "refused"]
+
+
+# Daemon threads that are inside of calls when the interpreter ends.
+DAEMONS = """
+import sys, threading, time
+import numpy as np
+import ndgather
+
+size = int(sys.argv[1])
+data, indices = np.zeros(1 << 20), np.zeros((size, 1), np.int64)
+updates = np.zeros(size)
+calls = {
+    "gather": lambda: ndgather.gather_nd(data, indices),
+    "scatter": lambda: ndgather.scatter_nd(data, indices, updates, reduction="add"),
+    "lists": lambda: ndgather.gather_nd([1, 2, 3], [[0]] * 100),
+    "ranges": lambda: ndgather.gather_ranges(data, indices[:, 0], indices[:, 0] + 1),
+}
+
+def work():
+    while True:
+        calls[sys.argv[2]]()
+
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.3)
+"""
+
+
+@pytest.mark.parametrize("size", [1 << 10, 1 << 18])
+@pytest.mark.parametrize("name", ["gather", "scatter", "lists", "ranges"])
+def test_daemon_threads_when_the_interpreter_ends(name, size):
+    """Up to Python 3.13 it unwinds such threads, which must release no object then."""
+    for _ in range(2):
+        child = subprocess.run(
+            [sys.executable, "-X", "dev", "-c", DAEMONS, str(size), name],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (child.returncode, child.stderr) == (0, "")
+
+
+SMALL_STACK = """
+import threading
+import numpy as np
+import ndgather
+
+data, updates = np.zeros((300, 400), np.float32), np.ones((400, 400), np.float32)
+indices = np.random.default_rng(0).integers(0, 300, (400, 400))
+done = []
+
+def work():
+    ndgather.gather_elements(data, indices, 0)
+    ndgather.scatter_elements(data, indices, updates, 0, reduction="add")
+    ndgather.scatter_nd(data, indices[:, :1], updates, reduction="add", out=data)
+    try:
+        ndgather.gather_elements(data, indices + 999, 0)
+    except IndexError:
+        done.append("done")
+
+threading.stack_size(1 << 17)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+print(*done)
+"""
+
+
+def test_a_thread_with_a_stack_of_128_kib():
+    child = subprocess.run(
+        [sys.executable, "-c", SMALL_STACK], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (child.returncode, child.stdout) == (0, "done\n"), child.stderr

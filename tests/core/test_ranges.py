@@ -14,16 +14,17 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
 )
+from tests.core.comparing import WRITEABLE_LAYOUTS
 from tests.definitions import reference
-from tests.definitions.calls import assert_same_elements, element_bytes
-from tests.definitions.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
+from tests.definitions.calls import assert_same_elements, expected
+from tests.definitions.draws import INDEX_DTYPES, MODES, distinct
+from tests.definitions.strategies import arranged, calls
 
-MODES = ("raise", "wrap", "clip", "fill")
 DATA = np.array([10, 11, 20, 30, 31, 32])
 
 
 @pytest.mark.parametrize("char", np.typecodes["AllInteger"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MODES["gather_ranges"])
 def test_integers_of_one_size_are_one_type(mode, char):
     """NumPy has two types of 64 bits, of which one is np.int64."""
     starts, stops = np.array([4, 0], char), np.array([6, 1], char)
@@ -50,85 +51,39 @@ def test_differences_of_stops_and_starts_do_not_wrap_around(shape, start, stop, 
         gather_ranges(data, np.array([start]), np.array([stop]))
 
 
-@st.composite
-def range_calls(draw, dtypes=DATA_DTYPES):
-    """Data, starts, stops and options: ranges are inside, or stick out where the mode allows it."""
-    mode = draw(st.sampled_from(MODES))
-    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
-    axis = draw(st.integers(-len(shape), len(shape) - 1))
-    size = shape[axis]
-    kind = draw(st.sampled_from(INDEX_DTYPES))
-    low = 0 if mode == "raise" or kind.kind == "u" else -9
-    high = size if mode == "raise" else 9
-    ends = draw(st.lists(st.tuples(st.integers(low, high), st.integers(low, high)), max_size=5))
-    starts, stops = np.array([sorted(pair) for pair in ends], kind).reshape(-1, 2).T
-    data = draw(arranged(distinct(shape, draw(st.sampled_from(dtypes)))))
-    options = {"mode": mode, "axis": axis}
-    if mode == "fill" and draw(st.booleans()):
-        options["fill_value"] = distinct((5,), data.dtype)[4]
-    # Not layouts that repeat entries: a stop may not come before its start.
-    layouts = ("C", "negative strides", "every second", "unaligned", "read-only")
-    return data, draw(arranged(starts, layouts)), draw(arranged(stops, layouts)), options
-
-
-def desired(data, starts, stops, options):
-    """What the loops say, by numbers of the elements: their bits are taken as they are."""
-    numbers = np.arange(1, data.size + 1).reshape(data.shape)
-    places, offsets = reference.gather_ranges(
-        numbers, starts, stops, options["axis"], options["mode"]
-    )
-    filled = np.zeros(1, data.dtype)
-    if "fill_value" in options:
-        fill = np.asarray(options["fill_value"])
-        filled = fill.reshape(1) if fill.dtype == data.dtype else fill.astype(data.dtype).reshape(1)
-    values = np.empty(places.shape, data.dtype)
-    elements = [filled[0], *data.flat]
-    for position, number in np.ndenumerate(places):
-        values[position] = elements[number]
-    if not data.dtype.hasobject:
-        as_bytes = f"V{data.dtype.itemsize}"
-        if data.itemsize:
-            elements = filled.tobytes() + element_bytes(data)
-            flat = np.frombuffer(elements, as_bytes)
-            values = flat[places].view(data.dtype).reshape(places.shape)
-    return values, offsets
-
-
-@given(call=range_calls())
+@given(call=calls("gather_ranges"))
 def test_result_is_the_definition(call):
-    data, starts, stops, options = call
-    note(f"data {data.dtype} {data.shape} {data.strides}, {starts!r}, {stops!r}, {options}")
-    values, offsets = desired(*call)
-    found, found_offsets = gather_ranges(data, starts, stops, **options)
-    assert_same_elements(found, values)
-    np.testing.assert_array_equal(found_offsets, offsets, strict=True)
+    note(str(call))
+    wanted = expected(call)
+    found, offsets = gather_ranges(*call.arguments(), **call.options)
+    assert_same_elements(found, wanted)
+    data, starts, stops = call.arrays
+    lengths = np.array([stop - start for start, stop in zip(starts, stops, strict=True)], np.int64)
+    np.testing.assert_array_equal(offsets, [0, *np.cumsum(lengths)])
+    assert offsets.dtype == np.int64
     assert found.flags.c_contiguous
     assert not np.shares_memory(found, data)
-    lengths = np.array([stop - start for start, stop in zip(starts, stops, strict=True)], np.int64)
-    assert_same_elements(gather_ranges(data, starts, lengths=lengths, **options)[0], values)
-    event("empty" if not found.size else options["mode"])
+    assert_same_elements(gather_ranges(data, starts, lengths=lengths, **call.options)[0], wanted)
+    event("empty" if not found.size else call.mode)
 
 
-@given(call=range_calls(), draws=st.data())
+@given(call=calls("gather_ranges"), draws=st.data())
 def test_out_of_any_layout_takes_the_result(call, draws):
-    data, starts, stops, options = call
-    values, _ = desired(*call)
-    layouts = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
-    out = draws.draw(arranged(distinct(values.shape, data.dtype), layouts))
-    assert gather_ranges(data, starts, stops, **options, out=out)[0] is out
-    assert_same_elements(out, values)
+    wanted = expected(call)
+    out = draws.draw(arranged(distinct(wanted.shape, call.data.dtype), WRITEABLE_LAYOUTS))
+    assert call.result(out=out) is out
+    assert_same_elements(out, wanted)
 
 
-@given(call=range_calls([np.dtype("i2")]), shift=st.integers(0, 30))
+@given(call=calls("gather_ranges", dtypes=[np.dtype("i2")]), shift=st.integers(0, 30))
 def test_out_may_overlap_data(call, shift):
-    data, starts, stops, options = call
-    values, _ = desired(data.copy(), starts, stops, options)
-    memory = np.zeros(max(data.size, values.size) + shift, "i2")
-    data = memory[: data.size].reshape(data.shape)
-    data[...] = call[0]
-    out = memory[shift : shift + values.size].reshape(values.shape)
-    gather_ranges(data, starts, stops, **options, out=out)
-    assert_same_elements(out, values)
+    wanted = expected(call)
+    memory = np.zeros(max(call.data.size, wanted.size) + shift, "i2")
+    data = memory[: call.data.size].reshape(call.data.shape)
+    data[...] = call.data
+    out = memory[shift : shift + wanted.size].reshape(wanted.shape)
+    call.result(data, call.indices, call.stops, out=out)
+    assert_same_elements(out, wanted)
 
 
 PADDED = np.dtype({"names": ["n", "x"], "formats": ["u1", "i4"], "offsets": [0, 4], "itemsize": 8})
@@ -257,7 +212,7 @@ FAR = [
 FAR = [start for start in FAR if -(2**63) <= start < 2**63] + [2**63, 2**63 + 5, 2**64 - 9]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MODES["gather_ranges"])
 @pytest.mark.parametrize("start", FAR)
 @pytest.mark.parametrize("length", [0, 1, 7])
 def test_far_starts_are_those_of_python(mode, start, length):
@@ -327,11 +282,11 @@ def test_masked_arrays_and_lists():
     assert gather_ranges([1, 2, 3], [1], [3])[0].tolist() == [2, 3]
 
 
-@given(call=range_calls([np.dtype("f8"), np.dtype("i4")]))
+@given(call=calls("gather_ranges", dtypes=[np.dtype("f8"), np.dtype("i4")], modes=["raise"]))
 def test_gradient_adds_every_range_where_it_came_from(call):
-    data, starts, stops, options = call
-    axis, size = options["axis"], data.shape[options["axis"]]
-    starts, stops = np.clip(starts, 0, size).astype(int), np.clip(stops, 0, size).astype(int)
+    data, starts, stops = call.arrays
+    axis = call.options["axis"]
+    starts, stops = starts.astype(int), stops.astype(int)
     values, offsets = reference.gather_ranges(data, starts, stops, axis)
     cotangent = np.arange(1, values.size + 1).astype(data.dtype).reshape(values.shape)
     wanted = np.zeros(data.shape, data.dtype)

@@ -9,8 +9,7 @@ import pytest
 from ndgather import arguments, dtypes, reductions, scatter_nd, show, slow_path
 from ndgather.array_call import _core
 from tests.definitions import reference
-from tests.definitions.calls import element_bytes
-from tests.definitions.scatter_strategies import assert_same_numbers
+from tests.definitions.calls import assert_same_numbers, element_bytes
 
 REDUCTIONS = ("add", "sub", "mul", "min", "max")
 ONE_BYTE = [

@@ -1,6 +1,7 @@
 """Every scatter does what the plain loops of the reference say: same bits, or the same error."""
 
 from collections import Counter
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -12,15 +13,16 @@ import ndgather
 from ndgather.errors import IndexOutOfBoundsError
 from tests.core.comparing import ALWAYS, WRITEABLE_LAYOUTS, classes_of, contents, threads
 from tests.definitions import reference
-from tests.definitions.calls import assert_same_elements, bad_entries, element_bytes
-from tests.definitions.scatter_strategies import (
-    NUMBER_DTYPES,
-    ScatterCall,
+from tests.definitions.calls import (
+    PublicCall,
+    assert_same_elements,
     assert_same_numbers,
-    expected_scatter,
-    scatter_calls,
+    bad_entries,
+    element_bytes,
+    expected,
 )
-from tests.definitions.strategies import DATA_DTYPES, arranged, arranged_in, distinct
+from tests.definitions.draws import DATA_DTYPES, NUMBER_DTYPES, distinct
+from tests.definitions.strategies import arranged, arranged_in, calls
 
 FUNCTIONS = ("scatter_nd", "scatter_elements")
 
@@ -42,11 +44,6 @@ ML_DTYPES = tuple(
 REDUCTIONS = ("add", "sub", "mul", "min", "max", "mean")
 
 
-def answer(call, **more):
-    function = getattr(ndgather, call.function)
-    return function(call.data, call.indices, call.updates, **call.options, **more)
-
-
 def same(actual, desired, call):
     check = assert_same_elements if call.options["reduction"] == "none" else assert_same_numbers
     check(actual, desired)
@@ -62,7 +59,7 @@ def check(call, out=None):
     bad = bad_entries(call)
     if bad:
         with pytest.raises(IndexOutOfBoundsError) as caught:
-            answer(call, out=out)
+            call.result(out=out)
         error, first = caught.value, bad[0]
         assert error.position == first.position
         assert (error.value, error.axis, error.size) == (first.value, first.axis, first.size)
@@ -70,8 +67,8 @@ def check(call, out=None):
         assert out is None or contents(out) == out_before
         came = "error"
     else:
-        desired = expected_scatter(call)
-        actual = answer(call, out=out)
+        desired = expected(call)
+        actual = call.result(out=out)
         same(actual, desired, call)
         if out is None:
             assert actual.flags.c_contiguous
@@ -88,7 +85,7 @@ def check(call, out=None):
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
 def test_every_reduction_is_the_loop(function, data):
-    call = data.draw(scatter_calls(function, dtypes=NUMBER_DTYPES, reductions=REDUCTIONS))
+    call = data.draw(calls(function, dtypes=NUMBER_DTYPES, reductions=REDUCTIONS))
     with threads(data.draw(st.sampled_from((1, 2, 3, 7)))):
         check(call)
 
@@ -96,14 +93,14 @@ def test_every_reduction_is_the_loop(function, data):
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
 def test_small_types_of_other_packages(function, data):
-    check(data.draw(scatter_calls(function, dtypes=ML_DTYPES)))
+    check(data.draw(calls(function, dtypes=ML_DTYPES)))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
 def test_every_element_can_be_replaced(function, data):
     dtypes = (*DATA_DTYPES, *ML_DTYPES, np.dtype("V0"))
-    check(data.draw(scatter_calls(function, dtypes=dtypes, reductions=["none"])))
+    check(data.draw(calls(function, dtypes=dtypes, reductions=["none"])))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -112,21 +109,15 @@ def test_simple_dtypes_and_modes(function, data):
     """The calls that the loops are made for, drawn more often than all dtypes leave room."""
     dtypes = [np.dtype(char) for char in "iqfd"]
     index_dtypes = [np.dtype("i4"), np.dtype("i8")]
-    check(data.draw(scatter_calls(function, dtypes=dtypes, index_dtypes=index_dtypes)))
+    check(data.draw(calls(function, dtypes=dtypes, index_dtypes=index_dtypes)))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
 def test_in_place(function, data):
-    call = data.draw(scatter_calls(function, dtypes=(*DATA_DTYPES, *NUMBER_DTYPES, *ML_DTYPES)))
+    call = data.draw(calls(function, dtypes=(*DATA_DTYPES, *NUMBER_DTYPES, *ML_DTYPES)))
     place = data.draw(arranged(call.data, WRITEABLE_LAYOUTS))
-    call = ScatterCall(
-        function=function,
-        data=place,
-        indices=call.indices,
-        updates=call.updates,
-        options=call.options,
-    )
+    call = replace(call, data=place)
     # The same memory under another name is in place too.
     check(call, out=place if data.draw(st.booleans()) else place.view())
 
@@ -134,7 +125,7 @@ def test_in_place(function, data):
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
 def test_out_of_any_layout_takes_the_result(function, data):
-    call = data.draw(scatter_calls(function, dtypes=(*DATA_DTYPES, *NUMBER_DTYPES, *ML_DTYPES)))
+    call = data.draw(calls(function, dtypes=(*DATA_DTYPES, *NUMBER_DTYPES, *ML_DTYPES)))
     garbage = distinct(call.data.shape, call.data.dtype)
     check(call, out=data.draw(arranged(garbage, WRITEABLE_LAYOUTS)))
 
@@ -142,15 +133,9 @@ def test_out_of_any_layout_takes_the_result(function, data):
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
 def test_stray_index_is_told_and_leaves_the_destination_alone(function, data):
-    call = data.draw(scatter_calls(function, modes=["raise"], flavours=["stray"]))
+    call = data.draw(calls(function, modes=["raise"], flavours=["stray"]))
     place = data.draw(arranged(call.data, WRITEABLE_LAYOUTS))
-    call = ScatterCall(
-        function=function,
-        data=place,
-        indices=call.indices,
-        updates=call.updates,
-        options=call.options,
-    )
+    call = replace(call, data=place)
     garbage = distinct(place.shape, place.dtype)
     out = data.draw(st.sampled_from([None, place]) | arranged(garbage, WRITEABLE_LAYOUTS))
     before = contents(place)
@@ -164,7 +149,7 @@ def shared_calls(draw, function):
     """A call whose arrays and out lie in one piece of memory, and mostly overlap."""
     kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8", "c16"))))
     index_kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8"))))
-    call = draw(scatter_calls(function, dtypes=[kind], index_dtypes=[index_kind]))
+    call = draw(calls(function, dtypes=[kind], index_dtypes=[index_kind]))
     memory = np.arange(4096, dtype=np.uint8)
 
     def placed(shape, dtype):
@@ -177,10 +162,7 @@ def shared_calls(draw, function):
     if draw(st.booleans()):
         indices = placed(call.indices.shape, index_kind)
         indices[...] = call.indices
-    moved = ScatterCall(
-        function=function, data=data, indices=indices, updates=updates, options=call.options
-    )
-    return moved, out
+    return replace(call, data=data, indices=indices, updates=updates), out
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -192,14 +174,14 @@ def test_out_may_overlap_the_arguments(function, data):
     if bad:
         event("error")
         with pytest.raises(IndexOutOfBoundsError) as caught:
-            answer(call, out=out)
+            call.result(out=out)
         assert caught.value.position == bad[0].position
         assert element_bytes(out) == memory
         return
-    desired = expected_scatter(call)
+    desired = expected(call)
     arguments = (call.data, call.indices, call.updates)
     event("overlap" if any(np.shares_memory(out, each) for each in arguments) else "apart")
-    assert answer(call, out=out) is out
+    assert call.result(out=out) is out
     same(out, desired, call)
 
 
@@ -209,14 +191,14 @@ def test_sums_of_updates_alone_where_a_dtype_may_have_no_zero(name, reduction, d
     dtype = np.dtype(getattr(ml_dtypes, name))
     for count in range(1, 8):
         values = np.array(draws.choices((1, 2, 4, 0.5), k=count + 4)).astype(dtype)
-        call = ScatterCall(
+        call = PublicCall(
             function="scatter_nd",
             data=values[:4],
             indices=np.array(draws.choices(range(4), k=count))[:, None],
             updates=values[4:],
             options={"reduction": reduction, "use_init_val": False},
         )
-        same(answer(call), expected_scatter(call), call)
+        same(call.result(), expected(call), call)
 
 
 @pytest.mark.parametrize("reduction", ["none", "add", "mean"])
@@ -240,7 +222,7 @@ def test_most_drawn_calls_scatter_and_many_repeat_a_place(function):
     classes = set()
 
     @settings(max_examples=300, derandomize=True, database=None)
-    @given(call=scatter_calls(function))
+    @given(call=calls(function))
     def count(call):
         classes.update(classes_of(call))
         if call.options["reduction"] != "none":
@@ -252,22 +234,16 @@ def test_most_drawn_calls_scatter_and_many_repeat_a_place(function):
             return
         came["value" if call.updates.size else "empty"] += 1
         options = {**call.options, "reduction": "add", "use_init_val": True}
-        ones = np.ones(call.updates.shape, int)
-        counts = ScatterCall(
-            function=function,
-            data=np.zeros(call.data.shape, int),
-            indices=call.indices,
-            updates=ones,
-            options=options,
-        )
-        came["repeats"] += bool(expected_scatter(counts).max(initial=0) > 1)
+        ones, zeros = np.ones(call.updates.shape, int), np.zeros(call.data.shape, int)
+        counts = replace(call, data=zeros, updates=ones, options=options)
+        came["repeats"] += bool(expected(counts).max(initial=0) > 1)
 
     count()
-    calls = came["error"] + came["value"] + came["empty"]
-    assert came["value"] > 0.6 * calls, came
-    assert came["error"] > 0.05 * calls, came
-    assert came["empty"] > 0.01 * calls, came
-    assert came["repeats"] > 0.2 * calls, came
+    drawn = came["error"] + came["value"] + came["empty"]
+    assert came["value"] > 0.6 * drawn, came
+    assert came["error"] > 0.05 * drawn, came
+    assert came["empty"] > 0.01 * drawn, came
+    assert came["repeats"] > 0.2 * drawn, came
     named = ("raise", "wrap", "clip", "drop", "none", *REDUCTIONS, "False")
     numbers = ("NaN", "zero", *"biufc")
     assert {*named, *numbers, *ALWAYS} <= classes, {*named, *numbers, *ALWAYS} - classes

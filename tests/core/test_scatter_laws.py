@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndgather import gather_elements, gather_nd, scatter_elements, scatter_nd
-from tests.definitions.strategies import INDEX_DTYPES, arranged, distinct
+from tests.definitions.draws import INDEX_DTYPES, distinct
+from tests.definitions.strategies import arranged
 
 DTYPES = [np.dtype(char) for char in "bifdD"]
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ndgather import errors, scatter_elements, scatter_nd
 from tests.definitions.calls import bad_entries
-from tests.definitions.scatter_strategies import expected_scatter, scatter_calls
+from tests.definitions.calls import expected as by_loops
+from tests.definitions.strategies import calls
 
 GUARD = 0x5A
 
@@ -41,7 +42,7 @@ class Guarded:
 @pytest.mark.parametrize("function", ["scatter_nd", "scatter_elements"])
 @given(data=st.data())
 def test_bytes_around_the_destination_stay(function, data):
-    call = data.draw(scatter_calls(function, dtypes=[np.dtype(char) for char in "bhfdD"]))
+    call = data.draw(calls(function, dtypes=[np.dtype(char) for char in "bhfdD"]))
     steps = data.draw(st.tuples(*[st.sampled_from((1, 2, -1, 3))] * call.data.ndim))
     guarded = Guarded(call.data, steps)
     native = {"scatter_nd": scatter_nd, "scatter_elements": scatter_elements}[function]
@@ -49,7 +50,7 @@ def test_bytes_around_the_destination_stay(function, data):
         with pytest.raises(errors.IndexOutOfBoundsError):
             native(guarded.array, call.indices, call.updates, **call.options, out=guarded.array)
     else:
-        expected = expected_scatter(call)
+        expected = by_loops(call)
         native(guarded.array, call.indices, call.updates, **call.options, out=guarded.array)
         np.testing.assert_array_equal(guarded.array, expected, strict=True)
     guarded.check()

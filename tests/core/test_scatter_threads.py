@@ -10,9 +10,9 @@ import pytest
 import ndgather
 from ndgather import scatter_elements, scatter_nd
 from tests.core.comparing import threads
-from tests.definitions import large_calls
+from tests.definitions import by_numpy
 from tests.definitions.calls import element_bytes
-from tests.definitions.large_calls import SKEWS, floats
+from tests.definitions.draws import SKEWS, floats
 
 
 def in_order(data, places, updates, reduction):
@@ -21,7 +21,7 @@ def in_order(data, places, updates, reduction):
     flat = np.ravel_multi_index(places, sizes, mode="wrap")
     rows = data.reshape(int(np.prod(sizes)), -1)
     updates = updates.reshape(len(flat), rows.shape[1])
-    return large_calls.in_order(rows, flat, updates, reduction).reshape(data.shape)
+    return by_numpy.in_order(rows, flat, updates, reduction).reshape(data.shape)
 
 
 # name: shape of data, how many tuples, how many places they are spread over

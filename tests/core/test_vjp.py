@@ -14,7 +14,8 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from tests.definitions.strategies import INDEX_DTYPES, calls
+from tests.definitions.draws import INDEX_DTYPES
+from tests.definitions.strategies import calls
 
 
 def numerical(function, point, cotangent):

@@ -13,80 +13,25 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
+from tests.core.comparing import WRITEABLE_LAYOUTS
 from tests.definitions import reference
-from tests.definitions.calls import assert_same_elements, element_bytes, moves_as_bytes
-from tests.definitions.strategies import DATA_DTYPES, INDEX_DTYPES, arranged, distinct
+from tests.definitions.calls import assert_same_elements, element_bytes, expected
+from tests.definitions.draws import INDEX_DTYPES, distinct
+from tests.definitions.strategies import arranged, calls
 
-MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")
 DATA = np.arange(20).reshape(4, 5)
 
 
-@st.composite
-def window_calls(draw, dtypes=DATA_DTYPES):
-    """Data, starts, the shape of a window and options: most windows are inside."""
-    rank = draw(st.integers(1, 4))
-    longest = 5 if rank < 3 else 3  # the loops take long for large windows of many axes
-    shape = tuple(draw(st.integers(1, longest)) for _ in range(rank))
-    depth = draw(st.integers(0, len(shape)))
-    mode = draw(st.sampled_from(MODES))
-    modes = [mode] * depth
-    if draw(st.booleans()):
-        mode = modes = [draw(st.sampled_from(MODES)) for _ in range(depth)]
-    larger = [
-        0 if each in ("raise", "clip") else size + 2
-        for each, size in zip(modes, shape, strict=False)
-    ]
-    window = tuple(
-        draw(st.integers(0, size + more)) for size, more in zip(shape, larger, strict=False)
-    )
-    lead = tuple(draw(st.lists(st.integers(0, 4), max_size=2 if rank < 3 else 1)))
-    kind = draw(st.sampled_from(INDEX_DTYPES))
-    limits = np.iinfo(kind)
-    starts = np.zeros((*lead, depth), kind)
-    for p in np.ndindex(starts.shape):
-        most = shape[p[-1]] - window[p[-1]]
-        inside, near = st.integers(0, max(most, 0)), st.integers(-7, 7)
-        far = st.integers(limits.min, limits.max)
-        value = draw(inside if modes[p[-1]] == "raise" else inside | near | far)
-        starts[p] = min(max(value, limits.min), limits.max)
-    data = draw(arranged(distinct(shape, draw(st.sampled_from(dtypes)))))
-    options = {"mode": mode}
-    if "fill" in mode and draw(st.booleans()):
-        options["fill_value"] = distinct((5,), data.dtype)[4]
-    # Not those that repeat entries: what is inside of one axis may not be inside of another.
-    layouts = ("C", "F", "negative strides", "every second", "unaligned", "read-only", "mixed")
-    return data, draw(arranged(starts, layouts)), window, options
-
-
-def desired(data, starts, window, options):
-    """What the loops say, by numbers of the elements: their bits are taken as they are."""
-    numbers = np.arange(1, data.size + 1).reshape(data.shape)
-    places = reference.gather_windows(numbers, starts, window, options["mode"])
-    filled = np.zeros(1, data.dtype)
-    if "fill_value" in options:
-        filled[0] = options["fill_value"]
-    if not moves_as_bytes(data.dtype):
-        values = [filled[0], *data.flat]
-        answer = np.empty(places.shape, data.dtype)
-        for position, number in np.ndenumerate(places):
-            answer[position] = values[number]
-        return answer
-    as_bytes = f"V{data.dtype.itemsize}"
-    elements = np.concatenate([filled.view(as_bytes), data.view(as_bytes).reshape(-1)])
-    return elements[places].view(data.dtype).reshape(places.shape)
-
-
-@given(call=window_calls())
+@given(call=calls("gather_windows"))
 def test_result_is_the_definition(call):
-    data, starts, window, options = call
-    note(f"data {data.dtype} {data.shape} {data.strides}, starts {starts!r}, {window}, {options}")
-    before = starts.copy()
-    actual = gather_windows(data, starts, window, **options)
-    assert_same_elements(actual, desired(*call))
-    np.testing.assert_array_equal(starts, before)
+    note(str(call))
+    before = call.indices.copy()
+    actual = call.result()
+    assert_same_elements(actual, expected(call))
+    np.testing.assert_array_equal(call.indices, before)
     assert actual.flags.c_contiguous
-    assert not np.shares_memory(actual, data)
-    event("empty" if not actual.size else str(options["mode"]))
+    assert not np.shares_memory(actual, call.data)
+    event("empty" if not actual.size else str(call.mode))
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect"])
@@ -163,25 +108,22 @@ def test_objects_and_strings_are_repeated_too():
     assert gather_windows(words.astype("U1"), [2], (2,), mode="wrap").tolist() == ["c", "a"]
 
 
-@given(call=window_calls(), draws=st.data())
+@given(call=calls("gather_windows"), draws=st.data())
 def test_out_of_any_layout_takes_the_result(call, draws):
-    wanted = desired(*call)
-    layouts = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
-    out = draws.draw(arranged(distinct(wanted.shape, call[0].dtype), layouts))
-    data, starts, window, options = call
-    assert gather_windows(data, starts, window, **options, out=out) is out
+    wanted = expected(call)
+    out = draws.draw(arranged(distinct(wanted.shape, call.data.dtype), WRITEABLE_LAYOUTS))
+    assert call.result(out=out) is out
     assert_same_elements(out, wanted)
 
 
-@given(call=window_calls([np.dtype("i2")]), shift=st.integers(0, 30))
+@given(call=calls("gather_windows", dtypes=[np.dtype("i2")]), shift=st.integers(0, 30))
 def test_out_may_overlap_data(call, shift):
-    data, starts, window, options = call
-    wanted = desired(data.copy(), starts, window, options)
-    memory = np.zeros(max(data.size, wanted.size) + shift, "i2")
-    data = memory[: data.size].reshape(data.shape)
-    data[...] = call[0]
+    wanted = expected(call)
+    memory = np.zeros(max(call.data.size, wanted.size) + shift, "i2")
+    data = memory[: call.data.size].reshape(call.data.shape)
+    data[...] = call.data
     out = memory[shift : shift + wanted.size].reshape(wanted.shape)
-    gather_windows(data, starts, window, **options, out=out)
+    call.result(data, call.indices, out=out)
     assert_same_elements(out, wanted)
 
 
@@ -239,20 +181,21 @@ def test_a_window_around_each_place_of_a_picture():
             (DATA, [0, 1], (2,)),
             ShapeError,
             "gather_windows: starts.shape[-1] = 2 does not fit window_shape = (2,) and data "
-            "(4, 5); starts.shape = (2,) (allowed: 1, as window_shape has); one start for each "
-            "window is np.reshape(starts, (-1, 1))",
+            "(4, 5); starts.shape = (2,) (allowed: 1, as window_shape has); index tuples are "
+            "on the last axis, as argwhere returns them",
         ),
         (
             (DATA, [[0, 0, 0]], (1, 1, 1)),
             ShapeError,
             "gather_windows: starts.shape[-1] = 3 does not fit window_shape = (1, 1, 1) and data "
-            "(4, 5); starts.shape = (1, 3) (allowed: 0..2)",
+            "(4, 5); starts.shape = (1, 3) (allowed: 0..2); index tuples are on the last axis, as "
+            "argwhere returns them",
         ),
         (
             (DATA, 3, (1,)),
             ShapeError,
-            "gather_windows: starts.shape = () has rank 0 (allowed: rank 1 or more); one start is "
-            "np.reshape(starts, (1,))",
+            "gather_windows: starts.shape = () has rank 0 (allowed: rank 1 or more); index tuples "
+            "are on the last axis, as argwhere returns them",
         ),
         (
             (DATA, [[0, 0]], (2, 6)),
@@ -269,7 +212,7 @@ def test_a_window_around_each_place_of_a_picture():
         (
             (DATA, [[0.0, 0.0]], (1, 1)),
             DTypeError,
-            "gather_windows: starts.dtype = float64 is floating (allowed: int8..int64, "
+            "gather_windows: starts.dtype = float64 is not an integer type (allowed: int8..int64, "
             "uint8..uint64)",
         ),
         (
@@ -343,17 +286,18 @@ def test_windows_larger_than_data_stick_out_on_both_sides():
     np.testing.assert_array_equal(found, wanted, strict=True)
 
 
-@given(call=window_calls([np.dtype("f8")]))
+@given(call=calls("gather_windows", dtypes=[np.dtype("f8")]))
 def test_the_gradient_adds_each_window_back(call):
-    data, starts, window, options = call
-    numbers = np.arange(data.size).reshape(data.shape)
-    sources = reference.gather_windows(numbers, starts, window, options["mode"], -1)
+    shape, starts, options = call.data.shape, call.indices, call.options
+    window, mode = options["window_shape"], options["mode"]
+    numbers = np.arange(call.data.size).reshape(shape)
+    sources = reference.gather_windows(numbers, starts, window, mode, -1)
     cotangent = distinct(sources.shape, np.dtype("i8")).astype("f8")
-    wanted = np.zeros(data.size + 1)  # the last is for what is filled
+    wanted = np.zeros(call.data.size + 1)  # the last is for what is filled
     for source, value in zip(sources.flat, cotangent.flat, strict=True):
         wanted[source] += value
-    found = vjp.gather_windows(cotangent, data.shape, starts, window, mode=options["mode"])
-    np.testing.assert_array_equal(found, wanted[:-1].reshape(data.shape), strict=True)
+    found = vjp.gather_windows(cotangent, shape, starts, window, mode=mode)
+    np.testing.assert_array_equal(found, wanted[:-1].reshape(shape), strict=True)
 
 
 def test_the_gradient_is_made_in_parts_of_bounded_memory():

@@ -1,37 +1,46 @@
-"""Calls with known answers, for testing this package or what is built on it.
+"""Calls of public functions with known answers.
 
-A `Call` holds the arguments of one call of `gather_nd`, `gather_elements` or `gather`. `expected`
-computes its result by the plain loops of `tests.definitions.reference`, to the last bit: the loops
-run on the numbers of the elements, and the result consists of the bytes of these elements.
-`tests.definitions.strategies` draws calls (it needs Hypothesis).
+A `PublicCall` holds the arguments of one call. `expected` computes its result by the plain loops of
+`tests.definitions.reference`, to the last bit: the loops run on the numbers of the elements, and
+the result consists of the bytes of these elements. `tests.definitions.draws` draws calls.
 
 Examples
 --------
 A property of a function that gathers, here of `ndgather.gather_nd` itself::
 
-    @given(gather_nd_calls())
+    @given(calls("gather_nd"))
     def test_gather_nd_is_its_definition(call):
         if bad_entries(call):
             with pytest.raises(IndexError):
-                gather_nd(call.data, call.indices, **call.options)
+                call.result()
         else:
-            assert_same_elements(gather_nd(call.data, call.indices, **call.options), expected(call))
+            assert_same_elements(call.result(), expected(call))
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import ndgather
 from tests.definitions import reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["BadEntry", "Call", "assert_same_elements", "bad_entries", "element_bytes", "expected"]
+__all__ = [
+    "BadEntry",
+    "PublicCall",
+    "assert_same_elements",
+    "assert_same_numbers",
+    "bad_entries",
+    "element_bytes",
+    "expected",
+]
 
 Array = NDArray[Any]
 
@@ -39,38 +48,78 @@ FILLED = -1  # the number that the loops give to an element that is not taken fr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class PublicCall:
     """One call: the name of a function of `ndgather`, and its arguments.
 
     Parameters
     ----------
-    function : {"gather_nd", "gather_elements", "gather"}
-        The name of the function.
+    function : str
+        The name of the function, such as "gather_nd" or "vjp.gather_nd".
     data, indices : array
-        The arguments of that name.
+        The arguments of that name; `indices` are the starts of windows and ranges, and `data` is
+        the cotangent of a gradient.
+    stops : array, optional
+        The ends of ranges.
+    updates : array, optional
+        The updates of a scatter.
     options : dict, optional
-        The other arguments by their names: `axis`, `batch_dims`, `mode`, `fill_value`.
+        The other arguments by name: `axis`, `batch_dims`, `mode`, `fill_value`, `window_shape`,
+        `reduction`, `use_init_val`.
+    data_shape : tuple of int, optional
+        The argument of that name of a gradient.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from tests.definitions.calls import Call, bad_entries, expected
+    >>> from tests.definitions.calls import PublicCall, bad_entries, expected
     >>> data, indices = np.array([10, 20, 30]), np.array([[2], [0]])
-    >>> expected(Call(function="gather_nd", data=data, indices=indices))
+    >>> call = PublicCall(function="gather_nd", data=data, indices=indices)
+    >>> expected(call)
     array([30, 10])
-    >>> bad_entries(Call(function="gather_nd", data=data, indices=indices + 1))
+    >>> call.result()
+    array([30, 10])
+    >>> bad_entries(PublicCall(function="gather_nd", data=data, indices=indices + 1))
     [BadEntry(position=(0, 0), value=3, axis=0, size=3)]
     """
 
     function: str
     data: Array
     indices: Array
+    stops: Array | None = None
+    updates: Array | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    data_shape: tuple[int, ...] | None = None
 
     @property
     def mode(self) -> reference.Mode:
         mode: reference.Mode = self.options.get("mode", "raise")
         return mode
+
+    @property
+    def scatters(self) -> bool:
+        return self.updates is not None
+
+    @property
+    def computes(self) -> bool:
+        """Whether elements are combined, and not only copied."""
+        return self.data_shape is not None or self.options.get("reduction", "none") != "none"
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        given = (self.data, self.indices, self.stops, self.updates)
+        return tuple(array for array in given if array is not None)
+
+    def arguments(self) -> tuple[Any, ...]:
+        """Return the positional arguments of the function."""
+        data, *rest = self.arrays
+        return (data, *rest) if self.data_shape is None else (data, self.data_shape, *rest)
+
+    def result(self, *arguments: Any, **more: Any) -> Any:
+        """Make the call, if given with other positional arguments; return the values of ranges."""
+        made = attrgetter(self.function)(ndgather)(
+            *(arguments or self.arguments()), **self.options, **more
+        )
+        return made[0] if self.function == "gather_ranges" else made
 
     def axis_of(self, position: tuple[int, ...]) -> int:
         """Return the axis of data that the entry of `indices` at `position` addresses."""
@@ -79,11 +128,10 @@ class Call:
         return int(self.options.get("axis", 0)) % self.data.ndim
 
     def __str__(self) -> str:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        arguments = [f"<{a.dtype} {a.shape} strides {a.strides}>" for a in arrays.values()]
+        arguments = [f"<{a.dtype} {a.shape} strides {a.strides}>" for a in self.arrays]
         arguments += [f"{name}={value!r}" for name, value in self.options.items()]
-        lines = [f"{name} = {array!r}" for name, array in arrays.items()]
+        arguments += [f"data_shape={self.data_shape}"] * (self.data_shape is not None)
+        lines = [repr(array) for array in self.arrays]
         return "\n".join([f"{self.function}({', '.join(arguments)})", *lines])
 
 
@@ -107,19 +155,11 @@ class BadEntry:
     size: int
 
 
-def bad_entries(call: Call) -> list[BadEntry]:
+def bad_entries(call: PublicCall) -> list[BadEntry]:
     """Return every entry of `indices` that is an error, in C order.
 
-    Parameters
-    ----------
-    call : Call
-        The call; with a mode other than ``"raise"`` an entry is an error only where the axis that
-        it addresses is empty.
-
-    Returns
-    -------
-    list of BadEntry
-        The first is the one that `IndexOutOfBoundsError` reports; the length is its `count`.
+    The first one is reported by `IndexOutOfBoundsError`; the length is its `count`. With a mode
+    other than "raise", an entry is an error only if the axis that it addresses is empty.
     """
     bad = []
     for position in np.ndindex(call.indices.shape):
@@ -132,36 +172,36 @@ def bad_entries(call: Call) -> list[BadEntry]:
     return bad
 
 
-def expected(call: Call) -> Array:
-    """Return the result by the definition, bit for bit, as a new array in C order.
+def expected(call: PublicCall) -> Array:
+    """Return the result by definition as a new array in C order; for ranges, their values.
 
-    Parameters
-    ----------
-    call : Call
-        A call whose shapes fit.
-
-    Returns
-    -------
-    array, dtype of ``call.data``
-        Its elements are the bytes of the elements of data that `tests.definitions.reference` names,
-        including padding and the payloads of NaN.
+    Elements that are copied keep every bit, including padding and NaN payloads; the payload of a
+    NaN that a reduction computes is not defined.
 
     Raises
     ------
     IndexError
         An entry of `indices` is out of bounds where the result needs it.
     """
+    loops, data = getattr(reference, call.function), call.data
     options = {name: value for name, value in call.options.items() if name != "fill_value"}
-    numbers = np.arange(call.data.size).reshape(call.data.shape)
-    loops = getattr(reference, call.function)
-    positions = loops(numbers, call.indices, **options, fill_value=FILLED)
-    dtype, filled = call.data.dtype, call.options.get("fill_value")
-    fill = np.zeros(1, dtype)
-    if filled is not None and moves_as_bytes(dtype):
-        fill = np.asarray(filled, dtype).reshape(1)
+    if call.computes:
+        result: Array = loops(*call.arrays, **options)
+        return result
+    # Elements are only copied: the loops run on their numbers.
+    numbers = np.arange(data.size).reshape(data.shape)
+    if call.updates is not None:
+        of_updates = data.size + np.arange(call.updates.size).reshape(call.updates.shape)
+        return elements_at(loops(numbers, call.indices, of_updates, **options), data, call.updates)
+    positions = loops(numbers, *call.arrays[1:], **options, fill_value=FILLED)
+    positions = positions[0] if call.function == "gather_ranges" else positions
+    filled = call.options.get("fill_value")
+    fill = np.zeros(1, data.dtype)
+    if filled is not None and moves_as_bytes(data.dtype):
+        fill = np.asarray(filled, data.dtype).reshape(1)
     elif filled is not None:
         fill[0] = filled
-    return elements_at(positions, call.data, fill)
+    return elements_at(positions, data, fill)
 
 
 def elements_at(numbers: Array, *sources: Array) -> Array:
@@ -254,6 +294,37 @@ def assert_same_elements(actual: object, desired: Array) -> None:
     first = tuple(int(i) for i in np.unravel_index(wrong[0], desired.shape))
     got, want = (row[wrong[0]].tobytes().hex() for row in rows)
     raise AssertionError(f"{wrong.size} elements differ, the first at {first}: {got}, not {want}")
+
+
+def assert_same_numbers(actual: object, desired: Array) -> None:
+    """Raise AssertionError unless both have the same bits, whatever the payloads of NaN.
+
+    Parameters
+    ----------
+    actual : object
+        What a function returned: it has to be a plain `numpy.ndarray`.
+    desired : array of numbers or booleans
+        What it should be.
+
+    Raises
+    ------
+    AssertionError
+        Their shapes, dtypes or elements differ, or only one of them has a NaN.
+    """
+    actual = assert_same_form(actual, desired)
+    if desired.dtype.kind == "c":
+        assert_same_numbers(actual.real.copy(), desired.real.copy())
+        assert_same_numbers(actual.imag.copy(), desired.imag.copy())
+        return
+    nan = desired != desired  # noqa: PLR0124 - what a NaN is
+    np.testing.assert_array_equal(actual != actual, nan, strict=True)  # noqa: PLR0124
+    if desired.dtype.char == "g":  # some of its bytes hold nothing
+        np.testing.assert_array_equal(actual[~nan], desired[~nan], strict=True)
+        np.testing.assert_array_equal(np.signbit(actual[~nan]), np.signbit(desired[~nan]))
+    else:
+        without_nan = actual.copy()
+        without_nan[nan] = desired[nan]
+        assert_same_elements(without_nan, desired)
 
 
 def assert_same_form(actual: object, desired: Array) -> Array:

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from ndgather.errors import DTypeError
-from tests.definitions.scatter_strategies import numbers
+from tests.definitions.draws import numbers
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 SHORT_INTEGERS = ("int2", "int4", "uint2", "uint4")

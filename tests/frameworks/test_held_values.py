@@ -276,60 +276,6 @@ def test_what_is_no_number_is_refused(name, draws):
                 updated(road, dtype, [value], draws.choice(tuple(ONE)))
 
 
-# Data and updates of two dtypes, and an update: held by both, by one, or by none.
-UNLIKE = (
-    ("uint8", "int64", 300),
-    ("uint8", "int64", 5),
-    ("int8", "uint8", 200),
-    ("int64", "float64", 2.0),
-    ("int32", "float32", 2.5),
-    ("float32", "float64", 0.1),
-    ("float32", "float64", 0.5),
-    ("float64", "float32", 0.5),
-    ("float32", "int64", 2**24 + 1),
-    ("float64", "int64", 2**53 + 1),
-    ("float32", "bool", True),
-    ("complex64", "float64", 0.1),
-    ("bfloat16", "float32", 0.1),
-    ("bfloat16", "float64", 0.5),
-    ("float32", "bfloat16", 0.5),
-    ("float16", "bfloat16", 2.0**100),
-)
-LIST = Road(make=list)
-OF_32_BITS = Road(**JAX | {"settings": nullcontext, "dtypes": ("float32", "int32", "uint8")})
-HINTED = ROADS | {"list": LIST, "JAX, 32 bits": OF_32_BITS}
-
-
-@pytest.mark.parametrize("name", [name for name, road in HINTED.items() if road.scatters])
-def test_a_hint_about_a_dtype_works_and_loses_nothing(name):
-    road = HINTED[name]
-    for dtype, source, value in UNLIKE:
-        if dtype not in road.dtypes:
-            continue
-        makes = [np.array] + [road.own] * (road.own is not None and source in road.dtypes)
-        for make in makes:
-            with road.settings():
-                data = road.make(np.zeros(2, dtype_of(dtype)))
-                named = {"data": data, "updates": make(np.array([value], dtype_of(source)))}
-                if name == "list" and type(data[0].item()) is type(value):
-                    continue
-                with pytest.raises(DTypeError) as refused:
-                    ndgather.scatter_nd(
-                        data, [[1]], named["updates"], out=data if road.in_place else None
-                    )
-                hint = str(refused.value).partition("; ")[2].rpartition("write ")[2]
-                if not hint or " cannot be held by " in hint:
-                    continue
-                changed = hint.partition(".")[0]
-                named[changed] = eval(hint, {"np": np, **named})
-                assert not (road.in_place and changed == "data"), hint
-                out = data if road.in_place else None
-                result = ndgather.scatter_nd(named["data"], [[1]], named["updates"], out=out)
-                read = road.read(result)[1]
-                exact = python_number(np.array(value, dtype_of(source))[()], source)
-                assert python_number(read, np.asarray(read).dtype.name) == exact, (hint, dtype)
-
-
 MASKED = {
     "a masked array": lambda values: np.ma.array(values, mask=True),
     "an array without a masked element": np.ma.array,

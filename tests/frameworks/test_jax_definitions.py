@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
 from tests.definitions import reference
-from tests.definitions.calls import assert_same_elements, bad_entries, expected
-from tests.definitions.scatter_strategies import (
+from tests.definitions.calls import (
+    assert_same_elements,
     assert_same_numbers,
-    expected_scatter,
-    scatter_calls,
+    bad_entries,
+    expected,
 )
 from tests.definitions.strategies import calls
 from tests.frameworks.jax_calls import INTEGERS, LONG, ROUTES, SHORT, as_numpy, carried_out_by
@@ -69,13 +69,13 @@ def test_gathers(route, function, long, drawn):
 @given(drawn=st.data())
 def test_scatters(route, function, long, drawn):
     dtypes = types_of(route, SHORT + LONG if long else SHORT)
-    call = drawn.draw(scatter_calls(function, dtypes=dtypes, index_dtypes=INTEGERS))
+    call = drawn.draw(calls(function, dtypes=dtypes, index_dtypes=INTEGERS))
     with jax.enable_x64(long), carried_out_by(route):
         with np.errstate(all="ignore"):
             result = outcome(call, jnp.asarray(call.data), call.indices, jnp.asarray(call.updates))
         if result is not None:
             with np.errstate(all="ignore"):
-                wanted = expected_scatter(call)
+                wanted = expected(call)
                 products = wanted.dtype.kind == "c" and call.options.get("reduction") == "mul"
                 if products and route == "native":
                     # XLA may round once where a product of complex numbers has three roundings.

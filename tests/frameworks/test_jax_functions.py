@@ -153,7 +153,7 @@ def test_lists_and_numbers_beside_arrays_of_jax():
         ),
         (
             DTypeError,
-            r"^gather_nd: indices.dtype = float32 is floating",
+            r"^gather_nd: indices.dtype = float32 is not an integer type",
             lambda: ndgather.gather_nd(jnp.zeros(3), jnp.array([[1.0]])),
         ),
         (

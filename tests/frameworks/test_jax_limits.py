@@ -219,6 +219,11 @@ CHANGED = [
     dict.fromkeys(("data", "updates", "result"), "complex64") | {"reduction": 5},
     dict.fromkeys(("data", "updates", "result"), "float8_e4m3fn") | {"table": (10,)},
     {"kind": 0, "data": (3, 3), "places": (2, 2), "window": (1,), "result": (2, 3)},
+    # XLA packs several of these into one byte.
+    *(
+        dict.fromkeys(("data", "updates", "result"), name) | {"reduction": 0}
+        for name in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")
+    ),
 ]
 
 

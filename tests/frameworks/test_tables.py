@@ -54,7 +54,7 @@ def test_as_data_they_are_refused(make):
             DTypeError, match=rf"^{name}: (data|cotangent) = \w+ object is of "
         ) as e:
             call()
-        assert "to_numpy()" in str(e.value) or "numpy.asarray(" in str(e.value)
+        assert "numpy.asarray(" in str(e.value)
     with pytest.raises(DTypeError, match=r"^gather: out = "):
         ndgather.gather(DATA, [0], out=data)
     with pytest.raises(DTypeError):

@@ -342,10 +342,9 @@ def test_vectorized_map_reads_no_other_row():
     assert tables.numpy()[2].tolist() == [[1, 2], [3, 4], [-1, -2]]
 
 
-@pytest.mark.parametrize(("function", "name", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
-def test_a_hint_for_tensors_that_is_followed_works(function, name, arrays, result):
-    arrays = [tf.constant(each) if isinstance(each, np.ndarray) else each for each in arrays]
-    assert_is(followed(function, name, arrays), result.astype(np.float32))
+@pytest.mark.parametrize(("function", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
+def test_a_hint_for_tensors_that_is_followed_works(function, arrays, result):
+    assert_is(followed(function, [tf.constant(each) for each in arrays]), result)
 
 
 REFUSED = {

@@ -253,19 +253,16 @@ def test_one_element_may_stand_for_all():
         ndgather.scatter_nd(DATA, PLACES, DATA[:2], out=data)
 
 
-@pytest.mark.parametrize(("function", "name", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
-def test_a_hint_for_tensors_that_is_followed_works(function, name, arrays, result):
+@pytest.mark.parametrize(("function", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
+def test_a_hint_for_tensors_that_is_followed_works(function, arrays, result):
     """It gives tensors of the dtype and the device of data."""
-    arrays = [torch.tensor(each) if isinstance(each, np.ndarray) else each for each in arrays]
-    done = followed(function, name, arrays, torch=torch)
-    assert done.dtype == arrays[0].dtype
-    np.testing.assert_array_equal(done.numpy(), result)
-
-
-def test_the_hint_for_a_mask_works():
-    with pytest.raises(DTypeError, match=r"; the index tuples of a mask are indices\.nonzero\(\)$"):
-        ndgather.gather_nd(DATA, DATA > 1)
-    assert ndgather.gather_nd(DATA, (DATA > 1).nonzero()).tolist() == [2, 3]
+    tensors = [torch.tensor(each) for each in arrays]
+    for given in (tensors, [tensors[0], *(each.tolist() for each in arrays[1:])]):
+        done = followed(function, given, torch=torch)
+        assert done.dtype == tensors[0].dtype
+        np.testing.assert_array_equal(done.numpy(), result)
+    mixed = followed(function, [arrays[0], tensors[1], *arrays[2:]], torch=torch)
+    np.testing.assert_array_equal(mixed, result, strict=True)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, float, int])

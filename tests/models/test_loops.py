@@ -124,7 +124,6 @@ CASES = {
 }
 # What a runtime does not run at all.
 NOT_RUN = {("openvino", name) for name in CASES if "branch" in name or name.startswith("scan")}
-NOT_RUN.add(("reference", "scan, whose output is of other axes"))
 if find_spec("onnxruntime") is not None and versions.order(version("onnxruntime")) < [1, 28]:
     NOT_RUN.add(("onnxruntime", "strings in a branch"))
 
@@ -133,11 +132,16 @@ def in_every(*names):
     return [
         pytest.param(name, marks=pytest.mark.skipif(not there, reason=f"{name} is not installed"))
         for name in names
-        for there in [name == "reference" or find_spec(name) is not None]
+        for there in [find_spec(name) is not None]
     ]
 
 
-@pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime", "openvino"))
+with_onnxruntime = pytest.mark.skipif(
+    find_spec("onnxruntime") is None, reason="onnxruntime is not installed"
+)
+
+
+@pytest.mark.parametrize("runtime", in_every("onnxruntime", "openvino"))
 @pytest.mark.parametrize("case", CASES)
 def test_every_iteration_has_the_values_of_a_plain_loop(runtime, case):
     if (runtime, case) in NOT_RUN:
@@ -190,19 +194,18 @@ def onnx_source(model):
 
 @pytest.fixture
 def wrong(tmp_path, monkeypatch):
-    """Runtimes that ignore the sign of an index, around a real one."""
+    """A runtime that ignores the sign of an index, around a real one."""
     package = tmp_path / "wrong_runtimes"
     package.mkdir()
     (package / "__init__.py").touch()
-    for name, module in ("onnxruntime", "onnxruntime"), ("reference", "onnx_reference"):
-        text = f"from ndgather.runtimes import {module} as adapter\n{WRONG}"
-        (package / f"{name}.py").write_text(text)
+    text = f"from ndgather.runtimes import onnxruntime as adapter\n{WRONG}"
+    (package / "onnxruntime.py").write_text(text)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.syspath_prepend(tmp_path)
     return "wrong_runtimes"
 
 
-@pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime"))
+@pytest.mark.parametrize("runtime", in_every("onnxruntime"))
 def test_a_difference_names_the_node_the_loop_and_the_iteration(runtime, wrong):
     feeds = {"n": np.array(3), "data": DATA[:3]}
     report = onnx_models.compare(
@@ -218,7 +221,7 @@ def test_a_difference_names_the_node_the_loop_and_the_iteration(runtime, wrong):
     assert text in repr(report)
 
 
-@pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime"))
+@pytest.mark.parametrize("runtime", in_every("onnxruntime"))
 def test_later_iterations_get_other_inputs(runtime, wrong):
     """The index of an iteration is the value of the one before."""
     model = parse_model(f"""{HEAD}
@@ -235,36 +238,39 @@ def test_later_iterations_get_other_inputs(runtime, wrong):
     assert not node.runs[1].inputs_differ
 
 
+@with_onnxruntime
 def test_more_memory_than_the_limit_is_refused_with_the_need():
     feeds = {"n": np.array(40), "data": np.zeros(50, np.float32)}
     text = r"compare: memory = 5000 is less than the (\d+) bytes of the values in loops \(allowed"
     with pytest.raises(ModelError, match=text) as refused:
-        onnx_models.compare(GROWS, feeds, runtimes=["reference"], inside_loops=True, memory=5000)
+        onnx_models.compare(GROWS, feeds, runtimes=["onnxruntime"], inside_loops=True, memory=5000)
     elements = 40 * 89  # of the largest value in every iteration
     assert 4 * elements < int(re.findall(r"(\d+) bytes", str(refused.value))[0]) < 8 * elements
-    report = onnx_models.compare(GROWS, feeds, runtimes=["reference"], memory=5000)
+    report = onnx_models.compare(GROWS, feeds, runtimes=["onnxruntime"], memory=5000)
     assert [where for where, _ in report.left] == ["Loop of out/Gather of y"]
     with pytest.raises(DTypeError, match="compare: inside_loops = int object is not a choice"):
         onnx_models.compare(GROWS, feeds, inside_loops=1)
 
 
+@with_onnxruntime
 def test_what_is_left_out_is_named():
     feeds = {"n": np.array(9), "data": DATA[:3]}  # the fifth is outside of data
-    report = onnx_models.compare(PLAIN, feeds, runtimes=["reference"], inside_loops=True)
+    report = onnx_models.compare(PLAIN, feeds, runtimes=["onnxruntime"], inside_loops=True)
     assert not report.same
     why = "no runtime returns the sizes of the values in its loop"
     assert report.left == (("Loop of ys/Gather of y", why),)
     old = onnx.ModelProto()
     old.CopyFrom(PLAIN)
     old.opset_import[0].version = 8
-    report = onnx_models.compare(old, feeds, runtimes=["reference"], inside_loops=True)
+    report = onnx_models.compare(old, feeds, runtimes=["onnxruntime"], inside_loops=True)
     assert report.left == (("Loop of ys/Gather of y", "its loop is of opset 8, which is below 9"),)
 
 
+@with_onnxruntime
 def test_the_command(wrong, ndgather_in, tmp_path):
     onnx.save(PLAIN, tmp_path / "model.onnx")
     np.savez(tmp_path / "all.npz", n=np.array(3), data=DATA[:3])
-    line = f"compare model.onnx --inputs all.npz --runtime reference,{wrong}.reference"
+    line = f"compare model.onnx --inputs all.npz --runtime onnxruntime,{wrong}.onnxruntime"
     outcome = ndgather_in(tmp_path, f"{line} --inside-loops --html page.html")
     assert outcome.status == 1
     assert "\nLoop of ys/Gather of y (ai.onnx Gather-13" in outcome.out

@@ -598,6 +598,39 @@ def test_what_cannot_be_expressed_is_refused_by_node(case, error, text):
     assert str(refusal.value).startswith(f"node 'node' ({model.graph.node[0].op_type}): {text}")
 
 
+@pytest.mark.parametrize("value", [[1, 2], [1.5], ["add"], 1])
+@pytest.mark.parametrize(
+    "how", [{"opset": 10}, {"opset": 12}, {"opset": 20}, {"target": "basic"}, {"domain": "ai.onnx"}]
+)
+def test_a_reduction_of_another_kind_is_refused_by_name(value, how):
+    arrays = {"data": np.zeros(3, np.float32), "indices": np.zeros(1, np.int64)}
+    arrays["updates"] = np.ones(1, np.float32)
+    model = call_model("ScatterElements", arrays, opset=18, rank=1, reduction=value)
+
+    with pytest.raises(DTypeError, match=r"node 'node' \(ScatterElements\): .* reduction = "):
+        onnx_models.convert(model, **how)
+
+
+@pytest.mark.parametrize("opset", [11, 20])
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("Softmax", {"axis": "last"}),
+        ("Softmax", {"axis": [1]}),
+        ("ArgMax", {"axis": 1.5}),
+        ("Shape", {"start": "0"}),
+        ("Split", {"num_outputs": [2]}),
+    ],
+)
+def test_attributes_of_other_operators_have_the_kind_of_their_schema(op_type, attributes, opset):
+    node = helper.make_node(op_type, ["x"], ["y"], name="node", **attributes)
+    model = model_of([node], [info("x", FLOAT, [2, 3])], [info("y")], opset=18)
+
+    (name,) = attributes
+    with pytest.raises(DTypeError, match=f"node 'node' .*{name} is of kind [A-Z]+ "):
+        onnx_models.convert(model, opset=opset)
+
+
 def test_a_type_that_is_not_known_is_refused():
     model = model_of(
         [

@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import FileError, ModelError
 from ndgather.models import onnx as onnx_models
-from ndgather.models.onnx.rewriting.target import load_target, target_names
+from ndgather.models.onnx.passes.target import load_target, target_names
 from tests.definitions import reference
 from tests.models.test_version_steps import OLDER_ONNXRUNTIME
 
@@ -1268,7 +1268,8 @@ def test_nodes_with_the_same_report_share_a_row():
     assert last.endswith(": 0 fit, 2 rewritten, 0 stay; other operators are not checked")
     assert "<td style" in conversion._repr_html_()
     assert "Gather of a and 1 more" in conversion._repr_html_()
-    assert len(conversion.nodes) == 2
+    assert [node.added for node in conversion.nodes] == [3, 3]
+    assert repr(conversion).splitlines()[0] == "8 nodes"
 
 
 WRONG = [

@@ -21,7 +21,7 @@ from ndgather.published.schema import OPERATOR_KINDS
 from ndgather.testing.conformance import Refusal, Undefined, Value, Verdict, judge, load
 from ndgather.testing.conformance.cases import Outcome, refused, result
 from tests.definitions import reference
-from tests.definitions.calls import Call, bad_entries, expected
+from tests.definitions.calls import PublicCall, bad_entries, expected
 from tests.operators.loops import LOOPS
 from tools.conformance.__main__ import main
 from tools.conformance.libraries import (
@@ -130,7 +130,8 @@ def loops_of(case):
         options["batch_dims"] = asked.batch_dims
     if "fill_value" in case.attributes:
         options["fill_value"] = asked.data.dtype.type(case.attributes["fill_value"])
-    call = Call(function=asked.kind.value, data=asked.data, indices=asked.indices, options=options)
+    arrays = {"data": asked.data, "indices": asked.indices}
+    call = PublicCall(function=asked.kind.value, **arrays, options=options)
     if isinstance(case.expected, Refusal):
         assert bad_entries(call), "every index names a place"
     answer = expected(call)

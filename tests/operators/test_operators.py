@@ -333,7 +333,5 @@ def test_arguments_that_do_not_fit_a_function_are_our_error(name):
 
 
 def test_a_version_by_position_is_told_its_name():
-    with pytest.raises(CallError, match=r"\(allowed: 1, name\); write version=13$"):
+    with pytest.raises(CallError, match=r"\(allowed: 1, name; all others by name: .*version="):
         ndgather.operator("GatherND", 13)
-    with pytest.raises(CallError, match=r"; write domain='openvino'$"):
-        ndgather.operator("GatherND", "openvino")

@@ -12,7 +12,6 @@ from ndgather.array_call import Call, Kind
 from ndgather.show.evaluate import State, evaluate, resolve_entries
 from ndgather.show.scene import make_scene, written
 from tests.definitions import reference
-from tests.definitions.scatter_strategies import scatter_calls
 from tests.definitions.strategies import calls
 
 NOTHING = -1
@@ -63,7 +62,7 @@ def test_entries_of_a_gather_name_what_the_loops_say(function, data):
 @pytest.mark.parametrize("function", SCATTERS)
 @given(data=st.data())
 def test_entries_of_a_scatter_name_what_the_loops_say(function, data):
-    drawn = data.draw(scatter_calls(function))
+    drawn = data.draw(calls(function))
     note(str(drawn))
     call = Call(function, Kind(function), drawn.data, drawn.indices, drawn.updates, **drawn.options)
     numbers = numbers_by_loops(function, drawn.data.shape, drawn.indices, drawn.options)
@@ -126,7 +125,7 @@ def test_cells_hold_the_elements(function, data):
 @pytest.mark.parametrize("function", SCATTERS)
 @given(data=st.data())
 def test_cells_hold_the_elements_of_a_scatter(function, data):
-    drawn = data.draw(scatter_calls(function))
+    drawn = data.draw(calls(function))
     note(str(drawn))
     call = Call(function, Kind(function), drawn.data, drawn.indices, drawn.updates, **drawn.options)
     evaluation = evaluate(call)

@@ -26,7 +26,7 @@ from ndgather.errors import (
     IndexOutOfBoundsError,
     ShapeError,
 )
-from tests.definitions.strategies import DATA_DTYPES, distinct
+from tests.definitions.draws import DATA_DTYPES, distinct
 
 ROOT = Path(__file__).parents[2]
 GRID = np.array([[10, 11, 12], [20, 21, 22]])

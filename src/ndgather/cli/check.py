@@ -119,7 +119,7 @@ def _of_target(path: str, name: str, found: Sequence[Finding]) -> Iterator[Findi
     if Path(path).suffix == ".xml":
         raise messages.only_onnx("--target")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx.rewriting import target  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.passes import target  # noqa: PLC0415 - as above
 
     target.load_target(name)
     if diagnostics.at_least(found, Severity.ERROR):

@@ -116,7 +116,7 @@ def work(options: argparse.Namespace) -> None:
     with working(options.model):
         result = onnx.conversion(options.model, **target)
         onnx.save(result, options.output)
-        count, findings = len(result.model.graph.node), result.findings
+        count, findings = result.node_count, result.findings
         found = onnx.check(options.output)
     findings += tuple(item for item in found if item.severity is diagnostics.ERROR)
     print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
@@ -131,7 +131,7 @@ def _convert_to_target(options: argparse.Namespace) -> None:
     if options.output is not None:
         tensor_files.check_place(options.output, (".onnx",))
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx.rewriting import report  # noqa: PLC0415
+    from ndgather.models.onnx import conversion_report as report  # noqa: PLC0415
 
     with working(options.model):
         result = onnx.conversion(
@@ -155,8 +155,7 @@ def _convert_to_target(options: argparse.Namespace) -> None:
     else:
         print(report.nodes_as_text(result.nodes, known, page_width() or 80))
         if written:
-            count = len(result.model.graph.node)
-            print(f"{one_line(str(options.output))}: {plural(count, 'node')}")
+            print(f"{one_line(str(options.output))}: {plural(result.node_count, 'node')}")
             errors = [x for x in onnx.check(options.output) if x.severity is diagnostics.ERROR]
             if errors:
                 print(diagnostics.as_text(errors, page_width()))

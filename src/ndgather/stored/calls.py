@@ -249,7 +249,8 @@ class ChunkUpdate:
             return values
         native = values.astype(values.dtype.newbyteorder("="), copy=False)
         library = reductions.InPlace(self._scatter)
-        reductions.in_steps(library, native, self.updates, self.reduction, self.use_init_val)
+        steps = library, native, self.updates, self.reduction, self.use_init_val
+        _core.in_default_environment(reductions.in_steps, *steps)
         return native.astype(values.dtype, copy=False)
 
     def _scatter(self, data: Array, updates: Array, reduction: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
-from ndgather import arguments, dtypes, exchange, foreign, messages, slow_path, windows
+from ndgather import arguments, exchange, foreign, messages, slow_path, windows
 from ndgather.array_call import Call, with_padding
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.points import layout_of, masked
@@ -148,10 +148,8 @@ def _check_but_values(call: Call) -> tuple[int, ...]:
     )
     if call.scatters:
         if not np.can_cast(call.updates.dtype, data.dtype, "equiv"):
-            is_wide = dtypes.holds_all(data.dtype, call.updates.dtype)
-            hint = f"write {call.updates_name}.astype(data.dtype)" if is_wide else ""
             names = call.updates.dtype, data.dtype, call.updates_name
-            raise messages.updates_dtype(call.caller, *names, hint)
+            raise messages.updates_dtype(call.caller, *names)
         small["updates"] = np.zeros((1,) * len(slices), data.dtype)
     slow_path.run(replace(call, **small))
     return slices

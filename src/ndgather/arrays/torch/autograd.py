@@ -219,7 +219,8 @@ class Ndgather(_SingleLevelFunction):  # type: ignore[misc]  # torch has no type
         if of_result is not None:
             call, result = _call(ctx, of_result)
             if call.scatters:
-                pair = scatter_back(call, result, of_result, (wanted[3], wanted[5]))
+                which = wanted[3], wanted[5]
+                pair = _core.in_default_environment(scatter_back, call, result, of_result, which)
                 gradients[3], gradients[5] = pair
             elif wanted[3]:
                 gradients[3] = gather_back(call, of_result)
@@ -232,7 +233,8 @@ class Ndgather(_SingleLevelFunction):  # type: ignore[misc]  # torch has no type
         with torch.set_grad_enabled(ctx.state[0]), _set_fwd_grad_enabled(ctx.state[1]):
             call, result = _call(ctx, change, has_tangents=True)
             if call.scatters:
-                return scatter_ahead(call, result, of_data, *of_updates)
+                changes = of_data, *of_updates
+                return _core.in_default_environment(scatter_ahead, call, result, *changes)
             return operate(replace(call, data=of_data, fill_value=None))  # of a fill value: 0
 
 

@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn.parameter import is_lazy
 
-from ndgather import arguments, dtypes, exchange, messages, reductions, slow_path
+from ndgather import arguments, exchange, messages, reductions, slow_path
 from ndgather.array_call import Array, Call, Kind, _core
 from ndgather.dtypes import Numbers
 from ndgather.errors import AttributeValueError, DTypeError
@@ -117,20 +117,10 @@ def checked(call: Call) -> Call:
         check_device(caller, name, tensor.device, data.device)
     check_index_type(call)
     if call.scatters and call.updates.dtype != data.dtype:
-        raise _updates_dtype(call, call.updates.dtype)
+        dtypes = call.updates.dtype, data.dtype
+        raise messages.updates_dtype(caller, *dtypes, call.updates_name)
     alike = np.dtype(np.float32) if data.dtype in _FLOATS else NUMPY.get(data.dtype, np.dtype("V1"))
     return arguments.checked(call, None, arguments.supported_reductions(alike))
-
-
-def _updates_dtype(call: Call, dtype: object) -> DTypeError:
-    own, name, hint = call.data.dtype, call.updates_name, ""
-    alike = NUMPY | dict.fromkeys(_FLOATS, np.dtype(np.float32))  # which holds all of these
-    pair: Any = alike.get(own), alike.get(dtype)
-    if own in NUMPY and pair[1] and dtypes.holds_all(*pair):
-        hint = f"write {name}.to(data.dtype)"
-    elif dtype in NUMPY and pair[0] and dtypes.holds_all(*pair[::-1]) and call.out is None:
-        hint = f"write data.to({name}.dtype)"
-    return messages.updates_dtype(call.caller, dtype, own, name, hint)
 
 
 def check_device(caller: str, name: str, device: object, wanted: object) -> None:
@@ -331,7 +321,7 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
         what = f"{name} = {type(value).__name__} object"
         raise messages.update_lost(caller, what, dtype)
     if isinstance(value, np.ndarray) and isinstance(known, Numbers):
-        raise _updates_dtype(call, value.dtype)
+        raise messages.updates_dtype(caller, value.dtype, dtype, name)
     if isinstance(known, Numbers):
         plain = arguments.held(caller, name, value, known)
     else:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ndgather import foreign, reductions, slow_path
-from ndgather.array_call import Call, Kind
+from ndgather.array_call import Call, Kind, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of, operate
@@ -148,7 +148,8 @@ def run(call: Call) -> torch.Tensor:
     """Make a call on tensors in the memory of the CPU, without a gradient."""
     dtype, options = call.data.dtype, (call.reduction, call.use_init_val)
     if call.scatters and dtype not in checks.NUMPY and not reductions.in_one_step(*options):
-        return reductions.in_steps(_InCore(call), call.data, call.updates, *options)
+        steps = _InCore(call), call.data, call.updates, *options
+        return _core.in_default_environment(reductions.in_steps, *steps)
     arrays = _with_arrays(call)
     carry_out = slow_path.run if arrays.arithmetic is None else slow_path.run_plain
     try:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.comparison.comparer import compare
     from ndgather.models.onnx.comparison.counterexamples import Counterexample, search, search_all
     from ndgather.models.onnx.comparison.report import Comparison
+    from ndgather.models.onnx.conversion_report import Conversion, RewrittenNode
     from ndgather.models.onnx.converter import conversion, convert
     from ndgather.models.onnx.evaluator import Backend, Model, reference_ops
-    from ndgather.models.onnx.rewriting.report import Conversion, RewrittenNode
 
 __all__ = [
     "Backend",
@@ -61,7 +61,7 @@ _LATER = {
         "onnx.converter": ("conversion", "convert"),
         "onnx.comparison.counterexamples": ("Counterexample", "search", "search_all"),
         "onnx.evaluator": ("Backend", "Model", "reference_ops"),
-        "onnx.rewriting.report": ("Conversion", "RewrittenNode"),
+        "onnx.conversion_report": ("Conversion", "RewrittenNode"),
     }.items()
     for name in names
 }

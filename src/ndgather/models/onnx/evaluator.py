@@ -47,7 +47,7 @@ from ndgather.models.onnx.nodes import (
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import TensorType, dtype_name
-from ndgather.runtimes.onnx_reference import CORRECTED, with_defaults
+from ndgather.runtimes.onnx_reference import Scatter, check_operators, with_defaults
 
 
 class Model(HasPorts):
@@ -149,7 +149,9 @@ class Model(HasPorts):
         token = _COUNTS.set(counts)
         try:
             with foreign_errors(ModelError, f"{self._path}: cannot be run"):
-                evaluator = Evaluator(with_defaults(with_one_name(self._proto)))
+                proto = with_defaults(with_one_name(self._proto))
+                check_operators(proto)
+                evaluator = Evaluator(proto)
                 if progress is not None:
                     ended = itertools.count(1)
                     for step in evaluator.steps:
@@ -181,7 +183,7 @@ class Evaluator(ReferenceEvaluator):
     """The reference evaluator with the operators of ndgather, in subgraphs and functions too."""
 
     def __init__(self, proto: object, **options: Any) -> None:
-        super().__init__(proto, **{**options, "new_ops": [*_OPS, *CORRECTED]})
+        super().__init__(proto, **{**options, "new_ops": [*_OPS, Scatter]})
         self.steps = [_EvaluatedNode(node) for node in self.rt_nodes_]
         self.rt_nodes_ = self.steps
 

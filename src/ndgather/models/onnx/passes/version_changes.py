@@ -15,30 +15,29 @@ from string import Template
 from typing import Any, TypeAlias
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, NodeProto, TensorProto, helper
 from onnx.defs import OpSchema
 
 from ndgather import messages
 from ndgather.errors import ModelError
 from ndgather.models import Array
-from ndgather.models.graph import unique
-from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.domains import Domain, domain_of, may_be_negative
 from ndgather.models.onnx.nodes import (
-    Scope,
     attribute_value,
     constant_tensor,
     element_type,
     subgraphs,
     tensor_type,
 )
+from ndgather.models.onnx.passes.calls import is_exact_cast
+from ndgather.models.onnx.passes.new_nodes import NewNodes
 from ndgather.published.schema import INTEGERS, TensorType
 
 Step: TypeAlias = tuple[str, int]
 """An operator, and the newer one of the two versions that a step leads between."""
 
 _FILE = tomllib.loads(
-    files("ndgather.models.onnx").joinpath("version_changes.toml").read_text("utf-8")
+    files("ndgather.models.onnx.passes").joinpath("version_changes.toml").read_text("utf-8")
 )
 
 
@@ -66,46 +65,6 @@ TYPES = frozenset(
     (name, int(version)) for version, names in _FILE["types"].items() for name in names.split()
 )
 """The steps that changed nothing but types."""
-
-
-_UNKNOWN = TensorType()
-
-
-@dataclass(slots=True, kw_only=True)
-class NewNodes:
-    """Nodes that are added before and after one node, with names that begin with `prefix`.
-
-    Their types and constants are added to `scope`. `taken` are the names of values that are in use.
-    """
-
-    scope: Scope
-    taken: set[str]
-    prefix: str
-    before: list[NodeProto] = field(default_factory=list)
-    after: list[NodeProto] = field(default_factory=list)
-
-    def new_name(self, hint: str) -> str:
-        return unique(f"{self.prefix}_{hint}", self.taken)
-
-    def add(
-        self,
-        op_type: str,
-        *inputs: str,
-        known: TensorType = _UNKNOWN,
-        hint: str = "",
-        **attributes: Any,
-    ) -> str:
-        """Add a node whose output has the type `known`, and return the name of the output."""
-        output = self.new_name(hint or op_type.lower())
-        node = helper.make_node(op_type, inputs, [output], output, **attributes)
-        self.before.append(node)
-        self.scope.set_type(output, known)
-        self.scope.add(node)
-        return output
-
-    def constant(self, values: object, hint: str = "constant", dtype: Any = np.int64) -> str:
-        array = numpy_helper.from_array(np.array(values, dtype))
-        return self.add("Constant", hint=hint, value=array)
 
 
 @dataclass(slots=True, kw_only=True)

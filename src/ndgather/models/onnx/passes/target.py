@@ -1,8 +1,9 @@
 """What a target takes, as data: the operators, and the limits of its gathers and scatters.
 
-A target is a TOML file. ``operators`` are the names of operators that it takes, and ``open_sizes``
-those that it takes where the sizes of a model are not numbers. A table ``limits.NAME`` adds a
-gather or scatter with the calls that the target takes; the fields of `Limits` explain its keys.
+A target is a TOML file or an opset of ONNX. In a file, ``operators`` are the names of operators
+that it takes, and ``open_sizes`` those that it takes if sizes of a model are not numbers. A table
+``limits.NAME`` adds a gather or scatter with the calls that the target takes; the fields of
+`Limits` explain its keys.
 """
 
 from __future__ import annotations
@@ -10,25 +11,31 @@ from __future__ import annotations
 import datetime
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnx import ModelProto
+
 from ndgather.array_call import Kind
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import did_you_mean, listed, reason
-from ndgather.models.graph.conversion import Meaning
 from ndgather.models.onnx.domains import may_be_negative
-from ndgather.models.onnx.nodes import Scope
+from ndgather.models.onnx.nodes import Scope, is_published, nodes_in, row_domain
+from ndgather.models.onnx.passes.calls import Meaning
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Reduction, Role, TensorType
+from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
-    from ndgather.models.onnx.rewriting.calls import GatherCall
+    from ndgather.models.onnx.passes.calls import GatherCall
 
 _FOLDER = files("ndgather.models.onnx").joinpath("targets")
+_TUPLES_FROM = 11  # the first opset with other gathers than Gather, and with negative indices
+_COMPARES_FROM = 9  # the first opset that compares integers, and chooses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,18 +108,24 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A target of `convert`: what it takes, and where that is published."""
+    """Where a converted model has to run: what it takes, and where that is published.
+
+    `operators` is None if new nodes may have any operator. `opset` is the version of ONNX that the
+    target is, if it is one.
+    """
 
     name: str
-    what: str
-    source: str
-    date: str
-    operators: frozenset[str]
+    limits: Mapping[str, Limits]
+    operators: frozenset[str] | None = None
     open_sizes: frozenset[str] = frozenset()
-    limits: Mapping[str, Limits] = field(default_factory=dict)
+    what: str = ""
+    source: str = ""
+    date: str = ""
+    opset: int | None = None
 
     def has(self, op_type: str) -> bool:
-        return op_type in self.operators or op_type in self.open_sizes or op_type in self.limits
+        known = self.operators is None or op_type in self.operators
+        return known or op_type in self.open_sizes or op_type in self.limits
 
     def refusal(self, call: GatherCall, scope: Scope, *, folded: bool = False) -> str | None:
         """Return why the target does not take a gather or scatter, or None.
@@ -132,6 +145,29 @@ class Target:
         )
 
 
+def opset_target(opset: int, model: ModelProto) -> Target | None:
+    """Return an older opset as a target, or None if it takes the gathers and scatters of a model.
+
+    Before opset 11, only Gather is left, whose indices count from the front.
+    """
+    nodes = [node for node in nodes_in(model) if is_published(node)]
+    if opset < _TUPLES_FROM:
+        own = any(row_domain(node.domain) == DEFAULT_DOMAIN for node in nodes)
+        if not own or opset < _COMPARES_FROM:
+            return None
+        return Target(name=f"opset {opset}", limits={"Gather": Limits(negative=False)}, opset=opset)
+    since = {name: row.onnx[1] for name, row in ROWS.items() if row.onnx[1]}
+    later = {word.encode() for word, first in since.items() if first > opset}
+    attributes = (item for node in nodes for item in node.attribute)
+    if not any(item.name == "reduction" and item.s in later for item in attributes):
+        return None
+    words = tuple(word for word, first in since.items() if first <= opset)
+    limits = dict.fromkeys(("Gather", "GatherElements", "GatherND"), Limits())
+    limits |= dict.fromkeys(("ScatterElements", "ScatterND"), Limits(reductions=words))
+    return Target(name=f"opset {opset}", limits=limits, opset=opset)
+
+
+@cache
 def target_names() -> tuple[str, ...]:
     """Return the names of the targets that the package has."""
     names = (item.name for item in _FOLDER.iterdir())
@@ -142,15 +178,7 @@ def load_target(value: str | Path) -> Target:
     """Return a target of the package by its name, or one from a file that ends in .toml."""
     text = str(value)
     if not text.endswith(".toml"):
-        if text not in target_names():
-            versions = [x for x in target_names() if x.rpartition("-")[0] == text.casefold()]
-            newest = max(versions, key=lambda name: int(name.rpartition("-")[2]), default=None)
-            hint = f"; the newest is {newest!r}" if newest else did_you_mean(text, target_names())
-            raise ModelError(
-                f"target = {text!r} is not a possible target (allowed: {listed(target_names())}, "
-                f"or a file that ends in .toml){hint}"
-            )
-        return _target(tomllib.loads(_FOLDER.joinpath(f"{text}.toml").read_text("utf-8")), text)
+        return _packaged_target(text)
     try:
         content = Path(text).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -159,6 +187,19 @@ def load_target(value: str | Path) -> Target:
         return _target(tomllib.loads(content), text)
     except tomllib.TOMLDecodeError as error:
         raise FileError(f"{text}: is not TOML: {reason(error)}") from error
+
+
+@cache
+def _packaged_target(name: str) -> Target:
+    if name not in target_names():
+        versions = [x for x in target_names() if x.rpartition("-")[0] == name.casefold()]
+        newest = max(versions, key=lambda item: int(item.rpartition("-")[2]), default=None)
+        hint = f"; the newest is {newest!r}" if newest else did_you_mean(name, target_names())
+        raise ModelError(
+            f"target = {name!r} is not a possible target (allowed: {listed(target_names())}, "
+            f"or a file that ends in .toml){hint}"
+        )
+    return _target(tomllib.loads(_FOLDER.joinpath(f"{name}.toml").read_text("utf-8")), name)
 
 
 def _target(content: Mapping[str, Any], place: str) -> Target:

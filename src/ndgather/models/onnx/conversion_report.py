@@ -14,9 +14,10 @@ from ndgather.messages import plural
 from ndgather.models.graph import html_table
 from ndgather.models.graph.diagnostics import Finding
 from ndgather.models.onnx.files import ModelInFolder
+from ndgather.models.onnx.nodes import nodes_in
 
 if TYPE_CHECKING:
-    from ndgather.models.onnx.rewriting.target import Target
+    from ndgather.models.onnx.passes.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +78,14 @@ class Conversion(ModelInFolder):
     nodes: tuple[RewrittenNode, ...] = ()
     target: Target | None = None
 
+    @property
+    def node_count(self) -> int:
+        """The number of nodes of the model and of its subgraphs, without constants."""
+        return sum(node.op_type != "Constant" for node in nodes_in(self.model))
+
     def __repr__(self) -> str:
         """Return what the command prints."""
-        text = plural(len(self.model.graph.node), "node")
+        text = plural(self.node_count, "node")
         if self.target is not None:
             return f"{text}\n\n{nodes_as_text(self.nodes, self.target)}"
         return f"{text}\n\n{self.findings!r}" if self.findings else text

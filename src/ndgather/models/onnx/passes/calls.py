@@ -1,33 +1,78 @@
-"""A gather or scatter node that becomes another operator, and the exact equivalences."""
+"""Gather and scatter nodes that become another operator, or another version, exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from onnx import numpy_helper
 
+from ndgather import messages
 from ndgather.errors import ModelError
 from ndgather.models import Array
-from ndgather.models.graph.conversion import NodeCall
+from ndgather.models.graph import Arguments
 from ndgather.models.onnx.inference import InferredNode
 from ndgather.models.onnx.nodes import OpNode, element_type, implementation
-from ndgather.models.onnx.rewriting.sized_nodes import Size, SizedNodes
+from ndgather.models.onnx.passes.new_nodes import Size, SizedNodes
+from ndgather.published import Operator
 from ndgather.published.rows import DEFAULT_DOMAIN
-from ndgather.published.schema import Dim, OperatorVersion, Role, Shape, TensorType
+from ndgather.published.schema import (
+    FLOATS,
+    INTEGERS,
+    Dim,
+    OperatorVersion,
+    Reduction,
+    Role,
+    Shape,
+    TensorType,
+)
+
+# The behaviour of a version without the attribute, as a value of it.
+_DEFAULTS: dict[str, int | str] = {"axis": 0, "batch_dims": 0, "reduction": "none"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What the attributes of a node mean in every version. An axis of None is not an attribute."""
+
+    axis: int | None
+    batch_dims: int
+    reduction: Reduction
+
+    @classmethod
+    def of(cls, row: OperatorVersion, attributes: Mapping[str, int | str | bool]) -> Self:
+        """Return the meaning of attributes of `row`."""
+        values: dict[str, int | str | bool] = dict(_DEFAULTS)
+        values |= {item.name: item.default for item in row.attributes if item.default is not None}
+        values |= attributes
+        reduction = row.attribute("reduction")
+        words = {item.word: item.reduction for item in reduction.choices} if reduction else {}
+        return cls(
+            axis=None if row.attribute("axis") is None else int(values["axis"]),
+            batch_dims=int(values["batch_dims"]),
+            reduction=words.get(str(values["reduction"]), Reduction.NONE),
+        )
 
 
 @dataclass(slots=True, kw_only=True)
-class GatherCall(NodeCall):
+class GatherCall:
     """A gather or scatter node that becomes the operator `name` of `domain`.
 
-    `new` are the nodes before it, and `indices` the names of their outputs that it may read.
+    `origin` is its old version, and `row` the version that its attributes are written for. Inputs,
+    their types and constants stand under their roles. `new` are the nodes before it, and `indices`
+    the names of their outputs that it may read.
     """
 
+    origin: OperatorVersion
+    row: OperatorVersion
     name: str
     domain: str
+    inputs: dict[Role, str]
+    types: dict[Role, TensorType]
+    constants: dict[Role, Array]
+    attributes: dict[str, Any]
     new: SizedNodes
     indices: list[str] = field(default_factory=list)
 
@@ -51,6 +96,9 @@ class GatherCall(NodeCall):
             new=new,
         )
 
+    def cannot_become(self, target: object, why: str) -> ModelError:
+        return messages.cannot_become(self.origin, target, why)
+
     def change_operator(self, name: str) -> None:
         """Become an equivalent operator of ONNX."""
         change = (self.name, name)
@@ -72,6 +120,7 @@ class GatherCall(NodeCall):
         return int(self.attributes.get(name, 0))
 
     def cast(self, role: Role, dtype: str) -> None:
+        """Cast an input to a type that holds all of its values."""
         known = replace(self.types[role], dtype=dtype)
         self._read(role, self.new.add("Cast", self.inputs[role], to=element_type(dtype)), known)
         if role in self.constants:
@@ -101,7 +150,7 @@ class GatherCall(NodeCall):
         line = self.new.line(sizes[axis], Size(), axis, len(shape))
         return self.new.compute("Expand", line, self.new.numbers(shape))
 
-    def fold_batch_dims(self, _: OperatorVersion) -> None:
+    def fold_batch_dims(self) -> None:
         """Put the coordinates of the batch axes before the index tuples."""
         *lead, depth = self.dims(Role.INDICES)
         count = self.attribute("batch_dims")
@@ -111,6 +160,90 @@ class GatherCall(NodeCall):
         joined = self.new.compute("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
         deeper = depth + count if isinstance(depth, int) else None
         self.set_indices(joined, (*lead, deeper))
+
+
+def fit(call: GatherCall, function: Operator) -> None:
+    """Convert the inputs and attributes of a call to the version of `function`."""
+    target = function.row
+    meaning = Meaning.of(call.row, call.attributes)
+    call.attributes = _attributes(call, target, meaning)
+    for item in target.inputs:
+        _fit_type(call, target, item.role)
+    if call.origin.index_rule.negative and not target.index_rule.negative:
+        _count_from_the_front(call, target, meaning)
+    call.inputs = {item.role: call.inputs[item.role] for item in target.inputs}
+    known = {x.name: call.constants[x.role] for x in target.inputs if x.role in call.constants}
+    types = tuple(call.types[role] for role in call.inputs)
+    Arguments.of(function, known, call.attributes).infer(types)
+
+
+def is_exact_cast(source: str, target: str) -> bool:
+    """Return whether every value of one type is a value of the other, of the same kind."""
+    for kind in (INTEGERS, FLOATS):
+        if source in kind and target in kind:
+            return bool(np.can_cast(source, target, "safe"))
+    return source == target or (source == "bool" and target in (*INTEGERS, *FLOATS))
+
+
+def _attributes(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> dict[str, Any]:
+    """Return the attributes of the call for another version; defaults stay left out."""
+    reduction = target.attribute("reduction")
+    words = {item.reduction: item.word for item in reduction.choices} if reduction else {}
+    if meaning.reduction is not Reduction.NONE and meaning.reduction not in words:
+        raise call.cannot_become(target, f"it has no reduction {meaning.reduction.value}")
+    values: dict[str, Any] = {
+        "batch_dims": meaning.batch_dims,
+        "reduction": words.get(meaning.reduction, "none"),
+    }
+    if meaning.axis is not None:
+        values["axis"] = meaning.axis
+    kept = {}
+    for name, value in values.items():
+        attribute = target.attribute(name)
+        if attribute is not None:
+            if name in call.attributes or value != attribute.default:
+                kept[name] = value
+        elif value != _DEFAULTS[name]:
+            if name != "batch_dims":
+                raise call.cannot_become(target, f"it has no {name}, which is {value!r}")
+            call.fold_batch_dims()
+    return kept
+
+
+def _fit_type(call: GatherCall, target: OperatorVersion, role: Role) -> None:
+    """Cast an input if the target takes other types and the cast is exact."""
+    before, after = call.origin.input(role), target.input(role)
+    dtype = call.types[role].dtype
+    if after is None or dtype in after.types:
+        return
+    if dtype is None:
+        if before is not None and not set(before.types) <= set(after.types):
+            raise call.cannot_become(target, f"the type of {role.value} is not known")
+        return
+    if role in {Role.DATA, Role.UPDATES}:
+        return  # inference raises for the type
+    wanted = "int64" if "int64" in after.types else after.types[-1]
+    if role not in call.constants and not is_exact_cast(dtype, wanted):
+        raise call.cannot_become(
+            target, f"{role.value} of {dtype} would have to become {wanted}, which may change them"
+        )
+    call.cast(role, wanted)
+
+
+def _count_from_the_front(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> None:
+    """Replace negative constants along one axis of known size."""
+    indices = call.constants.get(Role.INDICES)
+    if indices is None or not (indices < 0).any():
+        return
+    dims = call.types[Role.DATA].dims
+    size = dims[meaning.axis % len(dims)] if dims and meaning.axis is not None else None
+    if not isinstance(size, int):
+        raise call.cannot_become(
+            target, "an index is negative, and the size of the axis is not known"
+        )
+    counted = np.where(indices < 0, indices + np.int64(size), indices)
+    fits = counted.max() <= np.iinfo(indices.dtype).max  # all versions take int64
+    call.set_constant(Role.INDICES, counted.astype(indices.dtype) if fits else counted)
 
 
 def _gather_as_gather_nd(call: GatherCall) -> None:
@@ -247,7 +380,7 @@ def cache_call(op_node: OpNode, new: SizedNodes, name: str, *, checked: bool) ->
     call.set_indices(tuples, (*(second if name == "ScatterND" else first)[: axis + 1], 1))
     if name == "ScatterND":
         call.inputs[Role.UPDATES], call.types[Role.UPDATES] = update, new.scope.type_of(update)
-        call.fold_batch_dims(operator)
+        call.fold_batch_dims()
         call.attributes = {}
     array = new.scope.constant(call.inputs[Role.INDICES])
     if array is not None:

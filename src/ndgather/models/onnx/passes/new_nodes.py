@@ -1,4 +1,4 @@
-"""New nodes that compute sizes and offsets: constants where they are known, and nodes if not."""
+"""New nodes around a node, and those that compute sizes: constants if they are known."""
 
 from __future__ import annotations
 
@@ -8,17 +8,55 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, helper, numpy_helper
 
 from ndgather.errors import ModelError
 from ndgather.models import Array
-from ndgather.models.onnx.nodes import element_type
-from ndgather.models.onnx.version_changes import NewNodes
+from ndgather.models.graph import unique
+from ndgather.models.onnx.nodes import UNKNOWN, Scope, element_type
 from ndgather.published.rows import DEFAULT_DOMAIN
+from ndgather.published.schema import TensorType
 
 _LAST = np.iinfo(np.int64).max
 _ALLOWS_ZERO = 14  # the first opset whose Reshape has allowzero
 _FEW = 4096  # elements of a constant that is not worth a node of its own
+
+
+@dataclass(slots=True, kw_only=True)
+class NewNodes:
+    """Nodes that are added before and after one node, with names that begin with `prefix`.
+
+    Their types and constants are added to `scope`. `taken` are the names of values that are in use.
+    """
+
+    scope: Scope
+    taken: set[str]
+    prefix: str
+    before: list[NodeProto] = field(default_factory=list)
+    after: list[NodeProto] = field(default_factory=list)
+
+    def new_name(self, hint: str) -> str:
+        return unique(f"{self.prefix}_{hint}", self.taken)
+
+    def add(
+        self,
+        op_type: str,
+        *inputs: str,
+        known: TensorType = UNKNOWN,
+        hint: str = "",
+        **attributes: Any,
+    ) -> str:
+        """Add a node whose output has the type `known`, and return the name of the output."""
+        output = self.new_name(hint or op_type.lower())
+        node = helper.make_node(op_type, inputs, [output], output, **attributes)
+        self.before.append(node)
+        self.scope.set_type(output, known)
+        self.scope.add(node)
+        return output
+
+    def constant(self, values: object, hint: str = "constant", dtype: Any = np.int64) -> str:
+        array = numpy_helper.from_array(np.array(values, dtype))
+        return self.add("Constant", hint=hint, value=array)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,16 +26,16 @@ import numpy as np
 
 from ndgather.array_call import Kind
 from ndgather.models import Array
-from ndgather.models.graph.conversion import Meaning
 from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.nodes import element_type
-from ndgather.models.onnx.rewriting.sized_nodes import Size, product, strides
+from ndgather.models.onnx.passes.calls import Meaning
+from ndgather.models.onnx.passes.new_nodes import Size, product, strides
 from ndgather.published.schema import Reduction, Role, TensorType
 from ndgather.reductions import ROWS
 
 if TYPE_CHECKING:
-    from ndgather.models.onnx.rewriting.calls import GatherCall
-    from ndgather.models.onnx.rewriting.target import Limits, Target
+    from ndgather.models.onnx.passes.calls import GatherCall
+    from ndgather.models.onnx.passes.target import Limits, Target
 
 MOST_UPDATES = 16
 """The largest number of updates that are applied one after the other, and of slices."""
@@ -273,7 +273,7 @@ class Rows:
     def _operator_of_rows(
         self, kinds: Iterable[Kind], rows: str, rank: int, flat: str
     ) -> Kind | None:
-        """Return the first kind of which the target takes calls with rows of a rank, or None."""
+        """Return the first kind that the target supports for rows of this rank, or None."""
         is_open = any(size.open for size in (*self.data, *self.indices))
         scope, dim, self._why = self.new.scope, None if is_open else 1, ""
         dims = {Kind.GATHER: (dim,), Kind.SCATTER_ELEMENTS: (dim,) * rank}
@@ -346,9 +346,9 @@ class Rows:
         position = None if rows.open else new.scope.constant(flat)
         data = self._as_rows(call.inputs[Role.DATA], head, rest)
         updates = self._as_rows(call.inputs[Role.UPDATES], places, rest)
-        scatter = self._scatter_of_rows(data, updates, flat, rank, rest)
-        if scatter is not None:  # Case 1
-            result = scatter
+        scattered = self._add_scatter(data, updates, flat, rank, rest)
+        if scattered is not None:  # Case 1
+            result = scattered
         elif self.meaning.reduction is not Reduction.NONE:  # Case 2
             result = self._reduce(data, updates, flat, position, rows, number, rank)
         elif position is not None:  # Case 3
@@ -371,20 +371,20 @@ class Rows:
             result = self._rows_at(both, rank, source)
         new.reshape(result, self.data)
 
-    def _scatter_of_rows(
+    def _add_scatter(
         self, data: str, updates: str, flat: str, rank: int, rest: Sequence[Size]
     ) -> str | None:
-        """Add a scatter into rows, if the target takes one."""
+        """Add a scatter into rows, and return its output, or None if the target takes none."""
         new, word = self.new, self.meaning.reduction.value
+        kind = self._operator_of_rows(_SCATTERS, data, rank, flat)
+        if kind is None:
+            return None
         attributes: dict[str, Any] = {} if word == "none" else {"reduction": word}
-        match self._operator_of_rows(_SCATTERS, data, rank, flat):
-            case Kind.SCATTER_ND:
-                return new.add("ScatterND", data, self._as_tuples(flat), updates, **attributes)
-            case Kind.SCATTER_ELEMENTS if rank == 2:
-                column = new.compute("Reshape", flat, new.constant([-1, 1]))
-                flat = new.total([column, new.line(product(rest), Size(0), 1, 2)])
-            case None:
-                return None
+        if kind is Kind.SCATTER_ND:
+            return new.add("ScatterND", data, self._as_tuples(flat), updates, **attributes)
+        if rank == 2:
+            column = new.compute("Reshape", flat, new.constant([-1, 1]))
+            flat = new.total([column, new.line(product(rest), Size(0), 1, 2)])
         return new.add("ScatterElements", data, flat, updates, axis=0, **attributes)
 
     def _mask(self, count: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import (
     IR_VERSION,
-    ModelProto,
+    AttributeProto,
     NodeProto,
     TensorProto,
     ValueInfoProto,
@@ -20,26 +20,23 @@ from onnx import (
     inliner,
     parser,
     shape_inference,
-    version_converter,
 )
 from onnx.defs import OpSchema, SchemaError
 
 from ndgather.errors import DTypeError, ModelError, NdgatherError, one_line
-from ndgather.messages import foreign_errors
-from ndgather.models.graph.conversion import is_exact_cast
 from ndgather.models.onnx.nodes import (
     Scope,
     constant_tensor,
     declaration,
     nodes_in,
-    opsets,
     rename_values,
     row_domain,
     schema_type,
     subgraphs,
     tensor_type,
 )
-from ndgather.models.onnx.version_changes import (
+from ndgather.models.onnx.passes.calls import is_exact_cast
+from ndgather.models.onnx.passes.version_changes import (
     CHANGES,
     DOWN,
     FUNCTIONS,
@@ -59,27 +56,6 @@ OLDEST = 7
 INTEGERS_FROM = 9
 """The first opset whose Constant takes integers; before, they are initializers."""
 
-INVALID_RESULT = "the converted model would not be valid"
-
-
-def from_oldest(model: ModelProto, opset: int | None) -> ModelProto:
-    """Return a model of opset `OLDEST` or newer, converted by onnx, if `opset` is newer."""
-    source = opsets(model.opset_import).get(DEFAULT_DOMAIN, OLDEST)
-    if opset is None or opset == source:
-        return model
-    if opset < OLDEST:
-        raise ModelError(
-            f"opset = {opset} is not a possible target for other nodes (allowed: at least {OLDEST})"
-        )
-    if source >= OLDEST:
-        return model
-    with foreign_errors(ModelError, INVALID_RESULT):
-        converted = version_converter.convert_version(model, OLDEST)
-    for before, after in zip(model.graph.output, converted.graph.output, strict=True):
-        after.CopyFrom(before)  # onnx drops types, and declares values without any
-    del converted.graph.value_info[:]
-    return converted
-
 
 def convert_node(
     node: NodeProto, scope: Scope, taken: set[str], source: int, target: int, *, check: bool = False
@@ -98,6 +74,7 @@ def convert_node(
     if schema is None:
         name = one_line(node.op_type)
         raise ModelError(f"opset {source} has no {name} (allowed: its operators)")
+    _check_attributes(node, schema)
     prefix = next(filter(None, node.output), node.op_type)
     rewrite = Rewrite(
         scope=scope,
@@ -140,6 +117,17 @@ def _schema(op_type: str, opset: int) -> OpSchema | None:
 def _versions(op_type: str) -> tuple[int, ...]:
     schemas = (schema for schema in defs.get_all_schemas_with_history() if schema.domain == "")
     return tuple(sorted(schema.since_version for schema in schemas if schema.name == op_type))
+
+
+def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
+    """Raise for an attribute whose value is of another kind than its schema has."""
+    for item in node.attribute:
+        known: Any = schema.attributes.get(item.name)  # the stubs of onnx lack its type
+        if known is not None and item.type not in {known.type.value, AttributeProto.UNDEFINED}:
+            kind = AttributeProto.AttributeType.Name(item.type)
+            raise DTypeError(
+                f"{one_line(item.name)} is of kind {kind} (allowed: {known.type.name})"
+            )
 
 
 def _convert(node: Rewrite, opset: int) -> None:

@@ -1,0 +1,1 @@
+"""The passes of a conversion: each takes a model and returns it changed."""

@@ -1,0 +1,250 @@
+"""Gathers and scatters that a target does not take are rewritten by operators that it takes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from onnx import NodeProto
+
+from ndgather.errors import ModelError, NdgatherError
+from ndgather.models.onnx.conversion_report import RewrittenNode
+from ndgather.models.onnx.inference import InferredGraph, InferredNode
+from ndgather.models.onnx.nodes import (
+    OpNode,
+    attribute_value,
+    implementation,
+    is_published,
+    row_domain,
+)
+from ndgather.models.onnx.passes.calls import EQUIVALENCES, GatherCall, cache_call, fit
+from ndgather.models.onnx.passes.draft import Draft
+from ndgather.models.onnx.passes.new_nodes import SizedNodes
+from ndgather.models.onnx.passes.rows import Rows
+from ndgather.models.onnx.passes.target import Limits, Target
+from ndgather.published.rows import DEFAULT_DOMAIN
+from ndgather.published.schema import Role, TensorType
+from ndgather.runtimes.runtime import dtype_named
+
+_DEFAULTS = frozenset({("reduction", "none"), ("batch_dims", 0)})
+"""Attributes that older parsers do not know, with the values that change nothing."""
+_SINCE = dict.fromkeys(
+    ("GatherElements", "GatherND", "Range", "ScatterElements", "ScatterND"), 11
+) | {"Less": 9, "Max": 12, "Min": 12, "Slice": 10, "Where": 9}
+"""The first opset in which these are what rewritings need: for integers, with inputs."""
+_MOVES_NOTHING = frozenset({"Constant", "Reshape", "Shape", "Unsqueeze"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteGathers:
+    """A pass that rewrites gathers and scatters until `target` takes them.
+
+    If `checked`, an index that is out of bounds stays out of bounds. If `strict`, a node that no
+    rule can rewrite is an error.
+    """
+
+    target: Target
+    checked: bool = False
+    allow_matmul: bool = False
+    strict: bool = False
+
+    def __call__(self, draft: Draft) -> Draft:
+        self._rewrite_graph(draft, draft.inferred.of(draft.model.graph))
+        return draft.changed()
+
+    def _rewrite_graph(self, draft: Draft, body: InferredGraph) -> None:
+        for place in body:
+            for inner in place.bodies:
+                self._rewrite_graph(draft, inner)
+            node, inferred = place.node, place.inferred
+            removed = place.read.op_type == "Scatter" and place.read.domain == DEFAULT_DOMAIN
+            if removed or (inferred and inferred.op_node.operator().row.definition):
+                op_node = OpNode(place.read, place.scope)
+                place.nodes = self._rewrite_other(draft, node, op_node)
+            elif inferred is not None:
+                place.nodes = self._rewrite_node(draft, node, inferred)
+
+    def _rewrite_node(
+        self, draft: Draft, node: NodeProto, inferred: InferredNode
+    ) -> list[NodeProto]:
+        """Return the nodes that replace a gather or scatter, or the node itself."""
+        op_node = inferred.op_node
+        if inferred.refusal is not None:
+            raise op_node.named(inferred.refusal)
+        call = GatherCall.of(inferred, _new_nodes(draft, op_node))
+        why = self.target.refusal(call, op_node.scope)
+        if why is None:
+            self._report(draft, op_node)
+            return [_without_defaults(node)]
+        attempts = ((partial(GatherCall.of, inferred), item) for item in self._attempts(call.name))
+        return self._replace(draft, node, op_node, why, attempts)
+
+    def _rewrite_other(self, draft: Draft, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
+        """Return the nodes that replace a TensorScatter, or the node itself of other operators."""
+        name = node.op_type
+        if self.target.has(name):
+            self._report(draft, op_node)
+            return [node]
+        attempts = (
+            (
+                partial(cache_call, op_node, name=core, checked=self.checked),
+                partial(self._write_cache, item, core),
+            )
+            for core in ("ScatterND", "GatherND")
+            for item in self._attempts(core)
+            if name == "TensorScatter" and (core == "GatherND" or core in self.target.limits)
+        )
+        why = f"{self.target.name} does not take {name}"
+        if name == "Scatter":
+            why = f"{why} (allowed: opset 11 or later, in which it is ScatterElements)"
+        return self._replace(draft, node, op_node, why, attempts)
+
+    def _write_cache(
+        self, attempt: Callable[[GatherCall], str], name: str, call: GatherCall
+    ) -> str:
+        """Add the nodes of a TensorScatter, and return what they do with a wrong start."""
+        outside = attempt(call)
+        if self.checked or outside == "not possible":
+            return outside
+        return "is dropped" if name == "GatherND" else "may change another element"
+
+    def _replace(
+        self,
+        draft: Draft,
+        node: NodeProto,
+        op_node: OpNode,
+        why: str,
+        attempts: Iterable[tuple[Callable[[SizedNodes], GatherCall], Callable[[GatherCall], str]]],
+    ) -> list[NodeProto]:
+        """Return the nodes of the first attempt that the target takes, or the node itself."""
+        reasons = [why]
+        for call, attempt in attempts:
+            new = _new_nodes(draft, op_node)
+            try:
+                outside = attempt(call(new))
+            except NdgatherError as error:
+                if not str(error).endswith(tuple(reasons)):
+                    reasons.append(str(error))
+                continue
+            new.finish(node.output[0])
+            counts = Counter(x.op_type for x in new.before if x.op_type != "Constant")
+            asked = {"MatMul"} if self.allow_matmul else set()
+            lacking = [name for name in counts if not (self.target.has(name) or name in asked)]
+            if lacking:
+                reasons.append(f"its rewriting needs {lacking[0]}, which {self.target.name} lacks")
+                continue
+            opset = new.scope.opsets[DEFAULT_DOMAIN]
+            newest = max(counts, key=lambda name: _SINCE.get(name, 1))
+            if opset < (since := _SINCE.get(newest, 1)):
+                why = f"its rewriting needs {newest}, which opset {opset} does not have"
+                reasons.append(f"{why} (allowed: opset {since} or later)")
+                continue
+            became = ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
+            added = sum(counts.values()) - 1
+            self._report(draft, op_node, became, new.before, added=added, why=why, outside=outside)
+            return new.before
+        self._report(draft, op_node, None, why="; ".join(dict.fromkeys(reasons)))
+        return [node]
+
+    def _report(
+        self,
+        draft: Draft,
+        op_node: OpNode,
+        became: str | None = "",
+        new: Sequence[NodeProto] = (),
+        **facts: Any,
+    ) -> None:
+        """Report a node; `became` is empty if the target takes it, and None if it stays."""
+        node, where = op_node.node, op_node.where
+        was = f"{row_domain(node.domain)} {node.op_type}"
+        was = str(op_node.operator().row) if is_published(node) else was
+        if became is None and self.strict:
+            raise ModelError(
+                f"node {where!r}: {was} cannot become {self.target.name}: {facts['why']}"
+            )
+        known = "" if became is None else became or was
+        report = RewrittenNode(where=where, was=was, became=known, **facts)
+        draft.report(report, new, self.target)
+
+    def _attempts(self, before: str) -> Iterator[Callable[[GatherCall], str]]:
+        """Yield functions that add the nodes for a call of an operator, the simplest ones first."""
+        names = sorted(after for origin, after in EQUIVALENCES if origin == before)
+        for name in (before, *names):
+            if name in self.target.limits:
+                yield partial(self._write_operator, name)
+        yield self._write_rows
+
+    def _write_operator(self, name: str, call: GatherCall) -> str:
+        """Write a call as one of an operator of the target, with other indices if need be."""
+        constant, scope = Role.INDICES in call.constants, call.new.scope
+        most = self.target.limits[name].batch_dims
+        if name == call.name and most is not None and call.attribute("batch_dims") > most:
+            call.fold_batch_dims()
+            call.attributes["batch_dims"] = 0
+        if name != call.name:
+            call.change_operator(name)
+        function = implementation(name, DEFAULT_DOMAIN, scope.opsets[DEFAULT_DOMAIN])
+        call.row = function.row
+        fit(call, function)
+        if "axis" in call.attributes:
+            call.attributes["axis"] %= len(call.dims(Role.DATA))
+        outside = "stays outside"
+        if self.target.refusal(call, scope):
+            self._rows(call, self.target.limits[name]).fold()
+            refusal = self.target.refusal(call, scope, folded=True)
+            if refusal:
+                raise call.cannot_become(name, refusal)
+            verb = "change" if call.row.kind.scatters else "take"
+            outside = outside if self.checked else f"may {verb} another element"
+        attributes = {key: x for key, x in call.attributes.items() if (key, x) not in _DEFAULTS}
+        call.new.add(name, *call.inputs.values(), **attributes)
+        return "not possible" if constant else outside
+
+    def _write_rows(self, call: GatherCall) -> str:
+        known = (self.target.limits.get(name) for name in ("Gather", "GatherElements"))
+        return self._rows(call, next(filter(None, known), Limits())).write()
+
+    def _rows(self, call: GatherCall, limits: Limits) -> Rows:
+        return Rows(call, self.target, limits, checked=self.checked, matmul=self.allow_matmul)
+
+
+def _new_nodes(draft: Draft, op_node: OpNode) -> SizedNodes:
+    return SizedNodes(scope=op_node.scope, taken=draft.taken, prefix=op_node.node.output[0])
+
+
+def _without_defaults(node: NodeProto) -> NodeProto:
+    result = deepcopy(node)
+    for item in node.attribute:
+        if (item.name, attribute_value(item)) in _DEFAULTS:
+            result.attribute.remove(item)
+    return result
+
+
+def measured_nodes(draft: Draft) -> Iterator[RewrittenNode]:
+    """Yield the reports with the bytes that new nodes write, and the products of a MatMul."""
+    types: dict[str, TensorType] = {}
+    if any(new for _, new in draft.nodes):
+        for outermost in draft.inferred.scopes:
+            for scope, node in outermost.all_nodes():
+                types |= {name: scope.type_of(name) for name in node.outputs}
+    for report, new in draft.nodes:
+        moved, became = 0 if new else report.moved, report.became
+        for node in new:
+            known = types.get(node.output[0], TensorType())
+            sizes = known.numbers
+            if node.op_type == "MatMul":
+                terms = types.get(node.input[0], TensorType()).numbers
+                work = math.prod((*sizes, terms[-1])) if sizes and terms else "open"
+                became = became.replace("MatMul", f"MatMul (products: {work})")
+            if node.op_type in _MOVES_NOTHING:
+                continue
+            if moved is None or sizes is None or known.dtype is None:
+                moved = None
+            else:
+                moved += math.prod(sizes) * dtype_named(known.dtype).itemsize
+        yield replace(report, moved=moved, became=became)

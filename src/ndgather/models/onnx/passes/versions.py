@@ -1,0 +1,264 @@
+"""Nodes in another version of their operator, in another domain, or as an equivalent operator."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass
+
+from onnx import GraphProto, ModelProto, NodeProto, helper, version_converter
+
+from ndgather import messages
+from ndgather.errors import ModelError, NdgatherError
+from ndgather.messages import foreign_errors
+from ndgather.models.graph.diagnostics import Finding, Severity
+from ndgather.models.onnx.domains import may_be_negative
+from ndgather.models.onnx.files import messages_in
+from ndgather.models.onnx.inference import InferredGraph, InferredNode, PlacedNode, with_names
+from ndgather.models.onnx.nodes import (
+    CONSTANTS_FROM,
+    DOMAINS,
+    OpNode,
+    ReadNode,
+    Scope,
+    constant_tensor,
+    declaration,
+    file_domain,
+    implementation,
+    nodes_in,
+    opsets,
+    row_domain,
+    tensor_type,
+)
+from ndgather.models.onnx.passes.calls import GatherCall, fit
+from ndgather.models.onnx.passes.draft import Draft
+from ndgather.models.onnx.passes.new_nodes import SizedNodes
+from ndgather.models.onnx.passes.version_steps import INTEGERS_FROM, OLDEST, convert_node
+from ndgather.published import Operator, operators
+from ndgather.published.rows import DEFAULT_DOMAIN
+from ndgather.published.schema import OperatorVersion, Role, TensorType
+
+INVALID_RESULT = "the converted model would not be valid"
+
+
+def from_oldest(model: ModelProto, opset: int) -> ModelProto:
+    """Return a model of opset `OLDEST` or newer, converted by onnx, if `opset` is newer."""
+    source = opsets(model.opset_import).get(DEFAULT_DOMAIN, OLDEST)
+    if opset == source:
+        return model
+    if opset < OLDEST:
+        raise ModelError(
+            f"opset = {opset} is not a possible target for other nodes (allowed: at least {OLDEST})"
+        )
+    if source >= OLDEST:
+        return model
+    with foreign_errors(ModelError, INVALID_RESULT):
+        converted = version_converter.convert_version(model, OLDEST)
+    for before, after in zip(model.graph.output, converted.graph.output, strict=True):
+        after.CopyFrom(before)  # onnx drops types, and declares values without any
+    del converted.graph.value_info[:]
+    return converted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertVersions:
+    """A pass that converts all nodes to `opset`, and gathers and scatters to other operators too.
+
+    `source` are the versions that the model imports. Gathers and scatters get the domain `domain`
+    and the operator `operator`, where these are given. If `strict`, a node that cannot become
+    `operator` is an error.
+    """
+
+    source: dict[str, int]
+    opset: int
+    domain: str | None = None
+    operator: str | None = None
+    strict: bool = False
+
+    def __call__(self, draft: Draft) -> Draft:
+        inferred, graph = draft.inferred, draft.model.graph
+        self._convert_graph(draft, inferred.of(graph))
+        if self.opset < INTEGERS_FROM:
+            _move_constants(graph)
+        self._import_domains(draft.model)
+        return draft.changed()
+
+    def _convert_graph(self, draft: Draft, body: InferredGraph) -> None:
+        """Convert the nodes of a graph and of its subgraphs."""
+        source = self.source.get(DEFAULT_DOMAIN, self.opset)
+        for place in body:
+            for inner in place.bodies:
+                self._convert_graph(draft, inner)
+            if place.inferred is not None:
+                place.nodes = self._convert_gather(draft, body.graph, place, place.inferred)
+                continue
+            scope = place.scope
+            _set_output_types(scope, place.read)
+            try:
+                place.nodes = convert_node(place.node, scope, draft.taken, source, self.opset)
+            except Exception as error:  # also of invalid nodes, which onnx has not checked
+                raise OpNode(place.read, scope).named(error) from error
+
+    def _convert_gather(
+        self, draft: Draft, graph: GraphProto, place: PlacedNode, inferred: InferredNode
+    ) -> list[NodeProto]:
+        """Return a gather or scatter node in the target, after the nodes that it needs."""
+        node, scope, op_node = place.node, place.scope, inferred.op_node
+        if inferred.refusal is not None:
+            inferred = self._repair(draft, op_node, inferred.refusal)
+        try:
+            if self._keeps(inferred.op_node.operator()):
+                return [node]
+            if op_node.operator().row.definition is not None:
+                self._check_defined(op_node)
+                return [node]
+            call = self._call_of(draft, op_node, inferred)
+            if self.domain is not None and operators(call.name, self.domain):
+                call.domain = self.domain
+            target = implementation(call.name, call.domain, self._version(call.domain))
+            if call.name != call.row.name:
+                call.row = target.row  # the attributes are those of the new operator
+            fit(call, target)
+            _check_results(call, target.row, op_node)
+        except NdgatherError as error:
+            raise op_node.named(error) from error
+        for name in call.indices:
+            declared = declaration(with_names(scope.type_of(name), draft.inferred.sizes))
+            graph.value_info.add(name=name).type.CopyFrom(declared)
+        node = deepcopy(node)
+        node.op_type = call.name
+        if node.domain != file_domain(call.domain):
+            node.domain = file_domain(call.domain)
+        node.input[:] = call.inputs.values()
+        if call.attributes != op_node.attributes():
+            del node.attribute[:]
+            for name, value in call.attributes.items():
+                node.attribute.append(helper.make_attribute(name, value))
+        return [*call.new.before, node]
+
+    def _check_defined(self, op_node: OpNode) -> None:
+        """Raise for an operator with a definition, which only its own versions equal."""
+        row = op_node.operator().row
+        domain = self.domain or row.domain
+        version = self._version(domain)
+        if domain != row.domain or version < row.since:
+            why = "there is no such operator"
+            raise messages.cannot_become(row, f"one of {domain} {version}", why)
+
+    def _keeps(self, function: Operator) -> bool:
+        """Return whether a node of a version of an operator stays as it is."""
+        if self.operator is not None or self.domain not in {None, function.domain}:
+            return False
+        with suppress(NdgatherError):  # there is no such operator, as converting it says
+            version = self._version(function.domain)
+            return implementation(function.name, function.domain, version) is function
+        return False
+
+    def _repair(self, draft: Draft, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
+        """Return the node as one of a later version, if its attributes are valid there."""
+        opset = op_node.repairing_opset(refusal)
+        if opset is not None and opset <= self.opset:
+            later = op_node.in_opset(opset)
+            what = f"{refusal}; converted as {later.operator().row}"
+            _add_finding(draft, op_node, op_node.operator().row, what, "repair")
+            return InferredNode(later, later.infer())
+        raise op_node.named(refusal)
+
+    def _call_of(self, draft: Draft, op_node: OpNode, inferred: InferredNode) -> GatherCall:
+        """Return a node as `operator`, or as it is if it cannot become that and may stay."""
+
+        def call_as_it_is() -> GatherCall:
+            prefix = inferred.op_node.node.input[1]
+            new = SizedNodes(scope=op_node.scope, taken=draft.taken, prefix=prefix)
+            return GatherCall.of(inferred, new)
+
+        call = call_as_it_is()
+        if self.operator is not None and self._changes_kind(call, self.operator):
+            try:
+                call.change_operator(self.operator)
+            except NdgatherError as refusal:
+                if self.strict:
+                    raise
+                _add_finding(draft, op_node, call.origin, f"kept: {refusal}", "operator")
+                return call_as_it_is()
+        return call
+
+    def _changes_kind(self, call: GatherCall, operator: str) -> bool:
+        """Return whether a call becomes `operator`: another gather, or another scatter."""
+        scatters = any(item.row.kind.scatters for item in operators(operator))
+        return call.name != operator and call.origin.kind.scatters == scatters
+
+    def _version(self, domain: str) -> int:
+        """Return the version of a domain that the result imports."""
+        if domain == DEFAULT_DOMAIN:
+            return self.opset
+        newest = max(item.version for item in operators(domain=domain))
+        return self.source.get(domain, newest)
+
+    def _import_domains(self, model: ModelProto) -> None:
+        """Import the domains of all nodes, and those of published operators only if used."""
+        used: set[str] = set()
+        if any(domain in self.source or domain == self.domain for domain in DOMAINS[1:]):
+            used = {row_domain(node.domain) for node in nodes_in(model)}
+        imports = {
+            domain: version
+            for domain, version in self.source.items()
+            if domain in used or domain not in DOMAINS
+        }
+        for domain in (DEFAULT_DOMAIN, *DOMAINS):
+            if domain in used or domain == DEFAULT_DOMAIN:
+                imports[domain] = self._version(domain)
+        del model.opset_import[:]
+        for domain, version in imports.items():
+            model.opset_import.add(domain=file_domain(domain), version=version)
+        if self.opset != (source := self.source.get(DEFAULT_DOMAIN, 0)):
+            needed = helper.find_min_ir_version_for(model.opset_import, ignore_unknown=True)
+            inputs = {item.name for item in model.graph.input}
+            if any(tensor.name not in inputs for tensor in model.graph.initializer):
+                needed = max(needed, CONSTANTS_FROM)
+            choose = max if self.opset > source else min
+            model.ir_version = choose(model.ir_version, needed)
+
+
+def _add_finding(draft: Draft, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
+    draft.findings.append(Finding(op_node.where, str(row), rule, what, Severity.PORTABLE))
+
+
+def _check_results(call: GatherCall, target: OperatorVersion, op_node: OpNode) -> None:
+    """Raise if the old version of a call may return a result where `target` has none."""
+    source, before, after = call.origin, call.origin.index_rule, target.index_rule
+    if (
+        before.negative
+        and not after.negative
+        and Role.INDICES not in call.constants  # constants count from the front
+        and may_be_negative(op_node.scope, op_node.node.input[1])
+    ):
+        what = "a negative index counts from the end, and there it is out of range"
+        raise call.cannot_become(target, what)
+    indices = call.types[Role.INDICES].dims
+    depth = indices[-1] if indices else None
+    shorter = source.lowest_depth < target.lowest_depth and source.kind is target.kind
+    if source.kind.tuples and shorter and not isinstance(depth, int):
+        what = "a tuple of no index copies its batch, and there it is an error"
+        raise call.cannot_become(target, what)
+
+
+def _move_constants(graph: GraphProto) -> None:
+    """Make constants initializers, whose type may be any."""
+    for body in list(messages_in(graph, GraphProto)):
+        for number in reversed(range(len(body.node))):
+            tensor = constant_tensor(body.node[number])
+            if tensor is not None:
+                body.initializer.add().CopyFrom(tensor)
+                body.initializer[-1].name = body.node[number].output[0]
+                del body.node[number]
+
+
+def _set_output_types(scope: Scope, node: ReadNode) -> None:
+    """Set the types of outputs that onnx does not infer, but the subgraphs of the node declare."""
+    for graph in node.graphs:
+        outputs = graph.output[1:] if node.op_type == "Loop" else graph.output
+        for name, inner in zip(node.outputs, outputs, strict=False):
+            dtype, known = tensor_type(inner.type).dtype, scope.type_of(name)
+            if dtype is not None and known.dtype is None:
+                scope.set_type(name, TensorType(dtype, known.shape))

@@ -1,1 +1,0 @@
-"""Models for restricted targets: what a target takes, as data, and rules that rewrite nodes."""

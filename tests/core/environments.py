@@ -1,0 +1,144 @@
+"""Floating-point environments: how a thread rounds, and whether it flushes subnormal numbers.
+
+``python -m tests.core.environments PLACE ENVIRONMENT`` prints a hash of each result, computed while
+the caller, or the thread that created the worker threads, has that environment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import hashlib
+import platform
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import ndgather
+import ndgather.vjp
+
+_MXCSR = 28  # its offset in fenv_t of the C library on x86-64
+ROUNDING = {"down": 0x400, "up": 0x800, "towards zero": 0xC00}  # as in fenv.h
+FLUSHING = {"flush to zero": 0x8000, "denormals are zero": 0x40, "both": 0x8040}  # bits of MXCSR
+ENVIRONMENTS = (*ROUNDING, *FLUSHING)
+PLACES = ("caller", "creator", "neither")
+
+_LIBRARY = ctypes.CDLL(ctypes.util.find_library("m"))
+
+
+@contextmanager
+def environment(name: str) -> Iterator[None]:
+    """Give this thread an environment for a while."""
+    before, changed = (ctypes.create_string_buffer(64) for _ in range(2))
+    _LIBRARY.fegetenv(before)
+    _LIBRARY.fegetenv(changed)
+    try:
+        if name in ROUNDING:
+            _LIBRARY.fesetround(ROUNDING[name])
+        else:
+            (bits,) = struct.unpack_from("I", changed, _MXCSR)
+            struct.pack_into("I", changed, _MXCSR, bits | FLUSHING[name])
+            _LIBRARY.fesetenv(changed)
+        yield
+    finally:
+        _LIBRARY.fesetenv(before)
+
+
+def is_known() -> bool:
+    """Return whether fenv_t of this machine holds the register that flushes subnormal numbers."""
+    return sys.platform == "linux" and platform.machine() == "x86_64"
+
+
+def current() -> bytes:
+    """Return how this thread rounds, and the register without the flags of past exceptions."""
+    now = ctypes.create_string_buffer(64)
+    _LIBRARY.fegetenv(now)
+    (register,) = struct.unpack_from("I", now, _MXCSR)
+    return struct.pack("II", register & ~0x3F, _LIBRARY.fegetround())
+
+
+SIZE, COUNT = 8000, 200_000  # enough for two threads
+_RNG = np.random.default_rng(20261128)
+INDICES = _RNG.integers(SIZE, size=COUNT)
+# Sums that round, and subnormal numbers: a road sees both at once.
+UPDATES = np.where(INDICES % 2, _RNG.random(COUNT), 1e-40).astype(np.float32)
+
+
+Made = Callable[[], Any]  # a call whose arguments were made in the default environment
+
+
+def scatter(reduction: str, count: int = COUNT, **options: Any) -> Made:
+    data = np.full(SIZE, 1 if reduction == "mul" else 3e-41, np.float32)
+    updates = UPDATES[:count] + np.float32(reduction == "mul")
+    indices = INDICES[:count, np.newaxis]
+    return lambda: ndgather.scatter_nd(data, indices, updates, reduction=reduction, **options)
+
+
+def in_place(reduction: str) -> Made:
+    data = np.full(SIZE, 3e-41, np.float32)
+    options = {"reduction": reduction, "out": data}
+    return lambda: ndgather.scatter_elements(data, INDICES, UPDATES, **options)
+
+
+def stored(reduction: str) -> Made:
+    zarr = __import__("zarr")
+    store = zarr.storage.MemoryStore()
+    data = zarr.create_array(store, shape=(SIZE,), chunks=(70,), dtype="float32")
+    data[:] = np.full(SIZE, 3e-41, np.float32)
+    indices, updates = INDICES[:20_000, np.newaxis], UPDATES[:20_000]
+    return lambda: ndgather.scatter_nd(data, indices, updates, reduction=reduction, out=data)
+
+
+def of_dtype(dtype: Any) -> Made:
+    indices, updates, data = INDICES[:1000], UPDATES[:1000].astype(dtype), np.zeros(SIZE, dtype)
+    return lambda: ndgather.scatter_elements(data, indices, updates, reduction="add")
+
+
+def windows() -> Made:
+    starts = INDICES[:50_000, np.newaxis] % (SIZE - 3)
+    cotangent = np.repeat(UPDATES[:50_000, np.newaxis], 4, axis=1)
+    return lambda: ndgather.vjp.gather_windows(cotangent, (SIZE,), starts, (4,))
+
+
+def fill_value() -> Made:
+    data = np.ones(3, np.float32)
+    return lambda: ndgather.gather(data, [9], mode="fill", fill_value=1e-40)
+
+
+ROADS: dict[str, Callable[[], Made]] = {
+    **{name: partial(scatter, name) for name in ("add", "sub", "mul", "min", "max", "mean")},
+    **{f"few {name}": partial(scatter, name, 100) for name in ("add", "min", "mean")},
+    "without initial values": partial(scatter, "mean", use_init_val=False),
+    **{f"in place {name}": partial(in_place, name) for name in ("add", "max", "mean")},
+    **{f"stored {name}": partial(stored, name) for name in ("add", "min", "mean")},
+    **{f"of {name}": partial(of_dtype, name) for name in ("f2", "f8", "c8", "longdouble")},
+    "windows": windows,
+    "fill value": fill_value,
+}
+
+
+def bytes_of(result: Any) -> bytes:
+    """Return the bytes of a result, without those that long doubles leave unused."""
+    array = np.asarray(result[...])
+    whole = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)
+    return whole[:, :10].tobytes() if array.dtype.char == "g" else whole.tobytes()
+
+
+def main(place: str, name: str) -> None:
+    ndgather.set_num_threads(2)
+    with environment(name) if place == "creator" else nullcontext():
+        scatter("add")()
+    for road, prepare in ROADS.items():
+        call = prepare()
+        with environment(name) if place == "caller" else nullcontext():
+            result = call()
+        print(road, hashlib.sha256(bytes_of(result)).hexdigest(), sep="\t")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
