@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from .case import Case
 
-_BUILDS = ROOT / "build" / "against"
+BUILDS = ROOT / "build" / "against"
 _SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "core", "src")
 _AGREEMENT = 0.03
 _MOST_ROUNDS = 2  # times the requested ones
@@ -150,13 +150,13 @@ def build(what: str) -> Path:
 
 def _installed(name: str, source: Path | None) -> Path:
     """Return the folder of a build; without a `source`, of the commit `name`."""
-    target = _BUILDS / name
+    target = BUILDS / name
     if target.is_dir():
         return target
     print(f"building {source or name[:12]} into {target}", flush=True)
-    _BUILDS.mkdir(parents=True, exist_ok=True)
+    BUILDS.mkdir(parents=True, exist_ok=True)
     with (
-        TemporaryDirectory(dir=_BUILDS) as temporary,
+        TemporaryDirectory(dir=BUILDS) as temporary,
         nullcontext(source) if source else TemporaryDirectory() as tree,
     ):
         if not source:

@@ -73,7 +73,7 @@ def main() -> None:
         readings = [_read(sea, path) for path in stores.values()]
     xr.testing.assert_identical(*readings)
     print("Both stores give the same bits, equal to plain indexing of the field, value for value.")
-    cities = _climate_at_cities()
+    cities = climate_at_cities()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     print(f"Resident memory at its peak: {_mib(peak)}, all libraries included.")
     if not options.days:
@@ -164,7 +164,7 @@ def _bilinear(
     return value
 
 
-def _climate_at_cities() -> dict[str, xr.DataArray]:
+def climate_at_cities() -> dict[str, xr.DataArray]:
     """Read two runs of a climate model at cities, with the command line."""
     places = OUTPUT / "cities.csv"
     lines = [f"{name},{north},{east}" for name, (north, east) in CITIES.items()]

@@ -35,7 +35,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(against, "_BUILDS", tmp_path / "builds")
+    monkeypatch.setattr(against, "BUILDS", tmp_path / "builds")
     tree = tmp_path / "tree"
     (tree / "src" / "ndgather").mkdir(parents=True)
     (tree / "pyproject.toml").write_text(PROJECT)

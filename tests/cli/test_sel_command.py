@@ -352,7 +352,7 @@ def ship_track(folder, monkeypatch):
 
 def test_commands_in_the_picture_are_those_that_ran(ship_track, ndgather, folder, capsys):
     example, picture = ship_track
-    cities = example._climate_at_cities()
+    cities = example.climate_at_cities()
     ran = re.findall(r"^\$ (.*)$", capsys.readouterr().out, re.MULTILINE)
     time = ("time", TIMES)
     log = xr.Dataset(
