@@ -67,7 +67,7 @@ UNHURRIED := $(addprefix tests/core/test_,$(addsuffix .py,allocation_failure con
 
 quick: $(VENV)/installed-test
 	HYPOTHESIS_PROFILE=quick $(BIN)/python $(PYTEST) $(SHARED) -m "not slow" \
-	  $(addprefix --ignore=,$(UNHURRIED) tests/core/test_show_versions.py tests/operators/test_corpus.py) \
+	  $(addprefix --ignore=,$(UNHURRIED) tests/core/test_show_versions.py) \
 	  -k "not most_drawn_calls" tests/core tests/operators $(PYTEST_FLAGS)
 
 # The groups that `make lint` installs: `make check` adds those of its other steps, so that pip runs once.

@@ -193,7 +193,7 @@ models-quick: $(RUNTIMES)/installed-models  ## after a change of models: those o
 	$(RUNTIMES)/bin/python -m tools.models --short
 
 conformance: $(VENV)/installed-bench  ## after a change of the hard cases: what runtimes make of them: docs/conformance.md
-	$(BIN)/python -m tools.conformance --format md > docs/conformance.md
+	$(BIN)/python -m conformance --format md > docs/conformance.md
 
 CORE_CALLS := $(wildcard tests/core/*.h tests/core/*.cpp fuzz/*.cpp)
 

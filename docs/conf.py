@@ -13,6 +13,7 @@ from docutils import nodes
 
 from ndgather import __version__
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # has conformance/
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
 from numbers_of_pages import numbers

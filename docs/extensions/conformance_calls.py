@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ndgather.testing.conformance import Case
+    from conformance import Case
 
 _LARGEST = 24  # values that a call lists
 
 
 def call(case: Case) -> str:
-    """Return the call of a case; large and unusual arrays are read from the corpus."""
+    """Return the call of a case; large and unusual arrays are read from the cases."""
     name, domain, version = case.operator.name, case.operator.domain, case.operator.version
     function = f"ndgather.{name}"
     if version is not None:
@@ -24,7 +24,7 @@ def call(case: Case) -> str:
     lines = ["import ndgather", "import numpy as np", ""]
     if len(arrays) < len(case.inputs):
         lines[1:] = [
-            "from ndgather.testing.conformance import load",
+            "from conformance import load  # in a clone",
             "",
             f"(case,) = load({case.name!r})",
             "inputs = {name: tensor.array() for name, tensor in case.inputs.items()}",
@@ -39,7 +39,8 @@ def _arrays(case: Case) -> Iterator[tuple[str, str]]:
     """Yield the inputs whose values are short to write."""
     for name, tensor in case.inputs.items():
         array, record = tensor.array(), tensor.record
-        plain = not {"bits", "layout", "except"} & record.keys() and array.dtype.kind in "biufU"
+        plain = not {"layout", "sequence"} & record.keys() and array.dtype.kind in "biufU"
+        plain &= "bits" not in record or array.dtype.kind in "iu"
         if plain and array.dtype.isbuiltin == 1 and array.size <= _LARGEST:
             text = repr(array.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
             reshape = f".reshape({array.shape})" if 0 in array.shape else ""

@@ -16,8 +16,8 @@ from conformance_calls import call
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from conformance import Case, load
 from ndgather.published import operators
-from ndgather.testing.conformance import Case, load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
-# The symbols of tools.conformance, as a class of the style sheet and as words.
+# The symbols of conformance.report, as a class of the style sheet and as words.
 VERDICTS = {
     "✓": ("right", "right"),
     "≠": ("wrong", "returns a wrong value"),
@@ -107,7 +107,7 @@ def _write_cases(app: Sphinx, config: Config) -> None:
 def _details(case: Case) -> dict[str, Any]:
     rule = f"“{case.rule.text}”" if case.rule.quoted else case.rule.text
     details = {"must be": str(case.expected), "rule": rule, "source": case.rule.source}
-    details |= {"call": call(case)} | ({"seen": case.seen} if case.seen else {})
+    details |= {"call": call(case)} | ({"seen": case.report} if case.report else {})
     families = {op.row.kind: op.name for op in reversed(operators())}
     for op in operators():
         if (op.domain, op.name, op.version) == (

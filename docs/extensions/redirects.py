@@ -29,6 +29,7 @@ MOVED = {
     "reference/commands/scatter-elements": "reference/functions.html",
     "reference/commands/scatter-nd": "reference/functions.html",
     "reference/index": "reference/functions.html",
+    "reference/testing": "conformance-cases.html",
 }
 _PAGE = """\
 <!doctype html>

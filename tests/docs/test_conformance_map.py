@@ -6,9 +6,9 @@ import ast
 
 from conformance_calls import call
 
+from conformance import Verdict, judge, load
+from conformance.verdicts import refused, result
 from ndgather.errors import NdgatherError
-from ndgather.testing.conformance import Verdict, judge, load
-from ndgather.testing.conformance.cases import refused, result
 
 
 def test_every_call_has_the_expected_outcome():

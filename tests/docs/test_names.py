@@ -29,7 +29,19 @@ PLAIN = (
     *("core/**/*.*", "tests/core/*.*", "docs/static/*.js", "src/**/*.toml", "src/**/*.pyi"),
     *("Makefile", "*.mk", "pyproject.toml", "CMakeLists.txt", ".importlinter"),
 )
-FOLDERS = ("src", "core", "tests", "docs", "tools", "bench", "fuzz", "examples", ".github", ".ci")
+FOLDERS = (
+    "src",
+    "core",
+    "tests",
+    "docs",
+    "conformance",
+    "tools",
+    "bench",
+    "fuzz",
+    "examples",
+    ".github",
+    ".ci",
+)
 OTHERS = ("tf.", "torch.", "jax.", "np.", "onnx.", "xr.", "da.")  # names of other libraries
 
 

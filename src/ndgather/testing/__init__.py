@@ -1,1 +1,0 @@
-"""For authors of libraries that gather and scatter: `ndgather.testing.conformance`."""

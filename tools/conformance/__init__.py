@@ -1,1 +1,0 @@
-"""The corpus of hard cases run in several libraries: docs/conformance.md."""
