@@ -21,7 +21,7 @@ from ndgather.errors import FileError, ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx.passes.target import load_target, target_names
 from tests.definitions import reference
-from tests.models.test_version_steps import OLDER_ONNXRUNTIME
+from tests.models.test_version_steps import OLDER_ONNXRUNTIME, assert_identity, mark_nodes
 
 pytestmark = pytest.mark.runtimes
 
@@ -144,7 +144,7 @@ def model_of(call, *, known, constant, narrow=False, opset=18):
     if narrow and op_type in {"Gather", "GatherElements", "ScatterElements"}:
         indices = indices.astype(np.int32)
     inputs = dict(zip(("data", "indices", "updates"), (data, indices, *updates), strict=False))
-    node = helper.make_node(op_type, list(inputs), ["out"], name="node", **attributes)
+    node = helper.make_node(op_type, list(inputs), ["out"], **attributes)
     initial = [numpy_helper.from_array(inputs.pop("indices"), "indices")] if constant else []
     infos = []
     for name, array in inputs.items():
@@ -155,6 +155,7 @@ def model_of(call, *, known, constant, narrow=False, opset=18):
         infos.append(helper.make_tensor_value_info(name, kind, shape))
     out = helper.make_tensor_value_info("out", TensorProto.FLOAT, [None] * result.ndim)
     graph = helper.make_graph([node], "g", infos, [out], initial)
+    mark_nodes(graph)
     imports = [helper.make_opsetid("", opset)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8), inputs
 
@@ -316,6 +317,7 @@ def assert_taken(target, call, *, constant, checked=False):
 
     conversion = onnx_models.conversion(model, target=target, checked=checked)
 
+    assert_identity(model.graph, conversion.model.graph)
     (node,) = conversion.nodes
     event("stays" if node.stays else "rewritten" if node.why else "fits")
     if node.became not in {"", node.was}:
@@ -864,6 +866,7 @@ def test_reductions_that_an_opset_does_not_have_are_unrolled(call, constant, ops
 
     assert conversion.model.opset_import[0].version == opset
     assert [finding.rule for finding in conversion.findings] == ["reduction"] * (not taken)
+    assert_identity(model.graph, conversion.model.graph)
     if call[1][2].size or taken:
         assert_results(conversion.model, inputs, call[-1])
 

@@ -222,6 +222,26 @@ def assert_same_numbers(before, after):
         np.testing.assert_allclose(second, first, rtol=1e-4, atol=1e-5)
 
 
+def mark_nodes(graph):
+    """Give each node of a graph a name, documentation and metadata of its own."""
+    for number, node in enumerate(graph.node):
+        node.name, node.doc_string = f"layer/{number}", f"made by layer {number}"
+        node.metadata_props.add(key="source", value=f"model.py:{number}")
+
+
+def assert_identity(before, after):
+    """Every node names its origin, and an output of a node is computed under its name."""
+    origins = {node.name: node for node in before.node}
+    computed = {name: node for node in after.node for name in node.output}
+    for node in after.node:
+        origin = origins["/".join(node.name.split("/")[:2])]
+        assert node.doc_string == origin.doc_string
+        assert node.metadata_props == origin.metadata_props
+    for node in before.node:
+        assert all(computed[name].name == node.name for name in node.output if name in computed)
+    assert len({node.name for node in after.node}) == len(after.node)
+
+
 @pytest.mark.parametrize(
     ("text", "inputs", "source", "target"),
     [
@@ -231,10 +251,12 @@ def assert_same_numbers(before, after):
 )
 def test_a_step_changes_no_number(text, inputs, source, target):
     before = model_of(text, inputs, source)
+    mark_nodes(before.graph)
 
     after = onnx_models.convert(before, opset=target)
 
     assert [each.version for each in after.opset_import] == [target]
+    assert_identity(before.graph, after.graph)
     onnx.checker.check_model(after, full_check=True)
     assert_same_numbers(before, after)
 

@@ -24,7 +24,7 @@ from ndgather.models.onnx.nodes import (
 )
 from ndgather.models.onnx.passes.calls import EQUIVALENCES, GatherCall, cache_call, fit
 from ndgather.models.onnx.passes.draft import Draft
-from ndgather.models.onnx.passes.new_nodes import SizedNodes
+from ndgather.models.onnx.passes.new_nodes import SizedNodes, keep_identity
 from ndgather.models.onnx.passes.rows import Rows
 from ndgather.models.onnx.passes.target import Limits, Target
 from ndgather.published.rows import DEFAULT_DOMAIN
@@ -147,7 +147,7 @@ class RewriteGathers:
             became = ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
             added = sum(counts.values()) - 1
             self._report(draft, op_node, became, new.before, added=added, why=why, outside=outside)
-            return new.before
+            return keep_identity(node, new.before)
         self._report(draft, op_node, None, why="; ".join(dict.fromkeys(reasons)))
         return [node]
 

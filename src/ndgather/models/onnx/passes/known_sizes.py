@@ -16,6 +16,7 @@ from ndgather.models.onnx.conversion_report import RewrittenNode
 from ndgather.models.onnx.inference import InferredGraph
 from ndgather.models.onnx.nodes import ReadNode, Scope, rename_values, value_names
 from ndgather.models.onnx.passes.draft import Draft
+from ndgather.models.onnx.passes.new_nodes import keep_identity
 from ndgather.models.onnx.passes.target import Target
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import TensorType, type_of
@@ -64,9 +65,9 @@ def _fold(draft: Draft, target: Target, body: InferredGraph) -> bool:
             )
             draft.report(report, [], target)
         value = numpy_helper.from_array(known)
-        constant = helper.make_node("Constant", [], node.output, node.name, value=value)
+        constant = helper.make_node("Constant", [], node.output, value=value)
         scope.add(constant)
-        place.nodes = [constant]
+        place.nodes = keep_identity(node, [constant])
     return found or body.changed
 
 

@@ -59,6 +59,25 @@ class NewNodes:
         return self.add("Constant", hint=hint, value=array)
 
 
+def keep_identity(node: NodeProto, new: Sequence[NodeProto]) -> list[NodeProto]:
+    """Return the nodes that replace `node`, with its name, documentation and metadata.
+
+    The node that computes its output has its name, and the names of the others begin with it.
+    """
+    outputs, taken = {*node.output} - {""}, {""}
+    for item in new:
+        if item is node:
+            continue
+        item.doc_string = node.doc_string
+        del item.metadata_props[:]
+        item.metadata_props.extend(node.metadata_props)
+        if node.name:
+            computes = not outputs.isdisjoint(item.output)
+            name = node.name if computes else f"{node.name}/{item.op_type.lower()}"
+            item.name = unique(name, taken)
+    return list(new)
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """The product of a number and of sizes that are open: axes of values of the model."""

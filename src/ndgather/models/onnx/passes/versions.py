@@ -32,7 +32,7 @@ from ndgather.models.onnx.nodes import (
 )
 from ndgather.models.onnx.passes.calls import GatherCall, fit
 from ndgather.models.onnx.passes.draft import Draft
-from ndgather.models.onnx.passes.new_nodes import SizedNodes
+from ndgather.models.onnx.passes.new_nodes import SizedNodes, keep_identity
 from ndgather.models.onnx.passes.version_steps import INTEGERS_FROM, OLDEST, convert_node
 from ndgather.published import Operator, operators
 from ndgather.published.rows import DEFAULT_DOMAIN
@@ -90,12 +90,14 @@ class ConvertVersions:
             for inner in place.bodies:
                 self._convert_graph(draft, inner)
             if place.inferred is not None:
-                place.nodes = self._convert_gather(draft, body.graph, place, place.inferred)
+                nodes = self._convert_gather(draft, body.graph, place, place.inferred)
+                place.nodes = keep_identity(place.node, nodes)
                 continue
             scope = place.scope
             _set_output_types(scope, place.read)
             try:
-                place.nodes = convert_node(place.node, scope, draft.taken, source, self.opset)
+                nodes = convert_node(place.node, scope, draft.taken, source, self.opset)
+                place.nodes = keep_identity(place.node, nodes)
             except Exception as error:  # also of invalid nodes, which onnx has not checked
                 raise OpNode(place.read, scope).named(error) from error
 
