@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from ndgather import dtypes, foreign, messages, reductions
-from ndgather.array_call import Array, Call, Kind, _core
+from ndgather.array_call import Array, Call, Kind, Mode, _core
 from ndgather.dtypes import Numbers, number_kind
 from ndgather.errors import (
     AttributeValueError,
@@ -28,7 +28,7 @@ from ndgather.messages import shown, shown_value
 Shape: TypeAlias = Sequence[Any]  # sizes may be unknown, or symbols of a library
 
 REDUCTIONS = tuple(reductions.ROWS)
-WINDOW_MODES = ("raise", "clip", "fill", "wrap", "edge", "reflect")
+WINDOW_MODES = (Mode.RAISE, Mode.CLIP, Mode.FILL, Mode.WRAP, Mode.EDGE, Mode.REFLECT)
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
@@ -52,11 +52,7 @@ def checked(
     those of `dtype`. With `any_start`, a sum may start from its first update if there is no 0.
     """
     caller = call.caller
-    mode = (
-        window_mode(caller, call.mode, len(call.window_shape))
-        if call.kind.windows
-        else choice(caller, "mode", call.mode, allowed_modes(call))
-    )
+    mode = checked_mode(call)
     if call.scatters:
         reduction = choice(caller, "reduction", call.reduction, REDUCTIONS)
         if supported is None and dtype is not None:
@@ -72,14 +68,15 @@ def checked(
                 f"data.dtype = {dtype}, which has no 0 to start from (allowed: True)"
             )
         return call
-    fill_value = call.fill_value
-    if fill_value is not None:
-        if "fill" not in mode:
-            raise messages.fill_value_unused(caller, mode)
-        if dtype is not None:
-            fill_value = fill_element(caller, fill_value, dtype)
-    unchanged = mode is call.mode and fill_value is call.fill_value
-    return call if unchanged else replace(call, mode=mode, fill_value=fill_value)
+    if mode is not call.mode:
+        call = replace(call, mode=mode)
+    if call.fill_value is None:
+        return call
+    if not call.fills:
+        raise messages.fill_value_unused(caller, mode)
+    if dtype is None:
+        return call
+    return replace(call, fill_value=fill_element(caller, call.fill_value, dtype))
 
 
 def check_storage_options(call: Call) -> Call:
@@ -132,18 +129,28 @@ def choice(caller: str, option: str, value: object, choices: tuple[str, ...]) ->
     return word
 
 
-def window_mode(caller: str, mode: object, depth: int) -> str:
-    """Return the mode of windows: one word for all axes, or one for every axis, with commas."""
+def checked_mode(call: Call) -> Mode | tuple[Mode, ...]:
+    """Return the mode of a call; for windows whose axes have different modes, one per axis."""
+    if call.kind.windows:
+        return window_mode(call.caller, call.mode, len(call.window_shape))
+    return Mode(choice(call.caller, "mode", call.mode, allowed_modes(call)))
+
+
+def window_mode(caller: str, mode: object, depth: int) -> Mode | tuple[Mode, ...]:
+    """Return the mode of windows: one for all axes, or a tuple with one per axis.
+
+    `mode` is one name, a sequence of names, or a string with commas.
+    """
     words = str.split(mode, ",") if isinstance(mode, str) else mode
     if not isinstance(words, list | tuple):
         words = [mode]
-    known = [choice(caller, "mode", word, WINDOW_MODES) for word in words]
+    known = tuple(Mode(choice(caller, "mode", word, WINDOW_MODES)) for word in words)
     if len(known) not in (1, depth):
         raise AttributeValueError(
             f"{caller}: mode = {shown_value(mode)} has {len(known)} modes for windows with "
             f"{depth} axes (allowed: one for all axes, or one for every axis)"
         )
-    return ",".join(known if len({*known}) > 1 else known[:1]) or "raise"
+    return known if len({*known}) > 1 else (*known, Mode.RAISE)[0]
 
 
 def as_bool(caller: str, option: str, value: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Literal, Protocol, TypeAlias
@@ -66,6 +66,20 @@ class Kind(StrEnum):
 _GATHERS = {Kind.SCATTER_ND: Kind.GATHER_ND, Kind.SCATTER_ELEMENTS: Kind.GATHER_ELEMENTS}
 
 
+class Mode(StrEnum):
+    """What happens if an index is out of bounds; windows have EDGE and REFLECT, scatters DROP."""
+
+    RAISE = "raise"
+    WRAP = "wrap"
+    CLIP = "clip"
+    FILL = "fill"
+    DROP = "drop"
+    EDGE = "edge"
+    REFLECT = "reflect"
+
+    __repr__ = str.__repr__  # error texts show modes as users write them
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """The arguments of one gather or scatter; a kind ignores those that it does not have."""
@@ -78,7 +92,7 @@ class Call:
     axis: Any = 0
     batch_dims: Any = 0
     reduction: Any = "none"
-    mode: Any = "raise"
+    mode: Any = "raise"  # once it is checked, a `Mode`, or one per axis if those of windows differ
     fill_value: Any = None
     use_init_val: Any = True
     out: Any = None
@@ -93,6 +107,27 @@ class Call:
     @property
     def scatters(self) -> bool:
         return self.kind.scatters
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The mode of every axis of windows; other kinds have one mode, and no axes."""
+        one = not isinstance(self.mode, tuple)
+        return (self.mode,) * len(self.window_shape) if one else self.mode
+
+    @property
+    def raises(self) -> bool:
+        """Whether an index that is out of bounds raises an error, on some axis at least."""
+        return Mode.RAISE in (self.mode, *self.modes)
+
+    @property
+    def fills(self) -> bool:
+        """Whether elements that are out of bounds are filled, on some axis at least."""
+        return Mode.FILL in (self.mode, *self.modes)
+
+    def as_gather(self, **changes: Any) -> Call:
+        """Return the gather from where a scatter writes; it fills slices of dropped updates."""
+        mode = Mode.FILL if self.mode == Mode.DROP else self.mode
+        return replace(self, kind=self.kind.gather, mode=mode, **changes)
 
     @property
     def indices_name(self) -> str:

@@ -257,7 +257,7 @@ def fill_value_lost(caller: str, value: object, dtype: object) -> DTypeError:
     )
 
 
-def fill_value_unused(caller: str, mode: str) -> AttributeValueError:
+def fill_value_unused(caller: str, mode: object) -> AttributeValueError:
     return AttributeValueError(
         f"{caller}: fill_value is given, but mode = {shown_value(mode)} fills nothing "
         f"(allowed: mode='fill')"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather import arguments, exchange, messages, slow_path
-from ndgather.array_call import Array, Call, _core
+from ndgather.array_call import Array, Call, Mode, _core
 from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsError, ShapeError
 
 Integers: TypeAlias = NDArray[np.int64]
@@ -151,8 +151,7 @@ def by_positions(call: Call, ranges: Ranges) -> Call:
         positions.clip(0, size - 1, out=positions)
     elif call.mode == "fill":
         positions[(positions < 0) | (positions > size)] = size
-    mode = "fill" if call.mode == "fill" else "raise"
-    return replace(call, indices=positions, mode=mode)
+    return replace(call, indices=positions, mode=Mode.FILL if call.fills else Mode.RAISE)
 
 
 def with_axis(call: Call, shape: Sequence[int]) -> Call:
@@ -163,11 +162,10 @@ def with_axis(call: Call, shape: Sequence[int]) -> Call:
     if not -rank <= axis < rank:
         why = f"data of shape {messages.shown(shape)}"
         raise messages.option_out_of_range(call.caller, "axis", call.axis, -rank, rank - 1, why)
-    mode = arguments.choice(call.caller, "mode", call.mode, _core.GATHER_MODES)
-    if call.fill_value is not None and mode != "fill":
-        raise messages.fill_value_unused(call.caller, mode)
-    is_same = axis >= 0 and axis is call.axis and mode is call.mode
-    return call if is_same else replace(call, axis=axis % rank, mode=mode)
+    call = replace(call, axis=axis % rank, mode=arguments.checked_mode(call))
+    if call.fill_value is not None and not call.fills:
+        raise messages.fill_value_unused(call.caller, call.mode)
+    return call
 
 
 def gather_ranges(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any, Any]:

@@ -397,7 +397,7 @@ def _add_windows(call: Call) -> None:
     starts = starts.reshape(count, depth)
     within = np.indices(window)
     step = _INDICES // (within.size + 1) + 1
-    modes, sizes = windows.modes_of(call), call.data.shape
+    modes, sizes = call.modes, call.data.shape
     scatter = replace(call, kind=Kind.SCATTER_ND, window_shape=(), mode="drop", negative=False)
     for first in range(0, count, step):
         block = slice(first, first + step)

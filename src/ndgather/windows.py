@@ -24,12 +24,6 @@ LARGEST = int(np.iinfo(np.int64).max)
 _ARRANGED = 2**24  # bytes of windows that are arranged at a time
 
 
-def modes_of(call: Call) -> tuple[str, ...]:
-    """Return the mode of every axis of a window."""
-    words = call.mode.split(",")
-    return tuple(words) if len(words) > 1 else (call.mode,) * len(call.window_shape)
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Boxes of windows: box i is ``low[i]..high[i]`` of window ``window[i]``.
@@ -59,7 +53,7 @@ def parts_of(call: Call, starts: Array, sizes: Sequence[int]) -> Parts:
         edge         0  0  1  2     one part, 0 1 2 of data, which `arrange` makes 0 0 1 2
         reflect      1  0  1  2     the same, which becomes 1 0 1 2
     """
-    modes = modes_of(call)
+    modes = call.modes
     parts = Parts(np.arange(len(starts)), *(np.empty(starts.shape, np.int64) for _ in range(3)))
     for axis, (mode, size, wide) in enumerate(zip(modes, sizes, call.window_shape, strict=False)):
         at = near(mode, starts[:, axis], size, wide)
@@ -186,7 +180,7 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
         lead, dense = (1,), dense[np.newaxis]
     window_bytes = math.prod(dense.shape[len(lead) :]) * dense.dtype.itemsize
     step = max(1, _ARRANGED // max(window_bytes, 1))
-    for axis, mode in enumerate(modes_of(call)):
+    for axis, mode in enumerate(call.modes):
         size, wide = sizes[axis], call.window_shape[axis]
         if mode not in ("edge", "reflect") or not wide:
             continue
@@ -264,7 +258,7 @@ def view(data: Array, window: tuple[int, ...]) -> Array:
 def check(call: Call) -> None:
     """Raise the error of the shapes and starts of a gather of windows, and copy nothing."""
     check_shapes(call)
-    modes, window, shape = modes_of(call), call.window_shape, call.data.shape
+    modes, window, shape = call.modes, call.window_shape, call.data.shape
     empty = np.empty((*call.data.shape[: len(window)], 0))
     starts = arguments.plain_indices(call.caller, call.indices, call.indices_name)
     call = replace(call, data=empty, indices=starts, mode="raise", fill_value=None, out=None)
@@ -295,7 +289,7 @@ def check_shapes(call: Call) -> None:
         raise messages.rank_too_low(caller, call.indices_name, starts, 1, messages.TUPLES)
     if starts[-1] != len(window) or len(window) > len(data):
         raise messages.windows_do_not_fit(caller, data, starts, window)
-    for axis, (mode, size) in enumerate(zip(modes_of(call), window, strict=True)):
+    for axis, (mode, size) in enumerate(zip(call.modes, window, strict=True)):
         if size > data[axis] and (
             mode in ("raise", "clip") or (mode != "fill" and data[axis] == 0)
         ):

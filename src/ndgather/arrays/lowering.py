@@ -197,7 +197,7 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
     Raises IndexOutOfBoundsError in ``mode="raise"`` if the library knows the values.
     """
     window, sizes = call.window_shape, [layout.data[axis] for axis in layout.axes]
-    modes = windows.modes_of(call)
+    modes = call.modes
     if window and call.mode not in ("raise", "clip"):
         coordinates = _starts(call, library, layout, modes, sizes)
     else:
@@ -211,7 +211,7 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
         along = (wide, *(1,) * (len(window) - entry - 1))
         columns[entry] = columns[entry] + library.reshape(library.arange(wide), along)
         columns[entry] = windows.positions(modes[entry], columns[entry], sizes[entry], library)
-    if window and "fill" in modes:
+    if window and call.fills:
         if not coordinates.known:
             raise AttributeValueError(
                 f"{call.caller}: mode = {call.mode!r} needs to know the values of starts (allowed: "

@@ -75,15 +75,14 @@ def _scattered_around_hidden(call: Call, plain: Call) -> Any:
 
 def _at_indices(call: Call, array: Any) -> Any:
     """Return the elements of an array that a scatter updates."""
-    kind, mode = call.kind.gather, call.mode.replace("drop", "fill")
-    return slow_path.run(replace(call, kind=kind, mode=mode, data=array, updates=None, out=None))
+    return slow_path.run(call.as_gather(data=array, updates=None, out=None))
 
 
 def _mask(call: Call) -> Any:
     """Return the mask of the result, which is that of `out` for a call in place."""
     nothing, updates = np.ma.nomask, np.ma.getmask(call.updates)
     mask = np.ma.getmask(call.data)
-    fills = "fill" in call.mode and not call.scatters
+    fills = call.fills and not call.scatters
     outside = fills and call.fill_value is None
     if mask is nothing and updates is nothing and not outside:
         return nothing

@@ -54,10 +54,8 @@ def run(call: Call) -> Array:
 
 def _check_indices(call: Call) -> None:
     """Check all of a call but updates and `out` by the core."""
-    kind, mode = call.kind.gather, call.mode.replace("drop", "fill")
     nothing = np.broadcast_to(np.False_, call.data.shape)
-    bare = replace(call, kind=kind, mode=mode, data=nothing, fill_value=None, out=None)
-    slow_path.run_plain(bare)
+    slow_path.run_plain(call.as_gather(data=nothing, fill_value=None, out=None))
 
 
 def _place(array: Array) -> tuple[Any, ...]:

@@ -185,7 +185,7 @@ class DrawnEntries:
             return None
         slices = [place[axis] for axis in self.axes.dense_slices]
         source = [*self.axes.in_data(entry.start, slices)]
-        for axis, mode in enumerate(windows.modes_of(self.call)):
+        for axis, mode in enumerate(self.call.modes):
             at = source[axis] + place[self.axes.window[axis]]
             source[axis] = int(windows.positions(mode, np.int64(at), self.call.data.shape[axis]))
         pairs = zip(source, self.call.data.shape, strict=True)
@@ -235,7 +235,7 @@ def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Posit
         start = axes.point(position, coordinates)
         region: list[Sequence[int]] = [range(size) for size in call.data.shape]
         sizes = call.window_shape or (1,) * len(start)
-        modes = windows.modes_of(call) or ("",) * len(start)
+        modes = call.modes or ("",) * len(start)
         for axis, begin, wide, mode in zip(axes.points, start, sizes, modes, strict=True):
             size = call.data.shape[axis]
             at = windows.positions(mode, begin + np.arange(wide), size)
@@ -259,7 +259,7 @@ def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Posit
 
 def outside_state(call: Call) -> State:
     """Return what happens to an entry that is out of bounds."""
-    if "raise" not in call.mode and "fill" in call.mode:
+    if call.fills and not call.raises:
         return State.FILLED
     return State.DROPPED if call.mode == "drop" else State.ERROR
 
@@ -268,7 +268,7 @@ def _coordinate(call: Call, raw: int, axis: int) -> int | None:
     """Return the coordinate on an axis of data that a value of indices addresses."""
     size: int = call.data.shape[axis]
     if call.kind.windows:
-        mode, wide = windows.modes_of(call)[axis], call.window_shape[axis]
+        mode, wide = call.modes[axis], call.window_shape[axis]
         if mode in ("clip", "raise"):
             begin = int(windows.near("clip", np.array([raw]), size, wide)[0])
             return begin if mode == "clip" or begin == raw else None

@@ -83,7 +83,7 @@ def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) ->
     plan = make_plan(call, grid) if plans is None else shared_plan(call, grid, plans)
     out = provide_out(call, plan.dense_shape)
     dense = plan.axes.dense_view(out)
-    if plan.points.outside or (call.kind.windows and "fill" in call.mode):
+    if plan.points.outside or (call.kind.windows and call.fills):
         # What is inside is copied later.
         value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
         with_padding(out)[...] = with_padding(value)

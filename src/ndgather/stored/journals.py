@@ -184,7 +184,7 @@ def _digest_of(plan: StoredPlan, writer: Writer) -> str:
         call.kind.value,
         call.axis,
         call.batch_dims,
-        call.mode,
+        str(call.mode),
         call.reduction,
         call.use_init_val,
     )

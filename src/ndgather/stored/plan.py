@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather import arguments, slow_path, windows
-from ndgather.array_call import Array, Call, _core
+from ndgather.array_call import Array, Call, Mode, _core
 from ndgather.axes import Axes
 from ndgather.errors import ShapeError
 from ndgather.messages import shown
@@ -262,7 +262,7 @@ def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
         call.indices,
         axis=call.axis,
         batch_dims=call.batch_dims,
-        mode="fill" if call.mode == "drop" else call.mode,
+        mode=Mode.FILL if call.mode == Mode.DROP else call.mode,
         negative=call.negative,
     )
     kind, *options = bare.arguments()

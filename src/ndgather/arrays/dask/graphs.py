@@ -53,7 +53,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
     targets = {
         region: shared("targets", region.coordinates, every) for region, every in of_regions.items()
     }
-    filled = fill if "fill" in call.mode else None
+    filled = fill if call.fills else None
     for copied in copied_blocks:
         values: dict[Region, list[Any]] = {region: [] for region in targets}
         for block, members in readers.items():
@@ -146,7 +146,7 @@ def gather_by_lazy_indices(
     for row, members in groupby(layout.regions, key=lambda region: region.coordinates[:1]):
         regions = list(members)
         blocks = [(indices.name, *region.coordinates, *[0] * tuples) for region in regions]
-        if "raise" in call.mode:
+        if call.raises:
             checked = (f"check-{token}", *row)
             graph[checked] = (_first_error, layout, indices.shape, error, regions, blocks)
             error = checked

@@ -109,10 +109,8 @@ class BlockLayout:
 
 def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
     """Return the layout of a call with valid shapes; its positions are cut only where data is."""
-    kind = call.kind.gather
-    tuples, shape = int(kind.tuples), call.indices.shape
-    mode = "fill" if call.mode == "drop" else call.mode
-    bare = replace(call, kind=kind, data=None, indices=None, updates=None, mode=mode)
+    tuples, shape = int(call.kind.tuples), call.indices.shape
+    bare = call.as_gather(data=None, indices=None, updates=None)
     layout = BlockLayout(
         call=replace(bare, reduction="none", use_init_val=True, fill_value=None),
         axes=Axes.of(call, len(data_chunks), shape),
@@ -144,7 +142,7 @@ def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> 
     """Raise the error of the first index out of bounds; `shape` is that of the positions."""
     data = stand_in(tuple(map(sum, layout.read_chunks(shape))), np.dtype(np.uint8))
     call = replace(layout.call, data=data, indices=indices)
-    if "raise" in call.mode:
+    if call.raises:
         (windows.check if call.kind.windows else slow_path.run)(call)
 
 

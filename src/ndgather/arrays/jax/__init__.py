@@ -100,10 +100,10 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
 def _gather(call: Call, op: Operation) -> jax.Array:
     if not op.window_shape or op.mode in ("raise", "clip"):
         return gather(call.data, call.indices, op)
-    modes, shape = windows.modes_of(op), call.data.shape
+    modes, shape = op.modes, call.data.shape
     by_element = replace(op, kind=Kind.GATHER_ND, mode="raise", window_shape=())
     raising = [mode == "raise" for mode in modes]
-    if "fill" in modes:
+    if op.fills:
         if any(raising):
             raise AttributeValueError(
                 f"{call.caller}: mode = {op.mode!r} of arrays of JAX has raise and fill (allowed: "

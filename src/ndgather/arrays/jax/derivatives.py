@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad
 
-from ndgather.array_call import Kind
+from ndgather.array_call import Kind, Mode
 from ndgather.arrays import lowering
 from ndgather.arrays.jax.operation import Operation, under_own_settings
 from ndgather.arrays.jax.primitives import elements_of_windows, gather, gather_p, scatter, scatter_p
@@ -107,7 +107,7 @@ def scatter_slices(
     add = replace(op, kind=Kind.SCATTER_ND, reduction="add", fill=b"", window_shape=())
     if op.window_shape:
         indices = elements_of_windows(indices, op, shape[op.vmap_axes :])
-        add = replace(add, mode="fill" if "fill" in op.mode else "raise")
+        add = replace(add, mode=Mode.FILL if op.fills else Mode.RAISE)
         result = scatter(zeros, indices, cotangent, add)
     elif op.kind is Kind.GATHER:
         batch, axis = op.batch_dims, op.axis

@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ndgather import arguments, messages, slow_path, windows
-from ndgather.array_call import Array, Call, _core
+from ndgather.array_call import Array, Call, Mode, _core
 from ndgather.arrays import lowering
 from ndgather.errors import AttributeValueError, DTypeError
 
@@ -57,7 +57,7 @@ class Operation(Call):
 
     def call(self, data: Any, indices: Any) -> Call:
         """Return the operation as a call, without updates."""
-        mode = "drop" if self.scatters and self.mode == "fill" else self.mode
+        mode = Mode.DROP if self.scatters and self.mode == Mode.FILL else self.mode
         fill = np.frombuffer(self.fill, data.dtype)[0, ...] if self.fill else None
         given = {"data": data, "indices": indices, "mode": mode, "fill_value": fill}
         return replace(self, **given, use_init_val=True)
@@ -92,7 +92,7 @@ def checked(call: Call) -> tuple[Call, Operation]:
         None,
         axis=axis % max(data.ndim, 1),
         batch_dims=batch_dims + (call.indices.ndim if batch_dims < 0 else 0),
-        mode="fill" if call.mode == "drop" else call.mode,
+        mode=Mode.FILL if call.mode == Mode.DROP else call.mode,
         reduction=call.reduction if call.scatters else "none",
         use_init_val=call.use_init_val,
         negative=call.negative and not call.window_shape,
@@ -253,7 +253,7 @@ def _narrowed(call: Call) -> jax.Array:
         near = [
             windows.near(mode, indices[..., axis], shape[axis], wide)
             for axis, (mode, wide) in enumerate(
-                zip(windows.modes_of(call), call.window_shape, strict=True)
+                zip(call.modes, call.window_shape, strict=True)
             )
         ]
         return jnp.asarray(np.stack(near, -1), kept)

@@ -303,7 +303,7 @@ def elements_of_windows(starts: jax.Array, op: Operation, shape: Sequence[int]) 
     """
     library, window = JaxLibrary(), op.window_shape
     columns = []
-    for axis, (mode, wide) in enumerate(zip(windows.modes_of(op), window, strict=True)):
+    for axis, (mode, wide) in enumerate(zip(op.modes, window, strict=True)):
         size, at = shape[axis], starts[..., axis]
         if mode == "raise":  # the end of a window beyond all axes is negative
             at = library.integers(at, None)

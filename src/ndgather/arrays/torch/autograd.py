@@ -20,7 +20,7 @@ from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enable
 from torch.autograd.function import _SingleLevelFunction
 
 from ndgather import arguments, messages, slow_path
-from ndgather.array_call import Call, Kind, _core
+from ndgather.array_call import Call, Kind, Mode, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
@@ -29,14 +29,15 @@ from ndgather.reductions import ROWS
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     """Return the gradient of the data of a gather; the values of ``call.data`` do not matter."""
-    mode = "drop" if "fill" in call.mode else call.mode
+    mode = Mode.DROP if call.fills else call.mode
     # One row with stride 0 for all: the core writes them, on the threads that then add to them.
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
     back = replace(call, mode=mode, fill_value=None, reduction="add", data=zeros, updates=of_result)
     if call.kind is Kind.GATHER_ND or call.kind.elements:
         return _added(replace(back, kind=call.kind.scatter))
     if call.kind.windows:
-        valid = replace(call, mode=call.mode.replace("raise", "clip"))
+        inside = [Mode.CLIP if mode == Mode.RAISE else mode for mode in call.modes]
+        valid = replace(call, mode=arguments.window_mode(call.caller, inside, len(inside)))
         count, numbers = composition.row_numbers(valid)
         rest = call.data.shape[len(call.window_shape) :]
         rows = replace(
@@ -45,7 +46,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
             data=zeros.reshape(count, *rest),
             indices=numbers[:, None],
             updates=of_result.reshape(len(numbers), *rest),
-            mode="drop",
+            mode=Mode.DROP,
             window_shape=(),
         )
         return _added(rows).reshape(call.data.shape)
@@ -103,8 +104,7 @@ def scatter_ahead(
 
 def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
     """Return the elements of `data` at every update of a scatter; 0 for those that are dropped."""
-    kind, mode = call.kind.gather, call.mode.replace("drop", "fill")
-    return operate(replace(call, kind=kind, data=data, mode=mode, fill_value=None))
+    return operate(call.as_gather(data=data, fill_value=None))
 
 
 def _scattered(

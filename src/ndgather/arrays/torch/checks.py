@@ -214,15 +214,16 @@ def schema(kind: str) -> str:
     return f"{kind}({', '.join([*tensors, *(types[name] for name in OPTIONS[kind])])}) -> Tensor"
 
 
-def call_of(kind: str, arguments: tuple[Any, ...]) -> Call:
+def call_of(kind: str, given: tuple[Any, ...]) -> Call:
     """Return the call of an operator, its axis and batch axes counted from 0.
 
     Options that equal their defaults may be missing.
     """
     tensors = ("data", "indices", "updates")[: count_of_tensors(kind)]
-    given = dict(zip((*tensors, *OPTIONS[kind]), arguments, strict=False))
-    given["window_shape"] = tuple(given.get("window_shape", ()))
-    return with_nonnegative_axes(Call(given.pop("caller", kind), Kind(kind), **given))
+    named = dict(zip((*tensors, *OPTIONS[kind]), given, strict=False))
+    named["window_shape"] = tuple(named.get("window_shape", ()))
+    call = Call(named.pop("caller", kind), Kind(kind), **named)
+    return with_nonnegative_axes(replace(call, mode=arguments.checked_mode(call)))
 
 
 def count_of_tensors(kind: str) -> int:
@@ -246,9 +247,10 @@ def operate(call: Call) -> torch.Tensor:
         call = replace(call, fill_value=None)
         inside = operate(replace(call, data=torch.ones_like(call.data, dtype=torch.bool)))
         return torch.where(inside, operate(call), fill)
-    arguments = [call.data, call.indices, *([call.updates] if call.scatters else [])]
-    arguments += (getattr(call, name) for name in OPTIONS[call.kind])
-    return getattr(torch.ops.ndgather, call.kind).default(*arguments)
+    tensors = [call.data, call.indices, *([call.updates] if call.scatters else [])]
+    mode = ",".join(call.mode) if isinstance(call.mode, tuple) else str(call.mode)
+    options = (mode if name == "mode" else getattr(call, name) for name in OPTIONS[call.kind])
+    return getattr(torch.ops.ndgather, call.kind).default(*tensors, *options)
 
 
 def with_tensors(call: Call) -> Call:

@@ -317,7 +317,7 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     ends = (sum((size - 1) * step for size, step in zip(*span, strict=True)) for span in spans)
     wide = max(args.positions, *ends) >= 2**31 - 2**16  # and those of one program more
     number, nothing = (tl.int64, 2**63 - 1) if wide else (tl.int32, 2**31 - 1)
-    return args, Config(number, nothing, call.mode, call.negative and not window)
+    return args, Config(number, nothing, str(call.mode), call.negative and not window)
 
 
 @lru_cache(maxsize=1024)
@@ -489,7 +489,7 @@ def run(call: Call) -> torch.Tensor:
     """Make a call, whose options are checked, on the device of its tensors."""
     data, updates, reduction = call.data, call.updates, call.reduction
     shape = checks.check_shapes(call)
-    if "raise" in call.mode and data.is_cuda and torch.cuda.is_current_stream_capturing():
+    if call.raises and data.is_cuda and torch.cuda.is_current_stream_capturing():
         modes = ", ".join(mode for mode in arguments.allowed_modes(call) if mode != "raise")
         raise AttributeValueError(
             f"{call.caller}: mode = {call.mode!r} waits for the device, which a CUDA graph cannot "

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ndgather import foreign, reductions, slow_path
-from ndgather.array_call import Call, Kind, _core
+from ndgather.array_call import Call, Kind, Mode, _core
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of, operate
@@ -128,7 +128,7 @@ def _mapped_windows(call: Call, data: Any, starts: Any) -> torch.Tensor:
     number = torch.arange(len(starts), device=starts.device)
     number = number.reshape(-1, *(1,) * (starts.dim() - 1)).expand(*starts.shape[:-1], 1)
     starts = torch.cat([number, composition.TorchLibrary(data).integers(starts, None)], -1)
-    mode = f"raise,{call.mode}" if "," in call.mode else call.mode
+    mode = (Mode.RAISE, *call.mode) if isinstance(call.mode, tuple) else call.mode
     wider = replace(call, data=data, indices=starts, window_shape=(1, *call.window_shape))
     return operate(replace(wider, mode=mode)).squeeze(starts.dim() - 1)
 

@@ -186,7 +186,7 @@ def _cut(
         options.call,
         kind=Kind.GATHER_WINDOWS,
         indices=np.stack([each.values for each in at], -1),
-        mode=",".join("edge" if modes[dim] == "fill" else modes[dim] for dim in dims),
+        mode=tuple("edge" if modes[dim] == "fill" else modes[dim] for dim in dims),
         window_shape=tuple(sizes[dim] for dim in dims),
     )
     axes = [variable.dims.index(dim) for dim in dims]
