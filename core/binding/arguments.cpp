@@ -5,6 +5,7 @@
 
 namespace ndgather {
 
+PyTypeObject* arguments_type;
 Names kind_names, argument_names, gather_mode_names, scatter_mode_names, reduction_names, rule_names;
 
 namespace {
@@ -29,9 +30,30 @@ bool make_tuple(Names& made, const char* const (&names)[Count]) {
 }  // namespace
 
 bool make_names() {
-  return make_tuple(kind_names, kKindNames) && make_tuple(argument_names, kArgumentNames) &&
+  static PyStructSequence_Field fields[kArgumentCount + 2] = {{"kind", nullptr}};
+  for (int a = 0; a < kArgumentCount; ++a) fields[1 + a] = {kArgumentNames[a], nullptr};
+  PyStructSequence_Desc description = {"ndgather._core.Arguments", "A call.", fields, 1 + kArgumentCount};
+  arguments_type = PyStructSequence_NewType(&description);
+  return arguments_type != nullptr && make_tuple(kind_names, kKindNames) && make_tuple(argument_names, kArgumentNames) &&
          make_tuple(gather_mode_names, kGatherModeNames) && make_tuple(scatter_mode_names, kScatterModeNames) &&
          make_tuple(reduction_names, kReductionNames) && make_tuple(rule_names, kRuleNames);
+}
+
+PyObject* make_arguments(Kind kind, PyObject* const* given) {
+  PyObject* const made = PyStructSequence_New(arguments_type);
+  if (made == nullptr) return nullptr;
+  PyStructSequence_SetItem(made, 0, Py_NewRef(kind_names.each[static_cast<int>(kind)]));
+  for (int a = 0; a < kArgumentCount; ++a) PyStructSequence_SetItem(made, 1 + a, Py_NewRef(given[a]));
+  return made;
+}
+
+bool Given::read(PyObject* arguments) {
+  const bool is_call = Py_TYPE(arguments) == arguments_type;
+  const int position = is_call ? position_among(PyStructSequence_GetItem(arguments, 0), kind_names) : -1;
+  if (position < 0) return do_not_fit() != nullptr;
+  kind = static_cast<Kind>(position);
+  for (int a = 0; a < kArgumentCount; ++a) each[a] = PyStructSequence_GetItem(arguments, 1 + a);
+  return true;
 }
 
 int position_among(PyObject* object, const Names& names) {

@@ -11,7 +11,7 @@ namespace ndgather {
 inline constexpr const char* kKindNames[] = {"gather_nd",  "gather_elements",  "gather",
                                              "scatter_nd", "scatter_elements", "gather_windows"};
 
-// The arguments of run(), which are the same for all kinds; a kind ignores those that it does not have.
+// The arguments of a call, which are the same for all kinds; a kind ignores those that it does not have.
 enum Argument : int {
   // clang-format off
   kData, kIndices, kUpdates, kAxis, kBatchDims, kReduction, kMode, kFillValue, kUseInitVal, kOut,
@@ -44,8 +44,22 @@ struct Names {
 };
 extern Names kind_names, argument_names, gather_mode_names, scatter_mode_names, reduction_names, rule_names;
 
-// Makes the tuples of names, once in a process. False: a Python exception is set.
+// Makes the tuples of names and the type of arguments, once in a process. False: a Python exception is set.
 bool make_names();
+
+// The kind and the arguments of a call, which are borrowed from a `_core.Arguments` of Python.
+struct Given {
+  Kind kind;
+  PyObject* each[kArgumentCount];
+
+  bool read(PyObject* arguments);  // false: a Python exception is set
+  bool is_gather_of_arrays() const {
+    return kind <= Kind::gather && PyArray_CheckExact(each[kData]) && PyArray_CheckExact(each[kIndices]);
+  }
+};
+
+extern PyTypeObject* arguments_type;
+PyObject* make_arguments(Kind kind, PyObject* const* given);
 
 // Null, with an exception set by which arguments of an internal function are refused.
 inline PyObject* do_not_fit(const char* what = "arguments") { return PyErr_Format(PyExc_ValueError, "%s do not fit", what); }

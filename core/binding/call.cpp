@@ -29,15 +29,9 @@ bool is_still(PyObject* array, const View& view) {
 }  // namespace
 
 bool make_refusal_type() {
-  static PyStructSequence_Field fields[] = {
-      {"rule", "One of RULES."},
-      {"facts", "Numbers that belong to the rule."},
-      {"data", "The shape of data."},
-      {"indices", "The shape of indices."},
-      {"slices", "The shape of the slices that indices name."},
-      {"updates", "The shape of updates."},
-      {nullptr, nullptr},
-  };
+  static PyStructSequence_Field fields[] = {{"rule", nullptr},    {"facts", nullptr},  {"data", nullptr},
+                                            {"indices", nullptr}, {"slices", nullptr}, {"updates", nullptr},
+                                            {nullptr, nullptr}};
   static PyStructSequence_Desc description = {"ndgather._core.Refusal", "Why the core refuses a call.", fields, 6};
   refusal_type = PyStructSequence_NewType(&description);
   return refusal_type != nullptr;

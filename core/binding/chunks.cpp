@@ -131,17 +131,15 @@ PyObject* last_use_of_chunk(PyObject*, PyObject* args) {
 }
 
 PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  const int kind = count == 3 + kArgumentCount ? position_among(args[2], kind_names) : -1;
-  if (kind < 0) return do_not_fit();
-  PyObject* const* const given = args + 3;
+  Given given;
+  if (count != 4) return do_not_fit();
   ChunkTable* const table = table_of(args[0]);
-  if (table == nullptr) return nullptr;
-  if (static_cast<Kind>(kind) > Kind::gather || !PyArray_CheckExact(given[kData]) || !PyArray_CheckExact(given[kIndices])) {
-    return refused_for_python();
-  }
+  if (table == nullptr || !given.read(args[1])) return nullptr;
+  given.each[kData] = args[2];
+  if (!given.is_gather_of_arrays()) return refused_for_python();
   return begun_anew_in_a_child([&] {
-    TableCall call(static_cast<Kind>(kind), given);
-    return or_sleep([&] { return call.run(*table, args[1] == Py_True); });
+    TableCall call(given.kind, given.each);
+    return or_sleep([&] { return call.run(*table, args[3] == Py_True); });
   });
 }
 

@@ -1,5 +1,4 @@
-// fast_call.cpp - the public functions, which call the core without a frame of Python: such a frame costs as much as a
-// small gather.
+// fast_call.cpp - the public functions call the core without a Python frame, which costs as much as a small gather.
 #include <algorithm>
 #include <utility>
 
@@ -12,8 +11,8 @@ namespace {
 struct FastCall {
   PyObject* slow_path;                 // a function of Python, for a call that the core refuses
   PyObject* names[kArgumentCount];     // of the parameters, in the order of the signature
-  Argument positions[kArgumentCount];  // of the parameters among the arguments of run()
-  PyObject* defaults[kArgumentCount];  // in the order of the arguments of run()
+  Argument positions[kArgumentCount];  // of the parameters among the arguments of a call
+  PyObject* defaults[kArgumentCount];  // in the order of the arguments of a call
   Py_ssize_t count, required, positional;
 };
 
@@ -39,19 +38,6 @@ bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject*
   return std::all_of(to.positions, to.positions + to.required, [&](Argument position) { return given[position] != nullptr; });
 }
 
-// Calls slow_path(kind, refusal, *arguments), whose arithmetic is that of the core.
-PyObject* call_python(PyObject* slow_path, Kind kind, PyObject* refusal, PyObject* const* arguments, Py_ssize_t count) {
-  PyObject* const all = PyTuple_New(2 + count);
-  if (all == nullptr) return nullptr;
-  PyTuple_SetItem(all, 0, Py_NewRef(kind_names.each[static_cast<int>(kind)]));
-  PyTuple_SetItem(all, 1, Py_NewRef(refusal));
-  for (Py_ssize_t a = 0; a < count; ++a) PyTuple_SetItem(all, 2 + a, Py_NewRef(arguments[a]));
-  const DefaultEnvironment environment;
-  PyObject* const result = PyObject_CallObject(slow_path, all);
-  Py_DECREF(all);
-  return result;
-}
-
 PyObject* call(Kind kind, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const FastCall& to = fast_calls[static_cast<int>(kind)];
   PyObject* given[kArgumentCount];
@@ -67,10 +53,10 @@ PyObject* call(Kind kind, PyObject* const* args, Py_ssize_t count, PyObject* nam
   }
   if (result == nullptr || Py_TYPE(result) != refusal_type) return result;
   const Py_ssize_t all = count + (names != nullptr ? PyTuple_Size(names) : 0);
-  PyObject* const answer = call_python(to.slow_path, kind, result, fits ? given : args,
-                                       fits ? Py_ssize_t{kArgumentCount} : all);
-  Py_DECREF(result);
-  return answer;
+  PyObject* const passed = fits ? make_arguments(kind, given) : PyTuple_New(all);
+  for (Py_ssize_t a = 0; !fits && passed != nullptr && a < all; ++a) PyTuple_SetItem(passed, a, Py_NewRef(args[a]));
+  const DefaultEnvironment environment;  // for the arithmetic of Python
+  return PyObject_CallFunction(to.slow_path, "ONN", kind_names.each[static_cast<int>(kind)], result, passed);
 }
 
 template <int K>
@@ -102,10 +88,7 @@ PyObject* make_fast_call(PyObject*, PyObject* arguments) {
   FastCall to = {slow_path, {}, {}, {}, count, required, positional};
   for (Py_ssize_t n = 0; n < count; ++n) {
     const int position = position_among(PyTuple_GetItem(names, n), argument_names);
-    if (position < 0) {
-      PyErr_SetString(PyExc_ValueError, "a parameter is not an argument of run()");
-      return nullptr;
-    }
+    if (position < 0) return do_not_fit("parameters");
     to.names[n] = PyTuple_GetItem(names, n);
     to.positions[n] = static_cast<Argument>(position);
   }

@@ -14,36 +14,30 @@ namespace {
 
 using namespace ndgather;
 
-bool read_kind(PyObject* name, Kind& kind) {
-  const int position = position_among(name, kind_names);
-  if (position < 0) PyErr_Format(PyExc_ValueError, "kind = %R is unknown", name);
-  kind = static_cast<Kind>(position);
-  return position >= 0;
-}
-
-PyObject* run_by_name(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  Kind kind;
-  if (count != 1 + kArgumentCount) {
-    return PyErr_Format(PyExc_TypeError, "%d arguments are needed, %zd given", 1 + kArgumentCount, count);
-  }
-  return read_kind(args[0], kind) ? run(kind, args + 1) : nullptr;
+// Makes a call; arrays that follow its arguments take the place of the first of them.
+PyObject* run_arguments(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Given given;
+  if (count < 1 || count > 1 + kAxis) return do_not_fit();
+  if (!given.read(args[0])) return nullptr;
+  std::copy(args + 1, args + count, given.each);
+  return run(given.kind, given.each);
 }
 
 PyObject* shape_by_name(PyObject*, PyObject* args) {
   PyObject *name, *data_shape, *indices_shape, *window_shape = nullptr;
   Options options;
-  Kind kind;
   Size sizes[2][kMaxRank];
   Array data{nullptr, 0, sizes[0], nullptr}, indices{nullptr, 0, sizes[1], nullptr};
   if (!PyArg_ParseTuple(args, "OO!O!nn|O!", &name, &PyTuple_Type, &data_shape, &PyTuple_Type, &indices_shape, &options.axis,
                         &options.batch_dims, &PyTuple_Type, &window_shape) ||
-      !read_kind(name, kind) || !read_shape(data_shape, sizes[0], data.rank) ||
-      !read_shape(indices_shape, sizes[1], indices.rank) ||
+      !read_shape(data_shape, sizes[0], data.rank) || !read_shape(indices_shape, sizes[1], indices.rank) ||
       (window_shape != nullptr && !read_shape(window_shape, options.window, options.window_rank))) {
     return nullptr;
   }
+  const int kind = position_among(name, kind_names);
+  if (kind < 0) return do_not_fit("kinds");
   Shape slices;
-  const Refusal refusal = slices_shape(kind, data, indices, options, slices);
+  const Refusal refusal = slices_shape(static_cast<Kind>(kind), data, indices, options, slices);
   return refused(refusal, facts_of(refusal), data, indices, slices, {});
 }
 
@@ -93,8 +87,7 @@ PyObject* set_memory_limit(PyObject*, PyObject* bytes) {
 PyObject* release_memory(PyObject*, PyObject*) { return PyLong_FromSize_t(pool::release_kept()); }
 
 PyMethodDef methods[] = {
-    // _core.pyi has their signatures
-    {"run", fast(run_by_name), METH_FASTCALL, nullptr},
+    {"run", fast(run_arguments), METH_FASTCALL, nullptr},
     {"slices_shape", shape_by_name, METH_VARARGS, nullptr},
     {"check_out", check_out_for, METH_VARARGS, nullptr},
     {"fast_call", make_fast_call, METH_VARARGS, nullptr},
@@ -132,8 +125,7 @@ int execute(PyObject* module) {
     PyErr_SetString(PyExc_ImportError, "ndgather: another interpreter of this process has loaded it (allowed: one)");
     return -1;
   }
-  // Once in a process: a second import, after the first was purged, shares what the functions of the first
-  // still use.
+  // Once in a process: a second import, after a purge of the first, shares what functions of the first still use.
   if (rule_names.tuple == nullptr) {
     if (!make_memory_handler() || !make_names() || !make_refusal_type() || !find_main_thread()) return -1;
     loops();  // asks the processor, and the system for the sizes of its caches
@@ -143,18 +135,17 @@ int execute(PyObject* module) {
   const struct {
     const char* name;
     PyObject* value;
-  } lists[] = {
-      {"KINDS", kind_names.tuple},
-      {"ARGUMENTS", argument_names.tuple},
-      {"GATHER_MODES", gather_mode_names.tuple},
-      {"SCATTER_MODES", scatter_mode_names.tuple},
-      {"REDUCTIONS", reduction_names.tuple},
-      {"RULES", rule_names.tuple},
-  };
-  for (const auto& list : lists) {
-    if (PyModule_AddObjectRef(module, list.name, list.value) < 0) return -1;
+  } given[] = {{"KINDS", kind_names.tuple},
+               {"ARGUMENTS", argument_names.tuple},
+               {"GATHER_MODES", gather_mode_names.tuple},
+               {"SCATTER_MODES", scatter_mode_names.tuple},
+               {"REDUCTIONS", reduction_names.tuple},
+               {"RULES", rule_names.tuple},
+               {"Arguments", reinterpret_cast<PyObject*>(arguments_type)},
+               {"Refusal", reinterpret_cast<PyObject*>(refusal_type)}};
+  for (const auto& each : given) {
+    if (PyModule_AddObjectRef(module, each.name, each.value) < 0) return -1;
   }
-  if (PyModule_AddObjectRef(module, "Refusal", reinterpret_cast<PyObject*>(refusal_type)) < 0) return -1;
   if (PyModule_AddIntConstant(module, "HIGHEST_RANK", kMaxRank) < 0) return -1;
   if (PyModule_AddIntConstant(module, "LISTED_CHUNKS", kLimits.listed_chunks) < 0) return -1;
 #ifdef NDGATHER_JAX

@@ -129,18 +129,16 @@ Refusal PointCall::plan_points(PyObject* steps, PointGrid& grid) {
 }  // namespace
 
 PyObject* sort_points(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 5 + kArgumentCount || !PyTuple_Check(args[1]) || !is_vector(args[4], NPY_UINT32) ||
+  Given given;
+  if (count != 5 || !PyTuple_Check(args[1]) || !is_vector(args[4], NPY_UINT32) ||
       (!is_vector(args[3], NPY_UINT32) && !is_vector(args[3], NPY_UINT64))) {
     return do_not_fit();
   }
-  const int kind = position_among(args[0], kind_names);
   const Size begin = PyLong_AsSsize_t(args[2]);
-  if (kind < 0 || static_cast<Kind>(kind) > Kind::gather) return do_not_fit("kind");
-  if (begin == -1 && PyErr_Occurred()) return nullptr;
-  PyObject* const* const given = args + 5;
-  if (!PyArray_CheckExact(given[kData]) || !PyArray_CheckExact(given[kIndices])) return refused_for_python();
+  if ((begin == -1 && PyErr_Occurred()) || !given.read(args[0])) return nullptr;
+  if (!given.is_gather_of_arrays()) return refused_for_python();
   return begun_anew_in_a_child([&] {
-    PointCall call(static_cast<Kind>(kind), given);
+    PointCall call(given.kind, given.each);
     return or_sleep([&] { return call.sort(args[1], begin, array(args[3]), array(args[4])); });
   });
 }

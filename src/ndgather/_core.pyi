@@ -26,6 +26,16 @@ class Refusal(structseq[Any], tuple[str, _Facts, _Shape, _Shape, _Shape, _Shape]
     @property
     def updates(self) -> _Shape: ...
 
+@final
+class Arguments(structseq[Any], tuple[Any, ...]):  # the kind of a call, and ARGUMENTS
+    kind: Final[str]
+    data: Final[Any]
+    indices: Final[Any]
+    updates: Final[Any]
+    memory: Final[Any]
+    progress: Final[Any]
+    executor: Final[Any]
+
 KINDS: Final[tuple[str, ...]]
 ARGUMENTS: Final[tuple[str, ...]]
 GATHER_MODES: Final[tuple[str, ...]]
@@ -38,26 +48,7 @@ LISTED_CHUNKS: Final[int]  # that `look_up` lists at most
 # A capsule for jax.ffi.register_ffi_target; None where the core was built without jaxlib's headers.
 jax_handler: Final[tuple[object, int, int] | None]
 
-def run(
-    kind: str,
-    data: object,
-    indices: object,
-    updates: object,
-    axis: object,
-    batch_dims: object,
-    reduction: object,
-    mode: object,
-    fill_value: object,
-    use_init_val: object,
-    out: object,
-    negative: object,
-    arithmetic: object,
-    window_shape: _Shape,
-    memory: object,
-    progress: object,
-    executor: object,
-    /,
-) -> NDArray[Any] | Refusal: ...
+def run(arguments: Arguments, /, *arrays: object) -> NDArray[Any] | Refusal: ...
 def slices_shape(
     kind: str,
     data_shape: _Shape,
@@ -69,27 +60,11 @@ def slices_shape(
 ) -> Refusal: ...
 def check_out(out: object, result: NDArray[Any], /) -> Refusal: ...
 def sort_points(
-    kind: str,
+    arguments: Arguments,
     steps: tuple[int | NDArray[Any], ...],
     begin: int,
     places: NDArray[Any],
     positions: NDArray[Any],
-    data: object,
-    indices: object,
-    updates: object,
-    axis: object,
-    batch_dims: object,
-    reduction: object,
-    mode: object,
-    fill_value: object,
-    use_init_val: object,
-    out: object,
-    negative: object,
-    arithmetic: object,
-    window_shape: _Shape,
-    memory: object,
-    progress: object,
-    executor: object,
     /,
 ) -> tuple[NDArray[Any], NDArray[Any]] | Refusal: ...
 def move_points(
@@ -122,26 +97,7 @@ def set_chunk(table: object, number: int, values: NDArray[Any] | None, /) -> Non
 def count_hits(table: object, /) -> int: ...
 def last_use(table: object | None, number: int, /) -> int: ...
 def look_up(
-    table: object,
-    again: bool,
-    kind: str,
-    data: object,
-    indices: object,
-    updates: object,
-    axis: object,
-    batch_dims: object,
-    reduction: object,
-    mode: object,
-    fill_value: object,
-    use_init_val: object,
-    out: object,
-    negative: object,
-    arithmetic: object,
-    window_shape: _Shape,
-    memory: object,
-    progress: object,
-    executor: object,
-    /,
+    table: object, arguments: Arguments, data: NDArray[Any], again: bool, /
 ) -> NDArray[Any] | Refusal | tuple[NDArray[Any], int]: ...
 def fast_call(
     kind: str,

@@ -135,11 +135,11 @@ def _bare(signature: inspect.Signature) -> inspect.Signature:
     return signature.replace(parameters=parameters, return_annotation=empty)
 
 
-def _handle_refusal(kind: str, refusal: _core.Refusal, *arguments: Any) -> Any:
+def _handle_refusal(kind: str, refusal: _core.Refusal, arguments: Any) -> Any:
     """Return the result of a call that the core does not take, or raise; the core calls this."""
     if refusal.rule == "signature":  # the arguments are those that were given, the last with names
         raise misused(kind, SIGNATURES[kind], refusal.facts, arguments)
-    return slow_path.handle_refusal(kind, refusal, *arguments)
+    return slow_path.handle_refusal(refusal, arguments)
 
 
 def fast_call(function: F) -> F:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -21,7 +22,7 @@ WindowMode: TypeAlias = Literal["raise", "clip", "fill", "wrap", "edge", "reflec
 
 __all__ = ["Call", "_core"]
 
-_arguments = attrgetter(*_core.ARGUMENTS)
+_arguments = attrgetter("kind", *_core.ARGUMENTS)
 
 
 class Kind(StrEnum):
@@ -144,20 +145,15 @@ class Call:
 
     def run(self) -> Array | _core.Refusal:
         """Make the call; return the result, or why the core refuses it."""
-        return _core.run(*self.arguments())
+        return _core.run(self.arguments())
 
-    def arguments(self) -> tuple[Any, ...]:
+    def arguments(self) -> _core.Arguments:
         """Return the kind and the arguments as the core takes them."""
-        return (self.kind, *_arguments(self))
+        return _core.Arguments(_arguments(self))
 
     def repeatable(self) -> Callable[..., Array | _core.Refusal]:
-        """Return a function that makes this call with other plain arrays, without conversion."""
-        kind, _, _, _, *rest = self.arguments()
-
-        def repeat(data: Array, indices: Array, updates: Array | None = None) -> Any:
-            return _core.run(kind, data, indices, updates, *rest)
-
-        return repeat
+        """Return a function of other plain arrays that makes this call without conversion."""
+        return partial(_core.run, self.arguments())
 
 
 def with_padding(array: Array) -> Array:

@@ -73,9 +73,10 @@ def accept(
         of floats and complex numbers, and the next three functions are called for these.
     records : function of nothing, optional
         Whether gradients are recorded now; by default always.
-    record : function of a kind and the arguments of the core, optional
-        Makes a call that the core would take, were it not for a gradient; or NotImplemented: the
-        adapter does.
+    record : function of the arguments of a call, optional
+        Makes a call that the core would take, were it not for a gradient. The arguments have
+        attributes: `kind`, `data`, `indices` and so on. If it returns NotImplemented, the adapter
+        takes the call.
     negated, conjugated : function of an array, optional
         Whether the numbers in memory are the negatives, or the conjugates, of the elements.
     transforms : functions of nothing, or tuples ``(namespace, name, value)``
@@ -106,8 +107,8 @@ def accept(
     )
 
 
-# By type of data: a rule of the core, and what takes up a call that is refused by it before a
-# `Call` is made: ``f(kind, *core_arguments)``; NotImplemented means that it does not.
+# By type of data: a rule of the core, and a function of the arguments that is tried before a `Call`
+# is made, if the core refuses a call by this rule. It returns NotImplemented to decline.
 TAKEN_UP: dict[type, tuple[str, Callable[..., Any]]] = {}
 
 ROWS = "rows"  # calls on NumPy arrays that the core cannot make in a single step

@@ -17,13 +17,14 @@ from ndgather import arguments, dtypes, exchange, reductions, windows
 from ndgather.array_call import Array, Call, Kind, _core, with_padding
 
 
-def handle_refusal(kind: str, refusal: _core.Refusal, *values: Any) -> Array:
+def handle_refusal(refusal: _core.Refusal, given: _core.Arguments) -> Array:
     """Return the result of a call that the core refused, or raise the error that says why."""
-    taken = exchange.TAKEN_UP.get(type(values[0]))
+    taken = exchange.TAKEN_UP.get(type(given.data))
     if taken is not None and taken[0] == refusal.rule:
-        result = taken[1](kind, *values)
+        result = taken[1](given)
         if result is not NotImplemented:
             return result  # type: ignore[no-any-return]  # an array of its library
+    kind, *values = given
     call = Call(kind, Kind(kind), *values)
     if refusal.rule not in ("fallback", "gradient", "out_overlaps_input", "out_type"):
         arguments.raise_error(call, refusal)

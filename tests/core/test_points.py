@@ -12,8 +12,8 @@ INDICES = np.array([[0, 0], [9, 7], [-1, 3]])
 def sort(steps=(4, 4), begin=0, places=None, positions=None, indices=INDICES):
     places = np.empty(3, np.uint32) if places is None else places
     positions = np.empty(3, np.uint32) if positions is None else positions
-    kind, *rest = Call("gather_nd", Kind.GATHER_ND, DATA, indices).arguments()
-    return (*_core.sort_points(kind, steps, begin, places, positions, *rest), places, positions)
+    given = Call("gather_nd", Kind.GATHER_ND, DATA, indices).arguments()
+    return (*_core.sort_points(given, steps, begin, places, positions), places, positions)
 
 
 def test_points_are_sorted_by_chunk():

@@ -7,7 +7,7 @@ from torch.autograd import forward_ad
 
 import ndgather
 import ndgather.arrays.torch
-from ndgather.array_call import _core
+from ndgather.array_call import Call, _core
 from ndgather.errors import IndexOutOfBoundsError
 
 DTYPES = [
@@ -19,14 +19,11 @@ DTYPES = [
     torch.float8_e8m0fnu,
 ]
 PLACES = torch.tensor([[1, 2], [0, 0], [-1, -3]])
-REST = (0, 0, "none", "raise", None, True, None, True, None, (), None, None, None)
 
 
 def taken(data, indices, updates=None, kind="gather_nd", out=None, reduction="none"):
     """Return what the core makes of a call; None where it leaves it to the adapter."""
-    rest = list(REST)
-    rest[2], rest[6] = reduction, out
-    result = _core.run(kind, data, indices, updates, *rest)
+    result = Call(kind, kind, data, indices, updates, reduction=reduction, out=out).run()
     left = isinstance(result, _core.Refusal) and result.rule in ("fallback", "gradient")
     return None if left else result
 
@@ -121,9 +118,8 @@ def test_what_tensors_update_is_a_tensor(data):
 
 
 def rule_of(data, indices=PLACES, *, fill=None, out=None, mode="raise"):
-    rest = list(REST)
-    rest[3], rest[4], rest[6] = mode, fill, out
-    return _core.run("gather_nd", data, indices, None, *rest).rule
+    call = Call("gather_nd", "gather_nd", data, indices, mode=mode, fill_value=fill, out=out)
+    return call.run().rule
 
 
 def test_a_gradient_is_named_where_nothing_else_is_in_the_way():

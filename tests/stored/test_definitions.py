@@ -95,9 +95,7 @@ def test_positions_beyond_four_bytes():
     indices[first:, 0] = np.random.default_rng(1).integers(-5000, 5000, count)
     call = Call("gather_nd", Kind.GATHER_ND, stand_in(data.shape, data.dtype), indices)
     part = slice(first, length)
-    sorted_part = _core.sort_points(
-        "gather_nd", (1024,), first, local[part], positions[part], *call.arguments()[1:]
-    )
+    sorted_part = _core.sort_points(call.arguments(), (1024,), first, local[part], positions[part])
     runs = runs_of_blocks([sorted_part], [first], length, chunk_count=5)
     points = Points((10,), local, positions, block, *runs)
     assert points.chunks.tolist() == [0, 1, 2, 3, 4]

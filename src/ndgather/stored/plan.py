@@ -265,12 +265,12 @@ def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
         mode=Mode.FILL if call.mode == Mode.DROP else call.mode,
         negative=call.negative,
     )
-    kind, *options = bare.arguments()
+    given = bare.arguments()
 
     def sort(begin: int) -> tuple[Array, Array]:
         part = slice(begin, begin + block)
         result = _core.sort_points(
-            kind, grid.chunk_lengths, begin, offset_in_chunk[part], positions[part], *options
+            given, grid.chunk_lengths, begin, offset_in_chunk[part], positions[part]
         )
         if isinstance(result, _core.Refusal):
             arguments.raise_error(call, result)

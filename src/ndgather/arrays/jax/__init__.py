@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import dtypes, messages, reductions, windows
+from ndgather import dtypes, messages, reductions
 from ndgather.array_call import Call, Kind
 from ndgather.arrays.jax import derivatives
 from ndgather.arrays.jax.operation import (

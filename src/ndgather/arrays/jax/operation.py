@@ -252,9 +252,7 @@ def _narrowed(call: Call) -> jax.Array:
         windows.check(replace(call, data=np.broadcast_to(np.uint8(0), shape), fill_value=None))
         near = [
             windows.near(mode, indices[..., axis], shape[axis], wide)
-            for axis, (mode, wide) in enumerate(
-                zip(call.modes, call.window_shape, strict=True)
-            )
+            for axis, (mode, wide) in enumerate(zip(call.modes, call.window_shape, strict=True))
         ]
         return jnp.asarray(np.stack(near, -1), kept)
     if call.mode == "wrap" and len(sizes) == len(axes) and all(sizes):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -249,7 +249,7 @@ def differentiated(kind: str, *arguments: Any) -> torch.Tensor:
 
 # The arguments of the core that are options of an operator; the other options have defaults.
 _OPTIONS = {
-    kind: itemgetter(*(_core.ARGUMENTS.index(n) for n in names if n in _core.ARGUMENTS))
+    kind: attrgetter(*(name for name in names if name in _core.ARGUMENTS))
     for kind, names in checks.OPTIONS.items()
 }
 
@@ -261,23 +261,26 @@ class NdgatherCore(Ndgather):
 
     @staticmethod
     def forward(  # type: ignore[override]  # torch takes either form
-        ctx: Any, kind: str, arguments: tuple[Any, ...], _: None, *tensors: Any
+        ctx: Any, kind: str, arguments: _core.Arguments, _: None, *tensors: Any
     ) -> Any:
-        result: Any = _core.run(kind, *arguments)  # no gradient is recorded in here
+        result: Any = _core.run(arguments)  # no gradient is recorded in here
         if isinstance(result, _core.Refusal):
-            result = slow_path.handle_refusal(kind, result, *arguments)
+            result = slow_path.handle_refusal(result, arguments)
         _save(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
         return result
 
 
-def record(kind: str, *given: Any) -> Any:
-    """Make a call that the core refuses for a gradient alone, with its arguments, and record it.
+def record(arguments: _core.Arguments) -> Any:
+    """Make and record a call that the core refuses only because of a gradient.
 
     It goes past the dispatcher of torch, which takes longer than a small call.
     """
     if _are_functorch_transforms_active():
         return NotImplemented
-    return NdgatherCore.apply(kind, given, None, *given[: 2 if given[2] is None else 3])
+    tensors = [arguments.data, arguments.indices]
+    if arguments.updates is not None:
+        tensors.append(arguments.updates)
+    return NdgatherCore.apply(arguments.kind, arguments, None, *tensors)
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:

@@ -254,8 +254,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
             and call.kind is Kind.GATHER_ND
             and type(call.indices) is np.ndarray
         ):
-            kind, _, *rest = replace(call, data=kept.data).arguments()
-            found = _core.look_up(kept.table, True, kind, kept.data, *rest)
+            found = _core.look_up(kept.table, call.arguments(), kept.data, True)
             if isinstance(found, np.ndarray):
                 return []
             if not isinstance(found, _core.Refusal) and 0 < len(found[0]) < _core.LISTED_CHUNKS:
@@ -345,8 +344,7 @@ def run(call: Call) -> Any:
     if isinstance(data, CachedArray) and not call.scatters:
         indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
         plain = arguments.checked(replace(call, indices=indices, data=data._kept.data), data.dtype)
-        kind, _, *rest = plain.arguments()
-        found = _look_up(kind, data, *rest, caller=call.caller)
+        found = _look_up(replace(plain, data=data).arguments(), call.caller)
         if found is not NotImplemented:
             return found
     return calls.gather_or_scatter(call, CachedArray, reader, writer)
@@ -364,24 +362,24 @@ def writer(array: CachedArray) -> Any:
     return _CachedWriter(array._kept, _opened(array.array, "writer"))
 
 
-def _look_up(kind: str, data: CachedArray, *rest: Any, caller: str = "") -> Any:
+def _look_up(given: _core.Arguments, caller: str = "") -> Any:
     """Return the result of a gather of single elements, or NotImplemented if points are planned.
 
     Where chunks are missing, they are read, and all points are looked up again.
     """
-    kept = data._kept
-    if kept.table is None or rest[-1] is not None or rest[-2] is not None:
+    kept = given.data._kept
+    if kept.table is None or given.progress is not None or given.executor is not None:
         return NotImplemented
-    found = _core.look_up(kept.table, False, kind, kept.data, *rest)
+    found = _core.look_up(kept.table, given, kept.data, False)
     if isinstance(found, tuple) and not isinstance(found, _core.Refusal):
         numbers, hits = found
         if not len(numbers) or (len(numbers) + hits) * kept.chunk_bytes > kept.cache.memory:
             return NotImplemented
         kept.cache.add_hits(kept, hits)
         jobs = [*map(_BoxJob, kept.chunks_at(numbers))]
-        read = Call(caller or kind, Kind(kind), None, None, memory=rest[-3])
+        read = Call(caller or given.kind, Kind(given.kind), None, None, memory=given.memory)
         _read(read, kept, jobs)
-        found = _core.look_up(kept.table, True, kind, kept.data, *rest)
+        found = _core.look_up(kept.table, given, kept.data, True)
     return found if isinstance(found, np.ndarray) else NotImplemented
 
 
