@@ -1,7 +1,7 @@
-"""``python -m conformance``: run the corpus in libraries and print who is right.
+"""``python -m conformance``: run the cases in libraries, and print who is right.
 
-Exit status: 0 done, 1 ndgather was not right on every case, 2 the command line was not understood
-or a library did not start.
+Exit status: 0 if done, 1 if ndgather was not right in every case, 2 if the command line was not
+understood or a library did not start.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m conformance",
-        description="Run hard cases of gather and scatter in each library, in processes of their "
-        "own, and print who is right.",
+        description="Run the conformance cases in each library, in child processes, and print who "
+        "is right.",
     )
     names = ", ".join(known.name for known in LIBRARIES)
     parser.add_argument(

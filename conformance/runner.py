@@ -48,11 +48,11 @@ class Column:
         return sum(answer.verdict is verdict for answer in self.answers)
 
 
-_REPEATS_S = 5.0  # a library of plain loops runs a large case once
+_REPEATS_S = 5.0  # after which a case is not repeated: plain loops may be slow
 
 
 def outcome_of(library: Library, adapter: Any, case: Case) -> Outcome:
-    """Run one case in this process, and return its first outcome that is wrong, or the last."""
+    """Run one case in this process, and return its first wrong outcome, or its last outcome."""
     if case.operator.domain not in library.domains:
         return unable(f"has no operators of {case.operator.domain}")
     if library.idiom and case.rule.version_specific:

@@ -27,7 +27,7 @@ ALLOWED = (
     r"the rules of derivatives are the same on all routes",
     r"XLA gives what Python returns to one device",
     # Programs and packages that no dependency group asks for.
-    r"(zsh|fish) is not there|it runs the playground by node",
+    r"(zsh|fish) is not there|it runs the (playground|sketch) by node",
     r"needs (s3fs|ray|mpi4py)\b.*",
     r".* is not installed: its newest wheel needs the newest torch",
     # Other versions of Python and zarr.

@@ -279,7 +279,7 @@ def by_node(folder, change):
     return done.stdout.splitlines()
 
 
-@pytest.mark.skipif(NODE is None, reason="it runs the playground by node")
+@pytest.mark.skipif(NODE is None, reason="it runs the sketch by node")
 def test_the_sketch_of_the_readme_tells_right_from_wrong(tmp_path):
     assert by_node(tmp_path, "") == []
     wrong = by_node(tmp_path, ".reverse()")

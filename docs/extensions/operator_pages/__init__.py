@@ -1,7 +1,4 @@
-"""The pages of operators, one for each kind, written at every build.
-
-Their examples are run then.
-"""
+"""Write the pages of operators, one for each kind, at every build; their examples run then."""
 
 from __future__ import annotations
 
@@ -67,7 +64,7 @@ def _pages() -> Iterator[tuple[str, str]]:
 
 
 def _ordered(family: Iterator[Operator]) -> tuple[Operator, ...]:
-    """Return the operators of a kind, the specification of ONNX first, the newest of each first.
+    """Return the operators of a kind: ONNX first, the newest version of each domain first.
 
     Operators with a definition, which are only close to the kind, come last.
     """
@@ -94,7 +91,7 @@ def _page(family: Sequence[Operator]) -> Iterator[str]:
 
 
 def _call(op: Operator) -> str:
-    """Return the first example as a call that is drawn."""
+    """Return the first example as a call that draws a picture."""
     blocks = (block for section in version_document(op).sections for block in section.blocks)
     run = next(block for block in blocks if isinstance(block, Example)).runs[0]
     arguments = [tensor.tolist() for _, tensor in run.tensors]
@@ -103,7 +100,7 @@ def _call(op: Operator) -> str:
 
 
 def _version(op: Operator, family: Sequence[Operator]) -> str:
-    """Return the text of a version: the newest of ONNX in full, of others how they differ."""
+    """Return the text of a version: in full for the newest of ONNX, else its differences."""
     newest, document = family[0], version_document(op)
     sections = {section.title: section for section in document.sections}
     of_domain = [each for each in family if each.domain == op.domain and each.row.is_like(op.row)]
@@ -151,7 +148,7 @@ def _only_in(remarks: Sequence[Section], newest: Document) -> Iterator[Section]:
 
 
 def _demoted(text: str) -> str:
-    """Return Markdown with headings one level lower."""
+    """Move the headings of a Markdown text one level down."""
     lines, is_code = [], False
     for line in text.splitlines():
         is_code ^= line.startswith("```")
@@ -160,7 +157,7 @@ def _demoted(text: str) -> str:
 
 
 def _matrix(family: Sequence[Operator]) -> str:
-    """Return a table of the rules that differ, with a column for every version."""
+    """Return an HTML table of the rules that differ, with a column for each version."""
     columns = [dict(_cells(op, family)) for op in family]
     names = dict.fromkeys(name for column in columns for name in column)
     head = "".join(f'<th scope="col"><a href="#{anchor(op)}">{op.row}</a></th>' for op in family)

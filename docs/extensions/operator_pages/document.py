@@ -25,12 +25,12 @@ _CODE = re.compile(r"(?<!`)`(?!`)")
 
 
 def literal(text: str) -> Text:
-    """Return a text in which backticks stand for themselves."""
+    """Escape the backticks of a plain string."""
     return text.replace("`", "``")
 
 
 def spans(text: Text) -> list[str]:
-    """Return the parts of a text: prose, code, prose, and so on."""
+    """Split a text into alternating prose and code; the first part is prose."""
     return [part.replace("``", "`") for part in _CODE.split(text)]
 
 
@@ -41,14 +41,14 @@ def string(text: Text) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Text that is filled into lines."""
+    """A paragraph of text."""
 
     text: Text
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines that keep their breaks."""
+    """Lines of code."""
 
     lines: tuple[str, ...]
 
@@ -69,7 +69,7 @@ class Bullets:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells under titles; every row has as many cells as there are titles."""
+    """A table: its titles, and rows with one cell for each title."""
 
     titles: tuple[str, ...]
     rows: tuple[tuple[Text, ...], ...]
@@ -77,7 +77,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A call: what it shows, and its run by every operator that the page compares."""
+    """An example call, and its runs: one for each operator that the page compares."""
 
     title: str
     why: str
@@ -89,7 +89,7 @@ Block: TypeAlias = Paragraph | Code | FieldList | Bullets | Table | Example
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page that has a title."""
+    """A section of a page, with its title."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -105,7 +105,7 @@ class Document:
 
 
 def listing(example: Example) -> tuple[str, ...]:
-    """Return the lines of an example."""
+    """Return the lines of an example: its inputs, its calls and their results or errors."""
     tensors = example.runs[0].tensors
     longest = max(len(name) for name, _ in tensors)
     cells = {name: _cells(f"{name:{longest}} = ", array) for name, array in tensors}
@@ -149,7 +149,7 @@ def section_as_markdown(section: Section) -> str:
 
 
 def _lines(blocks: Iterable[Block]) -> Iterator[str]:
-    """Yield the lines of blocks, and an empty line after each block."""
+    """Yield the lines of the blocks, with an empty line after each block."""
     for block in blocks:
         match block:
             case Paragraph(text=text):

@@ -1,7 +1,7 @@
-"""The calls that pages show, and running them: every version answers the same calls.
+"""The example calls of the pages, from ``examples.toml``, and their results.
 
-The calls are in ``examples.toml``. A page runs them when it is built, so it shows what its version
-does: a result here, an error there.
+The same calls are run for every version when a page is built, so each page shows the result or the
+error of its version.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GRID: Nested = [[0, 1, 2], [10, 11, 12]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleCall:
-    """The inputs and the attributes of one example; those that are None are not passed."""
+    """The inputs and attributes of one example; those that are None are not passed."""
 
     title: str
     why: str
@@ -56,7 +56,7 @@ CALLS = {kind: _CALLS[kind.value] for kind in OPERATOR_KINDS}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExampleRun:
-    """What an operator returned for an example, or its error as a type and a text."""
+    """The result of an example for one operator, or its error as a type and a text."""
 
     made_by: Operator
     tensors: tuple[tuple[str, Array], ...]
@@ -89,7 +89,7 @@ def calls_of(row: OperatorVersion) -> tuple[ExampleCall, ...]:
     return CALLS[row.kind] if row.definition is None else _CALLS[row.name]
 
 
-def run(call: ExampleCall, operator: Operator) -> ExampleRun:
+def run_example(call: ExampleCall, operator: Operator) -> ExampleRun:
     attribute = operator.row.attribute("reduction")
     words = (
         {str(choice.reduction): choice.word for choice in attribute.choices} if attribute else {}
@@ -122,7 +122,7 @@ def run(call: ExampleCall, operator: Operator) -> ExampleRun:
 
 
 def applies(call: ExampleCall, row: OperatorVersion) -> bool:
-    """Whether a version has the attributes of an example, and its reduction."""
+    """Whether a version has the attributes and the reduction of an example."""
     reduction = row.attribute("reduction")
     choices = {choice.reduction for choice in reduction.choices} if reduction is not None else set()
     return (
@@ -136,7 +136,7 @@ _PRECISIONS = {"int8": "I8", "int32": "I32", "int64": "I64"}
 
 
 def in_a_model(run: ExampleRun) -> tuple[str, ...]:
-    """Return the lines that write a call as a node of ONNX or a layer of OpenVINO."""
+    """Return the lines of a call as an ONNX node or an OpenVINO layer."""
     return tuple(_layer(run) if run.made_by.domain == openvino.DOMAIN else _node(run))
 
 

@@ -1,4 +1,4 @@
-"""How pages describe the values that the rules of an operator can have; backticks enclose code."""
+"""Texts for the values of rules; backticks enclose code."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ ONE_ELEMENT_UPDATES = {
 
 
 def described(value: object) -> str:
-    """Return the text of any value that a rule can have."""
+    """Return the text for a value of a rule."""
     match value:
         case None | ():
             return NONE
@@ -128,7 +128,7 @@ def described(value: object) -> str:
 
 
 def allowed(attribute: Attribute) -> str:
-    """Return which values an attribute can have."""
+    """Return the text for the allowed values of an attribute."""
     if attribute.choices or attribute.words:
         words = attribute.words or [choice.word for choice in attribute.choices]
         return ", ".join(f"`{word}`" for word in words)

@@ -39,14 +39,14 @@ from .examples import (
     applies,
     calls_of,
     in_a_model,
-    run,
+    run_example,
 )
 
 _CLAUSE_ENDS = re.compile(r"; |, (?=[a-z] = )")
 
 
 def version_document(operator: Operator) -> Document:
-    """Return everything that is to be said about one version."""
+    """Return the full page of one version, from which the page of its kind takes sections."""
     row = operator.row
     calls = calls_of(row)
     if row.domain == "com.microsoft":  # it takes int32, unlike GatherND of ONNX: that comes first
@@ -88,7 +88,7 @@ def _remarks(row: OperatorVersion) -> Iterator[Section]:
 
 def _examples(calls: Sequence[ExampleCall], operator: Operator) -> list[Example]:
     return [
-        Example(call.title, call.why, (run(call, operator),))
+        Example(call.title, call.why, (run_example(call, operator),))
         for call in calls
         if applies(call, operator.row)
     ]
@@ -151,7 +151,7 @@ def _formula(row: OperatorVersion, example: Example) -> Iterator[Block]:
 
 
 def rules(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
-    """Yield the rules for a call, and the shape of its result."""
+    """Yield the rules of a call, and the shape of its result."""
     if row.definition is not None:
         yield from row.definition.rules
     else:
@@ -272,21 +272,21 @@ _YES_OR_NO = {True: "yes", False: "no"}
 
 
 def comparison(here: Operator, there: Operator) -> Section:
-    """Return the differences between two operators of one kind: their rules, and examples."""
+    """Return a section with the rules and examples that differ between two operators of a kind."""
     differences = here.diff(there)
     blocks: list[Block] = [Paragraph("The rules are the same; only the wording differs.")]
     if differences:
         rows = tuple((_label(d), _side(d, d.here), _side(d, d.there)) for d in differences)
         blocks = [Table(("rule", str(here.row), str(there.row)), rows)]
     for call in calls_of(here.row):
-        runs = run(call, here), run(call, there)
+        runs = run_example(call, here), run_example(call, there)
         if not runs[0].agrees(runs[1]):
             blocks.append(Example(f"{call.title}, in both", call.why, runs))
     return Section(f"Differences from {there.row}", tuple(blocks))
 
 
 def changes(here: Operator, there: Operator) -> tuple[Text, ...]:
-    """Return what `here` has changed since `there`, a text for each change."""
+    """Return the changes from `there` to `here`, one text for each change."""
     return tuple(map(_change, here.diff(there)))
 
 
@@ -317,7 +317,7 @@ def _is_list(difference: Difference) -> bool:
 
 
 def _side(difference: Difference, value: object) -> Text:
-    """Return one side; of lists, only what the other side does not have."""
+    """Return the text of one side; for lists, only the entries that the other side lacks."""
     if isinstance(value, bool):
         return _FLAGS.get(difference.what, _YES_OR_NO)[value]
     if _is_list(difference):
