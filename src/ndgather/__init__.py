@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ndgather import errors, messages
@@ -210,10 +207,10 @@ def _usable_processors() -> int:
         count = len(os.sched_getaffinity(0))
     else:
         count = os.cpu_count() or 1
-    return max(1, min(count, *_quotas(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")), count))
+    return max(1, min(count, *_quotas("/proc/self/cgroup", "/sys/fs/cgroup"), count))
 
 
-def _quotas(membership: Path, root: Path) -> list[int]:
+def _quotas(membership: str | os.PathLike[str], root: str | os.PathLike[str]) -> list[int]:
     """Return the processor limits of the control groups of the process, rounded up.
 
     `membership` lists the groups below `root`, one ``number:controllers:path`` per line. Version 2
@@ -225,24 +222,24 @@ def _quotas(membership: Path, root: Path) -> list[int]:
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        top = root / "cpu" if controllers else root
-        group = top / path.lstrip("/")
-        for at in (group, *group.parents):
-            if not at.is_relative_to(top):
-                break
+        top = f"{root}/cpu" if controllers else f"{root}"
+        names = [name for name in path.split("/") if name]
+        for depth in range(len(names), -1, -1):
+            group = "/".join((top, *names[:depth]))
             if controllers:
-                numbers = [_read(at / "cpu.cfs_quota_us"), _read(at / "cpu.cfs_period_us")]
+                numbers = [_read(f"{group}/cpu.cfs_quota_us"), _read(f"{group}/cpu.cfs_period_us")]
             else:
-                numbers = _read(at / "cpu.max").split()
+                numbers = _read(f"{group}/cpu.max").split()
             if len(numbers) == 2 and all(number.strip().isdigit() for number in numbers):
                 quota, period = map(int, numbers)
                 limits.append(max(1, -(-quota // period)))
     return limits
 
 
-def _read(path: Path) -> str:
+def _read(path: str | os.PathLike[str]) -> str:
     try:
-        return path.read_text()
+        with open(path) as file:  # noqa: PTH123 - an import of pathlib takes 3 ms
+            return file.read()
     except OSError:
         return ""
 
@@ -282,6 +279,9 @@ def show_versions(file: TextIO | None = None) -> None:
     ndgather: ...
     python: ...
     """
+    import platform  # noqa: PLC0415 - slow, as the next one
+    from importlib import metadata  # noqa: PLC0415
+
     facts: dict[str, object] = {
         "ndgather": __version__,
         "python": sys.version.replace("\n", " "),

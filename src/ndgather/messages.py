@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module, metadata
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TypeAlias
 
@@ -518,6 +518,8 @@ def need(package: str, extra: str) -> None:
 
 def core_missing(error: ImportError) -> ImportError:
     """Return the error of an import without the compiled core."""
+    from importlib import metadata  # noqa: PLC0415 - takes as long as the core
+
     numpy = metadata.version("numpy")
     if int(numpy.partition(".")[0]) < 2:
         return ImportError(

@@ -18,7 +18,6 @@ from importlib import import_module
 from types import FrameType
 
 from ndgather import __version__, messages, set_num_threads
-from ndgather.cli.terminal import log_to_stderr
 from ndgather.errors import NdgatherError, one_line
 
 COMMANDS = {
@@ -99,6 +98,8 @@ def _run_command_line(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         hint = messages.did_you_mean(name, COMMANDS)
         parser.error(f"{name!r} is not a command (allowed: {', '.join(COMMANDS)}){hint}")
+    from ndgather.cli.terminal import log_to_stderr  # noqa: PLC0415 - --version needs none
+
     options = command_parser(name).parse_args(rest)
     if name == "checked":  # signals and the exit status are the program's
         return _status(name, options)
