@@ -61,13 +61,11 @@ test: $(VENV)/installed-test
 	$(BIN)/python $(PYTEST) $(SHARED) -m "not slow" $(ELSEWHERE) $(PYTEST_FLAGS)
 
 # Tests that take their time: child processes, many threads, large arrays, each allocation.
-UNHURRIED := $(addprefix tests/core/test_,$(addsuffix .py,allocation_failure concurrent_calls costs interrupts \
-  large_arrays long_rows nothing_is_kept processes red_zones reused_memory scatter_threads settings shapes_that_change \
-  shared_memory thread_count types))
+UNHURRIED := $(addprefix tests/core/,memory threads results/test_large_arrays.py package/test_settings.py package/test_types.py)
 
 quick: $(VENV)/installed-test
 	HYPOTHESIS_PROFILE=quick $(BIN)/python $(PYTEST) $(SHARED) -m "not slow" \
-	  $(addprefix --ignore=,$(UNHURRIED) tests/core/test_show_versions.py) \
+	  $(addprefix --ignore=,$(UNHURRIED) tests/core/package/test_show_versions.py) \
 	  -k "not most_drawn_calls" tests/core tests/operators $(PYTEST_FLAGS)
 
 # The groups that `make lint` installs: `make check` adds those of its other steps, so that pip runs once.

@@ -38,7 +38,7 @@ test-jax:
 # The tests that `make test` skips need a runtime or a framework; with NOT_IN, the report of `make test`, only these run.
 test-runtimes: $(RUNTIMES)/installed-all  ## after a change of models: with onnxruntime and OpenVINO
 	$(RUNTIMES)/bin/python $(PYTEST) -m "not slow" $(NOT_IN:%=--not-in=%) tests/models tests/cli tests/docs \
-	  tests/core/test_vjp.py tests/core/test_private_names.py $(PYTEST_FLAGS)
+	  tests/core/scatters/test_vjp.py tests/core/package/test_private_names.py $(PYTEST_FLAGS)
 
 test-xarray: $(RUNTIMES)/installed-backends  ## after a change of engine="ndgather": xarray's own tests of its backends
 	$(RUNTIMES)/bin/python $(PYTEST) -p no:cacheprovider -o strict=false -o addopts=--import-mode=importlib \
@@ -59,7 +59,7 @@ oldest-versions:  ## after a change of a lower bound in pyproject.toml: writes t
 	$(VERSIONS)/uv/bin/python -m pip install --quiet uv
 	$(PYTHON) -m tools.versions oldest $(VERSIONS)/uv/bin/uv
 
-LARGE := tests/core/test_two_gib.py tests/core/test_real_borders.py tests/models/test_large_models.py
+LARGE := tests/core/memory/test_two_gib.py tests/core/memory/test_real_borders.py tests/models/test_large_models.py
 
 test-large: $(VENV)/installed-test  ## after a change of offsets or borders: arrays of 2**31 elements and more; 8 GiB
 	$(BIN)/python $(PYTEST) -m slow $(LARGE) $(PYTEST_FLAGS)
@@ -141,16 +141,12 @@ check-asan: check-core build/address/installed  ## after a change of binding/: a
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not plain" \
 	    tests/core || exit; done
 
-OF_THREADS := $(addprefix tests/core/test_,concurrent_calls.py interrupts.py processes.py \
-  shapes_that_change.py thread_count.py)
-
 # How long a call keeps the GIL is measured elsewhere: calls take minutes here.
 check-tsan: build/thread/built build/thread/installed  ## after a change of threads: ThreadSanitizer; 10 minutes
 	for set in $(INSTRUCTION_SETS); do \
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
 	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not races and not plain" -k "not gil" \
-	  $(OF_THREADS) tests/core/test_scatter_threads.py tests/core/test_reused_memory.py \
-	  tests/core/test_shared_memory.py
+	  tests/core/threads tests/core/memory/test_reused_memory.py
 
 CLANGXX ?= clang++
 TINY ?= OFF

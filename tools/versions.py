@@ -61,13 +61,13 @@ def write_oldest(uv: str) -> None:
 # packages back, so stores are tested without it. ONNX's own tests belong to one version of onnx.
 OF_TORCH = sorted(map(str, Path("tests/frameworks").glob("test_torch_*.py")))
 KERNELS = "tests/frameworks/test_torch_kernels.py"
-STORES = ["adapters", "exchange", "private_names"]
+STORES = ["arguments/test_adapters", "arguments/test_exchange", "package/test_private_names"]
 STEPS: dict[str, tuple[str, list[str]]] = {
     "stores": (
         "test",
         [
             *("-n", "2", "--dist", "worksteal", "tests/arrays", "tests/stored", "tests/cli"),
-            *(f"tests/core/test_{name}.py" for name in STORES),
+            *(f"tests/core/{name}.py" for name in STORES),
         ],
     ),
     "torch": ("all", [each for each in OF_TORCH if each != KERNELS]),
@@ -75,7 +75,7 @@ STEPS: dict[str, tuple[str, list[str]]] = {
         "all",
         [
             *(f"--ignore={each}" for each in (*OF_TORCH, "tests/models/test_backend.py")),
-            *("tests/frameworks", "tests/models", "tests/core/test_private_names.py"),
+            *("tests/frameworks", "tests/models", "tests/core/package/test_private_names.py"),
         ],
     ),
     "kernels": ("all", [KERNELS]),

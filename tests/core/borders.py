@@ -19,8 +19,8 @@ from pathlib import Path
 SETS = ("baseline", "avx2", "avx512")
 CALLS = "2000"  # of each of two threads
 FILES = (
-    *(f"tests/core/test_{name}.py" for name in ("definitions", "scatter_definitions", "windows")),
-    *(f"tests/core/test_{name}.py" for name in ("ranges", "points")),
+    *("tests/core/test_definitions.py", "tests/core/test_scatter_definitions.py"),
+    *(f"tests/core/results/test_{name}.py" for name in ("windows", "ranges", "points")),
     *(f"tests/stored/test_{name}.py" for name in ("definitions", "stored_windows")),
 )
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.core.tiny", "-m", "not slow")

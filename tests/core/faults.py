@@ -185,13 +185,14 @@ FAULTS = {
 
 # From the quickest to the slowest: the first failure ends a run.
 TESTS = (
-    "tests/core/test_scatter_threads.py::test_more_updates_than_offsets_are_kept_at_once",
-    *(f"tests/core/test_{name}.py" for name in ("error_texts", "modes", "results", "overflow")),
+    "tests/core/threads/test_scatter_threads.py::test_more_updates_than_offsets_are_kept_at_once",
+    *(f"tests/core/arguments/test_{name}.py" for name in ("error_texts", "overflow", "exchange")),
     *(f"tests/core/test_{name}definitions.py" for name in ("", "scatter_")),
-    *(f"tests/core/test_{name}.py" for name in ("orders", "scatter_refusals", "points", "ranges")),
-    *("tests/core/test_windows.py", "tests/stored/test_definitions.py"),
-    *("tests/core/test_exchange.py", "tests/core/test_drawn_threads.py"),
-    *("tests/core/test_thread_count.py", "tests/core/test_scatter_threads.py"),
+    *("tests/core/scatters/test_scatter_refusals.py", "tests/core/results/test_modes.py"),
+    "tests/core/results/test_results.py",
+    *(f"tests/core/results/test_{name}.py" for name in ("orders", "points", "ranges", "windows")),
+    *("tests/core/results/test_drawn_threads.py", "tests/stored/test_definitions.py"),
+    *("tests/core/threads/test_thread_count.py", "tests/core/threads/test_scatter_threads.py"),
 )
 PYTEST = (
     *("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"),

@@ -26,7 +26,7 @@ FILE = re.compile(r"[\w*./-]+(/|\.(py|pyi|h|cpp|md|mk|js|toml))")
 NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*(\(\))?")
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 PLAIN = (
-    *("core/**/*.*", "tests/core/*.*", "docs/static/*.js", "src/**/*.toml", "src/**/*.pyi"),
+    *("core/**/*.*", "tests/core/**/*.*", "docs/static/*.js", "src/**/*.toml", "src/**/*.pyi"),
     *("Makefile", "*.mk", "pyproject.toml", "CMakeLists.txt", ".importlinter"),
 )
 FOLDERS = (

@@ -10,7 +10,7 @@ import torch
 
 import ndgather
 from ndgather.arrays.jax import get_route, set_route
-from tests.core.environments import ENVIRONMENTS, environment, is_known
+from tests.core.package.environments import ENVIRONMENTS, environment, is_known
 from tests.definitions import reference
 
 pytestmark = pytest.mark.skipif(not is_known(), reason="needs Linux on x86-64")

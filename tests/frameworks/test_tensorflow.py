@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import ndgather
 from ndgather import arguments, errors, vjp
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
-from tests.core.test_hints import FOLLOWED, followed
+from tests.core.arguments.test_hints import FOLLOWED, followed
 from tests.definitions import reference
 from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 

@@ -8,7 +8,7 @@ import ndgather
 import ndgather.arrays.torch
 from ndgather import vjp
 from ndgather.errors import AttributeValueError, DTypeError, NdgatherError, ShapeError
-from tests.core.test_hints import FOLLOWED, followed
+from tests.core.arguments.test_hints import FOLLOWED, followed
 
 DATA = torch.tensor([1.0, 2.0, 3.0])
 PLACES = torch.tensor([[2], [-1]])

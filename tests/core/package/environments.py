@@ -1,7 +1,7 @@
 """Floating-point environments: how a thread rounds, and whether it flushes subnormal numbers.
 
-``python -m tests.core.environments PLACE ENVIRONMENT`` prints a hash of each result, computed while
-the caller, or the thread that created the worker threads, has that environment.
+``python -m tests.core.package.environments PLACE ENVIRONMENT`` prints a hash of each result,
+computed while the caller, or the thread that created the worker threads, has that environment.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LIBRARY = Path(__file__).with_name("failing_allocations.c")
 
 pytestmark = pytest.mark.skipif(
@@ -47,7 +47,7 @@ def python_survives_itself():
 
 def run_script(way, **environment):
     child = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-m", "tests.core.fail_each_allocation", way],
+        [sys.executable, "-X", "faulthandler", "-m", "tests.core.memory.fail_each_allocation", way],
         cwd=ROOT,
         env={**os.environ, **environment},
         capture_output=True,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ndgather
-from tests.core import environments
+from tests.core.package import environments
 from tests.definitions import reference
 
 pytestmark = pytest.mark.skipif(not environments.is_known(), reason="needs Linux on x86-64")
@@ -21,9 +21,9 @@ PROGRAM = Path(environments.__file__)
 @cache
 def results(place: str, name: str) -> dict[str, str]:
     """Return a hash of the result of each road, computed in a new process."""
-    command = [sys.executable, "-m", "tests.core.environments", place, name]
+    command = [sys.executable, "-m", "tests.core.package.environments", place, name]
     text = subprocess.run(
-        command, check=True, capture_output=True, text=True, cwd=PROGRAM.parents[2]
+        command, check=True, capture_output=True, text=True, cwd=PROGRAM.parents[3]
     ).stdout
     return dict(line.split("\t") for line in text.splitlines())
 

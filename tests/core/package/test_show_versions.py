@@ -107,7 +107,7 @@ def test_a_run_skips_what_needs_a_package_that_is_absent(tmp_path):
     line = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider"]
     ran = subprocess.run(
         [*line, "--rootdir", tmp_path, tmp_path],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         check=False,
         capture_output=True,
         text=True,
@@ -121,7 +121,7 @@ def test_a_run_skips_what_needs_a_package_that_is_absent(tmp_path):
 def test_the_tests_of_xarray_are_not_collected_among_others():
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/xarray_suite"],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         check=False,
         capture_output=True,
         text=True,

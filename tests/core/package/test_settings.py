@@ -23,7 +23,7 @@ import zarr
 import ndgather
 from ndgather import vjp
 from ndgather.errors import CallError
-from tests.core.wild_calls import calls, drawn_calls, outcomes
+from tests.core.package.wild_calls import calls, drawn_calls, outcomes
 from tests.definitions.calls import assert_same_elements, assert_same_numbers, expected
 
 EXPECTED = outcomes()
@@ -93,7 +93,7 @@ def test_another_thread():
 
 PROGRAM = """
 import json
-from tests.core.wild_calls import outcomes
+from tests.core.package.wild_calls import outcomes
 print(json.dumps(outcomes(), ensure_ascii=True))
 """
 PROCESSES = {
@@ -112,7 +112,7 @@ def test_options_of_a_process(process):
     done = subprocess.run(
         [sys.executable, *options, "-c", PROGRAM],
         env={**os.environ, **variables},
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         timeout=120,
