@@ -20,7 +20,13 @@ from onnx.reference import ReferenceEvaluator
 from ndgather.errors import FileError, ModelError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx.passes.target import load_target, target_names
-from tests.definitions import reference
+from tests.definitions.reference import (
+    gather,
+    gather_elements,
+    gather_nd,
+    scatter_elements,
+    scatter_nd,
+)
 from tests.models.test_version_steps import OLDER_ONNXRUNTIME, assert_identity, mark_nodes
 
 pytestmark = pytest.mark.runtimes
@@ -30,57 +36,7 @@ SCATTERS = {"ScatterElements", "ScatterND"}
 BASIC = {"Add", "Cast", "Concat", "Constant", "Equal", "Gather", "Less", "Max", "Min", "Mul"}
 BASIC |= {"Div", "Reshape", "Slice", "Transpose", "Where"}
 FOR_OPEN_SIZES = {"Range", "Shape"}
-FOLDS = {
-    "none": lambda old, new: new,
-    "add": lambda old, new: old + new,
-    "mul": lambda old, new: old * new,
-    "max": max,
-    "min": min,
-}
-
-
-# What the operators return, by loops.
-
-
-def gather(data, indices, axis):
-    result = np.empty(data.shape[:axis] + indices.shape + data.shape[axis + 1 :], data.dtype)
-    for place in np.ndindex(result.shape):
-        index = indices[place[axis : axis + indices.ndim]]
-        result[place] = data[(*place[:axis], index, *place[axis + indices.ndim :])]
-    return result
-
-
-def gather_elements(data, indices, axis):
-    result = np.empty(indices.shape, data.dtype)
-    for place in np.ndindex(indices.shape):
-        result[place] = data[(*place[:axis], indices[place], *place[axis + 1 :])]
-    return result
-
-
-def gather_nd(data, indices, batch_dims):
-    lead, depth = indices.shape[:-1], indices.shape[-1]
-    result = np.empty(lead + data.shape[batch_dims + depth :], data.dtype)
-    for place in np.ndindex(lead):
-        result[place] = data[(*place[:batch_dims], *indices[place])]
-    return result
-
-
-def scatter_elements(data, indices, updates, axis, reduction):
-    result = data.copy()
-    for place in np.ndindex(indices.shape):
-        there = (*place[:axis], indices[place], *place[axis + 1 :])
-        result[there] = FOLDS[reduction](result[there], updates[place])
-    return result
-
-
-def scatter_nd(data, indices, updates, reduction):
-    result = data.copy()
-    for place in np.ndindex(indices.shape[:-1]):
-        there = tuple(indices[place])
-        for inner in np.ndindex(result[there].shape):
-            old = result[(*there, *inner)]
-            result[(*there, *inner)] = FOLDS[reduction](old, updates[(*place, *inner)])
-    return result
+REDUCTIONS = ("add", "max", "min", "mul", "none")
 
 
 # Calls and models
@@ -110,7 +66,7 @@ def calls(draw, op_types):
     data = numbers(draw, shape)
     axis = draw(st.integers(0, len(shape) - 1))
     written = draw(st.sampled_from([axis, axis - len(shape)]))
-    reduction = draw(st.sampled_from(sorted(FOLDS)))
+    reduction = draw(st.sampled_from(REDUCTIONS))
     if op_type == "Gather":
         places = tuple(draw(st.lists(st.integers(0, 3), max_size=2)))
         indices = entries(draw, places, [shape[axis]] * 4)
@@ -137,6 +93,26 @@ def calls(draw, op_types):
     return op_type, [data, indices, updates], {"reduction": reduction}, result
 
 
+def build_model(nodes, inputs, shape, constants=(), *, shapes=(), opset=18):
+    """Return a model of nodes with the output `out` of a shape, for arrays by name.
+
+    `shapes` are declared where they are not those of the arrays.
+    """
+    shapes = dict(shapes)
+    infos = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(array.dtype), shapes.get(name, array.shape)
+        )
+        for name, array in inputs.items()
+    ]
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, shape)
+    tensors = [numpy_helper.from_array(array, name) for name, array in dict(constants).items()]
+    graph = helper.make_graph(nodes, "g", infos, [out], tensors)
+    mark_nodes(graph)
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8 if opset < 24 else 10)
+
+
 def model_of(call, *, known, constant, narrow=False, opset=18):
     """Return a model of a call, and its inputs; `known` is whether it declares sizes."""
     op_type, arrays, attributes, result = call
@@ -145,19 +121,12 @@ def model_of(call, *, known, constant, narrow=False, opset=18):
         indices = indices.astype(np.int32)
     inputs = dict(zip(("data", "indices", "updates"), (data, indices, *updates), strict=False))
     node = helper.make_node(op_type, list(inputs), ["out"], **attributes)
-    initial = [numpy_helper.from_array(inputs.pop("indices"), "indices")] if constant else []
-    infos = []
-    for name, array in inputs.items():
-        shape = list(array.shape) if known else [None] * array.ndim
-        if name == "indices" and op_type.endswith("ND"):
-            shape[-1] = array.shape[-1]
-        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-        infos.append(helper.make_tensor_value_info(name, kind, shape))
-    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, [None] * result.ndim)
-    graph = helper.make_graph([node], "g", infos, [out], initial)
-    mark_nodes(graph)
-    imports = [helper.make_opsetid("", opset)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8), inputs
+    constants = {"indices": inputs.pop("indices")} if constant else {}
+    shapes = {} if known else {name: [None] * array.ndim for name, array in inputs.items()}
+    if "indices" in shapes and op_type.endswith("ND"):
+        shapes["indices"][-1] = indices.shape[-1]
+    rank = [None] * result.ndim
+    return build_model([node], inputs, rank, constants, shapes=shapes, opset=opset), inputs
 
 
 def nodes_of(graph):
@@ -547,12 +516,12 @@ def slices_of_updates(draw):
     return numbers(draw, tuple(shape)), indices, numbers(draw, whole), axis
 
 
-@given(case=slices_of_updates(), reduction=st.sampled_from(sorted(FOLDS)), checked=st.booleans())
+@given(case=slices_of_updates(), reduction=st.sampled_from(REDUCTIONS), checked=st.booleans())
 @settings(max_examples=2 * EXAMPLES)
 def test_expanded_indices_scatter_whole_slices(case, reduction, checked):
     data, indices, updates, axis = case
     is_shared = indices.size == indices.shape[axis]
-    initial = {"narrow": indices.shape, "whole": updates.shape}
+    sizes = {"narrow": np.array(indices.shape), "whole": np.array(updates.shape)}
     nodes = [
         helper.make_node("Reshape", ["at", "narrow"], ["column"], allowzero=1),
         helper.make_node("Expand", ["column", "whole"], ["indices"]),
@@ -565,16 +534,7 @@ def test_expanded_indices_scatter_whole_slices(case, reduction, checked):
         ),
     ]
     inputs = {"data": data, "at": indices.reshape(-1), "updates": updates}
-    infos = [
-        helper.make_tensor_value_info(
-            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-        )
-        for name, array in inputs.items()
-    ]
-    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, data.shape)
-    tensors = [numpy_helper.from_array(np.array(x, np.int64), name) for name, x in initial.items()]
-    graph = helper.make_graph(nodes, "g", infos, [out], tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    model = build_model(nodes, inputs, data.shape, sizes)
 
     conversion = onnx_models.conversion(model, target="basic", checked=checked)
 
@@ -606,17 +566,7 @@ def test_updates_of_a_mask_are_gathered(shape, whole, turned, draw):
         helper.make_node("Transpose", ["found"], ["at"], perm=[1, 0]),
         helper.make_node("ScatterND", ["data", "at", "updates"], ["out"]),
     ]
-    infos = [
-        helper.make_tensor_value_info(
-            name,
-            helper.np_dtype_to_tensor_dtype(array.dtype),
-            array.shape if name != "updates" else ["M", *shape[deep:]],
-        )
-        for name, array in inputs.items()
-    ]
-    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, shape)
-    graph = helper.make_graph(nodes, "g", infos, [out])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    model = build_model(nodes, inputs, shape, shapes={"updates": ["M", *shape[deep:]]})
 
     conversion = onnx_models.conversion(model, target="basic")
 
@@ -667,19 +617,9 @@ def test_caches_are_updated_without_tensor_scatter(cache, known, target, negativ
     inputs = {"past": past, "update": update, "starts": starts}
     inputs = {name: array for name, array in inputs.items() if array is not None}
     axis -= past.ndim if negative else 0
-    infos = [
-        helper.make_tensor_value_info(
-            name,
-            helper.np_dtype_to_tensor_dtype(array.dtype),
-            array.shape if known else [None] * array.ndim,
-        )
-        for name, array in inputs.items()
-    ]
+    shapes = {} if known else {name: [None] * array.ndim for name, array in inputs.items()}
     node = helper.make_node("TensorScatter", list(inputs), ["out"], axis=axis, mode=mode)
-    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, [None] * past.ndim)
-    graph = helper.make_graph([node], "g", infos, [out])
-    imports = [helper.make_opsetid("", 24)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    model = build_model([node], inputs, [None] * past.ndim, shapes=shapes, opset=24)
 
     conversion = onnx_models.conversion(model, target=target)
 
@@ -710,7 +650,7 @@ def test_batches_become_parts_of_index_tuples(batch_dims):
     assert all(each.name != "batch_dims" or each.i == 0 for each in gathers[0].attribute)
     written = {node.op_type for node in conversion.model.graph.node}
     assert written <= {"Constant", "Concat", "GatherND"}
-    expected = reference.gather_nd(data, indices, batch_dims=batch_dims)
+    expected = gather_nd(data, indices, batch_dims)
     assert_results(conversion.model, {"data": data, "indices": indices}, expected)
 
 
@@ -1057,30 +997,12 @@ def test_the_report_says_what_becomes_of_an_index_that_is_out_of_range(target, c
         for run in runners["GatherElements" in node.became :]:
             assert outcome(run, inputs) is None
     elif node.outside == "is dropped or refused":
-        expected = without_update(wrong_call, at[:-1] if is_tuple else at)
+        scatter = scatter_nd if is_tuple else scatter_elements
+        expected = scatter(data, indices, *updates, **attributes, mode="drop")
         for run in runs_of(conversion.model):
             results = outcome(run, inputs)
             if results is not None:
                 np.testing.assert_array_equal(results[0], expected)
-
-
-def without_update(call, left_out):
-    """Return the result of a scatter without the update at one place."""
-    op_type, (data, indices, updates), attributes, _ = call
-    result, fold = data.copy(), FOLDS[attributes["reduction"]]
-    for place in np.ndindex(indices.shape[:-1] if op_type == "ScatterND" else indices.shape):
-        if place == left_out:
-            continue
-        if op_type == "ScatterND":
-            there = tuple(indices[place])
-        else:
-            there = list(place)
-            there[attributes["axis"]] = indices[place]
-            there = tuple(there)
-        for inner in np.ndindex(result[there].shape):
-            full = (*there, *inner)
-            result[full] = fold(result[full], updates[(*place, *inner)])
-    return result
 
 
 def test_indices_that_cannot_be_negative_are_not_folded():
@@ -1170,8 +1092,8 @@ def test_indices_become_int32_where_the_target_takes_nothing_else(tmp_path):
 @pytest.mark.parametrize(
     ("op", "at", "meant"),
     [
-        ("GatherND", [[0, -1], [1, 2]], lambda data, at: gather_nd(data, at, 0)),
-        ("GatherND", [[0], [-1]], lambda data, at: gather_nd(data, at, 0)),
+        ("GatherND", [[0, -1], [1, 2]], gather_nd),
+        ("GatherND", [[0], [-1]], gather_nd),
         ("Gather<axis = 1>", [0, -1], lambda data, at: gather(data, at, 1)),
         ("GatherElements", [[0, -1, 1, 2]], lambda data, at: gather_elements(data, at, 0)),
     ],
@@ -1216,23 +1138,12 @@ def test_few_updates_are_combined_with_indices_of_int32(tmp_path, kind, reductio
     at, new = np.array([[3], [0], [3]]), np.full((3, 2), 10, np.float32)
     if kind == "ScatterElements":
         at = np.repeat(at, 2, axis=1)
-    expected = data.copy()
-    for row, update in zip(at[:, 0], new, strict=True):
-        old = expected[row]
-        expected[row] = {
-            "none": update, "add": old + update, "mul": old * update, "max": np.maximum(old, update)
-        }[reduction]  # fmt: skip
+    scatter = scatter_nd if kind == "ScatterND" else scatter_elements
+    expected = scatter(data, at, new, reduction=reduction)
     node = helper.make_node(kind, ["data", "at", "new"], ["out"], reduction=reduction)
     inputs = {"data": data, "at": at, "new": new}
-    types = {name: helper.np_dtype_to_tensor_dtype(each.dtype) for name, each in inputs.items()}
-    infos = [helper.make_tensor_value_info(name, types[name], inputs[name].shape) for name in types]
-    tensors = [onnx.numpy_helper.from_array(at, "at")] if constant else []
-    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, data.shape)
-    graph = helper.make_graph([node], "g", infos, [out], tensors)
-    opset = helper.make_opsetid("", 18)
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
-    if constant:
-        del model.graph.input[1], inputs["at"]
+    constants = {"at": inputs.pop("at")} if constant else {}
+    model = build_model([node], inputs, data.shape, constants)
 
     conversion = onnx_models.conversion(model, target=target)
 
