@@ -52,11 +52,11 @@ def may_be_negative(scope: Scope, name: str) -> bool:
 
 def fits_32_bits(scope: Scope, name: str) -> bool:
     """Return whether no element of a value needs more bits; sizes and positions do not."""
-    return _Search(Domain(0, _32_BITS.highest)).of(scope, name).within(_32_BITS)
+    return _Search(Domain(0, _32_BITS.highest)).find(scope, name).within(_32_BITS)
 
 
 def domain_of(scope: Scope, name: str) -> Domain:
-    return _Search(_COUNTS).of(scope, name)
+    return _Search(_COUNTS).find(scope, name)
 
 
 class _Search:
@@ -65,7 +65,7 @@ class _Search:
     def __init__(self, counts: Domain) -> None:
         self._counts, self._visits = counts, 0
 
-    def of(
+    def find(
         self,
         scope: Scope,
         name: str,
@@ -88,18 +88,18 @@ class _Search:
         if list(node.output).index(name) >= _COUNTING.get(node.op_type, len(node.output)):
             return self._counts
 
-        def of(value: str, known: Mapping[str, Domain] | None = None) -> Domain:
-            return self.of(inner, value, known, nodes - 1)
+        def find(value: str, known: Mapping[str, Domain] | None = None) -> Domain:
+            return self.find(inner, value, known, nodes - 1)
 
         if node.op_type == "Where":
-            return _where(inner, node, of)
+            return _where(inner, node, find)
         if node.op_type in SAME_VALUES:
-            return of(node.input[0])
+            return find(node.input[0])
         rule = _RULES.get(node.op_type)
         if rule is None:
             return full
         here = assumed if node.op_type in _ELEMENTWISE else None
-        found = rule(node, [of(value, here) if value else _UNKNOWN for value in node.input])
+        found = rule(node, [find(value, here) if value else _UNKNOWN for value in node.input])
         return found if found.within(full) else full
 
 
@@ -114,21 +114,21 @@ def _of_type(dtype: str | None) -> Domain:
     return Domain(int(bounds.min), int(bounds.max))
 
 
-def _where(scope: Scope, node: NodeProto, of: Callable[..., Domain]) -> Domain:
+def _where(scope: Scope, node: NodeProto, find: Callable[..., Domain]) -> Domain:
     """Return the domain of both values, each where the condition chooses it."""
     condition, first, second = node.input
     known = scope.constant(condition)
     if known is not None and known.size and known.all() != known.any():
         known = None
     if known is not None and known.size:
-        return of(first) if known.all() else of(second)
+        return find(first) if known.all() else find(second)
     tests = scope.computing(condition)
     test = None if tests is None else tests.node_of(condition)
     chosen: list[dict[str, Domain]] = [{}, {}]
     if test is not None and test.op_type in _TESTS:
         left, right = test.input if _TESTS[test.op_type] > 0 else reversed(test.input)
         strictly = test.op_type in {"Less", "Greater"}
-        low, high = of(left), of(right)  # left < right where the test is true
+        low, high = find(left), find(right)  # left < right where the test is true
         chosen = [
             {
                 left: Domain(low.lowest, min(low.highest, high.highest - strictly)),
@@ -140,11 +140,11 @@ def _where(scope: Scope, node: NodeProto, of: Callable[..., Domain]) -> Domain:
             },
         ]
     reached = [
-        of(value, known)
+        find(value, known)
         for value, known in zip((first, second), chosen, strict=True)
         if all(domain.lowest <= domain.highest for domain in known.values())
     ]
-    return reached[0].union(*reached[1:]) if reached else of(first).union(of(second))
+    return reached[0].union(*reached[1:]) if reached else find(first).union(find(second))
 
 
 _TESTS = {"Less": 1, "LessOrEqual": 1, "Greater": -1, "GreaterOrEqual": -1}

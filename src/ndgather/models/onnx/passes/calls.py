@@ -19,9 +19,8 @@ from ndgather.models.onnx.passes.new_nodes import Size, SizedNodes
 from ndgather.published import Operator
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import (
-    FLOATS,
-    INTEGERS,
     Dim,
+    Input,
     OperatorVersion,
     Reduction,
     Role,
@@ -29,13 +28,10 @@ from ndgather.published.schema import (
     TensorType,
 )
 
-# The behaviour of a version without the attribute, as a value of it.
-_DEFAULTS: dict[str, int | str] = {"axis": 0, "batch_dims": 0, "reduction": "none"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What the attributes of a node mean in every version. An axis of None is not an attribute."""
+    """What the attributes of a node mean in every version; `axis` is None without such a one."""
 
     axis: int | None
     batch_dims: int
@@ -43,8 +39,8 @@ class Meaning:
 
     @classmethod
     def of(cls, row: OperatorVersion, attributes: Mapping[str, int | str | bool]) -> Self:
-        """Return the meaning of attributes of `row`."""
-        values: dict[str, int | str | bool] = dict(_DEFAULTS)
+        """Return the meaning of attributes of `row`, which may lack some of them."""
+        values: dict[str, int | str | bool] = {"axis": 0, "batch_dims": 0, "reduction": "none"}
         values |= {item.name: item.default for item in row.attributes if item.default is not None}
         values |= attributes
         reduction = row.attribute("reduction")
@@ -168,21 +164,13 @@ def fit(call: GatherCall, function: Operator) -> None:
     meaning = Meaning.of(call.row, call.attributes)
     call.attributes = _attributes(call, target, meaning)
     for item in target.inputs:
-        _fit_type(call, target, item.role)
+        _fit_type(call, target, item)
     if call.origin.index_rule.negative and not target.index_rule.negative:
         _count_from_the_front(call, target, meaning)
     call.inputs = {item.role: call.inputs[item.role] for item in target.inputs}
     known = {x.name: call.constants[x.role] for x in target.inputs if x.role in call.constants}
     types = tuple(call.types[role] for role in call.inputs)
     Arguments.of(function, known, call.attributes).infer(types)
-
-
-def is_exact_cast(source: str, target: str) -> bool:
-    """Return whether every value of one type is a value of the other, of the same kind."""
-    for kind in (INTEGERS, FLOATS):
-        if source in kind and target in kind:
-            return bool(np.can_cast(source, target, "safe"))
-    return source == target or (source == "bool" and target in (*INTEGERS, *FLOATS))
 
 
 def _attributes(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> dict[str, Any]:
@@ -194,40 +182,27 @@ def _attributes(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> 
     values: dict[str, Any] = {
         "batch_dims": meaning.batch_dims,
         "reduction": words.get(meaning.reduction, "none"),
+        "axis": meaning.axis,
     }
-    if meaning.axis is not None:
-        values["axis"] = meaning.axis
     kept = {}
     for name, value in values.items():
         attribute = target.attribute(name)
-        if attribute is not None:
-            if name in call.attributes or value != attribute.default:
-                kept[name] = value
-        elif value != _DEFAULTS[name]:
-            if name != "batch_dims":
-                raise call.cannot_become(target, f"it has no {name}, which is {value!r}")
-            call.fold_batch_dims()
+        if attribute is not None and (name in call.attributes or value != attribute.default):
+            kept[name] = value
+    if meaning.batch_dims and target.attribute("batch_dims") is None:
+        call.fold_batch_dims()
     return kept
 
 
-def _fit_type(call: GatherCall, target: OperatorVersion, role: Role) -> None:
-    """Cast an input if the target takes other types and the cast is exact."""
-    before, after = call.origin.input(role), target.input(role)
-    dtype = call.types[role].dtype
-    if after is None or dtype in after.types:
-        return
+def _fit_type(call: GatherCall, target: OperatorVersion, parameter: Input) -> None:
+    """Cast indices if the version does not take their type; every version takes int64."""
+    role = parameter.role
+    dtype, before = call.types[role].dtype, call.origin.input(role)
     if dtype is None:
-        if before is not None and not set(before.types) <= set(after.types):
+        if before is not None and not set(before.types) <= set(parameter.types):
             raise call.cannot_become(target, f"the type of {role.value} is not known")
-        return
-    if role in {Role.DATA, Role.UPDATES}:
-        return  # inference raises for the type
-    wanted = "int64" if "int64" in after.types else after.types[-1]
-    if role not in call.constants and not is_exact_cast(dtype, wanted):
-        raise call.cannot_become(
-            target, f"{role.value} of {dtype} would have to become {wanted}, which may change them"
-        )
-    call.cast(role, wanted)
+    elif role is Role.INDICES and dtype not in parameter.types:
+        call.cast(role, "int64")
 
 
 def _count_from_the_front(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> None:

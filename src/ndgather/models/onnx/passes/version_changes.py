@@ -29,9 +29,8 @@ from ndgather.models.onnx.nodes import (
     subgraphs,
     tensor_type,
 )
-from ndgather.models.onnx.passes.calls import is_exact_cast
 from ndgather.models.onnx.passes.new_nodes import NewNodes
-from ndgather.published.schema import INTEGERS, TensorType
+from ndgather.published.schema import FLOATS, INTEGERS, TensorType
 
 Step: TypeAlias = tuple[str, int]
 """An operator, and the newer one of the two versions that a step leads between."""
@@ -139,6 +138,14 @@ def default(schema: OpSchema, name: str) -> Any:
     if attribute is None or not attribute.default_value.name:
         return None
     return attribute_value(attribute.default_value)
+
+
+def is_exact_cast(source: str, target: str) -> bool:
+    """Return whether every value of one type is a value of the other, of the same kind."""
+    for kind in (INTEGERS, FLOATS):
+        if source in kind and target in kind:
+            return bool(np.can_cast(source, target, "safe"))
+    return source == target or (source == "bool" and target in (*INTEGERS, *FLOATS))
 
 
 def _reduction_down(node: Rewrite, target: OpSchema) -> None:

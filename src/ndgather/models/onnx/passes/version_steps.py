@@ -35,7 +35,6 @@ from ndgather.models.onnx.nodes import (
     subgraphs,
     tensor_type,
 )
-from ndgather.models.onnx.passes.calls import is_exact_cast
 from ndgather.models.onnx.passes.version_changes import (
     CHANGES,
     DOWN,
@@ -47,6 +46,7 @@ from ndgather.models.onnx.passes.version_changes import (
     Rewrite,
     Step,
     default,
+    is_exact_cast,
 )
 from ndgather.published.rows import DEFAULT_DOMAIN
 
@@ -85,7 +85,7 @@ def convert_node(
         first=node.op_type,
     )
     try:
-        _convert(rewrite, target)
+        _change_version(rewrite, target)
         if check or rewrite.schema is not schema:
             _check_types(rewrite, schema, target)
     except NdgatherError as refusal:
@@ -130,7 +130,7 @@ def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
             )
 
 
-def _convert(node: Rewrite, opset: int) -> None:
+def _change_version(node: Rewrite, opset: int) -> None:
     """Convert a node one version after the other, until it has the version of `opset`.
 
     Nodes that a step adds are converted from the version that they are written for.
@@ -199,7 +199,7 @@ def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
 
 def _step_down(node: Rewrite, target: OpSchema) -> None:
     step = (node.node.op_type, node.schema.since_version)
-    _begin(node, target, step)
+    _check_step(node, target, step)
     if step in DOWN:
         DOWN[step](node, target)
         if node.node.op_type != step[0]:
@@ -225,12 +225,12 @@ def _step_down(node: Rewrite, target: OpSchema) -> None:
             node.set(name, _input_as_attribute(node, target, name, number))
     for number in sorted(changes.moved.values(), reverse=True):
         node.set_input(number, "")
-    _finish(node, target)
+    _check_node(node, target)
 
 
 def _step_up(node: Rewrite, target: OpSchema) -> None:
     step = (node.node.op_type, target.since_version)
-    _begin(node, target, step)
+    _check_step(node, target, step)
     changes = CHANGES.get(step, NOTHING)
     for name, neutral in changes.removed.items():
         if node.get(name) not in {neutral, None}:
@@ -249,10 +249,10 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
     _translate_words(node, target, changes, down=False)
     if step in UP:
         UP[step](node, target)
-    _finish(node, target)
+    _check_node(node, target)
 
 
-def _begin(node: Rewrite, target: OpSchema, step: Step) -> None:
+def _check_step(node: Rewrite, target: OpSchema, step: Step) -> None:
     """Raise for a step that is not in the tables, and write defaults that differ."""
     if not any(step in table for table in (CHANGES, TYPES, DOWN, UP)):
         raise node.cannot_become(target, "what changed is not known")
@@ -270,7 +270,7 @@ def _begin(node: Rewrite, target: OpSchema, step: Step) -> None:
             node.set(name, node.get(name))
 
 
-def _finish(node: Rewrite, target: OpSchema) -> None:
+def _check_node(node: Rewrite, target: OpSchema) -> None:
     """Check the attributes and inputs of a node against the version that it has now."""
     for attribute in node.node.attribute:
         if attribute.name not in target.attributes:

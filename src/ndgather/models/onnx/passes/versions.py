@@ -199,17 +199,13 @@ class ConvertVersions:
 
     def _import_domains(self, model: ModelProto) -> None:
         """Import the domains of all nodes, and those of published operators only if used."""
-        used: set[str] = set()
-        if any(domain in self.source or domain == self.domain for domain in DOMAINS[1:]):
-            used = {row_domain(node.domain) for node in nodes_in(model)}
+        used = {DEFAULT_DOMAIN, *(row_domain(node.domain) for node in nodes_in(model))}
         imports = {
             domain: version
             for domain, version in self.source.items()
             if domain in used or domain not in DOMAINS
         }
-        for domain in (DEFAULT_DOMAIN, *DOMAINS):
-            if domain in used or domain == DEFAULT_DOMAIN:
-                imports[domain] = self._version(domain)
+        imports |= {domain: self._version(domain) for domain in DOMAINS if domain in used}
         del model.opset_import[:]
         for domain, version in imports.items():
             model.opset_import.add(domain=file_domain(domain), version=version)
