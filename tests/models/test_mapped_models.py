@@ -264,6 +264,31 @@ def test_large_tensors_take_no_memory_twice(path, in_node):
     assert int(done.stdout) * 1024 < 1.5 * size
 
 
+CHECKED = PEAK.replace("import onnxruntime, numpy as np\n", "import ndgather.models.onnx.checks\n")
+CHECKED = CHECKED[: CHECKED.index("onnx.load(")] + "{}\nprint(peak() - before)\n"
+INFER = "from ndgather.models.onnx.inference import infer_mapped; infer_mapped(path)"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the file is that of Linux")
+@pytest.mark.parametrize(
+    ("work", "most"), [("onnx.check(path)", 0.25), (INFER, 0.25), ("onnx.infer(path)", 1.5)]
+)
+def test_checks_and_types_need_no_values_of_large_tensors(path, work, most):
+    size = 64 << 20
+    model = onnx.load(path)
+    del model.graph.initializer[0]
+    for number in range(8):  # of which one is copied at a time
+        table = np.zeros((size // 8 // 256, 64), np.float32)
+        name = f"table{number or ''}"
+        model.graph.initializer.append(numpy_helper.from_array(table, name))
+    onnx.save(model, path)
+    code = CHECKED.replace("{}", work)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True
+    )
+    assert int(done.stdout) * 1024 < most * size
+
+
 def in_a_cache(folder, data="blobs/def", model="blobs/abc"):
     """Write a model and its data as caches of huggingface_hub do, and return the link to it."""
     weights = np.arange(4000, dtype=np.float32).reshape(1000, 4)

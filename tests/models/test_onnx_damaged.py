@@ -1,5 +1,6 @@
 """ONNX models that a fuzzer has damaged: findings, or an error of the package's own on one line."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -201,43 +202,42 @@ def test_sizes_below_0_that_make_onnx_read_beyond_its_memory(maker, size, within
 
 MODEL = model_of(gather())
 MODEL.graph.output[0].type.tensor_type.shape.dim.add(dim_value=1)
-SENTENCES = {
-    "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS"),
-    "ort": (b"\x20\0\0\0ORTM" + bytes(40), "a model in the format of onnxruntime, .ort"),
-    "html": (b"<!DOCTYPE html>\n<html></html>", "a web page"),
-    "zip": (b"PK\x03\x04" + bytes(40), "an archive"),
-    "gzip": (b"\x1f\x8b" + bytes(40), "an archive"),
+NO_MODELS = {
+    "ort": b"\x20\0\0\0ORTM" + bytes(40),
+    "html": b"<!DOCTYPE html>\n<html></html>",
+    "zip": b"PK\x03\x04" + bytes(40),
+    "gzip": b"\x1f\x8b" + bytes(40),
+    "text": b"<ir_version: 8>",
 }
+WORKS = [models.check, models.infer, models.Model.load]
 
 
-@pytest.mark.parametrize("name", SENTENCES)
-@pytest.mark.parametrize("work", [models.check, models.infer, models.Model.load])
-def test_a_file_that_is_no_model_has_its_own_sentence(name, work, tmp_path):
-    content, what = SENTENCES[name]
+@pytest.mark.parametrize("name", NO_MODELS)
+@pytest.mark.parametrize("work", WORKS)
+def test_a_file_that_is_no_model_is_refused(name, work, tmp_path):
     path = tmp_path / "model.onnx"
-    path.write_bytes(content)
-    with pytest.raises(ModelError, match=rf"{path}: is {what}, not an ONNX model \(allowed: "):
+    path.write_bytes(NO_MODELS[name])
+    with pytest.raises(ModelError, match=rf"{path}: is not an ONNX model, or only a part of one"):
+        work(path)
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_a_pointer_of_git_lfs_is_named(work, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n")
+    with pytest.raises(ModelError, match=rf"{path}: is a pointer of Git LFS \(allowed: "):
         work(path)
 
 
 @pytest.mark.filterwarnings("ignore:The onnxtxt format is experimental")
-@pytest.mark.parametrize(
-    ("form", "what"),
-    [
-        ("onnxtxt", "a model as text"),
-        ("textproto", "a protobuf message as text"),
-        ("json", "JSON"),
-    ],
-)
-def test_the_advice_about_a_text_model_works(form, what, tmp_path):
+@pytest.mark.parametrize("form", ["onnxtxt", "textproto", "json"])
+def test_the_advice_about_a_text_model_works(form, tmp_path):
     path, binary = tmp_path / f"model.{form}", tmp_path / "model.onnx"
     onnx.save(MODEL, path, format=form)
     with pytest.raises(ModelError) as refusal:
         models.check(path)
-    start = f"{path}: is {what}, not an ONNX model (allowed: a binary file, which "
-    assert str(refusal.value).startswith(start)
-    assert str(refusal.value).endswith(" writes)")
-    advice = str(refusal.value).removeprefix(start).removesuffix(" writes)")
+    advice = re.search(r"onnx\.save\(.*, new_path\)", str(refusal.value))[0]
+    advice = advice.replace("...", repr(form))
     eval(advice, {"onnx": onnx, "path": path, "new_path": binary})
     assert not models.check(binary)
 
@@ -250,5 +250,5 @@ def test_a_truncated_file_says_that_it_ends_too_early(tmp_path):
         path.write_bytes(content[:size])
         with pytest.raises(NdgatherError) as refusal:
             models.infer(path)
-        cut = "ends before the model does, which has at least" in str(refusal.value)
+        cut = "or only a part of one" in str(refusal.value)
         assert cut or size in whole_fields, (size, str(refusal.value))

@@ -271,7 +271,7 @@ def test_protobuf_within_protobuf_is_refused(folder):
     (folder / "m.onnx").write_bytes(b"\x3a\xff\xff\x7f" + content[: 2**21 - 1])
 
     for call in ENTRIES.values():
-        with pytest.raises(ModelError, match=r"^m\.onnx: ends before the model does"):
+        with pytest.raises(ModelError, match=r"^m\.onnx: is not an ONNX model, or only a part"):
             call()
 
 
@@ -288,7 +288,7 @@ def test_a_model_beyond_what_protobuf_holds_is_not_read(folder):
 def test_texts_are_no_models(folder, suffix):
     (folder / f"m.{suffix}").write_text("{" * 100_000)
 
-    with pytest.raises(ModelError, match=f"^m.{suffix}: cannot be read as an ONNX model: "):
+    with pytest.raises(ModelError, match=f"^m.{suffix}: is not an ONNX model, or only a part"):
         onnx_models.check(f"m.{suffix}")
 
 
@@ -305,7 +305,7 @@ UNKNOWN = {
         "run", "array is too big"),
     "a name that is no text": (
         lambda proto: setattr(proto.graph.node[0], "name", "marked"), "check",
-        "m.onnx: cannot be read as an ONNX model: name = b'\\xffarked' is not UTF-8 text"),
+        "m.onnx: cannot be read as an ONNX model: a name is not UTF-8 text"),
 }  # fmt: skip
 
 

@@ -82,13 +82,16 @@ def _infer_values(options: argparse.Namespace) -> Values:
         inputs, outputs = _types_of_ports(model.inputs), _types_of_ports(model.outputs)
         return {"input": inputs, "output": outputs, "value": {}}
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
-    from ndgather.models.onnx.inference import typed_values  # noqa: PLC0415 - as above
+    from ndgather.models.onnx.inference import (  # noqa: PLC0415 - as above
+        infer_mapped,
+        typed_values,
+    )
 
-    if options.output is not None:
-        tensor_files.check_place(options.output, (".onnx",))
+    if options.output is None:
+        return typed_values(infer_mapped(options.model, sizes=options.sizes))
+    tensor_files.check_place(options.output, (".onnx",))
     inferred = onnx.infer(options.model, sizes=options.sizes)
-    if options.output is not None:
-        onnx.save(inferred, options.output, str(Path(options.model).parent))
+    onnx.save(inferred, options.output, str(Path(options.model).parent))
     return typed_values(inferred)
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 
 import onnx
 from onnx import ModelProto, NodeProto, defs
@@ -35,10 +33,10 @@ from ndgather.models.onnx.domains import fits_32_bits
 from ndgather.models.onnx.files import (
     LARGEST_SPARSE,
     Source,
-    check_tensor,
-    load_model,
-    opened,
+    check_tensors,
+    map_model,
     sparse_tensors,
+    without_external_values,
 )
 from ndgather.models.onnx.inference import InferredNode, infer_types
 from ndgather.models.onnx.nodes import (
@@ -91,10 +89,10 @@ def check(model: Source) -> tuple[Finding, ...]:
     >>> [finding.what for finding in onnx.check(model)]
     ['ai.onnx GatherND-13: indices.dtype = int32 is not taken (allowed: int64)']
     """
-    proto, folder, external = opened(model, "check")
+    proto, folder = map_model(model, "check")
     try:
-        for tensor in external:
-            check_tensor(tensor, folder or "")
+        if folder is not None:
+            check_tensors(proto, folder)
         named, missing = with_one_name(proto), not_imported(proto)
         inferred, checker = infer_types(named, folder, strict=True), _Checker()
         sparse = list(_check_sparse(proto))
@@ -111,13 +109,8 @@ def check(model: Source) -> tuple[Finding, ...]:
         return Findings([Finding(where, "", "model", str(error), ERROR)])
     if has_errors(findings):
         return findings
-    path = os.fspath(model) if isinstance(model, str | os.PathLike) else proto
-    if named is not proto and not external:  # onnx knows one name of its domain only
-        path = named
-    elif external and Path(path).is_symlink():  # and it follows no links
-        path = load_model(model, "check")
     try:
-        onnx.checker.check_model(path)
+        onnx.checker.check_model(named if folder is None else without_external_values(named))
         if not inferred.is_strict and not sparse:  # whose types it does not know
             onnx.shape_inference.infer_shapes(inferred.model, check_type=True, strict_mode=True)
     except MemoryError:

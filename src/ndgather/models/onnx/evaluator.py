@@ -28,7 +28,6 @@ from ndgather.models.onnx.files import (
     IN_MEMORY,
     Source,
     check_self_contained,
-    check_valid,
     load_model,
     with_dense_tensors,
 )
@@ -116,9 +115,8 @@ class Model(HasPorts):
     @classmethod
     def _load(cls, source: Source, caller: str) -> Self:
         proto = load_model(source, caller)
-        path = os.fspath(source) if isinstance(source, str | os.PathLike) else None
-        check_valid(proto, path)
-        return cls(proto, path or IN_MEMORY)
+        is_path = isinstance(source, str | os.PathLike)
+        return cls(proto, os.fspath(source) if is_path else IN_MEMORY)
 
     def run(
         self, inputs: Mapping[str, Array], *, progress: Callable[[int, int], object] | None = None
@@ -331,9 +329,7 @@ class Backend(base.Backend):
             The model cannot be read or is not valid, or `device` is not the CPU.
         """
         cls._check_device(device)
-        proto = load_model(model, "prepare")
-        check_valid(proto)
-        return PreparedModel(Model(proto))
+        return PreparedModel(Model(load_model(model, "prepare")))
 
     @classmethod
     def run_node(

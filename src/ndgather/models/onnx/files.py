@@ -20,7 +20,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
-from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from ndgather import messages
 from ndgather.api import own_errors
@@ -48,29 +48,43 @@ IN_MEMORY = "model"
 
 
 def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
-    """Return a model, and the folder of its external tensors, or None where it is not known.
+    """Return a model, and the folder of its external tensors, or None if it is unknown.
 
     `caller` is the public function that was called; errors name it.
     """
-    return opened(model, caller)[:2]
+    proto, folder = map_model(model, caller)
+    if isinstance(model, str | os.PathLike):
+        read_mapped_tensors(proto, Path(model))
+    return proto, folder
 
 
-def opened(model: Source, caller: str) -> tuple[ModelProto, str | None, list[TensorProto]]:
-    """Return the same as `open_model`, and the external tensors of a file."""
+def read_mapped_tensors(proto: ModelProto, path: Path) -> None:
+    """Read the tensors that `map_model` left in the file of a model."""
+    for tensor in external_tensors(proto):
+        if _entry(tensor, "location") == path.name:
+            _read_tensor(tensor, path.parent)
+
+
+def map_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
+    """Open a model like `open_model`, but leave large tensors in its file as external tensors.
+
+    Of 200 MB of tensors, parsing takes 400 MB of memory, and mapping them 14 MB.
+    """
     if isinstance(model, ModelProto):
-        return with_dense_tensors(model, None, copies=True), None, []
+        return with_dense_tensors(model, None, copies=True), None
     if isinstance(model, Content):
-        return with_dense_tensors(_parsed(bytes(model), IN_MEMORY), None), None, []
+        return with_dense_tensors(_parsed(bytes(model), IN_MEMORY), None), None
     if not isinstance(model, str | os.PathLike):
         allowed = "ModelProto, its bytes, or the path of its file"
         raise messages.argument_kind(caller, "model", model, "a model", allowed)
     path = file_path(caller, "model", model)
-    serialized = content(path, LARGEST_PROTOBUF)
-    proto = _parsed(serialized, path)
-    try:  # without that key no tensor names a file, and reading it raises
-        external = list(external_tensors(proto)) if b"location" in serialized else []
-        folder = str(_folder_of(path, external))
-        return with_dense_tensors(proto, folder), folder, external
+    proto, may_have_external = _mapped(path), True
+    if proto is None:
+        serialized = content(path, LARGEST_PROTOBUF)
+        proto, may_have_external = _parsed(serialized, path), b"location" in serialized
+    try:
+        folder = str(_folder_of(path, list(external_tensors(proto)) if may_have_external else []))
+        return with_dense_tensors(proto, folder), folder
     except FileError as error:
         raise FileError(f"{path}: {error}") from error
 
@@ -162,69 +176,31 @@ def _dense_tensor(
 def _parsed(serialized: bytes, path: object) -> ModelProto:
     if not serialized:
         raise ModelError(f"{path}: is empty (allowed: an ONNX model)")
-    for what, (begins, allowed) in _NO_MODELS.items():
-        if re.match(begins, serialized.removeprefix(b"\xef\xbb\xbf"), re.DOTALL | re.IGNORECASE):
-            raise ModelError(f"{path}: is {what}, not an ONNX model (allowed: {allowed})")
-    if (missing := _missing_bytes(serialized)) > 0:
+    if serialized.startswith(b"version https://git-lfs"):
         raise ModelError(
-            f"{path}: ends before the model does, which has at least {missing} bytes more "
-            "(allowed: the whole file)"
+            f"{path}: is a pointer of Git LFS (allowed: the file that git lfs pull downloads)"
         )
-    with foreign_errors(ModelError, f"{path}: cannot be read as an ONNX model"):
+    try:
         proto: ModelProto = ModelProto.FromString(serialized)
+    except DecodeError as error:
+        raise ModelError(
+            f"{path}: is not an ONNX model, or only a part of one (allowed: a whole binary file, "
+            "which onnx.save(onnx.load(path, format=...), new_path) writes from text or JSON)"
+        ) from error
     if not proto.HasField("graph"):
         raise ModelError(f"{path}: has no graph, or ends before it (allowed: the whole file)")
-    _check_names(proto, serialized, path)
+    _check_names(serialized, path)
     return proto
 
 
-_BINARY = "a binary file, which onnx.save(onnx.load(path, format={}), new_path) writes"
-_NO_MODELS = {
-    "a pointer of Git LFS": (
-        rb"version https://git-lfs",
-        "the file that git lfs pull brings",
-    ),
-    "a model in the format of onnxruntime, .ort": (
-        rb".{4}ORTM",
-        "the .onnx file that it was made of",
-    ),
-    "a web page": (rb"\s*<(!doctype|html|\?xml)", "the file that the page leads to"),
-    "a model as text": (rb"\s*<\s*(ir_version|opset_import|>)", _BINARY.format("'onnxtxt'")),
-    "a protobuf message as text": (
-        rb"\s*(#[^\n]*\n\s*)*[a-z_]+\s*(:\s*[\"0-9]|\{\s)",
-        _BINARY.format("'textproto'"),
-    ),
-    "JSON": (rb"\s*\{\s*\"", _BINARY.format("'json'")),
-    "an archive": (rb"PK\x03\x04|\x1f\x8b|BZh|\xfd7zXZ", "the file in it"),
-}
-"""What files are that are no models: how they begin, and what to use instead."""
-
-
-def _missing_bytes(serialized: bytes) -> int:
-    """Return how many bytes the last field of a message needs that are not there."""
-    try:
-        *_, (*_, end) = _fields(serialized, 0, len(serialized))
-    except IndexError:
-        return 1
-    except ValueError:
-        return 0  # no protobuf message
-    return end - len(serialized)
-
-
-def _check_names(model: ModelProto, serialized: bytes, path: object) -> None:
+def _check_names(serialized: bytes, path: object) -> None:
     """Raise ModelError for a string that is not UTF-8: protobuf returns it as bytes."""
     try:
         _strict_parser()(serialized)
-    except DecodeError:
-        for message in messages_in(model):
-            for field, value in message.ListFields():
-                texts = value if hasattr(value, "append") else (value,)
-                for text in texts if field.type == field.TYPE_STRING else ():
-                    if isinstance(text, bytes):
-                        raise ModelError(
-                            f"{path}: cannot be read as an ONNX model: {field.name} = "
-                            f"{text[:40]!r} is not UTF-8 text"
-                        ) from None
+    except DecodeError as error:
+        raise ModelError(
+            f"{path}: cannot be read as an ONNX model: a name is not UTF-8 text"
+        ) from error
 
 
 @cache
@@ -275,40 +251,53 @@ def _kinds_in(kind: Any, names: set[str]) -> set[str]:
 
 
 def load_model(model: Source, caller: str) -> ModelProto:
-    """Return a model with the values of its external tensors."""
-    proto, folder = open_model(model, caller)
+    """Return a valid model with the values of its external tensors."""
+    proto, folder = map_model(model, caller)
+    where = str(model) if isinstance(model, str | os.PathLike) else IN_MEMORY
+    check_valid(proto, where)
     if folder is not None:
         try:
             load_tensors(proto, folder)
         except FileError as error:
-            error.args = (f"{model!s}: {error}",)
-            raise
+            raise FileError(f"{where}: {error}") from error
     return proto
 
 
 def load_tensors(model: ModelProto, folder: str) -> None:
     """Read the values of external tensors into a model."""
-    check_tensors(model, folder)
-    with foreign_errors(FileError, f"{folder or '.'}: cannot be read"):
-        external_data_helper.load_external_data_for_model(model, folder)
+    for tensor in external_tensors(model):
+        _read_tensor(tensor, folder)
 
 
-def check_valid(model: ModelProto, path: str | None = None) -> None:
-    """Raise ModelError for a model that onnx finds invalid; `path` is its file.
+def _read_tensor(tensor: TensorProto, folder: Folder) -> None:
+    path, offset, length = check_tensor(tensor, folder)
+    with foreign_errors(FileError, f"{path}: cannot be read"), path.open("rb") as file:
+        file.seek(offset)
+        tensor.raw_data = file.read(length)
+    tensor.ClearField("data_location")
+    del tensor.external_data[:]
 
-    The checker of onnx follows no links, so a link is checked as the model that was read.
-    """
+
+def check_valid(model: ModelProto, path: str = IN_MEMORY) -> None:
+    """Raise ModelError for a model that onnx finds invalid, apart from its external tensors."""
     try:
-        onnx.checker.check_model(model if path is None or Path(path).is_symlink() else path)
+        onnx.checker.check_model(without_external_values(model))
     except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: 2 GiB, no UTF-8 text
-        where = path or IN_MEMORY
-        raise ModelError(f"{where}: is not a valid ONNX model: {reason(error)}") from error
+        raise ModelError(f"{path}: is not a valid ONNX model: {reason(error)}") from error
 
 
-def external_files(path: FilePath, caller: str) -> frozenset[Path]:
-    """Return the files in which a model file keeps tensors."""
-    model, folder = open_model(path, caller)
-    return frozenset(tensor_path(tensor, folder or "") for tensor in external_tensors(model))
+def without_external_values(model: ModelProto) -> ModelProto:
+    """Return a model whose external initializers are empty: onnx would look for their files."""
+    if not any(external_tensors(model)):
+        return model
+    copy = deepcopy(model)
+    for tensor in external_tensors(copy):
+        del tensor.dims[:], tensor.external_data[:]
+        tensor.dims.append(0)
+        tensor.ClearField("data_location")
+        if tensor.data_type != TensorProto.STRING:
+            tensor.raw_data = b""
+    return copy
 
 
 # External tensors: the file names them, so every name and number is checked before it is used.
@@ -499,23 +488,20 @@ def copy_fields(source: Any, target: Any, without: Collection[str]) -> None:
             setattr(target, field.name, value)
 
 
-# Mapped models: of 200 MB of tensors, parsing takes 800 MB of memory, and mapping them 14 MB.
+# Mapped models
 
 LARGE_ENOUGH_TO_MAP = 2**16  # bytes
 _SINGULAR = frozenset({"graph", "t", "g", "raw_data"})
 _REPEATED = frozenset({"node", "initializer", "attribute"})
 
 
-def map_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
-    """Open a model whose large tensors stay in its file, if it is one, as external tensors do."""
-    if not isinstance(model, str | os.PathLike):
-        return open_model(model, caller)
-    path = file_path(caller, "model", model)
+def _mapped(path: Path) -> ModelProto | None:
+    """Return a model without the values of its large tensors; None if it has to be read whole."""
     check_regular(path)
     status = path.stat()
     ordinary = status.st_nlink == 1 and not path.is_symlink() and path.name.isprintable()
     if not ordinary or not LARGE_ENOUGH_TO_MAP <= status.st_size <= LARGEST_MODEL:
-        return open_model(path, caller)
+        return None
     proto = ModelProto()
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         try:
@@ -523,9 +509,11 @@ def map_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
         except MemoryError:
             raise
         except Exception:  # read whole, where the error says what is wrong
-            return open_model(path, caller)
-    _check_names(proto, proto.SerializeToString(), path)
-    return with_dense_tensors(proto, str(path.parent)), str(path.parent)
+            return None
+    if not proto.HasField("graph"):
+        return None
+    _check_names(proto.SerializeToString(), path)
+    return proto
 
 
 def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str) -> None:
@@ -563,9 +551,7 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
 _FIXED = {1: 8, 5: 4}  # the lengths of values of the kinds of the format that have one
 
 
-def _fields(
-    content: bytes | mmap.mmap, start: int, end: int
-) -> Iterator[tuple[int, int, int, int]]:
+def _fields(content: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield the number of every field, and the offsets of it, of its value and of its end."""
     while start < end:
         tag, value = _varint(content, start)
@@ -583,7 +569,7 @@ def _fields(
         start = after
 
 
-def _varint(content: bytes | mmap.mmap, start: int) -> tuple[int, int]:
+def _varint(content: mmap.mmap, start: int) -> tuple[int, int]:
     """Return a number of variable length, and where the next value starts."""
     number = 0
     for count in range(10):

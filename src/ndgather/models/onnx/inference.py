@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from onnx import (
@@ -25,7 +27,13 @@ from ndgather.messages import did_you_mean, foreign_errors, listed, shown
 from ndgather.models import whole_number
 from ndgather.models.graph import Port
 from ndgather.models.onnx.domains import SAME_VALUES
-from ndgather.models.onnx.files import Source, inferable, messages_in, open_model
+from ndgather.models.onnx.files import (
+    Source,
+    inferable,
+    map_model,
+    messages_in,
+    read_mapped_tensors,
+)
 from ndgather.models.onnx.nodes import (
     OpNode,
     ReadNode,
@@ -191,7 +199,16 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
     ...  for dim in onnx.infer(model).graph.output[0].type.tensor_type.shape.dim]
     ['M', 2]
     """
-    proto, folder = open_model(model, "infer")
+    result = infer_mapped(model, sizes=sizes)
+    if isinstance(model, str | os.PathLike):
+        read_mapped_tensors(result, Path(model))
+    return result
+
+
+@own_errors("infer")
+def infer_mapped(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProto:
+    """Do the same as `infer`, but leave large tensors in the file of the model."""
+    proto, folder = map_model(model, "infer")
     if sizes:
         proto = _with_sizes(proto, checked_sizes("infer", sizes))
     inferred = infer_types(with_one_name(proto), folder)
