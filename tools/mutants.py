@@ -51,10 +51,14 @@ TESTS = {
     "stored": ("tests/stored", "tests/arrays", "tests/cli"),
     "models": ("tests/models", "tests/cli"),
     "runtimes": ("tests/models", "tests/cli"),
-    "published": ("tests/operators", "tests/core", "tests/models", "tests/docs"),
-    "testing": ("tests/operators", "tests/docs"),
+    "published": (
+        "tests/operators",
+        "tests/conformance",
+        "tests/core",
+        "tests/models",
+        "tests/docs",
+    ),
     "show": ("tests/show", "tests/docs", "tests/cli"),
-    "pages": ("tests/docs", "tests/cli"),
     "cli": ("tests/cli", "tests/models", "tests/docs"),
     "": ("tests/core", "tests/operators", "tests/arrays", "tests/stored"),
 }
