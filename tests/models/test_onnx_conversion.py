@@ -17,6 +17,7 @@ from ndgather.errors import (
     NdgatherError,
 )
 from ndgather.models import onnx as onnx_models
+from tests.models.test_targets import entries
 
 pytestmark = pytest.mark.runtimes
 
@@ -88,15 +89,6 @@ DATA = {
     "complex": lambda n: np.arange(n).astype(np.complex64) * 1j,
     "string": lambda n: np.array([f"s{i}" for i in range(n)], object),
 }
-
-
-def entries(draw, shape, sizes):
-    """Draw indices of `shape`, whose last axis goes through `sizes`."""
-    result = np.zeros(shape, np.int64)
-    for place in np.ndindex(shape):
-        size = sizes[place[-1]] if place else sizes[0]
-        result[place] = draw(st.integers(-size, size - 1))
-    return result
 
 
 def array_of(draw, shape):
@@ -448,21 +440,6 @@ def test_what_was_made_is_declared():
     assert (made.name, dims) == (after.graph.node[-1].input[1], ["N", 2])
 
 
-def test_nodes_whose_versions_differ_in_types_only_stay():
-    node = helper.make_node("GatherND", ["data", "indices"], ["picked"])
-    before = model_of(
-        [node, helper.make_node("Add", ["picked", "picked"], ["out"])],
-        [info("data", FLOAT, [3, 4]), info("indices", INT64, [2, 2])],
-        [info("out", FLOAT, [2])],
-    )
-
-    after = onnx_models.convert(before, opset=11)
-
-    assert [each.op_type for each in after.graph.node] == ["GatherND", "Add"]
-    inputs = {"data": np.float32([[1, 2, 3, 4]] * 3), "indices": np.array([[0, 3], [-1, -4]])}
-    assert_same_run(before, after, inputs)
-
-
 def test_functions_are_put_in_place_of_their_calls():
     function = helper.make_function(
         "my.functions",
@@ -646,47 +623,6 @@ def test_a_type_that_is_not_known_is_refused():
     assert str(refusal.value) == (
         "node 'node' (GatherND): ai.onnx GatherND-13 cannot become ai.onnx GatherND-12: the type "
         "of data is not known"
-    )
-
-
-def test_nodes_of_others_that_are_not_there_are_refused_by_name():
-    before = model_of(
-        [
-            helper.make_node("BitwiseNot", ["data"], ["other"], name="not"),
-            helper.make_node("GatherND", ["other", "indices"], ["out"]),
-        ],
-        [info("data", INT64, [3, 4]), info("indices", INT64, [2, 1])],
-        [info("out", INT64, [2, 4])],
-        opset=18,
-    )
-
-    with pytest.raises(ModelError) as refusal:
-        onnx_models.convert(before, opset=17)
-    assert str(refusal.value) == (
-        "node 'not' (BitwiseNot): BitwiseNot-18 cannot become one of opset 17: there is no such "
-        "operator"
-    )
-
-
-def test_types_of_others_that_are_not_there_are_refused_by_node():
-    bfloat16 = TensorProto.BFLOAT16
-    before = model_of(
-        [
-            helper.make_node("GatherND", ["wide", "indices"], ["out"]),
-            helper.make_node("Add", ["narrow", "narrow"], ["more"], name="sum"),
-        ],
-        [
-            info("narrow", bfloat16, [3]),
-            info("wide", FLOAT, [3, 4]),
-            info("indices", INT64, [2, 1]),
-        ],
-        [info("out", FLOAT, [2, 4]), info("more", bfloat16, [3])],
-    )
-
-    with pytest.raises(DTypeError) as refusal:
-        onnx_models.convert(before, opset=12)
-    assert str(refusal.value) == (
-        "node 'sum' (Add): narrow.dtype = bfloat16 is not allowed in opset 12"
     )
 
 

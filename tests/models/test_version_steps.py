@@ -298,7 +298,10 @@ REFUSED = {
         "y = LSTM<hidden_size=1, layout=1>(x, w, r)",
         f"{FLOATS}, float[1,4,4] w, float[1,4,1] r", 14, 13, "it has no layout, which is 1",
     ),
-    "a type": ("y = Add(x, x)", "bfloat16[2] x", 13, 12, "x.dtype = bfloat16 is not allowed"),
+    "a type": (
+        "y = Add(x, x)", "bfloat16[2] x", 13, 12,
+        "node Add of 'y': x.dtype = bfloat16 is not allowed in opset 12",
+    ),
     "two types for one": (
         "y = Pow(x, z)", "float[2] x, int64[2] z", 13, 11,
         "an exponent of int64 may not be one of float32",

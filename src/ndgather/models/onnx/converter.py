@@ -202,7 +202,7 @@ class _Options:
 
 
 def _convert(model: Source, options: _Options) -> tuple[Draft, Target | None]:
-    """Return a converted model, and the target that is not an opset, if there is one."""
+    """Run the passes of a conversion; return the converted draft and the loaded target."""
     original, folder = open_model(model, options.caller)
     options.check()
     target = options.load_target()
@@ -219,16 +219,16 @@ def _convert(model: Source, options: _Options) -> tuple[Draft, Target | None]:
 
 
 def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequence[Pass]:
-    """Return the passes of a conversion in their order.
+    """Return the passes of a conversion, in order.
 
-    An older opset takes fewer calls of gathers and scatters than the model may have, so these are
-    rewritten before all nodes are converted to it. A restricted target sees the model in its opset.
+    An older opset supports fewer gathers and scatters, so these are rewritten before all nodes are
+    converted to it. The rewriting for a restricted target comes last, in the opset of the result.
     """
     versions = opsets(model.opset_import)
     source = versions.get(DEFAULT_DOMAIN, onnx.defs.onnx_opset_version())
     opset = source if options.opset is None else options.opset
     passes: list[Pass] = []
-    if opset <= source:  # a later version may have what is not valid
+    if opset <= source:  # a later opset may define what is invalid in this one
         passes.append(check_nodes)
     older = opset_target(opset, model) if opset < source else None
     if older is not None:

@@ -1,1 +1,1 @@
-"""The passes of a conversion: each takes a model and returns it changed."""
+"""Passes of a conversion. A pass takes a draft of the model and returns the changed draft."""

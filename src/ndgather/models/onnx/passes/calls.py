@@ -1,4 +1,4 @@
-"""Gather and scatter nodes that become another operator, or another version, exactly."""
+"""Exact conversions of gather and scatter nodes to other operators and versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ndgather.published.schema import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What the attributes of a node mean in every version; `axis` is None without such a one."""
+    """The attributes of a node, in terms of any version; `axis` is None if there is no axis."""
 
     axis: int | None
     batch_dims: int
@@ -39,7 +39,7 @@ class Meaning:
 
     @classmethod
     def of(cls, row: OperatorVersion, attributes: Mapping[str, int | str | bool]) -> Self:
-        """Return the meaning of attributes of `row`, which may lack some of them."""
+        """Return the meaning of the attributes of `row`; missing ones have their defaults."""
         values: dict[str, int | str | bool] = {"axis": 0, "batch_dims": 0, "reduction": "none"}
         values |= {item.name: item.default for item in row.attributes if item.default is not None}
         values |= attributes
@@ -56,9 +56,9 @@ class Meaning:
 class GatherCall:
     """A gather or scatter node that becomes the operator `name` of `domain`.
 
-    `origin` is its old version, and `row` the version that its attributes are written for. Inputs,
-    their types and constants stand under their roles. `new` are the nodes before it, and `indices`
-    the names of their outputs that it may read.
+    `origin` is the version in the source, and `row` the version that `attributes` belong to.
+    `inputs`, `types` and `constants` are keyed by role. `new` collects the nodes that are added
+    before the call, and `indices` the names of new indices.
     """
 
     origin: OperatorVersion
@@ -74,7 +74,7 @@ class GatherCall:
 
     @classmethod
     def of(cls, inferred: InferredNode, new: SizedNodes) -> Self:
-        """Return the call of a node; `new` takes the nodes before it."""
+        """Return the call of a node; nodes before it are added to `new`."""
         op_node = inferred.op_node
         row = op_node.operator().row
         roles = [parameter.role for parameter in row.inputs]
@@ -106,7 +106,7 @@ class GatherCall:
         self.attributes = {key: value for key, value in self.attributes.items() if key in kept}
 
     def dims(self, role: Role) -> tuple[Dim, ...]:
-        """Return the shape of an input, whose rank has to be known."""
+        """Return the shape of an input; raise if its rank is not known."""
         dims = self.types[role].dims
         if dims is None:
             raise self.cannot_become(self.name, f"the rank of {role.value} is not known")
@@ -174,7 +174,7 @@ def fit(call: GatherCall, function: Operator) -> None:
 
 
 def _attributes(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> dict[str, Any]:
-    """Return the attributes of the call for another version; defaults stay left out."""
+    """Return the attributes of the call for another version, without defaults."""
     reduction = target.attribute("reduction")
     words = {item.reduction: item.word for item in reduction.choices} if reduction else {}
     if meaning.reduction is not Reduction.NONE and meaning.reduction not in words:
@@ -195,7 +195,7 @@ def _attributes(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> 
 
 
 def _fit_type(call: GatherCall, target: OperatorVersion, parameter: Input) -> None:
-    """Cast indices if the version does not take their type; every version takes int64."""
+    """Cast indices to int64, which every version supports, if their type is not supported."""
     role = parameter.role
     dtype, before = call.types[role].dtype, call.origin.input(role)
     if dtype is None:
@@ -206,7 +206,7 @@ def _fit_type(call: GatherCall, target: OperatorVersion, parameter: Input) -> No
 
 
 def _count_from_the_front(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> None:
-    """Replace negative constants along one axis of known size."""
+    """Normalize negative constant indices along one axis of known size."""
     indices = call.constants.get(Role.INDICES)
     if indices is None or not (indices < 0).any():
         return
@@ -246,7 +246,7 @@ def _drop_last_axis(call: GatherCall) -> None:
 
 
 def _elements_as_tuples(call: GatherCall) -> None:
-    """Make index tuples of single indices: the positions, and the indices along the axis."""
+    """Turn indices along one axis into index tuples that name every coordinate."""
     axis = call.attribute("axis") % len(call.dims(Role.DATA))
     _cast_to_int64(call)
     dims = call.dims(Role.INDICES)
@@ -372,4 +372,4 @@ EQUIVALENCES: dict[tuple[str, str], tuple[Callable[[GatherCall], None], tuple[st
     ("GatherElements", "Gather"): (_check_one_axis, ("axis",)),
     ("ScatterElements", "ScatterND"): (_elements_as_tuples, ("reduction",)),
 }
-"""Functions that replace an operator by another one exactly, and the attributes that are kept."""
+"""(Operator, equivalent operator) → the function that converts a call, and the kept attributes."""

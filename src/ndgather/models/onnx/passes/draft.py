@@ -1,4 +1,4 @@
-"""The model that the passes of a conversion hand on."""
+"""The state of a conversion between two passes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ndgather.models.onnx.passes.target import Target
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """A model without functions, which passes change in place.
+    """A model whose functions are inlined, and what passes report. Passes change it in place.
 
-    `taken` are the names of its values, and `kept` those that nothing reads in the source. Passes
-    add `findings`, and to `nodes` the report of each gather and scatter with its new nodes.
+    `taken` contains the names of all values, `kept` the values that nothing reads in the source.
+    `nodes` contains a report for each gather and scatter, with the nodes that replace it.
     """
 
     model: ModelProto
@@ -38,7 +38,7 @@ class Draft:
 
     @classmethod
     def of(cls, source: ModelProto, folder: str | None) -> Self:
-        """Return a draft of a copy of `source`, with its functions inlined."""
+        """Return a draft with a copy of `source`, whose functions are inlined."""
         model = without_functions(source)
         for function in model.functions:
             name = one_line(f"{function.name} of {function.domain}")
@@ -50,7 +50,7 @@ class Draft:
         return cls(model=model, folder=folder, taken=value_names(graph), kept=unread(graph))
 
     def report(self, node: RewrittenNode, new: Sequence[NodeProto], target: Target) -> None:
-        """Add the report of a node; what an opset does not have is a finding."""
+        """Add the report of a node. If the target is an opset, add a finding instead."""
         if target.opset is None:
             self.nodes.append((node, list(new)))
         elif node.why and node.became:
@@ -60,23 +60,23 @@ class Draft:
 
     @property
     def inferred(self) -> InferredModel:
-        """The types of the model, which are inferred once after each change."""
+        """The model with inferred types; inference runs once after each change."""
         if self._inferred is None:
             self._inferred = infer_types(self.model, self.folder)
         return self._inferred
 
     def changed(self) -> Self:
-        """Return the draft after a change of its nodes, whose types are not known."""
+        """Discard the inferred types after a change, and return the draft."""
         self._inferred = None
         return self
 
 
 Pass: TypeAlias = Callable[[Draft], Draft]
-"""A step of a conversion, which may change the draft in place."""
+"""A step of a conversion. It may change the draft in place."""
 
 
 def check_nodes(draft: Draft) -> Draft:
-    """Raise an error if a gather or scatter is not valid."""
+    """Raise the error that inference found for a gather or scatter, if any."""
     for node in draft.inferred.nodes:
         if node.refusal is not None:
             raise node.op_node.named(node.refusal)
@@ -84,6 +84,6 @@ def check_nodes(draft: Draft) -> Draft:
 
 
 def drop_unread_nodes(draft: Draft) -> Draft:
-    """Drop nodes and constants that nothing reads, except those of the source."""
+    """Drop nodes and constants that nothing reads, unless nothing read them in the source."""
     drop_unread(draft.model.graph, draft.kept)
     return draft.changed()

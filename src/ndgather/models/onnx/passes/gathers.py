@@ -1,4 +1,4 @@
-"""Gathers and scatters that a target does not take are rewritten by operators that it takes."""
+"""Rewrite gathers and scatters that a target does not support with those that it supports."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _MOVES_NOTHING = frozenset({"Constant", "Reshape", "Shape", "Unsqueeze"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteGathers:
-    """A pass that rewrites gathers and scatters until `target` takes them.
+    """A pass that rewrites gathers and scatters that `target` does not support.
 
-    If `checked`, an index that is out of bounds stays out of bounds. If `strict`, a node that no
-    rule can rewrite is an error.
+    If `checked`, an out-of-bounds index stays out of bounds in the new nodes. If `strict`, raise an
+    error for a node that no rule can rewrite; otherwise the node stays.
     """
 
     target: Target
@@ -85,7 +85,7 @@ class RewriteGathers:
         return self._replace(draft, node, op_node, why, attempts)
 
     def _rewrite_other(self, draft: Draft, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
-        """Return the nodes that replace a TensorScatter, or the node itself of other operators."""
+        """Return the nodes that replace a TensorScatter; nodes of other operators stay."""
         name = node.op_type
         if self.target.has(name):
             self._report(draft, op_node)
@@ -107,7 +107,7 @@ class RewriteGathers:
     def _write_cache(
         self, attempt: Callable[[GatherCall], str], name: str, call: GatherCall
     ) -> str:
-        """Add the nodes of a TensorScatter, and return what they do with a wrong start."""
+        """Add the nodes of a TensorScatter, and return how they treat an out-of-bounds start."""
         outside = attempt(call)
         if self.checked or outside == "not possible":
             return outside
@@ -121,7 +121,7 @@ class RewriteGathers:
         why: str,
         attempts: Iterable[tuple[Callable[[SizedNodes], GatherCall], Callable[[GatherCall], str]]],
     ) -> list[NodeProto]:
-        """Return the nodes of the first attempt that the target takes, or the node itself."""
+        """Return the nodes of the first attempt that the target supports, or the node itself."""
         reasons = [why]
         for call, attempt in attempts:
             new = _new_nodes(draft, op_node)
@@ -159,7 +159,7 @@ class RewriteGathers:
         new: Sequence[NodeProto] = (),
         **facts: Any,
     ) -> None:
-        """Report a node; `became` is empty if the target takes it, and None if it stays."""
+        """Report a node; `became` is empty if the target supports it, None if no rule applies."""
         node, where = op_node.node, op_node.where
         was = f"{row_domain(node.domain)} {node.op_type}"
         was = str(op_node.operator().row) if is_published(node) else was
@@ -172,7 +172,7 @@ class RewriteGathers:
         draft.report(report, new, self.target)
 
     def _attempts(self, before: str) -> Iterator[Callable[[GatherCall], str]]:
-        """Yield functions that add the nodes for a call of an operator, the simplest ones first."""
+        """Yield functions that add the nodes for a call of an operator, the simplest first."""
         names = sorted(after for origin, after in EQUIVALENCES if origin == before)
         for name in (before, *names):
             if name in self.target.limits:
@@ -180,7 +180,7 @@ class RewriteGathers:
         yield self._write_rows
 
     def _write_operator(self, name: str, call: GatherCall) -> str:
-        """Write a call as one of an operator of the target, with other indices if need be."""
+        """Write a call with an operator of the target, and adjust the indices if necessary."""
         constant, scope = Role.INDICES in call.constants, call.new.scope
         most = self.target.limits[name].batch_dims
         if name == call.name and most is not None and call.attribute("batch_dims") > most:
@@ -226,7 +226,7 @@ def _without_defaults(node: NodeProto) -> NodeProto:
 
 
 def measured_nodes(draft: Draft) -> Iterator[RewrittenNode]:
-    """Yield the reports with the bytes that new nodes write, and the products of a MatMul."""
+    """Yield the reports, with the bytes that new nodes write and the products of a MatMul."""
     types: dict[str, TensorType] = {}
     if any(new for _, new in draft.nodes):
         for outermost in draft.inferred.scopes:

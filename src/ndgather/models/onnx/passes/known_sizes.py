@@ -1,4 +1,4 @@
-"""Nodes that compute with known sizes become constants, and known branches replace their If."""
+"""Replace computations of known sizes by constants, and an If by its branch if it is known."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _MOST_SIZES = 4096
 
 
 def fold_known_sizes(draft: Draft, target: Target) -> Draft:
-    """Replace nodes that compute with known sizes by constants, until none is left.
+    """Replace nodes that compute with known sizes by constants until nothing changes.
 
-    Types that depend on these constants are inferred again.
+    Types are inferred again after each round, because they may depend on the new constants.
     """
     while _fold(draft, target, draft.inferred.of(draft.model.graph)):
         draft.changed()
@@ -41,7 +41,7 @@ def fold_known_sizes(draft: Draft, target: Target) -> Draft:
 
 
 def _fold(draft: Draft, target: Target, body: InferredGraph) -> bool:
-    """Return whether a node of a graph, or of its subgraphs, was replaced."""
+    """Replace nodes of a graph and its subgraphs; return True if the graph changed."""
     found = False
     for place in body:
         node, scope = place.node, place.scope

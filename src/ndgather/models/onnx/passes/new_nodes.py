@@ -1,4 +1,4 @@
-"""New nodes around a node, and those that compute sizes: constants if they are known."""
+"""New nodes before and after a node. Computations of known sizes become constants."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class NewNodes:
 
 
 def keep_identity(node: NodeProto, new: Sequence[NodeProto]) -> list[NodeProto]:
-    """Return the nodes that replace `node`, with its name, documentation and metadata.
+    """Give the name, documentation and metadata of `node` to the nodes that replace it.
 
-    The node that computes its output has its name, and the names of the others begin with it.
+    The new node that computes the output has the same name; the names of the others start with it.
     """
     outputs, taken = {*node.output} - {""}, {""}
     for item in new:
@@ -80,7 +80,7 @@ def keep_identity(node: NodeProto, new: Sequence[NodeProto]) -> list[NodeProto]:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The product of a number and of sizes that are open: axes of values of the model."""
+    """The product of a number and open sizes, which are given as (value, axis) pairs."""
 
     number: int = 1
     open: tuple[tuple[str, int], ...] = ()
@@ -94,7 +94,7 @@ def product(sizes: Iterable[Size]) -> Size:
 
 
 def strides(sizes: Sequence[Size]) -> list[Size]:
-    """Return how far apart the elements along every axis lie in row-major order."""
+    """Return the row-major strides of a shape, in elements."""
     return [product(sizes[axis + 1 :]) for axis in range(len(sizes))]
 
 
@@ -110,12 +110,12 @@ _FOLDS: Mapping[str, Callable[..., Any]] = {
     "Reshape": np.reshape,
     "Where": np.where,
 }
-"""What nodes compute, for those whose inputs are constants."""
+"""NumPy functions that compute nodes whose inputs are constants."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SizedNodes(NewNodes):
-    """New nodes before one node; `dtype` is the type in which they compute with indices."""
+    """New nodes before one node; they compute indices in `dtype`."""
 
     dtype: str = "int64"
     _shapes: dict[str, str] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class SizedNodes(NewNodes):
         return result
 
     def reshape(self, name: str, sizes: Sequence[Size], before: Sequence[Size] = ()) -> str:
-        """Return a value in another shape; `before` are its sizes, where they are known."""
+        """Return a reshaped value; `before` are its current sizes, if known."""
         opened = [number for number, size in enumerate(sizes) if size.open]
         zeros = [number for number, size in enumerate(sizes) if size.number == 0]
         shape = [0 if size.open else size.number for size in sizes]
@@ -210,7 +210,7 @@ class SizedNodes(NewNodes):
         return self.compute("Mul", name, self.numbers(factors, self.dtype))
 
     def total(self, terms: Sequence[str]) -> str:
-        """Return the sum of tensors that are broadcast; small constants are added up first."""
+        """Return the broadcast sum of tensors; small constants are added first."""
         first, *rest = terms
         constants: list[Array] = []
         for term in rest:
@@ -226,7 +226,7 @@ class SizedNodes(NewNodes):
         return first
 
     def column(self, name: str, number: int) -> str:
-        """Return one index of every tuple, with the last axis."""
+        """Return one column of index tuples; the last axis is kept."""
         array = self.scope.constant(name)
         if array is not None:
             return self.constant(array[..., number : number + 1], dtype=array.dtype)
@@ -237,7 +237,7 @@ class SizedNodes(NewNodes):
         return self.add("Slice", name, *(self.constant([bound]) for bound in bounds))
 
     def finish(self, output: str) -> None:
-        """Rename the last output to `output`, and drop nodes that nothing reads."""
+        """Rename the last output to `output` and drop unread nodes."""
         self.before[-1].output[0] = output
         used = {output}
         kept: list[NodeProto] = []

@@ -1,4 +1,4 @@
-"""Gathers and scatters as gathers and scatters of rows: along the first axis of one or two axes.
+"""Rewrite any gather or scatter as a gather or scatter of rows: along the first axis of a matrix.
 
 A tuple of indices, or the position of an element, is the number of a row once the axes that it
 addresses are one axis: the sum of the indices times the strides of their axes. In data of shape
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.passes.target import Limits, Target
 
 MOST_UPDATES = 16
-"""The largest number of updates that are applied one after the other, and of slices."""
+"""The maximum number of updates that are applied one by one, and of slices."""
 
 _GATHERS, _SCATTERS = (
     {Kind.GATHER: "Gather", Kind.GATHER_ND: "GatherND"},
@@ -50,7 +50,7 @@ _LARGEST_INT32 = np.iinfo(np.int32).max
 
 
 class Rows:
-    """A call that is rewritten by gathers of rows.
+    """A call that is rewritten with gathers of rows.
 
     `limits` has the index types that the target takes. If `checked`, an index that is out of range
     becomes the number of a row that does not exist.
@@ -67,7 +67,7 @@ class Rows:
         self.mask = ""  # that of a scatter whose indices are the true elements of a mask
 
     def write(self) -> str:
-        """Add the nodes, and return what they do with indices that are out of range."""
+        """Add the nodes, and return how they treat out-of-bounds indices."""
         call = self.call
         self._choose_type()
         name = call.inputs[Role.INDICES]
@@ -98,7 +98,7 @@ class Rows:
         return "stays outside" if self.checked else "may take another element"
 
     def fold(self) -> None:
-        """Make the indices of the call count from the front, in a type that the target takes."""
+        """Normalize negative indices of the call, in a type that the target supports."""
         call, axis = self.call, self.axis
         batch, tuples = self.meaning.batch_dims, call.row.kind.tuples
         sizes = self.data[batch : self._addressed()] if tuples else [self.data[axis]]
@@ -117,7 +117,7 @@ class Rows:
         return (self.meaning.axis or 0) % max(len(self.data), 1)
 
     def _choose_type(self) -> None:
-        """Compute in the type of the indices if the target takes it, or in another one."""
+        """Compute in the type of the indices if the target supports it, otherwise in another."""
         dtype = self.call.types[Role.INDICES].dtype
         allowed = self.limits.index_types
         size = product(self.data)
@@ -132,7 +132,7 @@ class Rows:
             self.new.dtype = "int32"
 
     def _addressed(self) -> int:
-        """Return how many axes of data a tuple and the batch address."""
+        """Return the number of batch axes and indexed axes of data."""
         depth = self.indices[-1]
         if depth.open or not depth.number:
             why = "not known" if depth.open else "0"
@@ -169,7 +169,7 @@ class Rows:
         return name if dtype == new.dtype else new.cast(name, new.dtype)
 
     def _beyond(self, first: int, count: int) -> list[Size]:
-        """Return for every indexed axis an index that makes the number of the row too large.
+        """Return an index for each indexed axis that makes any row number out of bounds.
 
         In data of shape (2, 3) these are 2 and 6: of the strides (3, 1), both are row 6, and the
         rows are 0..5.
@@ -177,7 +177,7 @@ class Rows:
         return [product(self.data[: axis + 1]) for axis in range(first, first + count)]
 
     def _tuples(self, name: str) -> str:
-        """Return the number of the row of every tuple, with a last axis of size 1.
+        """Return the row number of each index tuple, with a last axis of size 1.
 
         With data (4, 2, 3, 7), batch_dims = 1 and indices (4, 5, 2), the rows are those of three
         axes, of strides (6, 3, 1). The tuple (1, 2) of batch 3 is row 3 * 6 + 1 * 3 + 2 * 1 = 23.
@@ -196,7 +196,7 @@ class Rows:
         return new.total([*columns, *lines])
 
     def _elements(self, name: str) -> str:
-        """Return the number of the element that every index addresses.
+        """Return the flat position of the element that each index addresses.
 
         In data (2, 3) along axis 1, the indices [[2, 0], [1, 1]] stand in rows 0 and 1, which begin
         at the elements 0 and 3: they address [[2, 0], [4, 4]].
@@ -245,7 +245,7 @@ class Rows:
     def _gather_rows(
         self, data: str, count: int, flat: str, rank: int, shape: Sequence[Size]
     ) -> None:
-        """Gather rows of data, whose first `count` axes are one axis, and give them a shape.
+        """Merge the first `count` axes of data, gather rows, and reshape the result.
 
         Data (2, 3, 7, 8) with `count` = 2 and 20 numbers of shape (4, 5), where the target gathers
         from matrices only:
@@ -264,7 +264,7 @@ class Rows:
             new.reshape(result, shape)
 
     def _as_rows(self, name: str, first: Sequence[Size], rest: Sequence[Size]) -> str:
-        """Return a tensor whose first axes are one axis, and the others another one."""
+        """Return a matrix: one axis merges `first`, the other merges `rest`."""
         if len(first) == 1 and len(rest) <= 1:
             return name
         sizes = [product(first)] if not rest else [product(first), product(rest)]
@@ -295,13 +295,13 @@ class Rows:
         return None
 
     def _as_tuples(self, flat: str) -> str:
-        """Return numbers of rows as index tuples of length 1."""
+        """Return row numbers as index tuples of length 1."""
         new = self.new
         flat = flat if new.dtype == "int64" else new.cast(flat, "int64")
         return new.compute("Reshape", flat, new.constant([-1, 1]))
 
     def _rows_at(self, rows: str, rank: int, flat: str) -> str:
-        """Add the nodes that take rows, if the target has such nodes."""
+        """Add the nodes that gather rows; raise if the target has none that can."""
         new, position = self.new, self.new.scope.constant(flat)
         kind = self._operator_of_rows(_GATHERS, rows, rank, flat)
         if kind is None and rank == 1 and self._operator_of_rows(_GATHERS, rows, 2, flat):
@@ -374,7 +374,7 @@ class Rows:
     def _add_scatter(
         self, data: str, updates: str, flat: str, rank: int, rest: Sequence[Size]
     ) -> str | None:
-        """Add a scatter into rows, and return its output, or None if the target takes none."""
+        """Add a scatter into rows and return its output, or None if the target supports none."""
         new, word = self.new, self.meaning.reduction.value
         kind = self._operator_of_rows(_SCATTERS, data, rank, flat)
         if kind is None:
@@ -388,7 +388,7 @@ class Rows:
         return new.add("ScatterElements", data, flat, updates, axis=0, **attributes)
 
     def _mask(self, count: int) -> str:
-        """Return the mask whose true elements the index tuples address, or an empty string."""
+        """Return the mask whose true elements are the index tuples, or an empty string."""
         name = self.call.inputs[Role.INDICES]
         for op_type in "Transpose", "NonZero":
             scope = self.new.scope.computing(name)
@@ -403,7 +403,7 @@ class Rows:
         return name if whole and not product(self.data[:count]).open else ""
 
     def _numbered(self, mask: str, rows: Size) -> str:
-        """Return the rows of data where a mask is false, and the rows after them where it is true.
+        """Return row numbers of data and updates together: true elements of a mask take updates.
 
         Sums of neighbours that are 1, 2, 4, ... apart count the true elements:
 
@@ -440,7 +440,7 @@ class Rows:
         return new.compute("Max", result, zero)  # which shows that it is not negative
 
     def _shared_indices(self) -> str | None:
-        """Return indices that are expanded to whole slices of data, before that, or None.
+        """Return the indices before they were expanded to whole slices of data, or None.
 
         In data (9, 4, 5), along axis 0, indices of shape (3, 1, 1) that Expand makes (3, 4, 5)
         address three slices, each by one number.
@@ -460,7 +460,7 @@ class Rows:
         return name or None
 
     def _scatter_slices(self, name: str) -> None:
-        """Scatter whole slices along an axis, which become rows."""
+        """Scatter whole slices along an axis, as rows."""
         call, new, rank = self.call, self.new, len(self.data)
         order = [self.axis, *(axis for axis in range(rank) if axis != self.axis)]
         count = self.indices[self.axis]
@@ -485,7 +485,7 @@ class Rows:
         return self.call.cannot_become("Gather", what)
 
     def _replace(self, data: str, updates: str, position: Array, rows: int, rank: int) -> str:
-        """Replace rows at constant positions; the last update of a row counts.
+        """Replace rows at constant positions; the last update of a row wins.
 
         Of 5 rows, three updates replace 3, 1 and 3 again:
 

@@ -1,9 +1,8 @@
-"""What a target takes, as data: the operators, and the limits of its gathers and scatters.
+"""What a target supports: its operators, and the limits of its gathers and scatters.
 
-A target is a TOML file or an opset of ONNX. In a file, ``operators`` are the names of operators
-that it takes, and ``open_sizes`` those that it takes if sizes of a model are not numbers. A table
-``limits.NAME`` adds a gather or scatter with the calls that the target takes; the fields of
-`Limits` explain its keys.
+A target is a TOML file or an opset of ONNX. In a file, ``operators`` lists the operators that new
+nodes may have, and ``open_sizes`` those that are needed if a model has open sizes. Each table
+``limits.NAME`` adds a gather or scatter and restricts its calls; see the fields of `Limits`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _COMPARES_FROM = 9  # the first opset that compares integers, and chooses
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The calls of one gather or scatter that a target takes; None takes all."""
+    """The calls of one gather or scatter that a target supports; None means no limit."""
 
     axes: tuple[int, ...] | None = None  # counted from the front
     ranks: tuple[int, int] | None = None  # the lowest and the highest rank of data
@@ -108,10 +107,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a converted model has to run: what it takes, and where that is published.
+    """What a runtime or an opset supports, and where that is published.
 
-    `operators` is None if new nodes may have any operator. `opset` is the version of ONNX that the
-    target is, if it is one.
+    `operators` is None if new nodes may have any operator. `opset` is set if the target is an opset
+    of ONNX.
     """
 
     name: str
@@ -146,9 +145,9 @@ class Target:
 
 
 def opset_target(opset: int, model: ModelProto) -> Target | None:
-    """Return an older opset as a target, or None if it takes the gathers and scatters of a model.
+    """Return an older opset as a target, or None if no gather or scatter has to be rewritten.
 
-    Before opset 11, only Gather is left, whose indices count from the front.
+    Before opset 11, Gather is the only one, and its indices are not negative.
     """
     nodes = [node for node in nodes_in(model) if is_published(node)]
     if opset < _TUPLES_FROM:
@@ -169,13 +168,13 @@ def opset_target(opset: int, model: ModelProto) -> Target | None:
 
 @cache
 def target_names() -> tuple[str, ...]:
-    """Return the names of the targets that the package has."""
+    """Return the names of the targets in this package."""
     names = (item.name for item in _FOLDER.iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
 
 def load_target(value: str | Path) -> Target:
-    """Return a target of the package by its name, or one from a file that ends in .toml."""
+    """Return the target in a file that ends in .toml, or the target of this name."""
     text = str(value)
     if not text.endswith(".toml"):
         return _packaged_target(text)

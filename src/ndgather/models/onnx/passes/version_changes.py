@@ -1,4 +1,4 @@
-"""What the versions of the operators of ONNX change, as data, and as functions on nodes.
+"""The changes between versions of ONNX operators, as data and as functions on nodes.
 
 ``version_changes.toml`` lists what a version changed. The functions in `DOWN` and `UP` do what it
 cannot say, and those in `FUNCTIONS` express an operator that a version does not have by others. A
@@ -33,7 +33,7 @@ from ndgather.models.onnx.passes.new_nodes import NewNodes
 from ndgather.published.schema import FLOATS, INTEGERS, TensorType
 
 Step: TypeAlias = tuple[str, int]
-"""An operator, and the newer one of the two versions that a step leads between."""
+"""An operator, and the newer of the two versions of a step."""
 
 _FILE = tomllib.loads(
     files("ndgather.models.onnx.passes").joinpath("version_changes.toml").read_text("utf-8")
@@ -42,7 +42,7 @@ _FILE = tomllib.loads(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a version of some operators changed; ``version_changes.toml`` explains the fields."""
+    """The changes in one version of an operator; ``version_changes.toml`` explains the fields."""
 
     added: Mapping[str, object] = field(default_factory=dict)
     removed: Mapping[str, object] = field(default_factory=dict)
@@ -350,7 +350,7 @@ def _dft_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _counted(node: Rewrite, target: OpSchema, name: str, number: int) -> Array | None:
-    """Return an input with axes, counted from the front; None if it is left out."""
+    """Return an input of axes without negative ones, or None if it is omitted."""
     if not node.input(number):
         return None
     axes, rank = node.input_constant(number), node.rank(0)
@@ -427,7 +427,7 @@ def _refuse(why: str, holds: Callable[[Rewrite], bool]) -> Change:
 
 
 def _by_step(changes: Mapping[str, Change]) -> dict[Step, Change]:
-    """Return what happens in every step; a key names steps, as in ``"Clip-11 Clip-13"``."""
+    """Return the function of each step; a key lists steps, as in ``"Clip-11 Clip-13"``."""
     named = (
         (step.split("-"), change) for steps, change in changes.items() for step in steps.split()
     )

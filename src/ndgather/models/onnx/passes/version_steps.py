@@ -1,4 +1,4 @@
-"""Nodes of ONNX from one version of their operator to another, one version after the other."""
+"""Convert a node from one version of its operator to another, version by version."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _versions(op_type: str) -> tuple[int, ...]:
 
 
 def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
-    """Raise for an attribute whose value is of another kind than its schema has."""
+    """Raise if the kind of an attribute differs from that in the schema."""
     for item in node.attribute:
         known: Any = schema.attributes.get(item.name)  # the stubs of onnx lack its type
         if known is not None and item.type not in {known.type.value, AttributeProto.UNDEFINED}:
@@ -131,7 +131,7 @@ def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
 
 
 def _change_version(node: Rewrite, opset: int) -> None:
-    """Convert a node one version after the other, until it has the version of `opset`.
+    """Convert a node version by version until it has the version of `opset`.
 
     Nodes that a step adds are converted from the version that they are written for.
     """
@@ -169,7 +169,7 @@ def _change_version(node: Rewrite, opset: int) -> None:
 
 
 def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
-    """Raise for types that the version does not take; `before` is the version of the model."""
+    """Raise if the version does not support a type; `before` is the version in the source."""
     bound: dict[str, str] = {}
     pairs = ((node.schema.inputs, node.node.input), (node.schema.outputs, node.node.output))
     for formal, name in (
@@ -253,7 +253,7 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
 
 
 def _check_step(node: Rewrite, target: OpSchema, step: Step) -> None:
-    """Raise for a step that is not in the tables, and write defaults that differ."""
+    """Raise if a step is not in the tables, and write out defaults that differ."""
     if not any(step in table for table in (CHANGES, TYPES, DOWN, UP)):
         raise node.cannot_become(target, "what changed is not known")
     changes = CHANGES.get(step, NOTHING)
@@ -271,7 +271,7 @@ def _check_step(node: Rewrite, target: OpSchema, step: Step) -> None:
 
 
 def _check_node(node: Rewrite, target: OpSchema) -> None:
-    """Check the attributes and inputs of a node against the version that it has now."""
+    """Check the attributes and inputs of a node against the schema `target`."""
     for attribute in node.node.attribute:
         if attribute.name not in target.attributes:
             raise node.cannot_become(target, f"it has no {attribute.name}")
@@ -296,7 +296,7 @@ def _translate_words(node: Rewrite, target: OpSchema, changes: Changes, *, down:
 
 
 def _count_axes(node: Rewrite, target: OpSchema, name: str) -> None:
-    """Count axes from the front."""
+    """Normalize negative axes."""
     value = node.get(name)
     axes = value if isinstance(value, list) else [value]
     if value in (None, default(target, name)) or all(axis >= 0 for axis in axes):

@@ -1,4 +1,4 @@
-"""Nodes in another version of their operator, in another domain, or as an equivalent operator."""
+"""Convert nodes to another version of their operator, to another domain or operator."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def from_oldest(model: ModelProto, opset: int) -> ModelProto:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertVersions:
-    """A pass that converts all nodes to `opset`, and gathers and scatters to other operators too.
+    """A pass that converts all nodes to the versions of `opset`.
 
-    `source` are the versions that the model imports. Gathers and scatters get the domain `domain`
-    and the operator `operator`, where these are given. If `strict`, a node that cannot become
-    `operator` is an error.
+    It also moves gathers and scatters to `domain`, and replaces them by `operator`, if these are
+    given. `source` maps the imported domains to their versions. If `strict`, raise an error for a
+    node that cannot become `operator`; otherwise the node stays, and a finding has the reason.
     """
 
     source: dict[str, int]
@@ -104,7 +104,7 @@ class ConvertVersions:
     def _convert_gather(
         self, draft: Draft, graph: GraphProto, place: PlacedNode, inferred: InferredNode
     ) -> list[NodeProto]:
-        """Return a gather or scatter node in the target, after the nodes that it needs."""
+        """Return the converted gather or scatter, preceded by the nodes that it needs."""
         node, scope, op_node = place.node, place.scope, inferred.op_node
         if inferred.refusal is not None:
             inferred = self._repair(draft, op_node, inferred.refusal)
@@ -139,7 +139,7 @@ class ConvertVersions:
         return [*call.new.before, node]
 
     def _check_defined(self, op_node: OpNode) -> None:
-        """Raise for an operator with a definition, which only its own versions equal."""
+        """Raise if the opset lacks an operator with its own definition, such as TensorScatter."""
         row = op_node.operator().row
         domain = self.domain or row.domain
         version = self._version(domain)
@@ -148,7 +148,7 @@ class ConvertVersions:
             raise messages.cannot_become(row, f"one of {domain} {version}", why)
 
     def _keeps(self, function: Operator) -> bool:
-        """Return whether a node of a version of an operator stays as it is."""
+        """Return True if a node with this version of an operator needs no change."""
         if self.operator is not None or self.domain not in {None, function.domain}:
             return False
         with suppress(NdgatherError):  # there is no such operator, as converting it says
@@ -157,7 +157,7 @@ class ConvertVersions:
         return False
 
     def _repair(self, draft: Draft, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
-        """Return the node as one of a later version, if its attributes are valid there."""
+        """Return the node in the first later version for which its attributes are valid."""
         opset = op_node.repairing_opset(refusal)
         if opset is not None and opset <= self.opset:
             later = op_node.in_opset(opset)
@@ -167,7 +167,7 @@ class ConvertVersions:
         raise op_node.named(refusal)
 
     def _call_of(self, draft: Draft, op_node: OpNode, inferred: InferredNode) -> GatherCall:
-        """Return a node as `operator`, or as it is if it cannot become that and may stay."""
+        """Return a node as `operator`, or unchanged if that is impossible and not required."""
 
         def call_as_it_is() -> GatherCall:
             prefix = inferred.op_node.node.input[1]
@@ -186,19 +186,19 @@ class ConvertVersions:
         return call
 
     def _changes_kind(self, call: GatherCall, operator: str) -> bool:
-        """Return whether a call becomes `operator`: another gather, or another scatter."""
+        """Return True if a call has another operator, and both gather or both scatter."""
         scatters = any(item.row.kind.scatters for item in operators(operator))
         return call.name != operator and call.origin.kind.scatters == scatters
 
     def _version(self, domain: str) -> int:
-        """Return the version of a domain that the result imports."""
+        """Return the version of a domain that the converted model imports."""
         if domain == DEFAULT_DOMAIN:
             return self.opset
         newest = max(item.version for item in operators(domain=domain))
         return self.source.get(domain, newest)
 
     def _import_domains(self, model: ModelProto) -> None:
-        """Import the domains of all nodes, and those of published operators only if used."""
+        """Import the domains of the source, except the contributed one if no node needs it."""
         used = {DEFAULT_DOMAIN, *(row_domain(node.domain) for node in nodes_in(model))}
         imports = {
             domain: version
@@ -223,7 +223,7 @@ def _add_finding(draft: Draft, op_node: OpNode, row: OperatorVersion, what: str,
 
 
 def _check_results(call: GatherCall, target: OperatorVersion, op_node: OpNode) -> None:
-    """Raise if the old version of a call may return a result where `target` has none."""
+    """Raise if a call may return a result that `target` would not return."""
     source, before, after = call.origin, call.origin.index_rule, target.index_rule
     if (
         before.negative
@@ -242,7 +242,7 @@ def _check_results(call: GatherCall, target: OperatorVersion, op_node: OpNode) -
 
 
 def _move_constants(graph: GraphProto) -> None:
-    """Make constants initializers, whose type may be any."""
+    """Turn Constant nodes into initializers, which may have any type."""
     for body in list(messages_in(graph, GraphProto)):
         for number in reversed(range(len(body.node))):
             tensor = constant_tensor(body.node[number])
@@ -253,7 +253,7 @@ def _move_constants(graph: GraphProto) -> None:
 
 
 def _set_output_types(scope: Scope, node: ReadNode) -> None:
-    """Set the types of outputs that onnx does not infer, but the subgraphs of the node declare."""
+    """Set output types that onnx does not infer from those that the subgraphs declare."""
     for graph in node.graphs:
         outputs = graph.output[1:] if node.op_type == "Loop" else graph.output
         for name, inner in zip(node.outputs, outputs, strict=False):
