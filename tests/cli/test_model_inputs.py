@@ -120,32 +120,14 @@ CHAIN = """<ir_version: 8, opset_import: ["" : 16]>
     { p = MatMul(a, b)  q = MatMul(p, c)  y = Gather(q, at) }"""
 
 
-def test_random_sizes_are_fitted_to_the_model(ndgather):
+def test_sizes_that_the_model_does_not_take_are_refused_with_the_way_out(ndgather):
     """The first product needs L = M, and the second P = Q; by default L and P are 16."""
     onnx.save(parse_model(CHAIN), "model.onnx")
     outcome = ndgather(f"{RUN} --random")
-    assert (outcome.status, outcome.err) == (0, "")
-    text = "The model did not run with the usual sizes: --size L=1 --size P=1\n"
-    assert outcome.out.endswith(text)
-    told = json.loads(ndgather(f"{RUN} --random --json").out)
-    assert told["sizes"] == {"L": 1, "P": 1}
-    again = ndgather(f"{RUN} --random --size L=1 --size P=1 --json")
-    assert json.loads(again.out)["sizes"] == {}
-
-
-def test_sizes_of_the_user_are_not_changed(ndgather):
-    onnx.save(parse_model(CHAIN), "model.onnx")
-    outcome = ndgather(f"{RUN} --random --size L=2 --size M=3")
     assert outcome.status == 1
-    assert "(no other sizes were found; allowed: --size, --input)" in outcome.err
-    outcome = ndgather(f"{RUN} --random --size L=3 --size P=2 --json")
-    assert json.loads(outcome.out)["sizes"] == {"M": 3, "Q": 2}
-
-
-def test_a_comparison_fits_random_sizes_too(ndgather):
-    onnx.save(parse_model(CHAIN), "model.onnx")
-    outcome = ndgather("compare model.onnx --runtime reference --random --size P=1 --size K=1")
-    assert (outcome.status, outcome.err) == (0, "compared with --size L=1\n")
+    assert outcome.err.endswith("(for other sizes of random inputs: --size, --input)\n")
+    outcome = ndgather(f"{RUN} --random --size L=3 --size M=3 --size P=2 --size Q=2")
+    assert (outcome.status, outcome.err) == (0, "")
 
 
 def test_a_comparison_without_inputs_says_how_to_have_some(ndgather):

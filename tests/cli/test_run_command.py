@@ -129,8 +129,8 @@ REFUSED = {
     "a model that is a folder": ("run .", ".: cannot be read: is a directory"),
     "a model that is an array": (
         "run data.npy",
-        "data.npy: cannot be read as an ONNX model: Error parsing message with type "
-        "'onnx.ModelProto': Wire format was corrupt",
+        "data.npy: is not an ONNX model, or only a part of one (allowed: a whole binary file, "
+        "which onnx.save(onnx.load(path, format=...), new_path) writes from text or JSON)",
     ),
     "a model that is empty": (
         "run empty.onnx",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ndgather import messages
 from ndgather.cli.inputs import (
     add_inputs,
+    drawn_inputs,
     given_inputs,
     keep_inputs,
-    random_candidates,
-    size_options,
 )
 from ndgather.cli.options import add_common, add_loading, add_runtimes, duration, positive
-from ndgather.errors import NdgatherError, one_line
+from ndgather.errors import one_line
 from ndgather.models.graph import Port, aligned
 from ndgather.models.tensors.tensor_files import replace_file
 from ndgather.runtimes.children import LIMIT_S
@@ -165,31 +163,14 @@ def _check_together(options: argparse.Namespace) -> None:
 def _compare_on_inputs(
     options: argparse.Namespace, ports: Sequence[Port], how: Mapping[str, Any]
 ) -> Comparison:
-    """Compare the runtimes on the inputs of the options; random ones are fitted to the model."""
+    """Compare the runtimes on the inputs of the options."""
     from ndgather.models import onnx  # noqa: PLC0415 - as above
 
     loops = {"inside_loops": options.inside_loops, "memory": options.memory}
     given = given_inputs(options, ports)
     if options.random is None:
         return onnx.compare(options.model, given, **how, **loops)
-    candidates = random_candidates(options)
-    inputs = {**next(iter(candidates)), **given}
-    result = onnx.compare(options.model, inputs, **how, **loops)
-    if any(run.status != "refused" for run in result.runs):
-        return result
-    chosen = {"runtime": how["runtimes"][0], "accept_runtime": True, "timeout": options.timeout}
-    for drawn in candidates:
-        inputs = {**drawn, **given}
-        try:
-            onnx.run(options.model, inputs, isolate=True, **chosen)
-        except NdgatherError as error:
-            candidates.refused(str(error))
-            continue
-        if candidates.sizes:
-            print(f"compared with {size_options(candidates.sizes)}", file=sys.stderr)
-            return onnx.compare(options.model, inputs, **how, **loops)
-        break
-    return result
+    return onnx.compare(options.model, {**drawn_inputs(options), **given}, **how, **loops)
 
 
 def _print(options: argparse.Namespace, proto: Any, result: Comparison, **more: object) -> int:

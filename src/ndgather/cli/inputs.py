@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +17,6 @@ from ndgather.errors import DTypeError, FileError, ModelError
 from ndgather.models import Array
 from ndgather.models.graph import OutputArray, Port, fit_inputs, port_dtype_name
 from ndgather.models.tensors import tensor_files
-
-if TYPE_CHECKING:
-    from ndgather.models.onnx.random_inputs import CandidateInputs
 
 RTOL, ATOL = 1e-3, 1e-5
 
@@ -51,8 +47,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=int,
         const=0,
-        help="generate the inputs that are not passed, with valid indices, and with other open "
-        "sizes if the model does not run with the usual ones",
+        help="generate the inputs that are not passed, with valid indices",
     )
     add_sizes(parser, "an open size of the model, for --random")
     for name, default in (("--rtol", RTOL), ("--atol", ATOL)):
@@ -109,17 +104,13 @@ def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str
     return arrays
 
 
-def random_candidates(options: argparse.Namespace) -> CandidateInputs:
+def drawn_inputs(options: argparse.Namespace) -> dict[str, Array]:
+    """Return random inputs for the model of the options."""
     if Path(options.model).suffix == ".xml":
         raise messages.only_onnx("--random")
-    from ndgather.models.onnx.random_inputs import CandidateInputs  # noqa: PLC0415 - slow
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
-    return CandidateInputs(options.model, options.random, options.sizes)
-
-
-def size_options(sizes: Mapping[str, int]) -> str:
-    """Return sizes as options of a command line."""
-    return " ".join(f"--size {shlex.quote(f'{name}={size}')}" for name, size in sizes.items())
+    return onnx.random_inputs(options.model, options.random, sizes=options.sizes)
 
 
 def _read_input(name: str, text: str, port: Port | None) -> Array:

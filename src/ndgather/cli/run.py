@@ -16,9 +16,8 @@ from ndgather import set_num_threads
 from ndgather.cli.inputs import (
     add_inputs,
     compare_outputs,
+    drawn_inputs,
     given_inputs,
-    random_candidates,
-    size_options,
 )
 from ndgather.cli.options import Named, add_common, add_loading, duration
 from ndgather.cli.terminal import BYTES, log_to_stderr, node_bar, scaled, time_text
@@ -78,7 +77,6 @@ class ModelRun:
 
     result: Run
     files: Mapping[str, Path]  # where to write outputs, by name
-    sizes: Mapping[str, int]  # open sizes that random inputs must have
     compared: int  # outputs that were equal to those of a folder
     not_loaded: str
 
@@ -192,11 +190,10 @@ def load_and_run(options: argparse.Namespace) -> ModelRun:
     files = _output_files(options, [port.name for port in model.outputs])
     with node_bar(options) as progress:
         of_nodes = {} if Path(options.model).suffix == ".xml" else {"progress": progress}
-        result, sizes = _run_model(options, model, of_nodes)
+        result = _run_model(options, model, of_nodes)
     return ModelRun(
         result=result,
         files=files,
-        sizes=sizes,
         compared=compare_outputs(options, result.outputs),
         not_loaded=getattr(model, "not_loaded", ""),
     )
@@ -229,26 +226,18 @@ def _output_files(options: argparse.Namespace, names: Sequence[str]) -> dict[str
     return files
 
 
-def _run_model(
-    options: argparse.Namespace, model: Any, of_nodes: Mapping[str, Any]
-) -> tuple[Run, Mapping[str, int]]:
-    """Run a model, and return the open sizes that random inputs must have, too."""
+def _run_model(options: argparse.Namespace, model: Any, of_nodes: Mapping[str, Any]) -> Run:
     given = given_inputs(options, model.inputs)
     if options.random is None:
-        return model.run(given, **of_nodes), {}
-    candidates, refusals = random_candidates(options), list[NdgatherError]()  # the first one
-    for drawn in candidates:
-        try:
-            return model.run({**drawn, **given}, **of_nodes), candidates.sizes
-        except NdgatherError as error:
-            if getattr(model, "runtime", "reference") != "reference" and error.__cause__ is None:
-                raise  # it ran, and a node differs from its specification
-            candidates.refused(str(error))
-            refusals = refusals or [error]
-    if candidates.open:
-        hint = "(no other sizes were found; allowed: --size, --input)"
-        refusals[0].args = (f"{refusals[0]} {hint}",)
-    raise refusals[0]
+        return model.run(given, **of_nodes)  # type: ignore[no-any-return]
+    drawn = drawn_inputs(options)
+    try:
+        return model.run({**drawn, **given}, **of_nodes)  # type: ignore[no-any-return]
+    except NdgatherError as error:
+        refused = getattr(model, "runtime", "reference") == "reference" or error.__cause__
+        if refused and any(isinstance(size, str) for x in model.inputs for size in x.shape or ()):
+            error.args = (f"{error} (for other sizes of random inputs: --size, --input)",)
+        raise
 
 
 TITLES = ("output", "shape", "dtype", "time", "rate", "file")
@@ -280,8 +269,6 @@ def _print_run(run: ModelRun, seconds: float) -> None:
             "gathers and scatters, were compared with ndgather"
         )
     print(f"\n{who}; {time_text(seconds)} in all.")
-    if run.sizes:
-        print(f"\nThe model did not run with the usual sizes: {size_options(run.sizes)}")
     if run.not_loaded:
         print(f"\n{run.not_loaded}")
 
@@ -314,7 +301,6 @@ def _as_json(run: ModelRun, seconds: float) -> dict[str, Any]:
             }
             for output in result.outputs
         ],
-        "sizes": run.sizes,
     }
 
 

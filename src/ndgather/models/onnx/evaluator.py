@@ -115,8 +115,8 @@ class Model(HasPorts):
     @classmethod
     def _load(cls, source: Source, caller: str) -> Self:
         proto = load_model(source, caller)
-        is_path = isinstance(source, str | os.PathLike)
-        return cls(proto, os.fspath(source) if is_path else IN_MEMORY)
+        path = os.fspath(source) if isinstance(source, str | os.PathLike) else IN_MEMORY
+        return cls(proto, path)
 
     def run(
         self, inputs: Mapping[str, Array], *, progress: Callable[[int, int], object] | None = None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
 import numpy as np
@@ -27,7 +25,6 @@ from ndgather.models.onnx.inference import (
 from ndgather.models.onnx.nodes import (
     OpNode,
     model_ports,
-    nodes_in,
     op_nodes,
     op_nodes_in,
     with_one_name,
@@ -78,91 +75,37 @@ def random_inputs(
     >>> inputs["rows"].shape, int(inputs["rows"].max())
     ((50, 1), 2)
     """
-    return _Inputs(model).draw(seed, checked_sizes("random_inputs", sizes))
+    proto, folder = map_model(model, "random_inputs")
+    ports = [port for port in model_ports(proto)[0] if not port.optional]
+    given = checked_sizes("random_inputs", sizes)
+    chosen = dict(given)
+    rng = np.random.default_rng(whole_number("random_inputs", "seed", seed, 0))
+    shapes = {port.name: _random_shape(port, chosen) for port in ports}
+    check_size_names(given, ports)
+    for name, shape in shapes.items():
+        if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
+            raise ModelError(f"input {name!r}: shape = {shape} is too large for a random input")
+    highest: dict[str, int] = {}
+    if any(port.dtype is not None and port.dtype.kind in "iu" for port in ports):
+        highest = highest_indices(proto, folder, shapes)
+    return {
+        port.name: _random_array(rng, port, shapes[port.name], highest.get(port.name, 1))
+        for port in ports
+    }
 
 
-class _Inputs:
-    """The inputs of a model, for which random values are drawn."""
-
-    def __init__(self, model: Source) -> None:
-        self.proto, self._folder = map_model(model, "random_inputs")
-        self.ports = [port for port in model_ports(self.proto)[0] if not port.optional]
-
-    def draw(self, seed: int, sizes: Mapping[str, int], *, most: int = 1) -> dict[str, Array]:
-        """Draw inputs; integers that are no known indices are at most `most`."""
-        seed, chosen = whole_number("random_inputs", "seed", seed, 0), dict(sizes)
-        shapes = {port.name: _random_shape(port, chosen) for port in self.ports}
-        check_size_names(sizes, self.ports)
-        for name, shape in shapes.items():
-            if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
-                raise ModelError(f"input {name!r}: shape = {shape} is too large for a random input")
-        highest: dict[str, int] = {}
-        if any(port.dtype is not None and port.dtype.kind in "iu" for port in self.ports):
-            highest = highest_indices(self.proto, self._folder, shapes)
-        rng = np.random.default_rng(seed)
-        arrays = {}
-        for port in self.ports:
-            shape = shapes[port.name]
-            dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
-            if dtype.kind == "O":
-                array = np.array(list("abcdefgh"), object)[rng.integers(0, 8, shape)]
-            elif dtype.kind in "iub":
-                end = 2 if dtype.kind == "b" else highest.get(port.name, most) + 1
-                array = np.asarray(rng.integers(0, end, shape))
-            else:
-                array = np.asarray(rng.random(shape))
-            arrays[port.name] = np.asarray(array, dtype).reshape(shape)
-        return arrays
-
-
-FITTED_SIZES = (1, 2, 3, 4, 8, 12, 32, 64, 128, 256, 512, 1024, 4096)
-_PATIENCE_S = 30.0
-_NODE = re.compile(r"(?:Name:|node |of )'([^']+)'")
-
-
-class CandidateInputs:
-    """Random inputs for a model, one after the other until the model takes them.
-
-    The first are those of `random_inputs`. Then open sizes are changed one by one, and at last all
-    at once; a change is kept if the run gets to a later node with it. `sizes` are the open sizes of
-    the last inputs that had to change.
-    """
-
-    def __init__(self, model: Source, seed: int, sizes: Mapping[str, int]) -> None:
-        self._inputs, self._seed, self._given = _Inputs(model), seed, sizes
-        by_axis = open_sizes(self._inputs.ports).items()
-        names = (name for (port, axis), name in by_axis if f"{port}[{axis}]" not in sizes)
-        self.open = [name for name in dict.fromkeys(names) if name not in sizes]
-        self.sizes: dict[str, int] = {}
-        self._reached = -1  # the number of the node at which the last run ended
-        self._order: dict[str, int] = {}
-
-    def refused(self, text: str) -> None:
-        """Take note of the error with which the model refused the last inputs."""
-        if not self._order:
-            for number, node in enumerate(nodes_in(self._inputs.proto)):
-                self._order |= dict.fromkeys((node.name, *node.output), number)
-        numbers = (self._order.get(name, -1) for name in _NODE.findall(text))
-        self._reached = max(numbers, default=-1)
-
-    def __iter__(self) -> Iterator[dict[str, Array]]:
-        yield self._inputs.draw(self._seed, self._given)
-        single = [{name: size} for name in self.open for size in FITTED_SIZES]
-        together = [dict.fromkeys(self.open, size) for size in FITTED_SIZES if self.open]
-        changes = [(1, item) for item in (*single, *single, *together)]
-        best, chosen, end = self._reached, dict(self._given), time.monotonic() + _PATIENCE_S
-        for most, change in [(0, {}), *changes, (0, {})]:
-            if time.monotonic() > end:
-                return
-            candidate = {**chosen, **change}
-            try:
-                inputs = self._inputs.draw(self._seed, candidate, most=most)
-            except ModelError:  # too large
-                continue
-            self.sizes = {name: candidate[name] for name in self.open if name in candidate}
-            yield inputs
-            if self._reached > best:
-                best, chosen = self._reached, candidate
+def _random_array(
+    rng: np.random.Generator, port: Port, shape: tuple[int, ...], highest: int
+) -> Array:
+    """Return an array for an input; integers are at most `highest`."""
+    dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
+    if dtype.kind == "O":
+        array = np.array(list("abcdefgh"), object)[rng.integers(0, 8, shape)]
+    elif dtype.kind in "iub":
+        array = np.asarray(rng.integers(0, 2 if dtype.kind == "b" else highest + 1, shape))
+    else:
+        array = np.asarray(rng.random(shape))
+    return np.asarray(array, dtype).reshape(shape)
 
 
 def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
