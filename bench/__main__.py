@@ -220,7 +220,7 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.page and args.noisy and not args.load:
         raise ValueError(f"no page: {_NOISY}")
     if args.page and find_spec("matplotlib") is None:
-        raise ModuleNotFoundError("--page draws charts: pip install 'ndgather[viz]'")
+        raise ModuleNotFoundError("--page draws charts: pip install matplotlib")
     for peer in PEERS:
         if peer.name in (args.peer or ()) and peer.missing:
             raise ModuleNotFoundError(

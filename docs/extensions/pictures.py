@@ -92,11 +92,10 @@ class PlaygroundDirective(SphinxDirective):
 
 
 def _write_style_sheet(app: Sphinx, config: Config) -> None:
-    """Write the style sheet of all pictures, and the picture that links to the site show."""
+    """Write the style sheet of all pictures."""
     folder = Path(app.doctreedir) / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pictures.css").write_text(show.style_sheet(), encoding="utf-8")
-    show.gather_nd([[10, 11, 12], [20, 21, 22]], [[0, 2], [1, -3]]).save(folder / "social.png")
     config.html_static_path.append(str(folder))
     config.html_css_files.append("pictures.css")
 

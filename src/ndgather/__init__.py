@@ -254,7 +254,7 @@ def _memory() -> int:
 # The optional packages, whose versions are shown.
 _OPTIONAL = (
     *("array-api-strict", "dask", "defusedxml", "h5netcdf", "h5py", "imagecodecs"),
-    *("jax", "jaxlib", "matplotlib", "ml_dtypes", "mlx", "ndonnx", "obstore", "onnx"),
+    *("jax", "jaxlib", "ml_dtypes", "mlx", "ndonnx", "obstore", "onnx"),
     *("onnxruntime", "onnxscript", "openvino", "pandas", "polars", "pyarrow", "rasterio", "scipy"),
     *("sparse", "tensorflow", "tensorflow-cpu", "tensorstore", "tifffile", "torch", "tqdm"),
     *("triton", "xarray", "zarr"),

@@ -342,7 +342,7 @@ class Operator:
         Returns
         -------
         Picture
-            It draws itself in a notebook and in a terminal, and can be saved as SVG and PNG. A call
+            It draws itself in a notebook and in a terminal, and can be saved as SVG. A call
             that fails is drawn too.
 
         Raises

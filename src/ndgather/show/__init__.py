@@ -1,7 +1,7 @@
 """Pictures of calls: which elements each entry of indices addresses, and where they go.
 
 Every function takes the arguments of the function of `ndgather` with its name, and returns a
-`Picture`: a notebook draws it, ``print`` writes it as text, ``save`` writes an SVG or PNG file. A
+`Picture`: a notebook draws it, ``print`` writes it as text, ``save`` writes an SVG file. A
 call that fails is drawn too, with the error in red. Large arrays are drawn around the entries;
 values of stored and lazy arrays are not read, unless the array is small.
 """

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from ndgather.show.evaluate import State
 from ndgather.show.scene import Box, EntryLabel, Panel, Plane, Scene
 
-# Colours, fonts and line widths: `svg` writes them as CSS, `png` passes them to matplotlib. The
+# Colours, fonts and line widths: `svg` writes them as CSS. The
 # colours of entries are those of Okabe and Ito that differ clearly from one another, from red and
 # from both pages, with every kind of colour vision; letters identify the entries as well.
 MONOSPACE = 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace'

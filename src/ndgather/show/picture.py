@@ -1,4 +1,4 @@
-"""The picture of one call: text for a terminal, HTML for a notebook, SVG and PNG files."""
+"""The picture of one call: text for a terminal, HTML for a notebook, and SVG files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from ndgather.show import svg
 from ndgather.show.evaluate import State, evaluate
 from ndgather.show.layout import THEMES
 from ndgather.show.scene import Cell, EntryLabel, Panel, Plane, Scene, make_scene
-
-ENDINGS = (".svg", ".png")
 
 
 class Picture:
@@ -83,34 +81,26 @@ class Picture:
         return svg.render(self._scene, _checked_theme("to_svg", theme))
 
     def save(self, path: str | os.PathLike[str], theme: str | None = None) -> None:
-        """Save the picture as an SVG or a PNG file, by the ending of its name.
+        """Save the picture as an SVG file.
 
         Parameters
         ----------
         path : path
-            ``NAME.svg`` or ``NAME.png``; PNG needs ``ndgather[viz]``.
+            ``NAME.svg``.
         theme : {"light", "dark"}, optional
-            See `to_svg`; a PNG file is light by default.
+            See `to_svg`.
 
         Raises
         ------
         AttributeValueError
             The name has another ending, or the theme is unknown.
-        ExtraMissingError
-            matplotlib, which writes PNG files, is not installed.
         OSError
             The file cannot be written.
         """
         _checked_theme("save", theme)
-        ending = Path(path).suffix.lower()
-        if ending == ".svg":
-            Path(path).write_text(self.to_svg(theme), encoding="utf-8")
-        elif ending == ".png":
-            from ndgather.show import png  # noqa: PLC0415 - an extra
-
-            png.save(self._scene, Path(path), theme or "light")
-        else:
-            raise messages.unknown_choice("save", "path", str(path), ENDINGS)
+        if Path(path).suffix.lower() != ".svg":
+            raise messages.unknown_choice("save", "path", str(path), (".svg",))
+        Path(path).write_text(self.to_svg(theme), encoding="utf-8")
 
 
 def _checked_theme(caller: str, theme: str | None) -> str | None:

@@ -1,6 +1,6 @@
 """What a picture shows, before anything is measured: panels of planes of cells, boxes on them.
 
-`picture`, `svg` and `png` write a scene.
+`picture` and `svg` write a scene.
 """
 
 from __future__ import annotations
