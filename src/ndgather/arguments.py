@@ -184,19 +184,13 @@ def _not_integer(call: Call, option: str) -> DTypeError:
 
 def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
     """Return a shape that is given as a sequence of sizes."""
-    cause = None
-    try:
+    what = f"{caller}: {argument} = {shown_value(value)} is not a shape"
+    error = ShapeError(f"{what} (allowed: a sequence of integers from 0 on)")
+    with messages.converted_errors(lambda _: error):
         shape = tuple(map(operator.index, value))  # type: ignore[call-overload]  # or it raises
-        if min(shape, default=0) >= 0:
-            return shape
-    except MemoryError:
-        raise
-    except Exception as error:
-        cause = error
-    raise ShapeError(
-        f"{caller}: {argument} = {shown_value(value)} is not a shape (allowed: a sequence of "
-        "integers from 0 on)"
-    ) from cause
+    if min(shape, default=0) < 0:
+        raise error
+    return shape
 
 
 def check_updates(call: Call, updates: Shape, slices: Shape) -> None:
@@ -260,13 +254,13 @@ def plain_array(
         raise messages.text_not_opened(caller, argument, fspath(value))
     if foreign.is_table(value):
         return foreign.column_values(caller, argument, value)
-    try:
-        array = np.ndarray.view(convert(value), np.ndarray)
-    except (MemoryError, NdgatherError):
-        raise
-    except Exception as error:  # containers of other libraries may raise anything
+
+    def refusal(error: Exception) -> DTypeError:
         why = f"is not an array: {shown_value(error, str)}"
-        raise messages.not_an_array(caller, argument, value, why) from error
+        return messages.not_an_array(caller, argument, value, why)
+
+    with messages.converted_errors(refusal):  # containers of other libraries may raise anything
+        array = np.ndarray.view(convert(value), np.ndarray)
     if array.dtype == object and array.ndim == 0 and convert is np.asarray:
         raise messages.not_an_array(caller, argument, value, "is not an array")
     if convert is np.asarray and dtypes.as_objects(value, array)[1]:

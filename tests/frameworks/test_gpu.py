@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import ndgather
+import ndgather.arrays.torch.compiling
 from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
 from tests.frameworks.torch_calls import REDUCTIONS, by_core, same, same_bits
 

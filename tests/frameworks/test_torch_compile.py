@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ndgather
-import ndgather.arrays.torch
+import ndgather.arrays.torch.compiling
 from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
 from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
 from tests.frameworks.drawn_calls import drawn_calls
@@ -78,16 +78,24 @@ def test_transforms_within_a_compiled_function(rng):
     same(torch.compile(function, fullgraph=True, backend="aot_eager")(data), function(data))
 
 
-@pytest.mark.parametrize("order", ["compiled first", "called first"])
-def test_a_first_call_finds_the_functions(order):
-    """In a process of its own, where nothing has been imported yet."""
-    call = "ndgather.gather_nd(torch.arange(3.0), torch.tensor([[1]]))\n"
+@pytest.mark.parametrize("registered", ["first", "after a call", "after a compiled call"])
+def test_the_functions_are_registered_by_an_import(registered):
+    """In a process of its own, where calls do not import the compiler."""
+    steps = {
+        "first": "",
+        "after a call": "ndgather.gather_nd(torch.arange(3.0, requires_grad=True), [[1]])\n"
+        "assert 'torch._dynamo' not in sys.modules\n",
+        "after a compiled call": "torch.compile(gather, backend='eager')(data, places)\n"
+        "torch._dynamo.reset()\n",
+    }
     program = (
-        "import torch, ndgather\n"
-        + ("import ndgather.arrays.torch\n" if order == "compiled first" else call)
-        + "assert 'torch._dynamo' not in __import__('sys').modules\n"
-        + "function = torch.compile(lambda x, i: ndgather.gather_nd(x, i), fullgraph=True,"
-        " backend='eager')\n" + "print(function(torch.arange(3.0), torch.tensor([[2]])).tolist())\n"
+        "import sys, torch, ndgather\n"
+        "gather = lambda x, i: ndgather.gather_nd(x, i)\n"
+        "data, places = torch.arange(3.0), torch.tensor([[2]])\n"
+        f"{steps[registered]}"
+        "import ndgather.arrays.torch.compiling\n"
+        "function = torch.compile(gather, fullgraph=True, backend='eager')\n"
+        "print(function(data, places).tolist())\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],

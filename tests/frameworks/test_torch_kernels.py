@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from triton.runtime import interpreter
 
 import ndgather
+import ndgather.arrays.torch.compiling
 from ndgather.arrays.torch import kernels
 from ndgather.errors import IndexOutOfBoundsError
 from tests.frameworks import torch_calls

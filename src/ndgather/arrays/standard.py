@@ -247,10 +247,6 @@ def _deliver(call: Call, result: Any) -> Any:
             f"{type(result).__module__} (allowed: a {type(result).__name__})"
         )
     arguments.check_out(call, result.shape, out.shape)
-    try:
+    with messages.converted_errors(lambda _: messages.out_read_only(call.caller)):
         out[...] = result
-    except MemoryError:
-        raise
-    except Exception:  # whatever the library raises where arrays do not change
-        raise messages.out_read_only(call.caller) from None
     return out

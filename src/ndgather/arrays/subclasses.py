@@ -55,17 +55,14 @@ def _wrapped(call: Call, result: Array) -> Any:
     data = call.data
     if not isinstance(data, np.ndarray) or type(data) is np.ndarray:
         return result
-    try:
+    error = DTypeError(
+        f"{call.caller}: data = {type(data).__name__} object cannot hold a result of shape "
+        f"{shown(result.shape)} (allowed: a class that can, or a plain array, such as "
+        f"numpy.asarray(data))"
+    )
+    with messages.converted_errors(lambda _: error):  # methods of the class may raise anything
         wrapped = np.ndarray.__array_wrap__(data, result)  # which asks __array_finalize__
         kept = type(wrapped) is type(data) and wrapped.shape == result.shape
-    except MemoryError:
-        raise
-    except Exception:  # methods of the class may raise anything
-        kept = False
     if not kept:
-        raise DTypeError(
-            f"{call.caller}: data = {type(data).__name__} object cannot hold a result of shape "
-            f"{shown(result.shape)} (allowed: a class that can, or a plain array, such as "
-            f"numpy.asarray(data))"
-        )
+        raise error
     return wrapped

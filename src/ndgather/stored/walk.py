@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeAlias
 
 from ndgather import messages
 from ndgather.array_call import Array, Call, _core
-from ndgather.errors import AttributeValueError, NdgatherError, StoredArrayError, one_line
+from ndgather.errors import AttributeValueError, StoredArrayError, one_line
 from ndgather.messages import reason
 from ndgather.stored.chunks import Buffers, Chunk, Reader, Writer, new_permits
 
@@ -263,12 +263,9 @@ def read_chunk(caller: str, reader: Reader, chunk: Chunk, is_read: bool, buffers
     if not is_read:
         memory: Array = buffers.decoded(math.prod(shape) * reader.dtype.itemsize)
         return memory.view(reader.dtype).reshape(shape)
-    try:
+    unread = partial(chunk_error, caller, reader, chunk, "cannot be read")
+    with messages.converted_errors(unread):
         values = reader.read(chunk, buffers)
-    except (MemoryError, NdgatherError):
-        raise
-    except Exception as error:
-        raise chunk_error(caller, reader, chunk, "cannot be read", error) from error
     if values.shape != shape or values.dtype != reader.dtype:
         raise chunk_error(
             caller,

@@ -39,9 +39,7 @@ def weights(
         ones = untouched.astype(data.dtype)
         of_data = scatter(ones, indices, updates, op) if op.use_init_val else ones
         return of_data, _others(data, indices, updates, back) * gather(data, indices, back)
-    if rule != "equals":
-        raise AssertionError(f"reduction {op.reduction!r} has no derivative")
-    # Those that are equal to the result share its change.
+    # The rule is "equals": elements that are equal to the result share its change.
     hits = lowering.equal(updates, gather(result, indices, back)).astype(data.dtype)
     kept = (lowering.equal(data, result) & untouched).astype(data.dtype)
     share = 1 / jnp.maximum(scatter(kept, indices, hits, replace(op, reduction="add")), 1)

@@ -1,7 +1,7 @@
 """Tensors of PyTorch as data, indices, updates or `out`: the result is a tensor on their device.
 
-It has the same gradient behaviour as the functions of torch have. Import this module before
-`torch.compile` or `torch.export` meets the first call; a call outside of them imports it by itself.
+It has the same gradient behaviour as the functions of torch have. The first call with a tensor
+imports this module. Import `compiling` before `torch.compile` meets the first call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 
 from ndgather import arguments, exchange, foreign, messages, slow_path
 from ndgather.array_call import Call
-from ndgather.arrays.torch import autograd, checks, compiling, composition, operators
+from ndgather.arrays.torch import autograd, checks, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason
@@ -26,7 +26,6 @@ from ndgather.messages import reason
 __all__ = ["onnx_translations", "run", "vjp"]
 
 operators.register()
-compiling.register()
 if not checks.INTERPRETED:
     checks.accept(autograd.record)
 

@@ -151,14 +151,13 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
             of_updates = lowering.products_of_others(torch, factors, rows).reshape(updates.shape)
             if call.use_init_val:
                 of_updates = of_updates * _gather_like(call, data)
-    elif result is not None:  # elements that equal the result share its change
+    else:  # elements that equal the result share its change
+        assert result is not None
         hits = lowering.equal(updates, _gather_like(call, result)).to(data.dtype)
         kept = lowering.equal(data, result)
         kept = (kept if untouched is None else kept & untouched).to(data.dtype)
         share = 1 / _scattered(call, kept, hits, "add").clamp(min=1)
         of_data, of_updates = kept * share, hits * _gather_like(call, share)
-    else:
-        raise AssertionError(f"reduction {reduction!r} has no derivative")
     return (of_data if untouched is None else untouched), of_updates
 
 

@@ -1,5 +1,6 @@
 """The public functions as `torch.compile` sees them: each call is one node of its graph.
 
+Importing this module registers them, and imports the compiler of torch, which takes over a second.
 The functions are written in C, which the compiler cannot trace. The node makes the same call as
 outside of the compiler, at first with tensors that have shapes alone: so arguments are checked in
 one place, and in the same words.
@@ -7,15 +8,12 @@ one place, and in the same words.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
 
 import torch
+from torch._C._dynamo import eval_frame
+from torch._dynamo.exc import Unsupported
 from torch._subclasses import FakeTensor
 
 from ndgather import api, arguments
@@ -23,8 +21,11 @@ from ndgather.arrays.torch import checks
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.messages import shown_value
 
-_COMPILER = "torch._dynamo"
 _ARRAYS = ("data", "indices", "starts", "updates")
+
+
+class RefusedInGraphError(Unsupported, NdgatherError):  # type: ignore[misc]
+    """A refused call: without ``fullgraph`` torch makes the call uncompiled, which then raises."""
 
 
 def _traceable(kind: str) -> Callable[..., Any]:
@@ -45,7 +46,7 @@ def _traceable(kind: str) -> Callable[..., Any]:
             return function(**named)
         except (NdgatherError, TypeError) as error:  # or Python's, of arguments that do not fit
             if torch._C._len_torch_dispatch_stack():
-                raise _refused(error) from error
+                raise RefusedInGraphError(str(error)) from error
             raise
 
     def call(*given: Any, **named: Any) -> Any:
@@ -86,52 +87,16 @@ def _tensor(kind: str, name: str, value: Any) -> torch.Tensor:
     return checks.tensor(kind, name, array, torch.device("cpu"))
 
 
-def _refused(error: Exception) -> Exception:
-    """Return an error that is torch's too: without ``fullgraph`` the call is made uncompiled."""
-    from torch._dynamo.exc import Unsupported  # noqa: PLC0415 - takes over a second
-
-    kind = type(
-        type(error).__name__, (type(error), Unsupported), {"__init__": Unsupported.__init__}
-    )
-    refused: Exception = kind(str(error))
-    return refused
-
-
-def _substitute() -> None:
-    from torch._C._dynamo import eval_frame  # noqa: PLC0415 - the compiler is there now
-
-    # A call that is refused is made uncompiled, and so is all that makes it.
-    skip = eval_frame._FrameAction.SKIP
-    strategy = eval_frame._FrameExecStrategy(skip, skip)
-    refusal: Any = vars(api)["_handle_refusal"]
-    eval_frame.set_code_exec_strategy(refusal.__code__, strategy)
-    for kind in checks.OPTIONS:
-        original = getattr(api, kind)
-        torch.compiler.substitute_in_graph(original, skip_signature_check=True)(_traceable(kind))
-
-
-class _WhenTheCompilerIsImported(MetaPathFinder):
-    """Substitutes the functions once torch imports its compiler, which takes over a second."""
-
-    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        if name != _COMPILER:
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                execute(module)
-                _substitute()
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # of this one
-        return spec
-
-
-def register() -> None:
+def _register() -> None:
     """Let the compiler see calls of the public functions as calls of the operators."""
-    if _COMPILER in sys.modules:
-        _substitute()
-    else:
-        sys.meta_path.insert(0, _WhenTheCompilerIsImported())
+    # A call that is refused is made uncompiled, and so is everything that makes it.
+    skip = eval_frame._FrameAction.SKIP
+    handler: Any = vars(api)["_handle_refusal"]
+    strategy = eval_frame._FrameExecStrategy(skip, skip)
+    eval_frame.set_code_exec_strategy(handler.__code__, strategy)
+    for kind in checks.OPTIONS:
+        function = getattr(api, kind)
+        torch.compiler.substitute_in_graph(function, skip_signature_check=True)(_traceable(kind))
+
+
+_register()
