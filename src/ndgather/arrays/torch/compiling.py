@@ -91,9 +91,9 @@ def _register() -> None:
     """Let the compiler see calls of the public functions as calls of the operators."""
     # A call that is refused is made uncompiled, and so is everything that makes it.
     skip = eval_frame._FrameAction.SKIP
-    handler: Any = vars(api)["_handle_refusal"]
     strategy = eval_frame._FrameExecStrategy(skip, skip)
-    eval_frame.set_code_exec_strategy(handler.__code__, strategy)
+    for function in (vars(api)["_handle_refusal"], api.gather_windows):  # those in Python
+        eval_frame.set_code_exec_strategy(function.__code__, strategy)
     for kind in checks.OPTIONS:
         function = getattr(api, kind)
         torch.compiler.substitute_in_graph(function, skip_signature_check=True)(_traceable(kind))
