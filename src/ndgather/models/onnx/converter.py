@@ -232,8 +232,7 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
         passes.append(check_nodes)
     older = opset_target(opset, model) if opset < source else None
     if older is not None:
-        rewrite = RewriteGathers(target=older, checked=True)
-        passes += [partial(fold_known_sizes, target=older), rewrite, drop_unread_nodes]
+        passes += _target_passes(RewriteGathers(target=older, checked=True))
     if target is None or (options.opset, options.domain, options.operator) != (None, None, None):
         convert_versions = ConvertVersions(
             source=versions,
@@ -250,8 +249,13 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
             allow_matmul=options.allow_matmul,
             strict=options.strict,
         )
-        passes += [partial(fold_known_sizes, target=target), rewrite, drop_unread_nodes]
+        passes += _target_passes(rewrite)
     return passes
+
+
+def _target_passes(rewrite: RewriteGathers) -> Sequence[Pass]:
+    """Return the passes for a target: known sizes are folded first, so less is rewritten."""
+    return partial(fold_known_sizes, target=rewrite.target), rewrite, drop_unread_nodes
 
 
 def unknown_target(option: str, value: object, known: Sequence[str]) -> ModelError:

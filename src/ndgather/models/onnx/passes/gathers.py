@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from onnx import NodeProto
 
@@ -37,6 +37,8 @@ _SINCE = dict.fromkeys(
     ("GatherElements", "GatherND", "Range", "ScatterElements", "ScatterND"), 11
 ) | {"Less": 9, "Max": 12, "Min": 12, "Slice": 10, "Where": 9}
 """The first opset in which these are what rewritings need: for integers, with inputs."""
+_Writer: TypeAlias = Callable[[GatherCall], str]
+"""Adds the nodes for a call, and returns how they treat an out-of-bounds index."""
 _MOVES_NOTHING = frozenset({"Constant", "Reshape", "Shape", "Unsqueeze"})
 
 
@@ -81,7 +83,7 @@ class RewriteGathers:
         if why is None:
             self._report(draft, op_node)
             return [_without_defaults(node)]
-        attempts = ((partial(GatherCall.of, inferred), item) for item in self._attempts(call.name))
+        attempts = (partial(_write_call, inferred, item) for item in self._attempts(call.name))
         return self._replace(draft, node, op_node, why, attempts)
 
     def _rewrite_other(self, draft: Draft, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
@@ -91,10 +93,7 @@ class RewriteGathers:
             self._report(draft, op_node)
             return [node]
         attempts = (
-            (
-                partial(cache_call, op_node, name=core, checked=self.checked),
-                partial(self._write_cache, item, core),
-            )
+            partial(self._write_cache, op_node, core, item)
             for core in ("ScatterND", "GatherND")
             for item in self._attempts(core)
             if name == "TensorScatter" and (core == "GatherND" or core in self.target.limits)
@@ -104,11 +103,9 @@ class RewriteGathers:
             why = f"{why} (allowed: opset 11 or later, in which it is ScatterElements)"
         return self._replace(draft, node, op_node, why, attempts)
 
-    def _write_cache(
-        self, attempt: Callable[[GatherCall], str], name: str, call: GatherCall
-    ) -> str:
+    def _write_cache(self, op_node: OpNode, name: str, write: _Writer, new: SizedNodes) -> str:
         """Add the nodes of a TensorScatter, and return how they treat an out-of-bounds start."""
-        outside = attempt(call)
+        outside = write(cache_call(op_node, new, name, checked=self.checked))
         if self.checked or outside == "not possible":
             return outside
         return "is dropped" if name == "GatherND" else "may change another element"
@@ -119,30 +116,23 @@ class RewriteGathers:
         node: NodeProto,
         op_node: OpNode,
         why: str,
-        attempts: Iterable[tuple[Callable[[SizedNodes], GatherCall], Callable[[GatherCall], str]]],
+        attempts: Iterable[Callable[[SizedNodes], str]],
     ) -> list[NodeProto]:
         """Return the nodes of the first attempt that the target supports, or the node itself."""
         reasons = [why]
-        for call, attempt in attempts:
+        for attempt in attempts:
             new = _new_nodes(draft, op_node)
             try:
-                outside = attempt(call(new))
+                outside = attempt(new)
             except NdgatherError as error:
                 if not str(error).endswith(tuple(reasons)):
                     reasons.append(str(error))
                 continue
             new.finish(node.output[0])
             counts = Counter(x.op_type for x in new.before if x.op_type != "Constant")
-            asked = {"MatMul"} if self.allow_matmul else set()
-            lacking = [name for name in counts if not (self.target.has(name) or name in asked)]
-            if lacking:
-                reasons.append(f"its rewriting needs {lacking[0]}, which {self.target.name} lacks")
-                continue
-            opset = new.scope.opsets[DEFAULT_DOMAIN]
-            newest = max(counts, key=lambda name: _SINCE.get(name, 1))
-            if opset < (since := _SINCE.get(newest, 1)):
-                why = f"its rewriting needs {newest}, which opset {opset} does not have"
-                reasons.append(f"{why} (allowed: opset {since} or later)")
+            missing = self._missing_operator(counts, new.scope.opsets[DEFAULT_DOMAIN])
+            if missing:
+                reasons.append(missing)
                 continue
             became = ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
             added = sum(counts.values()) - 1
@@ -150,6 +140,19 @@ class RewriteGathers:
             return keep_identity(node, new.before)
         self._report(draft, op_node, None, why="; ".join(dict.fromkeys(reasons)))
         return [node]
+
+    def _missing_operator(self, names: Iterable[str], opset: int) -> str:
+        """Return the reason if the target or the opset lacks an operator of the new nodes."""
+        asked = {"MatMul"} if self.allow_matmul else set()
+        for name in names:
+            if not self.target.has(name) and name not in asked:
+                return f"its rewriting needs {name}, which {self.target.name} lacks"
+        newest = max(names, key=lambda name: _SINCE.get(name, 1))
+        since = _SINCE.get(newest, 1)
+        if opset < since:
+            what = f"its rewriting needs {newest}, which opset {opset} does not have"
+            return f"{what} (allowed: opset {since} or later)"
+        return ""
 
     def _report(
         self,
@@ -171,7 +174,7 @@ class RewriteGathers:
         report = RewrittenNode(where=where, was=was, became=known, **facts)
         draft.report(report, new, self.target)
 
-    def _attempts(self, before: str) -> Iterator[Callable[[GatherCall], str]]:
+    def _attempts(self, before: str) -> Iterator[_Writer]:
         """Yield functions that add the nodes for a call of an operator, the simplest first."""
         names = sorted(after for origin, after in EQUIVALENCES if origin == before)
         for name in (before, *names):
@@ -211,6 +214,10 @@ class RewriteGathers:
 
     def _rows(self, call: GatherCall, limits: Limits) -> Rows:
         return Rows(call, self.target, limits, checked=self.checked, matmul=self.allow_matmul)
+
+
+def _write_call(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
+    return write(GatherCall.of(inferred, new))
 
 
 def _new_nodes(draft: Draft, op_node: OpNode) -> SizedNodes:
