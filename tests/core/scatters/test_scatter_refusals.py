@@ -25,226 +25,111 @@ ELEMENTS = {"data": INTS, "indices": np.array([[1, 0, 1]]), "updates": INTS[:1]}
 
 CASES = [
     # index values
-    (
-        ND | {"indices": [[0], [2]]},
-        IndexOutOfBoundsError,
-        "scatter_nd: indices[1, 0] = 2 is outside axis 0 of data, which has size 2 "
-        "(allowed: -2..1)",
-    ),
-    (
-        ND | {"indices": np.array([[[0, -4]], [[3, 0]]]), "updates": np.zeros((2, 1), int)},
-        IndexOutOfBoundsError,
-        "scatter_nd: indices[0, 0, 1] = -4 is outside axis 1 of data, which has size 3 "
-        "(allowed: -3..2); 2 of 4 entries of indices are out of bounds",
-    ),
-    (
-        ND | {"indices": [[0], [2]], "reduction": "mean"},
-        IndexOutOfBoundsError,
-        "scatter_nd: indices[1, 0] = 2 is outside axis 0 of data, which has size 2 "
-        "(allowed: -2..1)",
-    ),
-    (
-        ND | {"data": OBJECTS, "indices": [[0], [-3]], "updates": OBJECTS},
-        IndexOutOfBoundsError,
-        "scatter_nd: indices[1, 0] = -3 is outside axis 0 of data, which has size 2 "
-        "(allowed: -2..1)",
-    ),
-    (
-        ELEMENTS | {"indices": [[1, 0, 2]]},
-        IndexOutOfBoundsError,
-        "scatter_elements: indices[0, 2] = 2 is outside axis 0 of data, which has size 2 "
-        "(allowed: -2..1)",
-    ),
+    (ND | {"indices": [[0], [2]]}, IndexOutOfBoundsError,
+     "scatter_nd: indices[1, 0] = 2 is outside axis 0 of data, which has size 2 (allowed: -2..1)"),
+    (ND | {"indices": np.array([[[0, -4]], [[3, 0]]]), "updates": np.zeros((2, 1), int)},
+     IndexOutOfBoundsError,
+     "scatter_nd: indices[0, 0, 1] = -4 is outside axis 1 of data, which has size 3 (allowed: "
+     "-3..2); 2 of 4 entries of indices are out of bounds"),
+    (ND | {"indices": [[0], [2]], "reduction": "mean"}, IndexOutOfBoundsError,
+     "scatter_nd: indices[1, 0] = 2 is outside axis 0 of data, which has size 2 (allowed: -2..1)"),
+    (ND | {"data": OBJECTS, "indices": [[0], [-3]], "updates": OBJECTS}, IndexOutOfBoundsError,
+     "scatter_nd: indices[1, 0] = -3 is outside axis 0 of data, which has size 2 (allowed: "
+     "-2..1)"),
+    (ELEMENTS | {"indices": [[1, 0, 2]]}, IndexOutOfBoundsError,
+     "scatter_elements: indices[0, 2] = 2 is outside axis 0 of data, which has size 2 (allowed: "
+     "-2..1)"),
     # shapes
-    (
-        ND | {"updates": INTS[:1]},
-        ShapeError,
-        "scatter_nd: updates.shape = (1, 3) does not fit indices and data (allowed: (2, 3)); "
-        "updates are not broadcast",
-    ),
-    (
-        ND | {"data": OBJECTS, "updates": OBJECTS[:, :2]},
-        ShapeError,
-        "scatter_nd: updates.shape = (2, 2) does not fit indices and data (allowed: (2, 3)); "
-        "updates are not broadcast",
-    ),
-    (
-        ND | {"updates": 5, "reduction": "mean"},
-        ShapeError,
-        "scatter_nd: updates.shape = () does not fit indices and data (allowed: (2, 3)); updates "
-        "are not broadcast",
-    ),
-    (
-        ELEMENTS | {"updates": INTS},
-        ShapeError,
-        "scatter_elements: updates.shape = (2, 3) does not fit indices and data (allowed: (1, 3)); "
-        "updates are not broadcast",
-    ),
-    (
-        ND | {"indices": np.zeros((2, 3), int)},
-        ShapeError,
-        "scatter_nd: indices.shape[-1] = 3 is more than the 2 axes that data (2, 3) has; "
-        "indices.shape = (2, 3) (allowed: 0..2); index tuples are on the last axis, as argwhere "
-        "returns them",
-    ),
-    (
-        ND | {"indices": 0},
-        ShapeError,
-        "scatter_nd: indices.shape = () has rank 0 (allowed: rank 1 or more); index tuples are "
-        "on the last axis, as argwhere returns them",
-    ),
-    (
-        ELEMENTS | {"indices": np.zeros((1, 4), int), "updates": np.zeros((1, 4), int)},
-        ShapeError,
-        "scatter_elements: indices.shape[1] = 4 is more than data.shape[1] = 3: indices (1, 4) "
-        "may be larger than data (2, 3) only on axis 0 (allowed: 0..3)",
-    ),
-    (
-        ELEMENTS | {"indices": [0]},
-        ShapeError,
-        "scatter_elements: indices.shape = (1,) has rank 1, but data.shape = (2, 3) has rank 2 "
-        "(allowed: the same rank); gather and scatter_nd take one index for a whole slice",
-    ),
+    (ND | {"updates": INTS[:1]}, ShapeError,
+     "scatter_nd: updates.shape = (1, 3) does not fit indices and data (allowed: (2, 3)); "
+     "updates are not broadcast"),
+    (ND | {"data": OBJECTS, "updates": OBJECTS[:, :2]}, ShapeError,
+     "scatter_nd: updates.shape = (2, 2) does not fit indices and data (allowed: (2, 3)); "
+     "updates are not broadcast"),
+    (ND | {"updates": 5, "reduction": "mean"}, ShapeError,
+     "scatter_nd: updates.shape = () does not fit indices and data (allowed: (2, 3)); updates "
+     "are not broadcast"),
+    (ELEMENTS | {"updates": INTS}, ShapeError,
+     "scatter_elements: updates.shape = (2, 3) does not fit indices and data (allowed: (1, 3)); "
+     "updates are not broadcast"),
+    (ND | {"indices": np.zeros((2, 3), int)}, ShapeError,
+     "scatter_nd: indices.shape[-1] = 3 is more than the 2 axes that data (2, 3) has; "
+     "indices.shape = (2, 3) (allowed: 0..2); index tuples are on the last axis, as argwhere "
+     "returns them"),
+    (ND | {"indices": 0}, ShapeError,
+     "scatter_nd: indices.shape = () has rank 0 (allowed: rank 1 or more); index tuples are on "
+     "the last axis, as argwhere returns them"),
+    (ELEMENTS | {"indices": np.zeros((1, 4), int), "updates": np.zeros((1, 4), int)}, ShapeError,
+     "scatter_elements: indices.shape[1] = 4 is more than data.shape[1] = 3: indices (1, 4) may "
+     "be larger than data (2, 3) only on axis 0 (allowed: 0..3)"),
+    (ELEMENTS | {"indices": [0]}, ShapeError,
+     "scatter_elements: indices.shape = (1,) has rank 1, but data.shape = (2, 3) has rank 2 "
+     "(allowed: the same rank); gather and scatter_nd take one index for a whole slice"),
     # types
-    (
-        ND | {"indices": [[0.0], [1.0]]},
-        DTypeError,
-        "scatter_nd: indices.dtype = float64 is not an integer type (allowed: int8..int64, "
-        "uint8..uint64)",
-    ),
-    (
-        ND | {"indices": [[False], [True]]},
-        DTypeError,
-        "scatter_nd: indices.dtype = bool is not an integer type (allowed: int8..int64, "
-        "uint8..uint64); the index tuples of a mask are np.argwhere(indices)",
-    ),
-    (
-        ND | {"updates": INTS.astype("f4")},
-        DTypeError,
-        "scatter_nd: updates.dtype = float32 differs from data.dtype = int64 (allowed: int64)",
-    ),
-    (
-        ND | {"data": OBJECTS},
-        DTypeError,
-        "scatter_nd: updates.dtype = int64 differs from data.dtype = object (allowed: object)",
-    ),
-    (
-        ND | {"updates": [[1, 2, 3], [4, 5.5, 6]]},
-        DTypeError,
-        "scatter_nd: updates[1, 1] = 5.5 cannot be held by data.dtype = int64 (allowed: values "
-        "of that type, floating ones may be rounded)",
-    ),
-    (
-        ND | {"updates": np.ma.masked_array(INTS)},
-        DTypeError,
-        "scatter_nd: updates = masked array would lose its mask (allowed: a plain array, with "
-        "its masked elements filled)",
-    ),
-    (
-        ND | {"data": {1: 2}},
-        DTypeError,
-        "scatter_nd: data = dict object is not an array (allowed: an array, a number or nested "
-        "lists of numbers)",
-    ),
+    (ND | {"indices": [[0.0], [1.0]]}, DTypeError,
+     "scatter_nd: indices.dtype = float64 is not an integer type (allowed: int8..int64, "
+     "uint8..uint64)"),
+    (ND | {"indices": [[False], [True]]}, DTypeError,
+     "scatter_nd: indices.dtype = bool is not an integer type (allowed: int8..int64, "
+     "uint8..uint64); the index tuples of a mask are np.argwhere(indices)"),
+    (ND | {"updates": INTS.astype("f4")}, DTypeError,
+     "scatter_nd: updates.dtype = float32 differs from data.dtype = int64 (allowed: int64)"),
+    (ND | {"data": OBJECTS}, DTypeError,
+     "scatter_nd: updates.dtype = int64 differs from data.dtype = object (allowed: object)"),
+    (ND | {"updates": [[1, 2, 3], [4, 5.5, 6]]}, DTypeError,
+     "scatter_nd: updates[1, 1] = 5.5 cannot be held by data.dtype = int64 (allowed: values of "
+     "that type, floating ones may be rounded)"),
+    (ND | {"updates": np.ma.masked_array(INTS)}, DTypeError,
+     "scatter_nd: updates = masked array would lose its mask (allowed: a plain array, with its "
+     "masked elements filled)"),
+    (ND | {"data": {1: 2}}, DTypeError,
+     "scatter_nd: data = dict object is not an array (allowed: an array, a number or nested "
+     "lists of numbers)"),
     # reductions and modes
-    (
-        ND | {"reduction": "ADD"},
-        AttributeValueError,
-        f"scatter_nd: reduction = 'ADD' is unknown (allowed: {ALL}); write 'add'",
-    ),
-    (
-        ND | {"reduction": None},
-        AttributeValueError,
-        f"scatter_nd: reduction = None is unknown (allowed: {ALL})",
-    ),
-    (
-        ND | {"reduction": "sum", "use_init_val": False},
-        AttributeValueError,
-        f"scatter_nd: reduction = 'sum' is unknown (allowed: {ALL}); write 'add'",
-    ),
-    (
-        ND | {"data": INTS.astype("F"), "updates": INTS.astype("F"), "reduction": "min"},
-        DTypeError,
-        "scatter_nd: reduction = 'min' has no meaning for data.dtype = complex64 (allowed: "
-        "'none', 'add', 'sub', 'mul', 'mean')",
-    ),
-    (
-        ND | {"data": INTS > 2, "updates": INTS > 2, "reduction": "mean"},
-        DTypeError,
-        "scatter_nd: reduction = 'mean' has no meaning for data.dtype = bool (allowed: "
-        "'none', 'add', 'sub', 'mul', 'min', 'max')",
-    ),
-    (
-        ND | {"mode": "fill"},
-        AttributeValueError,
-        "scatter_nd: mode = 'fill' is unknown (allowed: 'raise', 'wrap', 'clip', 'drop')",
-    ),
-    (
-        ND | {"mode": "fill", "reduction": "mean"},
-        AttributeValueError,
-        "scatter_nd: mode = 'fill' is unknown (allowed: 'raise', 'wrap', 'clip', 'drop')",
-    ),
-    (
-        ELEMENTS | {"axis": 2},
-        AttributeValueError,
-        "scatter_elements: axis = 2 is out of range for data of shape (2, 3) (allowed: -2..1)",
-    ),
-    (
-        ELEMENTS | {"axis": 0.5},
-        DTypeError,
-        "scatter_elements: axis = 0.5 is not an integer (allowed: an integer); the order is "
-        "data, indices, updates, axis",
-    ),
-    (
-        ELEMENTS | {"data": 1, "indices": 0, "updates": 1},
-        ShapeError,
-        "scatter_elements: data.shape = () has rank 0 (allowed: rank 1 or more)",
-    ),
+    (ND | {"reduction": "ADD"}, AttributeValueError,
+     f"scatter_nd: reduction = 'ADD' is unknown (allowed: {ALL}); write 'add'"),
+    (ND | {"reduction": None}, AttributeValueError,
+     f"scatter_nd: reduction = None is unknown (allowed: {ALL})"),
+    (ND | {"reduction": "sum", "use_init_val": False}, AttributeValueError,
+     f"scatter_nd: reduction = 'sum' is unknown (allowed: {ALL}); write 'add'"),
+    (ND | {"data": INTS.astype("F"), "updates": INTS.astype("F"), "reduction": "min"}, DTypeError,
+     "scatter_nd: reduction = 'min' has no meaning for data.dtype = complex64 (allowed: 'none', "
+     "'add', 'sub', 'mul', 'mean')"),
+    (ND | {"data": INTS > 2, "updates": INTS > 2, "reduction": "mean"}, DTypeError,
+     "scatter_nd: reduction = 'mean' has no meaning for data.dtype = bool (allowed: 'none', "
+     "'add', 'sub', 'mul', 'min', 'max')"),
+    (ND | {"mode": "fill"}, AttributeValueError,
+     "scatter_nd: mode = 'fill' is unknown (allowed: 'raise', 'wrap', 'clip', 'drop')"),
+    (ND | {"mode": "fill", "reduction": "mean"}, AttributeValueError,
+     "scatter_nd: mode = 'fill' is unknown (allowed: 'raise', 'wrap', 'clip', 'drop')"),
+    (ELEMENTS | {"axis": 2}, AttributeValueError,
+     "scatter_elements: axis = 2 is out of range for data of shape (2, 3) (allowed: -2..1)"),
+    (ELEMENTS | {"axis": 0.5}, DTypeError,
+     "scatter_elements: axis = 0.5 is not an integer (allowed: an integer); the order is data, "
+     "indices, updates, axis"),
+    (ELEMENTS | {"data": 1, "indices": 0, "updates": 1}, ShapeError,
+     "scatter_elements: data.shape = () has rank 0 (allowed: rank 1 or more)"),
     # out
-    (
-        ND | {"out": [1]},
-        DTypeError,
-        "scatter_nd: out = list object is not an array (allowed: a NumPy array)",
-    ),
-    (
-        ND | {"out": np.zeros((2, 3))},
-        DTypeError,
-        "scatter_nd: out.dtype = float64 differs from data.dtype = int64 (allowed: int64)",
-    ),
-    (
-        ND | {"out": np.zeros((3, 2), int)},
-        ShapeError,
-        "scatter_nd: out.shape = (3, 2) differs from the shape of the result (allowed: (2, 3))",
-    ),
-    (
-        ND | {"data": READ_ONLY, "out": READ_ONLY},
-        AttributeValueError,
-        "scatter_nd: out is read-only (allowed: a writeable array)",
-    ),
-    (
-        ND | {"data": READ_ONLY, "out": READ_ONLY, "reduction": "mean"},
-        AttributeValueError,
-        "scatter_nd: out is read-only (allowed: a writeable array)",
-    ),
-    (
-        ND | {"out": REPEATED},
-        AttributeValueError,
-        "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides "
-        "that keep them apart)",
-    ),
-    (
-        ND | {"data": REPEATED, "out": REPEATED},
-        AttributeValueError,
-        "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides "
-        "that keep them apart)",
-    ),
-    (
-        ND | {"out": REPEATED, "use_init_val": False, "reduction": "add"},
-        AttributeValueError,
-        "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides "
-        "that keep them apart)",
-    ),
-]
+    (ND | {"out": [1]}, DTypeError,
+     "scatter_nd: out = list object is not an array (allowed: a NumPy array)"),
+    (ND | {"out": np.zeros((2, 3))}, DTypeError,
+     "scatter_nd: out.dtype = float64 differs from data.dtype = int64 (allowed: int64)"),
+    (ND | {"out": np.zeros((3, 2), int)}, ShapeError,
+     "scatter_nd: out.shape = (3, 2) differs from the shape of the result (allowed: (2, 3))"),
+    (ND | {"data": READ_ONLY, "out": READ_ONLY}, AttributeValueError,
+     "scatter_nd: out is read-only (allowed: a writeable array)"),
+    (ND | {"data": READ_ONLY, "out": READ_ONLY, "reduction": "mean"}, AttributeValueError,
+     "scatter_nd: out is read-only (allowed: a writeable array)"),
+    (ND | {"out": REPEATED}, AttributeValueError,
+     "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides that "
+     "keep them apart)"),
+    (ND | {"data": REPEATED, "out": REPEATED}, AttributeValueError,
+     "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides that "
+     "keep them apart)"),
+    (ND | {"out": REPEATED, "use_init_val": False, "reduction": "add"}, AttributeValueError,
+     "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides that "
+     "keep them apart)"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
