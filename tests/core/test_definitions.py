@@ -1,7 +1,6 @@
 """Every call does what the plain loops of the reference say: same bits, or the same error."""
 
 from collections import Counter
-from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +12,7 @@ from ndgather.errors import IndexOutOfBoundsError
 from tests.core.comparing import ALWAYS, WRITEABLE_LAYOUTS, classes_of, contents, threads
 from tests.definitions.calls import assert_same_elements, bad_entries, element_bytes, expected
 from tests.definitions.draws import DATA_DTYPES, INDEX_DTYPES, distinct
-from tests.definitions.strategies import arranged, arranged_in, calls
+from tests.definitions.strategies import arranged, calls, overlapping_calls
 
 FUNCTIONS = ("gather_nd", "gather_elements", "gather")
 
@@ -22,18 +21,6 @@ SMALL_FLOATS = tuple(
     for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "int4", "uint4")
 )
 DTYPES = (*DATA_DTYPES, *SMALL_FLOATS)
-
-
-def result_shape(call):
-    """The shape of the result, by the formula of each operator."""
-    data, indices, options = call.data.shape, call.indices.shape, call.options
-    if call.function == "gather_elements":
-        return indices
-    batch_dims = options["batch_dims"]
-    if call.function == "gather_nd":
-        return indices[:-1] + data[batch_dims + indices[-1] :]
-    axis = options["axis"] % len(data)
-    return data[:axis] + indices[batch_dims:] + data[axis + 1 :]
 
 
 def check(call, **more):
@@ -54,7 +41,7 @@ def check(call, **more):
         came = "error"
     else:
         desired = expected(call)
-        assert desired.shape == result_shape(call)
+        assert desired.shape == call.result_shape()
         actual = call.result(**more)
         assert_same_elements(actual, desired)
         if out is None:
@@ -90,7 +77,7 @@ def test_simple_dtypes_and_modes(function, data):
 @given(data=st.data())
 def test_out_of_any_layout_takes_the_result(function, data):
     call = data.draw(calls(function, dtypes=DTYPES))
-    garbage = distinct(result_shape(call), call.data.dtype)
+    garbage = distinct(call.result_shape(), call.data.dtype)
     check(call, out=data.draw(arranged(garbage, WRITEABLE_LAYOUTS)))
 
 
@@ -98,7 +85,7 @@ def test_out_of_any_layout_takes_the_result(function, data):
 @given(data=st.data())
 def test_stray_index_is_told_and_leaves_out_alone(function, data):
     call = data.draw(calls(function, modes=["raise"], flavours=["stray"]))
-    garbage = distinct(result_shape(call), call.data.dtype)
+    garbage = distinct(call.result_shape(), call.data.dtype)
     out = data.draw(st.none() | arranged(garbage, WRITEABLE_LAYOUTS))
     check(call, **({} if out is None else {"out": out}))
 
@@ -118,29 +105,10 @@ def test_nested_lists_are_indices_too(function, data):
         assert_same_elements(call.result(call.data, nested), expected(call))
 
 
-@st.composite
-def shared_calls(draw, function):
-    """A call whose data, indices and out lie in one piece of memory, and mostly overlap."""
-    kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8", "c16"))))
-    index_kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8"))))
-    call = draw(calls(function, dtypes=[kind], index_dtypes=[index_kind]))
-    memory = np.arange(4096, dtype=np.uint8)
-
-    def placed(shape, dtype):
-        return draw(arranged_in(memory, shape, dtype))
-
-    data, out = placed(call.data.shape, kind), placed(result_shape(call), kind)
-    indices = call.indices
-    if draw(st.booleans()):
-        indices = placed(call.indices.shape, index_kind)
-        indices[...] = call.indices
-    return replace(call, data=data, indices=indices), out
-
-
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
 def test_out_may_overlap_the_inputs(function, data):
-    call, out = data.draw(shared_calls(function))
+    call, out = data.draw(overlapping_calls(function))
     note(f"{call}\nout {out.shape} strides {out.strides}")
     bad, memory = bad_entries(call), element_bytes(out)
     if bad:

@@ -22,7 +22,7 @@ from tests.definitions.calls import (
     expected,
 )
 from tests.definitions.draws import DATA_DTYPES, NUMBER_DTYPES, distinct
-from tests.definitions.strategies import arranged, arranged_in, calls
+from tests.definitions.strategies import arranged, calls, overlapping_calls
 
 FUNCTIONS = ("scatter_nd", "scatter_elements")
 
@@ -144,31 +144,10 @@ def test_stray_index_is_told_and_leaves_the_destination_alone(function, data):
         assert contents(place) == before
 
 
-@st.composite
-def shared_calls(draw, function):
-    """A call whose arrays and out lie in one piece of memory, and mostly overlap."""
-    kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8", "c16"))))
-    index_kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8"))))
-    call = draw(calls(function, dtypes=[kind], index_dtypes=[index_kind]))
-    memory = np.arange(4096, dtype=np.uint8)
-
-    def placed(shape, dtype):
-        return draw(arranged_in(memory, shape, dtype))
-
-    data = placed(call.data.shape, kind)
-    out = data if draw(st.booleans()) else placed(call.data.shape, kind)
-    updates = placed(call.updates.shape, kind)
-    indices = call.indices
-    if draw(st.booleans()):
-        indices = placed(call.indices.shape, index_kind)
-        indices[...] = call.indices
-    return replace(call, data=data, indices=indices, updates=updates), out
-
-
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
 def test_out_may_overlap_the_arguments(function, data):
-    call, out = data.draw(shared_calls(function))
+    call, out = data.draw(overlapping_calls(function))
     note(f"{call}\nout {out.shape} strides {out.strides}")
     bad, memory = bad_entries(call), element_bytes(out)
     if bad:

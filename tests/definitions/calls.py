@@ -121,6 +121,17 @@ class PublicCall:
         )
         return made[0] if self.function == "gather_ranges" else made
 
+    def result_shape(self) -> tuple[int, ...]:
+        """Return the shape of the result of a gather by indices or of a scatter, by formula."""
+        data, indices = self.data.shape, self.indices.shape
+        if self.scatters or self.function == "gather_elements":
+            return data if self.scatters else indices
+        batch_dims = self.options["batch_dims"]
+        if self.function == "gather_nd":
+            return indices[:-1] + data[batch_dims + indices[-1] :]
+        axis = self.options["axis"] % len(data)
+        return data[:axis] + indices[batch_dims:] + data[axis + 1 :]
+
     def axis_of(self, position: tuple[int, ...]) -> int:
         """Return the axis of data that the entry of `indices` at `position` addresses."""
         if self.function.endswith("_nd"):

@@ -238,6 +238,18 @@ NO_NUMBERS = (
 )
 
 
+# Every function that has a fill value, by a call whose one element is outside, and those that have
+# updates, by a call with one update.
+OUTSIDE = {
+    "gather_nd": ([[9]],),
+    "gather_elements": ([9],),
+    "gather": ([9],),
+    "gather_windows": ([[9]], (1,)),
+    "gather_ranges": ([9], [10]),
+}
+ONE = {"scatter_nd": [[1]], "scatter_elements": [1]}
+
+
 def element(name, rng):
     """Return a scalar of a dtype: small, anywhere in its range, an end, infinite or NaN."""
     if is_integer(name) and rng.random() < 0.3:

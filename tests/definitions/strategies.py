@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
 from tests.definitions import draws
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tests.definitions.calls import PublicCall
 
 _CHOICES = st.randoms(use_true_random=False)
@@ -35,15 +35,25 @@ def arranged(values: draws.Array, *layouts: Any) -> st.SearchStrategy[draws.Arra
     return _CHOICES.map(lambda random: draws.arranged(random, values, *layouts))
 
 
-def arranged_in(
-    memory: draws.Array, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> st.SearchStrategy[draws.Array]:
-    """Draw a view near the beginning of `memory`; see `draws.arranged_in`."""
+@st.composite
+def overlapping_calls(draw: st.DrawFn, function: str) -> tuple[PublicCall, draws.Array]:
+    """Draw a call whose arrays, and `out`, lie in one piece of memory and mostly overlap."""
+    kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8", "c16"))))
+    index_kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8"))))
+    call = draw(calls(function, dtypes=[kind], index_dtypes=[index_kind]))
+    memory = np.arange(4096).astype(np.uint8)
 
-    def placed(random: Any) -> draws.Array:
-        made = draws.arranged_in(random, memory, shape, dtype)
+    def placed(shape: tuple[int, ...], dtype: np.dtype[Any]) -> draws.Array:
+        made = draws.arranged_in(draw(_CHOICES), memory, shape, dtype)
         assume(made is not None)
         assert made is not None
         return made
 
-    return _CHOICES.map(placed)
+    data, updates, indices = placed(call.data.shape, kind), call.updates, call.indices
+    out = data if call.scatters and draw(st.booleans()) else placed(call.result_shape(), kind)
+    if updates is not None:
+        updates = placed(updates.shape, kind)
+    if draw(st.booleans()):
+        indices = placed(call.indices.shape, index_kind)
+        indices[...] = call.indices
+    return replace(call, data=data, indices=indices, updates=updates), out

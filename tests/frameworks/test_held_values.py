@@ -34,6 +34,8 @@ from tests.definitions.held import (
     INTEGERS,
     NO_NUMBERS,
     NUMBERS,
+    ONE,
+    OUTSIDE,
     assert_is,
     check,
     dtype_of,
@@ -178,14 +180,6 @@ ROADS = {
         one_in=20,
     ),
 }
-OUTSIDE = {
-    "gather_nd": ([[9]],),
-    "gather_elements": ([9],),
-    "gather": ([9],),
-    "gather_windows": ([[9]], (1,)),
-    "gather_ranges": ([9], [10]),
-}
-ONE = {"scatter_nd": [[1]], "scatter_elements": [1]}
 
 
 def filled(road, name, value, function):

@@ -18,6 +18,8 @@ from tests.definitions.held import (
     CLASSES,
     NO_NUMBERS,
     NUMBERS,
+    ONE,
+    OUTSIDE,
     assert_is,
     check,
     dtype_of,
@@ -36,16 +38,6 @@ def other_dtype_of(name):
     return np.dtypes.StringDType() if name == "T" else np.dtype(name)
 
 
-# Every function that has a fill value, by a call whose one element is outside, and those that have
-# updates, by a call with one update.
-OUTSIDE = {
-    "gather_nd": ([[9]],),
-    "gather_elements": ([9],),
-    "gather": ([9],),
-    "gather_windows": ([[9]], (1,)),
-    "gather_ranges": ([9], [10]),
-}
-ONE = {"scatter_nd": [[1]], "scatter_elements": [1]}
 ROADS = {
     "lists": lambda indices: indices,
     "arrays": np.array,
