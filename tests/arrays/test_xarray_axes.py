@@ -52,6 +52,11 @@ def searched(axis, label, method, tolerance):
     found = min(among, key=lambda each: (abs(each - label), -each), default=None)
     if found is None or (method and tolerance is not None and abs(found - label) > tolerance):
         return -1
+    if method == "nearest" and tolerance is None:  # at most half a step outside
+        low, *_, high = sorted(axis) if len(axis) > 1 else axis * 2
+        beside = sorted(axis)[1] if label < low and len(axis) > 1 else sorted(axis)[-2:][0]
+        if not low <= label <= high and 2 * abs(found - label) > abs(found - beside):
+            return -1
     return axis.index(found)
 
 

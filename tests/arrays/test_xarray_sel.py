@@ -265,3 +265,72 @@ def test_two_dimensional_coordinates_by_their_tree(tmp_path, lazy):
     with pytest.raises(AttributeValueError, match="only supports selection with method='nearest'"):
         data.ndgather.sel(points)
     opened.close()
+
+
+def grid(lon, units="degrees_east"):
+    """Return an array whose values are its longitudes."""
+    lon = np.asarray(lon, float)
+    return xr.DataArray(lon, {"lon": ("lon", lon, {"units": units})}, ["lon"])
+
+
+@pytest.mark.parametrize("method", [None, "nearest", "pad", "backfill", "linear"])
+@pytest.mark.parametrize("lon", [np.arange(0, 360, 10.0), np.arange(170, -190, -10.0)])
+def test_longitudes_go_around_by_their_units(lon, method):
+    data = grid(lon)
+    asked = xr.DataArray([-80.0, -160.0, -20.0, 350.0, 0.0], dims="p")
+    found = data.ndgather.sel(lon=asked, method=method)
+    np.testing.assert_array_equal(found % 360, asked % 360)
+    # Given as text, the units say nothing else than a period would.
+    expected = grid(lon, "").ndgather.sel(lon=asked, method=method, period={"lon": 360})
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_nearest_longitude_lies_across_the_seam():
+    data = grid(np.arange(360.0))
+    found = data.ndgather.sel(lon=("p", [359.7, -0.6, -78.5]), method="nearest")
+    assert found.values.tolist() == [0.0, 359.0, 282.0]
+    np.testing.assert_allclose(data.ndgather.sel(lon=[-78.5], method="linear"), 281.5)
+    with pytest.raises(LabelError, match=r"sel: lon\[1\] = 1000.0 is no longitude"):
+        data.ndgather.sel(lon=[0.0, 1000.0], method="nearest")
+
+
+@pytest.mark.parametrize("first", [74.0, 20.0])
+def test_an_axis_beyond_360_has_its_own_labels_and_those_one_turn_away(first):
+    data = grid(np.arange(first, first + 360.0, 2.0))
+    last = data.lon.values[-1]
+    for label, found in ((last, last), (first, first), (last - 360, last), (first - 0.4, first)):
+        assert data.ndgather.sel(lon=[label], method="nearest").values.tolist() == [found]
+
+
+@pytest.mark.parametrize("labels", [[0.0, 29.9], [0.0, -14.9], [0.0, 30.1], [0.0, -15.1]])
+def test_the_nearest_label_is_at_most_half_a_step_outside(labels):
+    data = xr.DataArray(np.arange(3.0), {"x": [-10.0, 0.0, 20.0]}, ["x"])
+    values = np.zeros(2)
+    if labels[1] in (29.9, -14.9):
+        at = 2 if labels[1] > 0 else 0
+        assert data.ndgather.sel(x=labels, method="nearest").values.tolist() == [1.0, at]
+        return
+    for call in (
+        lambda: data.ndgather.sel(x=labels, method="nearest"),
+        lambda: data.ndgather.windows(x=labels, size=1),
+        lambda: data.ndgather.add_at(values, x=labels, method="nearest"),
+    ):
+        with pytest.raises(LabelError, match=r"x\[1\] = .* lies outside of x by more than half"):
+            call()
+    found = data.ndgather.sel(x=labels, method="nearest", missing="nan")
+    np.testing.assert_array_equal(found, [1.0, np.nan])
+    assert data.ndgather.sel(x=labels, method="nearest", tolerance=11).size == 2
+
+
+def test_windows_and_sums_go_around_by_the_units():
+    data = grid(np.arange(0, 360, 90.0))
+    assert data.ndgather.windows(lon=[-10.0], size=3).values.tolist() == [[270.0, 0.0, 90.0]]
+    assert data.ndgather.add_at(1.0, lon=[-90.0]).values.tolist() == [0, 90, 180, 271]
+
+
+def test_labels_that_are_assigned_anew_are_those_that_are_found():
+    data = xr.DataArray(np.arange(3.0), {"x": [1.0, 2.0, 3.0]}, ["x"])
+    options = {"method": "nearest", "period": {"x": 100}}
+    assert data.ndgather.sel(x=[2.0], **options).item() == 1
+    data["x"] = [2.0, 4.0, 6.0]
+    assert data.ndgather.sel(x=[2.0], **options).item() == 0

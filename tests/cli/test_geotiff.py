@@ -254,7 +254,7 @@ def test_a_missing_coordinate_is_not_outside(ndgather, folder):
     lines = (folder / "points.csv").read_text().splitlines()
     (folder / "points.csv").write_text(f"{lines[0]}\n{lines[1]}\n,{lines[2].split(',')[1]}\n")
     line = "sel dem.tif points.csv -o out.csv --method nearest"
-    assert "sel: x[1] = nan is not on the axis" in ndgather(line).err
+    assert "points.csv: x[1] = nan is not on the axis" in ndgather(line).err
     assert ndgather(f"{line} --missing nan").err == ""
     np.testing.assert_array_equal(pd.read_csv("out.csv")["dem"], [HEIGHTS[3, 5], np.nan])
 

@@ -161,8 +161,8 @@ def test_netcdf_out(ndgather, data):
 REFUSED = {
     "a label that is not there": (
         "sel sst.nc near.csv -o out.csv",
-        r"sel: time\[0\] = .* is not on the axis .*write --method nearest for the nearest label, "
-        r"or --missing nan for NaN",
+        r"near.csv: time\[0\] = .* is not on the axis .*write --method nearest for the nearest "
+        r"label, or --missing nan for NaN",
     ),
     "no data": ("sel none.nc points.csv -o out.csv", r"none.nc: cannot be read: no such file .*"),
     "no zarr": ("sel none.zarr points.csv -o out.csv", r"none.zarr: cannot be read: .*"),

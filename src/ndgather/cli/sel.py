@@ -15,7 +15,9 @@ from ndgather.errors import AttributeValueError, LabelError, one_line
 from ndgather.models.tensors import tensor_files
 from ndgather.stored import Estimate, missing_chunks
 
-_ARGUMENT = re.compile(r"\b(method|missing)='(\w+)'")  # of Python, in hints
+# Arguments of Python in hints.
+_ARGUMENT = re.compile(r"\b(method|missing)='(\w+)'")
+_BY_NAME = re.compile(r"\b(period|tolerance)=\{'([^']+)': ([^}]+)\}")
 METHODS = ("nearest", "pad", "backfill", "linear")
 
 DESCRIPTION = """\
@@ -197,7 +199,9 @@ def work(options: argparse.Namespace) -> None:
         with missing_chunks(options.missing_chunks):
             result: Any = lookup.estimates() if options.dry_run else lookup.values()
     except LabelError as error:
-        error.args = (_ARGUMENT.sub(r"--\1 \2", str(error)),)
+        text = str(error).replace("sel:", f"{options.points}:", 1)
+        text = _ARGUMENT.sub(r"--\1 \2", text)
+        error.args = (_BY_NAME.sub(r"--\1 \2=\3", text),)
         raise
     if options.dry_run:
         for name, needed in result.items():

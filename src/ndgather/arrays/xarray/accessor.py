@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -12,11 +11,11 @@ import xarray
 from ndgather import arguments, slow_path
 from ndgather.array_call import Call, Kind, WindowMode
 from ndgather.arrays.xarray import arrays, interpolation, selection
+from ndgather.arrays.xarray.labels import Axes
 from ndgather.arrays.xarray.windows import windows
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import listed, shown_value
 from ndgather.stored.chunks import stand_in
-from ndgather.stored.estimates import Estimate
 
 T = TypeVar("T", xarray.DataArray, xarray.Dataset)
 Method = Literal["nearest", "pad", "ffill", "backfill", "bfill", "linear"] | None
@@ -29,10 +28,12 @@ _SYNONYMS = {"ffill": "pad", "bfill": "backfill"}
 class Accessor(Generic[T]):
     """The methods of ``.ndgather``: select and add at many labels or positions at once."""
 
-    _estimates: dict[str, Estimate] | None = None  # filled by `sel` in place of reading
-
     def __init__(self, data: T) -> None:
         self._data: T = data
+        self._axes: Axes = {}  # sorted labels of earlier calls
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_data": self._data, "_axes": {}}
 
     def sel(
         self,
@@ -61,11 +62,11 @@ class Accessor(Generic[T]):
             DataFrame is a point, along a dimension with the name of its index, or ``index``.
         method : {None, "nearest", "pad", "backfill", "linear"}
             None looks up labels that are on the axis. "nearest" takes the nearest label, of two
-            the greater; "pad" (or "ffill") the label before on the axis, "backfill" (or "bfill")
-            the one after. As in xarray, a label outside of the axis has the first or last one,
-            however far it is: `tolerance` limits the distance. "linear" interpolates between both,
-            as ``interp`` does: NaN outside of the axis, and the value itself at a label of the
-            axis. Slices ignore the method.
+            the greater, at most half a step outside of the axis (xarray takes the first or last
+            label, however far it is); `tolerance` sets another limit. "pad" (or "ffill") takes the
+            label before on the axis, "backfill" (or "bfill") the one after. "linear" interpolates
+            between both, as ``interp`` does: NaN outside of the axis, and the value itself at a
+            label of the axis. Slices ignore the method.
         tolerance : number, duration, array or dict, optional
             The greatest distance to the label that is taken. A dict has tolerances by name. With
             an NDPointIndex, a number limits the distance of points in all of its coordinates.
@@ -77,8 +78,8 @@ class Accessor(Generic[T]):
             The length of a cyclic axis by name, such as ``{"lon": 360}``: labels are compared
             modulo this length, and the first and the last label of the axis are neighbours. If
             an axis covers a part of the period, the widest gap, which is more than 1.5 times as
-            wide as all others, is not interpolated: "linear" gives NaN there. Without a period,
-            on longitudes from 0 to 350, -5 is next to 0 and 359 next to 350.
+            wide as all others, is not interpolated: "linear" gives NaN there. Longitudes that go
+            around the earth have the period 360 if the units of their axis are "degrees_east".
         memory, progress, executor
             For arrays that are read lazily; see `ndgather.gather_nd`.
 
@@ -117,23 +118,16 @@ class Accessor(Generic[T]):
 lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missing='nan' for NaN
         """
         wanted = selection.merged("sel", indexers, labels)
-        request = _request("sel", method, _METHODS, tolerance, missing, "nan", period)
-        options = replace(_options("sel", memory, progress, executor), estimates=self._estimates)
-        if request.method != "linear":
-            data, positions = selection.positions(self._dataset(), wanted, request)
-            return self._like(selection.select(data, positions, options, missing=missing))
-        if tolerance is not None:
-            raise AttributeValueError(
-                "sel: tolerance is given, but method = 'linear' looks for no nearest label "
-                "(allowed: None)"
-            )
+        request = _request("sel", method, _METHODS, tolerance, missing, "nan", period, self._axes)
+        options = storage_options("sel", memory, progress, executor)
         array: Any = self._data
-        if isinstance(array, xarray.DataArray) and array.dtype.kind not in "uifc":
+        linear = request.method == "linear"
+        if linear and isinstance(array, xarray.DataArray) and array.dtype.kind not in "uifc":
             raise DTypeError(
                 f"sel: method = 'linear' has no meaning for values of {array.dtype} (allowed: "
                 f"numbers)"
             )
-        return self._like(interpolation.interpolate(self._dataset(), wanted, request, options))
+        return self._like(select_labels(self._dataset(), wanted, request, options))
 
     def isel(
         self,
@@ -179,7 +173,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         for name, indexer in selection.merged("isel", indexers, positions).items():
             selection.check_name("isel", name, data.sizes)
             checked[name] = selection.checked_positions("isel", name, indexer, data.sizes[name])
-        options = _options("isel", memory, progress, executor)
+        options = storage_options("isel", memory, progress, executor)
         return self._like(selection.select(data, checked, options))
 
     def windows(
@@ -254,9 +248,11 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         array([[270.,   0.,  90.]])
         """
         wanted = selection.merged("windows", indexers, labels)
-        request = _request("windows", method, _METHODS[:-1], tolerance, "raise", "", period)
-        options = _options("windows", memory, progress, executor)
-        return self._like(windows(self._dataset(), wanted, size, mode, request, options))
+        known, methods = self._axes, _METHODS[:-1]
+        request = _request("windows", method, methods, tolerance, "raise", "", period, known)
+        data, options = self._dataset(), storage_options("windows", memory, progress, executor)
+        request = request.with_periods(data, wanted)
+        return self._like(windows(data, wanted, size, mode, request, options))
 
     def add_at(
         self,
@@ -312,8 +308,10 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         if isinstance(array, xarray.Dataset):
             raise not_a_data_array("add_at", "data", array)
         wanted = selection.merged("add_at", indexers, labels)
-        request = _request("add_at", method, _METHODS[:-1], tolerance, missing, "drop", period)
-        _, positions = selection.positions(self._dataset(), wanted, request)
+        known, methods = self._axes, _METHODS[:-1]
+        request = _request("add_at", method, methods, tolerance, missing, "drop", period, known)
+        data = self._dataset()
+        _, positions = selection.positions(data, wanted, request.with_periods(data, wanted))
         result: Any = _add_at(array, values, positions)
         return result  # type: ignore[no-any-return]  # a DataArray, as self._data
 
@@ -339,6 +337,7 @@ def _request(
     missing: Any,
     other_than_raise: str,
     period: Any,
+    axes: Axes,
 ) -> selection.Request:
     if method is not None:
         method = _SYNONYMS.get(method, method) if isinstance(method, str) else method
@@ -351,11 +350,37 @@ def _request(
     missing = arguments.choice(caller, "missing", missing, ("raise", other_than_raise))
     selection.check_dict(caller, "period", period)
     return selection.Request(
-        caller=caller, method=method, tolerance=tolerance, missing=missing, period=period or {}
+        caller=caller,
+        method=method,
+        tolerance=tolerance,
+        missing=missing,
+        period=period or {},
+        axes=axes,
     )
 
 
-def _options(caller: str, memory: Any, progress: Any, executor: Any) -> arrays.Options:
+def select_labels(
+    data: xarray.Dataset,
+    labels: Mapping[Hashable, Any],
+    request: selection.Request,
+    options: arrays.Options,
+) -> xarray.Dataset:
+    """Return the values of a data set at labels, or between them."""
+    request = request.with_periods(data, labels)
+    if request.method != "linear":
+        data, positions = selection.positions(data, labels, request)
+        return selection.select(data, positions, options, missing=request.missing)
+    if request.tolerance is not None:
+        raise AttributeValueError(
+            "sel: tolerance is given, but method = 'linear' looks for no nearest label (allowed: "
+            "None)"
+        )
+    return interpolation.interpolate(data, labels, request, options)
+
+
+def storage_options(
+    caller: str, memory: Any = None, progress: Any = None, executor: Any = None
+) -> arrays.Options:
     options = {"memory": memory, "progress": progress, "executor": executor}
     call = Call(caller, Kind.GATHER_ND, None, None, **options)
     return arrays.Options(arguments.check_storage_options(call))

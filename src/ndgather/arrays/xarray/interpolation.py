@@ -53,8 +53,9 @@ class _Neighbours:
         axis: Any = pd.RangeIndex(data.sizes[name]) if index is None else index.index
         if not isinstance(axis, pd.Index) or isinstance(axis, pd.MultiIndex):
             raise other_index(caller, name, index)
-        labels = labels_of(caller, name, indexer, axis)
-        pair = sorted_axis(caller, name, axis, labels.ravel(), request.period.get(name))
+        labels = labels_of(request, name, indexer, axis)
+        period = request.period.get(name)
+        pair = sorted_axis(caller, name, axis, labels.ravel(), period, request.axes)
         if pair is None:
             raise DTypeError(
                 f"{caller}: {name}.dtype = {labels.dtype} on an axis of {axis.dtype} labels cannot "

@@ -9,7 +9,7 @@ as labels increase: rounding puts no label on the wrong side of an interval.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -20,8 +20,14 @@ import xarray
 from numpy.typing import NDArray
 
 from ndgather.array_call import Array
-from ndgather.errors import AttributeValueError, DTypeError, LabelError, ShapeError
-from ndgather.messages import converted_errors, reason, shown_value
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    LabelError,
+    NdgatherError,
+    ShapeError,
+)
+from ndgather.messages import converted_errors, reason, shown_value, subscript
 
 Positions: TypeAlias = NDArray[np.intp]
 
@@ -30,6 +36,8 @@ _MOST_IN_AN_INTERVAL = 4
 WHOLE = 2**53 - 1  # float64 has all integers up to it, and rounds no other to them
 _SWAPPED = {"pad": "backfill", "backfill": "pad"}
 NOT_A_TIME = np.iinfo(np.int64).min
+EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")  # of CF
+CIRCLE, _WEST, _FAR_EAST = 360, -180.0, 360.0
 WIDEST = 1.5  # the gap that closes a ring, in widths of the widest other gap
 _KINDS = {  # by what pandas infers
     **dict.fromkeys(("boolean", "integer", "floating", "complex"), "numbers"),
@@ -95,17 +103,23 @@ class SortedLabels:
 
         The ends of a ring are those of its gap.
         """
-        bad: NDArray[np.bool]
-        wanted = self._in_range(labels).astype(np.float64)
-        values = self.values.astype(np.float64)
-        off = 1e-9 * np.abs(values).max(initial=0)  # by rounding
-        if self.period is None:
-            low, high = values[0] - np.diff(values[:2]).sum() / 2, values[-1]
-            high += np.diff(values[-2:]).sum() / 2
-            bad = (wanted < low - off) | (wanted > high + off)
+        values, bad = self.values, np.zeros(labels.shape, np.bool)
+        off = 1e-9 * float(np.abs(values).max(initial=0))  # by rounding
+        if self.period is None and self.in_order and values.size:
+            below, above = labels < values[0], labels > values[-1]
+            for beyond, end, beside in (
+                (below, values[:1], values[:2][-1:]),
+                (above, values[-1:], values[-2:][:1]),
+            ):
+                if beyond.any():
+                    step = _difference(np.maximum(end, beside), np.minimum(end, beside))
+                    distance = _difference(np.maximum(labels, end), np.minimum(labels, end))
+                    half = step // 2 if values.dtype.kind == "i" else step / 2 + off
+                    bad |= beyond & (distance > half)
+        if self.period is None or not len(self.gap):
             return bad & self._is_a_label(labels)
+        wanted, values = self._in_range(labels).astype(float), values.astype(float)
         ring = values[1:-1]
-        bad = np.zeros(labels.shape, np.bool)
         steps = (np.roll(ring, -1) - ring) % self.period
         for lower in self.gap:  # a number of `values`, which begin one label before the ring
             low = values[lower] + steps[(lower - 2) % ring.size] / 2
@@ -184,6 +198,10 @@ class SortedLabels:
         return offset.astype(np.intp)
 
 
+# Sorted labels by name, dtype, unit and period, with the index that they are of.
+Axes: TypeAlias = dict[tuple[Any, ...], tuple["pd.Index[Any]", SortedLabels]]
+
+
 def _difference(greater: Array, smaller: Array) -> Array:
     """Return a difference that is not negative; that of integers does not overflow."""
     difference: Array = greater - smaller
@@ -199,13 +217,18 @@ def look_up(
     method: str | None = None,
     tolerance: Any = None,
     period: Any = None,
+    axes: Axes | None = None,
 ) -> Positions:
-    """Return the positions of labels on an axis, in the shape of `labels`, or -1."""
+    """Return the positions of labels on an axis, in the shape of `labels`, or -1.
+
+    `axes` keeps what is known of an axis for the next call. If it is given, the nearest label
+    without a tolerance is at most half a step away from a label outside of the axis.
+    """
     flat = np.ravel(labels)
     wanted: Array = flat.astype(np.float64) if flat.dtype == np.float16 else flat
     if not index.is_unique:  # which is no matter where other labels are wanted
         first = np.flatnonzero(~index.duplicated())
-        options = {"method": method, "tolerance": tolerance, "period": period}
+        options = {"method": method, "tolerance": tolerance, "period": period, "axes": axes}
         found = look_up(caller, name, index[first], labels, **options)
         positions = np.where(found < 0, -1, first[found])
         repeats = (positions >= 0) & index.duplicated(keep=False)[positions]
@@ -214,10 +237,13 @@ def look_up(
         return positions
     is_sorted = index.is_monotonic_increasing or index.is_monotonic_decreasing
     if period is not None or (method is not None and (is_sorted or index.hasnans)):
-        axis = sorted_axis(caller, name, index, flat, period)
+        axis = sorted_axis(caller, name, index, flat, period, axes)
         if axis is not None:
             limit = _limit(caller, name, tolerance, flat.size, axis[0])
-            return axis[0].positions(axis[1], method, limit).reshape(labels.shape)
+            positions = axis[0].positions(axis[1], method, limit)
+            if axes is not None and method == "nearest" and limit is None:
+                positions[axis[0].outside(axis[1])] = -1
+            return positions.reshape(labels.shape)
     if method is None:
         tolerance = None
     elif not is_sorted:
@@ -345,7 +371,12 @@ def _is_held(labels: Array, cast: Array) -> NDArray[np.bool]:
 
 
 def sorted_axis(
-    caller: str, name: Hashable, index: pd.Index[Any], labels: Array, period: Any
+    caller: str,
+    name: Hashable,
+    index: pd.Index[Any],
+    labels: Array,
+    period: Any,
+    axes: Axes | None = None,
 ) -> tuple[SortedLabels, Array] | None:
     """Return the sorted labels of an axis, and `labels` as numbers of the same type.
 
@@ -377,7 +408,42 @@ def sorted_axis(
             period = int(period)
         else:
             values, labels = values.astype(np.float64), labels.astype(np.float64)
-    return _sorted(caller, name, index, values, unit, period), labels
+    key = (name, values.dtype, unit, period)
+    known = (axes or {}).get(key)
+    if known is None or known[0] is not index:
+        known = index, _sorted(caller, name, index, values, unit, period)
+        if axes is not None:
+            axes[key] = known
+    return known[1], labels
+
+
+def goes_around(name: Hashable, index: pd.Index[Any], attrs: Mapping[Any, Any], axes: Axes) -> bool:
+    """Return whether an axis has longitudes of the whole earth, as its units say."""
+    if attrs.get("units") not in EAST or index.dtype.kind not in "iuf" or len(index) < 2:
+        return False
+    try:
+        ring = sorted_axis("", name, index, index[:0].to_numpy(), CIRCLE, axes)
+    except NdgatherError:
+        return False
+    return ring is not None and not len(ring[0].gap)
+
+
+def check_longitudes(caller: str, name: Hashable, index: pd.Index[Any], labels: Array) -> None:
+    """Raise LabelError for a label that is neither a longitude nor in the range of its axis."""
+    if labels.dtype.kind not in "iuf":
+        return
+    low, high = min(_WEST, index.min()), max(_FAR_EAST, index.max())
+    outside = (labels < low) | (labels > high)
+    if outside.any():
+        at = tuple(int(i) for i in np.argwhere(outside)[0])
+        count = int(outside.sum())
+        more = f"; so are {count} of {labels.size} labels" if count > 1 else ""
+        raise LabelError(
+            f"{caller}: {name}{subscript(at)} = {labels[at]} is no longitude (allowed: {low}.."
+            f"{high}, or period={{{name!r}: 360}}){more}",
+            position=at,
+            count=count,
+        )
 
 
 def _sorted(

@@ -9,7 +9,7 @@ import shlex
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,14 @@ import xarray
 
 from ndgather import messages
 from ndgather.arrays.xarray import rasters, selection, tables
-from ndgather.arrays.xarray.accessor import Accessor
-from ndgather.arrays.xarray.labels import WHOLE, kind_of, objects, parse_date, sorted_axis
+from ndgather.arrays.xarray.accessor import select_labels, storage_options
+from ndgather.arrays.xarray.labels import WHOLE, kind_of, objects, parse_date
 from ndgather.arrays.xarray.tables import Dialect, Table
-from ndgather.errors import FileError, NdgatherError, one_line
+from ndgather.errors import FileError, one_line
 from ndgather.messages import did_you_mean, listed, plural, reason, shown_value, similar
 from ndgather.stored import open_path
 from ndgather.stored.estimates import Estimate
 
-_EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")  # of CF
-_CIRCLE, _WEST, _FAR_EAST = 360.0, -180.0, 360.0
-_MOST_DAYS = 100_000  # of a duration of pandas
 _MISSING = frozenset(("", "NA", "NaN", "nan"))
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _INTEGER = re.compile(r"[+-]?\d{1,30}")
@@ -65,7 +62,9 @@ class Lookup:
     def values(self) -> Result:
         """Return the table of points with a column for every variable."""
         with self._opened() as (table, chosen, labels):
-            result = Accessor(chosen).sel(labels.labels, **labels.options)
+            request = labels.request()
+            options = storage_options("sel", *map(self.options.get, ("memory", "progress")))
+            result = select_labels(chosen.copy(deep=False), labels.labels, request, options)
             plain = result.reset_coords(drop=True).drop_vars(labels.dim, errors="ignore")
             others = [name for name in plain.sizes if name != labels.dim]
             with messages.converted_errors(
@@ -74,7 +73,7 @@ class Lookup:
                 values = plain.to_dataframe(dim_order=[labels.dim, *others]).reset_index(others)
             rows = values.index.to_numpy(np.intp)
             values = values.reset_index(drop=True)
-            added = labels.chosen(result) if self.add_labels else {}
+            added = labels.chosen(result, request.period) if self.add_labels else {}
             taken = [name for name in added if name in values]
             taken += [name for name in map(str, (*values, *added)) if name in table.names]
             if taken:
@@ -92,10 +91,11 @@ class Lookup:
     def estimates(self) -> dict[str, Estimate]:
         """Return what `values` would read of every variable that is stored in chunks."""
         with self._opened() as (_, chosen, labels):
-            accessor = Accessor(chosen)
-            accessor._estimates = {}
-            accessor.sel(labels.labels, **labels.options)
-            return accessor._estimates
+            options = storage_options("sel", self.options["memory"])
+            estimates: dict[str, Estimate] = {}
+            options = replace(options, estimates=estimates)
+            select_labels(chosen.copy(deep=False), labels.labels, labels.request(), options)
+            return estimates
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Table, xarray.Dataset, _Labels]]:
@@ -249,7 +249,18 @@ class _Labels:
     asked: dict[Hashable, Any] = field(default_factory=dict)  # before they are those of pixels
     of_table: dict[str, Any] = field(default_factory=dict)  # by the names of columns
 
-    def chosen(self, result: xarray.Dataset) -> dict[str, Any]:
+    def request(self) -> selection.Request:
+        """Return how the labels are looked up."""
+        request = selection.Request(
+            caller="sel",
+            method=self.options["method"],
+            tolerance=self.options["tolerance"],
+            missing=self.options["missing"],
+            period=self.options["period"] or {},
+        )
+        return request.with_periods(self.data, self.labels)
+
+    def chosen(self, result: xarray.Dataset, periods: Mapping[Hashable, Any]) -> dict[str, Any]:
         """Return the labels of the data that were taken, and their distances from those asked."""
         added = {}
         for name in self.labels:
@@ -261,7 +272,7 @@ class _Labels:
                     absent = both[0].isna() | both[1].isna()
                     both = [each.mask(absent) for each in both] if absent.any() else both
                     distance = abs(both[0] - both[1]).to_numpy()
-                    period = (self.options["period"] or {}).get(name)
+                    period = periods.get(name)
                     if period is not None and distance.dtype.kind in "iuf":
                         distance = np.minimum(distance % period, -distance % period)
                     added[f"{name}_distance"] = distance
@@ -284,74 +295,24 @@ class _Labels:
             allowed = f"{index[0]}; --keep {texts.name} leaves the column alone"
             texts.check(differ, f"is not the {name} of the data", allowed)
             return
-        if index is not None and labels.size and labels.dtype.kind in "iufMO":
-            labels = self._within(name, index, labels, texts)
+        if index is not None and labels.size and self.options["method"] == "nearest":
+            labels = self._of_pixels(name, labels, texts)
         self.labels[name] = xarray.DataArray(labels, dims=self.dim)
 
-    def _within(self, name: str, index: pd.Index[Any], labels: Any, texts: _Texts) -> Any:
-        """Return labels of an axis as they are looked up, without those that lie outside."""
-        nearest, tolerance = self.options["method"] == "nearest", self.options["tolerance"] or {}
-        centres = rasters.centres(self.data, name, labels) if nearest else labels
-        if centres is not labels and name not in tolerance:
-            return self._refused(name, centres, np.isnan(centres), texts)
-        if isinstance(tolerance.get(name), float):
+    def _of_pixels(self, name: str, labels: Any, texts: _Texts) -> Any:
+        """Return the centres of the pixels of a raster that hold labels, and others as they are."""
+        centres = rasters.centres(self.data, name, labels)
+        if centres is labels:
+            return labels
+        tolerance = (self.options["tolerance"] or {}).get(name)
+        if tolerance is not None:
             with np.errstate(invalid="ignore"):
-                labels = np.where(abs(centres - labels) <= tolerance[name], centres, labels)
-        if self._goes_around(name, index, labels):
-            self.options["period"] = {**(self.options["period"] or {}), name: _CIRCLE}
-            with np.errstate(invalid="ignore"):
-                outside = (labels < _WEST) | (labels > _FAR_EAST)
-            allowed = f"{_WEST}..{_FAR_EAST}, or --period {name}=360"
-            texts.check(outside, "is no longitude", allowed)
-        if not nearest or name in tolerance or not len(index):
-            return labels
-        pair = self._sorted(name, index, labels, (self.options["period"] or {}).get(name))
-        if pair is None or (pair[0].period is None and not pair[0].in_order):
-            return labels
-        return self._refused(name, labels, pair[0].outside(pair[1]), texts)
-
-    def _goes_around(self, name: str, index: pd.Index[Any], labels: Any) -> bool:
-        """Whether an axis has the longitudes of the whole earth, and nobody gave its period."""
-        given = name in (self.options["period"] or {})
-        numbers = labels.dtype.kind in "iuf" and index.dtype.kind in "iuf" and len(index) > 1
-        if given or not numbers or self.data[name].attrs.get("units") not in _EAST:
-            return False
-        pair = self._sorted(name, index, labels, _CIRCLE)
-        return pair is not None and not len(pair[0].gap)
-
-    def _sorted(self, name: str, index: pd.Index[Any], labels: Any, period: Any) -> Any:
-        try:
-            return sorted_axis("sel", name, index, labels, period)
-        except NdgatherError:  # the lookup raises it again
-            return None
-
-    def _refused(self, name: str, labels: Any, outside: Any, texts: _Texts) -> Any:
-        """Raise for labels outside of the axis, or return them as missing ones."""
-        asked = self.asked[name]
-        outside = outside & ~pd.isna(asked)
-        if not outside.any():
-            return labels
-        if self.options["missing"] == "nan":
-            none: Any = {"M": np.datetime64("NaT", "Y"), "O": None}.get(labels.dtype.kind, np.nan)
-            return np.where(outside, none, labels)
-        axis, asked, unit = self.data[name].values, asked[outside], ""
-        ends: Any = axis.min(), axis.max()
-        low, high = ends
-        if axis.dtype.kind == "f":
-            asked = asked.astype(axis.dtype)  # as it is looked up
-        elif axis.dtype.kind == "M":
-            ends, asked = ([*each.astype("M8[D]").astype(int)] for each in (np.array(ends), asked))
-        far = max(ends[0] - min(asked), max(asked) - ends[1])
-        if axis.dtype.kind in "MO":
-            far, unit = getattr(far, "days", far) + 1, "D"
-        way = f"--tolerance {name}={far}{unit} for the nearest label"
-        if far <= 0 or (unit and far > _MOST_DAYS):  # in the gap of a ring, or too long for pandas
-            way = "--missing nan for NaN"
-        east = self.data[name].attrs.get("units") in _EAST or name.casefold().startswith("lon")
-        if east and name not in (self.options["period"] or {}):
-            way = f"--period {name}=360 if they go around, or {way}"
-        what = f"lies outside of {name} by more than half a step"
-        raise texts.error(outside, what, f"{low}..{high}", f"; write {way}")
+                return np.where(abs(centres - labels) <= tolerance, centres, labels)
+        if self.options["missing"] == "raise":
+            axis = self.data[name].values
+            outside = np.isnan(centres) & ~np.isnan(labels)
+            texts.check(outside, f"lies outside of {name}", f"{axis.min()}..{axis.max()}")
+        return centres
 
 
 class _Texts:

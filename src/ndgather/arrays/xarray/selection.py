@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, cast
 
@@ -17,7 +17,16 @@ from ndgather import arguments
 from ndgather.array_call import Array
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.arrays import Options
-from ndgather.arrays.xarray.labels import comparable, look_up, not_comparable, zoned
+from ndgather.arrays.xarray.labels import (
+    CIRCLE,
+    Axes,
+    check_longitudes,
+    comparable,
+    goes_around,
+    look_up,
+    not_comparable,
+    zoned,
+)
 from ndgather.errors import (
     AttributeValueError,
     CallError,
@@ -42,6 +51,24 @@ class Request:
     tolerance: Any = None
     missing: str = "raise"
     period: Mapping[Hashable, Any] = field(default_factory=dict)
+    around: frozenset[Hashable] = frozenset()  # whose period is that of longitudes
+    axes: Axes = field(default_factory=dict)  # that are known from other calls
+
+    def with_periods(self, data: xarray.Dataset, names: Iterable[Hashable]) -> Request:
+        """Return the request with the period of axes whose units are those of longitudes."""
+        around = []
+        for name in names:
+            if name in self.period or name not in data.coords or data[name].ndim != 1:
+                continue
+            index = data.xindexes.get(name)
+            if index is None or type(index) is PandasIndex:
+                index = cast("PandasIndex", pandas_index(data, name))
+                if goes_around(name, index.index, data[name].attrs, self.axes):
+                    around.append(name)
+        if not around:
+            return self
+        period = {**self.period, **dict.fromkeys(around, CIRCLE)}
+        return replace(self, period=period, around=frozenset(around))
 
     def tolerance_of(self, name: Hashable) -> Any:
         return self.tolerance.get(name) if isinstance(self.tolerance, dict) else self.tolerance
@@ -232,7 +259,7 @@ def _of_one_axis(
     of_time = isinstance(index.index, pd.DatetimeIndex | pd.TimedeltaIndex | xarray.CFTimeIndex)
     if as_xarray and of_time and isinstance(label, str):  # of a month, it is all of its times
         return index.dim, _by_index(index, name, label, request)
-    labels = labels_of(caller, name, label, index.index)
+    labels = labels_of(request, name, label, index.index)
     held = True
     if isinstance(dtype, np.dtype) and dtype.kind == "f":
         if labels.dtype.kind not in "biu":
@@ -254,6 +281,7 @@ def _of_one_axis(
         method=request.method,
         tolerance=request.tolerance_of(name),
         period=request.period.get(name),
+        axes=request.axes,
     )
     if request.missing == "raise" and (positions < 0).any():
         raise _missing(request, name, index.index, labels, positions)
@@ -288,9 +316,11 @@ def as_array(caller: str, name: Hashable, indexer: Any) -> Array:
     return array
 
 
-def labels_of(caller: str, name: Hashable, indexer: Any, axis: pd.Index[Any]) -> Array:
+def labels_of(request: Request, name: Hashable, indexer: Any, axis: pd.Index[Any]) -> Array:
     """Return labels as an array; times with a zone are not those of an axis without."""
-    labels = as_array(caller, name, indexer)
+    caller, labels = request.caller, as_array(request.caller, name, indexer)
+    if name in request.around:
+        check_longitudes(caller, name, axis, labels)
     naive = isinstance(axis.dtype, np.dtype) and axis.dtype.kind == "M"
     if naive and labels.dtype == object and labels.size:
         first = labels.flat[0]
@@ -444,6 +474,8 @@ def _missing(
     bad = np.argwhere(positions < 0)
     at = tuple(int(i) for i in bad[0])
     label, limit = labels[at], request.tolerance_of(name)
+    if request.method == "nearest" and limit is None and len(index) and not pd.isna(label):
+        return _outside(request, name, index, label, at, len(bad))
     near: list[Any] = []
     if isinstance(label, str):
         near = get_close_matches(label, map(str, index), 2)
@@ -460,6 +492,36 @@ def _missing(
         f"labels of {name}; nearest: {listed(map(str, near))}){more}{hint}",
         position=at,
         count=len(bad),
+    )
+
+
+def _outside(
+    request: Request,
+    name: Hashable,
+    index: pd.Index[Any],
+    label: Any,
+    at: tuple[int, ...],
+    count: int,
+) -> LabelError:
+    """Return the error of a label that is more than half a step outside of its axis.
+
+    The error names no tolerance of more than two steps, which would lead to another place.
+    """
+    low, high = index.min(), index.max()
+    ways = []
+    with suppress(TypeError, ValueError, IndexError):  # a single label has no step
+        far = max(low - label, label - high)
+        step = abs(index[1] - index[0]) if label < low else abs(index[-1] - index[-2])
+        if 0 * far < far <= 2 * step and index.dtype.kind in "iuf":
+            ways.append(f"tolerance={{{name!r}: {far}}} for the nearest label")
+    if str(name).casefold().startswith("lon") and name not in request.period:
+        ways.insert(0, f"period={{{name!r}: 360}} if longitudes go around")
+    more = f"; {count} labels lie outside" if count > 1 else ""
+    return LabelError(
+        f"{request.caller}: {name}{subscript(at)} = {label} lies outside of {name} by more than "
+        f"half a step (allowed: {low}..{high}){more}{_hint(request, *ways)}",
+        position=at,
+        count=count,
     )
 
 
