@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fuzz.verdict import Desk
 from ndgather.models import onnx as models
+from ndgather.models import tensor_files
 from ndgather.models.graph import diagnostics
 from ndgather.models.onnx.nodes import PUBLISHED, row_domain, subgraphs
-from ndgather.models.tensors import tensor_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

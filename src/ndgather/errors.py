@@ -24,6 +24,8 @@ __all__ = [
 
 def one_line(text: str) -> str:
     """Escape newlines and terminal control characters."""
+    if text.isprintable():
+        return text
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 

@@ -18,8 +18,7 @@ from onnx import TensorProto, helper
 from ndgather import cli
 from ndgather.errors import NdgatherError
 from ndgather.models import onnx as onnx_models
-from ndgather.models import openvino
-from ndgather.models.tensors import tensor_files
+from ndgather.models import openvino, tensor_files
 
 pytestmark = pytest.mark.runtimes
 

@@ -9,8 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
+from ndgather.models import tensor_files
 from ndgather.models.onnx.inference import DEEPEST, MOST_NODES
-from ndgather.models.tensors import tensor_files
 
 pytestmark = pytest.mark.runtimes
 

@@ -13,8 +13,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ndgather.errors import FileError
-from ndgather.models.tensors import tensor_files
-from ndgather.models.tensors.tensor_files import content
+from ndgather.models import tensor_files
+from ndgather.models.tensor_files import content
 
 ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -18,7 +18,7 @@ from ndgather.cli.inputs import (
 from ndgather.cli.options import add_common, add_loading, add_runtimes, duration, positive
 from ndgather.errors import one_line
 from ndgather.models.graph import Port, aligned
-from ndgather.models.tensors.tensor_files import replace_file
+from ndgather.models.tensor_files import replace_file
 from ndgather.runtimes.children import LIMIT_S
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from ndgather.cli.options import add_common, positive, require_output
 from ndgather.cli.terminal import page_width, working
 from ndgather.errors import ModelError, one_line
 from ndgather.messages import plural
+from ndgather.models import tensor_files
 from ndgather.models.graph import diagnostics
-from ndgather.models.tensors import tensor_files
 
 DESCRIPTION = """\
 Convert an ONNX model to another version of ONNX, or replace its gather and

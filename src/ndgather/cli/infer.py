@@ -14,8 +14,8 @@ from ndgather.cli.options import add_common
 from ndgather.cli.terminal import working
 from ndgather.errors import one_line
 from ndgather.messages import shown
+from ndgather.models import tensor_files
 from ndgather.models.graph import Port, aligned, port_dtype_name
-from ndgather.models.tensors import tensor_files
 from ndgather.published.schema import Dim, RankAtLeast, TensorType
 
 Values: TypeAlias = dict[str, dict[str, TensorType]]

@@ -14,9 +14,8 @@ import numpy as np
 from ndgather import dtypes, messages
 from ndgather.cli.options import Named
 from ndgather.errors import DTypeError, FileError, ModelError
-from ndgather.models import Array
+from ndgather.models import Array, tensor_files
 from ndgather.models.graph import OutputArray, Port, fit_inputs, port_dtype_name
-from ndgather.models.tensors import tensor_files
 
 RTOL, ATOL = 1e-3, 1e-5
 

@@ -23,8 +23,8 @@ from ndgather.cli.options import Named, add_common, add_loading, duration
 from ndgather.cli.terminal import BYTES, log_to_stderr, node_bar, scaled, time_text
 from ndgather.errors import FileError, ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, listed, plural, shown
+from ndgather.models import tensor_files
 from ndgather.models.graph import OutputArray, Run, aligned, port_dtype_name
-from ndgather.models.tensors import tensor_files
 from ndgather.runtimes import MODEL_NAMES
 from ndgather.runtimes.children import call_isolated
 

@@ -12,7 +12,7 @@ from ndgather import messages
 from ndgather.cli.options import Named, add_common, require_output
 from ndgather.cli.terminal import BYTES, scaled, shows_progress, time_text
 from ndgather.errors import AttributeValueError, LabelError, one_line
-from ndgather.models.tensors import tensor_files
+from ndgather.models import tensor_files
 from ndgather.stored import Estimate, missing_chunks
 
 # Arguments of Python in hints.

@@ -27,7 +27,7 @@ from ndgather.api import own_errors
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import foreign_errors, reason, shown
 from ndgather.models import Array, Content, FilePath, file_path, instance
-from ndgather.models.tensors.tensor_files import (
+from ndgather.models.tensor_files import (
     LARGEST_PROTOBUF,
     check_regular,
     content,

@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element, ParseError
 from ndgather.errors import ModelError
 from ndgather.messages import extra_missing, plain, quoted, reason
 from ndgather.models.graph.diagnostics import Finding, Severity
-from ndgather.models.tensors.tensor_files import content
+from ndgather.models.tensor_files import content
 
 try:
     from defusedxml.common import DefusedXmlException

@@ -1,1 +1,0 @@
-"""Tensors in files: ``.npy``, ``.npz`` and ``.pb``."""
