@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndgather.array_call import Call, Kind
+from ndgather.array_call import Call, Kind, Mode
 from ndgather.show.evaluate import State, evaluate
 from ndgather.show.layout import (
     Group,
@@ -86,10 +86,10 @@ def test_four_entries_of_one_cell_have_letters_and_the_others_a_number(count):
 @pytest.mark.parametrize(
     ("mode", "start", "state"),
     [
-        ("fill,raise", [5, 0], State.ERROR),
-        ("raise,fill", [5, 0], State.ERROR),
+        ((Mode.FILL, Mode.RAISE), [5, 0], State.ERROR),
+        ((Mode.RAISE, Mode.FILL), [5, 0], State.ERROR),
         ("fill", [5, 0], State.FILLED),
-        ("fill,clip", [5, 0], State.FILLED),
+        ((Mode.FILL, Mode.CLIP), [5, 0], State.FILLED),
         ("raise", [5, 0], State.ERROR),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given, note
 from hypothesis import strategies as st
 
-from ndgather.array_call import Call, Kind
+from ndgather.array_call import Call, Kind, Mode
 from ndgather.show.evaluate import State, evaluate, resolve_entries
 from ndgather.show.scene import make_scene, written
 from tests.definitions import reference
@@ -78,7 +78,7 @@ def test_windows_are_what_the_loops_say(data):
     modes = [mode] * depth
     if depth and data.draw(st.booleans()):
         modes = [data.draw(st.sampled_from(known)) for _ in range(depth)]
-        mode = ",".join(modes)
+        mode = tuple(map(Mode, modes))
     window = tuple(data.draw(st.integers(1, size)) for size in shape[:depth])
     lead = tuple(data.draw(st.lists(st.integers(1, 3), max_size=2)))
     starts = np.zeros((*lead, depth), int)
@@ -233,5 +233,5 @@ def test_a_window_that_is_moved_is_said_to_be_clipped():
     scene = make_scene(evaluate(replace(window, mode="clip")))
     assert scene.notes == ("5 is clipped: it is 1",)
     square = replace(window, data=[[1, 2], [3, 4]], indices=[[5, 1]], window_shape=(1, 1))
-    scene = make_scene(evaluate(replace(square, mode="clip,wrap")))
+    scene = make_scene(evaluate(replace(square, mode=(Mode.CLIP, Mode.WRAP))))
     assert scene.notes == ("5 is clipped: it is 1",)
