@@ -191,6 +191,9 @@ def test_contributed_nodes_become_nodes_of_onnx(call, int32):
     assert {each.domain for each in after.graph.node} == {""}
     assert [each.domain for each in after.opset_import] == [""]
     assert_same_run(before, after, inputs)
+    plain = onnx_models.conversion(before, target="basic")
+    assert not plain.nodes[0].stays
+    assert_same_run(before, plain.model, inputs)
 
 
 @given(call=gather_nd_calls())
@@ -423,6 +426,7 @@ def test_a_domain_alone_may_be_imported():
     assert [each.domain for each in after.opset_import] == [""]
     inputs = {"data": np.float32([5, 6, 7]), "indices": np.array([[2], [0]], np.int32)}
     assert_same_run(before, after, inputs)
+    assert_same_run(before, onnx_models.convert(before, target="basic"), inputs)
 
 
 def test_what_was_made_is_declared():

@@ -233,7 +233,8 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
     older = opset_target(opset, model) if opset < source else None
     if older is not None:
         passes += _target_passes(RewriteGathers(target=older, checked=True))
-    if target is None or (options.opset, options.domain, options.operator) != (None, None, None):
+    named = (options.opset, options.domain, options.operator)
+    if target is None or named != (None, None, None) or DEFAULT_DOMAIN not in versions:
         convert_versions = ConvertVersions(
             source=versions,
             opset=opset,

@@ -127,7 +127,8 @@ class GatherCall:
         self.constants[role] = array
 
     def set_indices(self, name: str, shape: Shape) -> None:
-        self._read(Role.INDICES, name, TensorType("int64", shape))
+        dtype = self.types[Role.INDICES].dtype or "int64"
+        self._read(Role.INDICES, name, TensorType(dtype, shape))
         self.constants.pop(Role.INDICES, None)
 
     def _read(self, role: Role, name: str, known: TensorType) -> None:
