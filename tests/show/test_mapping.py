@@ -69,27 +69,14 @@ def test_entries_of_a_scatter_name_what_the_loops_say(function, data):
     assert_sources(call, numbers)
 
 
-@given(data=st.data())
-def test_windows_are_what_the_loops_say(data):
-    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
-    known = ["raise", "clip", "fill", "wrap", "edge", "reflect"]
-    mode = data.draw(st.sampled_from(known))
-    depth = data.draw(st.integers(0, len(shape)))
-    modes = [mode] * depth
-    if depth and data.draw(st.booleans()):
-        modes = [data.draw(st.sampled_from(known)) for _ in range(depth)]
-        mode = tuple(map(Mode, modes))
-    window = tuple(data.draw(st.integers(1, size)) for size in shape[:depth])
-    lead = tuple(data.draw(st.lists(st.integers(1, 3), max_size=2)))
-    starts = np.zeros((*lead, depth), int)
-    for p in np.ndindex(starts.shape):
-        most = shape[p[-1]] - window[p[-1]]
-        stays = modes[p[-1]] == "raise"
-        starts[p] = data.draw(st.integers(0, most) if stays else st.integers(-7, 7))
-    numbers = np.arange(np.prod(shape)).reshape(shape)
-    numbers = reference.gather_windows(numbers, starts, window, modes, NOTHING)
-    kind = "gather_windows"
-    call = Call(kind, Kind(kind), np.zeros(shape), starts, mode=mode, window_shape=window)
+@given(drawn=calls("gather_windows"))
+def test_windows_are_what_the_loops_say(drawn):
+    note(str(drawn))
+    mode, window = drawn.options["mode"], drawn.options["window_shape"]
+    numbers = np.arange(drawn.data.size).reshape(drawn.data.shape)
+    numbers = reference.gather_windows(numbers, drawn.indices, window, mode, NOTHING)
+    kind, mode = "gather_windows", mode if isinstance(mode, str) else tuple(mode)
+    call = Call(kind, Kind(kind), drawn.data, drawn.indices, mode=mode, window_shape=window)
     assert_sources(call, numbers)
 
 

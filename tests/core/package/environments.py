@@ -28,7 +28,7 @@ FLUSHING = {"flush to zero": 0x8000, "denormals are zero": 0x40, "both": 0x8040}
 ENVIRONMENTS = (*ROUNDING, *FLUSHING)
 PLACES = ("caller", "creator", "neither")
 
-_LIBRARY = ctypes.CDLL(ctypes.util.find_library("m"))
+_LIBRARY = ctypes.CDLL(ctypes.util.find_library("m")) if sys.platform != "win32" else None
 
 
 @contextmanager
