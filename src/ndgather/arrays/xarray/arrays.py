@@ -378,7 +378,10 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     call = replace(options.call, indices=tuples(positions))
     if source.cached is not None and options.estimates is None and not behind:
         return source.decoded(cached_array.run(replace(call, data=source.cached.of(inner))))
-    part = PartReader(source.reader(options), (*front, *behind), key, call.caller)
+    reader = source.reader(options)
+    if not behind and options.estimates is None:  # all axes, in their order
+        return source.decoded(calls.gather(call, reader, options.plans))
+    part = PartReader(reader, (*front, *behind), key, call.caller)
     if options.estimates is not None:
         options.estimates[options.name] = estimate_of(call, part)
         lengths = [len(_along(key[axis], inner.shape[axis])) for axis in behind]

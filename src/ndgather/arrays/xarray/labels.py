@@ -302,6 +302,8 @@ def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any])
 
     Labels of a type that is never on the axis raise DTypeError.
     """
+    if {index.dtype.kind, labels.dtype.kind} <= {*"biufc"}:
+        return labels
     axis, given = kind_of(index), kind_of(labels)
     flat = np.ravel(labels)
     converted: Any = None

@@ -121,7 +121,8 @@ class Lookup:
 
     def _selecting(self, table: Table, data: xarray.Dataset) -> dict[str, str]:
         """Return the columns that select, by the coordinates that they have the labels of."""
-        known = [*dict.fromkeys(map(str, (*data.indexes, *data.coords, *data.sizes)))]
+        dims_of = _dims_by_name(data)
+        known = [*map(str, dims_of)]
         for column in (*self.keep, *self.rename):
             name = self.rename.get(column)
             option = f"--keep {column}" if name is None else f"--rename {column}={name}"
@@ -132,11 +133,11 @@ class Lookup:
         named = [(self.rename.get(column, column), column) for column in free]
         named = [(name, column) for name, column in named if name in known]
         own = {*data.indexes, *data.sizes}  # other coordinates select where none of these does
-        indexed = {dim for name, _ in named if name in own for dim in _dims(data, name)}
+        indexed = {dim for name, _ in named if name in own for dim in dims_of[name]}
         selecting: dict[str, str] = {}
         along: dict[Hashable, str] = {}
         for name, column in named:
-            dims = _dims(data, name)
+            dims = dims_of[name]
             if dims and name not in own and {*dims} <= indexed:
                 continue
             if dims:
@@ -149,7 +150,7 @@ class Lookup:
                     f"one of them; {_KEEP})"
                 )
             selecting[name] = column
-        if not any(_dims(data, name) for name in selecting):
+        if not along.keys() & data.sizes.keys():
             raise self._error(
                 f"has the columns {_listed(free)}, none of which is named as labels of the data "
                 f"(allowed: {_listed(data.indexes)}){_hint(free, data.indexes)}"
@@ -158,7 +159,8 @@ class Lookup:
 
     def _variables(self, data: xarray.Dataset, columns: Iterable[str]) -> list[str]:
         """Return the variables that are asked for, or all that have the dimensions of points."""
-        dims = {dim: name for name in columns for dim in _dims(data, name)}
+        dims_of = _dims_by_name(data)
+        dims = {dim: name for name in columns for dim in dims_of[name]}
         for name in self.variables:
             if name not in data.data_vars:
                 raise FileError(
@@ -187,7 +189,8 @@ class Lookup:
         self, table: Table, chosen: xarray.Dataset, columns: dict[str, str]
     ) -> None:
         """Raise if a dimension of the variables has no column: points have a row per label."""
-        selected = {dim for name in columns for dim in _dims(chosen, name)}
+        dims_of = _dims_by_name(chosen)
+        selected = {dim for name in columns for dim in dims_of[name]}
         others = [str(dim) for dim in chosen.sizes if dim not in selected]
         free = [c for c in table.names if c not in (*columns.values(), *self.keep)]
         near = [column for column in free if _hint([column], others)]
@@ -288,22 +291,21 @@ class _Labels:
                 index = xarray.Variable("x", values).to_index_variable().to_index()
         labels = texts.labels(index)
         self.of_table[texts.name] = self.asked[name] = labels
-        if not _dims(self.data, name):
+        if name in self.data.coords and not self.data[name].ndim:
             if index.dtype.kind == "f" and labels.dtype.kind in "iuf":
                 labels = labels.astype(index.dtype)
             differ: Any = np.array([label != index[0] for label in labels], np.bool)
             allowed = f"{index[0]}; --keep {texts.name} leaves the column alone"
             texts.check(differ, f"is not the {name} of the data", allowed)
             return
-        if index is not None and labels.size and self.options["method"] == "nearest":
+        of_pixels = name in ("x", "y") and rasters.TRANSFORM in self.data.encoding
+        if of_pixels and labels.size and self.options["method"] == "nearest":
             labels = self._of_pixels(name, labels, texts)
         self.labels[name] = xarray.DataArray(labels, dims=self.dim)
 
     def _of_pixels(self, name: str, labels: Any, texts: _Texts) -> Any:
-        """Return the centres of the pixels of a raster that hold labels, and others as they are."""
+        """Return the centres of the pixels that hold labels; raise if a label is in none."""
         centres = rasters.centres(self.data, name, labels)
-        if centres is labels:
-            return labels
         tolerance = (self.options["tolerance"] or {}).get(name)
         if tolerance is not None:
             with np.errstate(invalid="ignore"):
@@ -436,9 +438,11 @@ def _check_known(option: str, kind: str, name: str, known: Iterable[Hashable]) -
         )
 
 
-def _dims(data: xarray.Dataset, name: str) -> tuple[Hashable, ...]:
-    """Return the dimensions of a coordinate, or of a dimension without labels."""
-    return data[name].dims if name in data.coords else (name,)
+def _dims_by_name(data: xarray.Dataset) -> dict[Hashable, tuple[Hashable, ...]]:
+    """Return the dimensions of every coordinate, and of dimensions without labels."""
+    coords = data.coords
+    ordered = dict.fromkeys((*data.indexes, *coords, *data.sizes))
+    return {name: coords[name].dims if name in coords else (name,) for name in ordered}
 
 
 def _hint(columns: Iterable[str], names: Iterable[Hashable]) -> str:

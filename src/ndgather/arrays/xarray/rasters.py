@@ -25,7 +25,7 @@ from ndgather.stored import open_path
 
 _EXACT = ("NONE", "LZW", "DEFLATE", "ADOBE_DEFLATE", "ZSTD", "PACKBITS", "LZMA")  # of tifffile
 _PLAIN = ("MINISBLACK", "RGB")
-_TRANSFORM = "transform"  # in the encoding of a data set
+TRANSFORM = "transform"  # in the encoding of a data set
 
 
 def opened(place: str) -> xarray.Dataset:
@@ -76,19 +76,17 @@ def opened(place: str) -> xarray.Dataset:
     name = f"{name}_value" if name in coords else name
     variable = xarray.Variable(dims, lazy, attrs, {"chunksizes": chunks})
     data = xarray.decode_cf(xarray.Dataset({name: variable}, coords))
-    data.encoding[_TRANSFORM] = transform
+    data.encoding[TRANSFORM] = transform
     data.set_close(file.close)
     return data
 
 
 def centres(data: xarray.Dataset, name: str, labels: Array) -> Array:
-    """Return the centres of the pixels that hold labels, NaN outside; others as they are.
+    """Return the centres of the pixels that hold labels of a raster, NaN outside.
 
     A pixel holds its edges with the lower row and column, as in ``rasterio.sample``.
     """
-    transform = data.encoding.get(_TRANSFORM)
-    if transform is None or name not in ("x", "y"):
-        return labels
+    transform = data.encoding[TRANSFORM]
     from rasterio.transform import rowcol  # noqa: PLC0415 - an extra
 
     other = np.full(labels.shape, data["y" if name == "x" else "x"].values[0])
