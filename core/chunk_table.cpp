@@ -35,7 +35,7 @@ bool ChunkTable::set_up(int axes, const Size* shape, const Size* steps, Size byt
   int bits = 0;
   for (int d = rank - 1; d >= 0; --d) {
     const int own = shape[d] <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(shape[d] - 1)));
-    const Size step = std::clamp<Size>(shape[d], 1, steps[d]), chunks = (shape[d] + step - 1) / step;
+    const Size step = std::clamp<Size>(shape[d], 1, steps[d]), chunks = divide_up(shape[d], step);
     axis[d] = {shape[d], step, bits, (std::uint64_t{1} << own) - 1, count, stride};
     bits += own;
     if (own > 50 || bits > 63 || chunks > kLimits.chunks || stride > PTRDIFF_MAX / 2 / step) return false;

@@ -110,8 +110,7 @@ inline constexpr bool kNarrowPays = sizeof(Narrow) < 4;  // the build with tiny 
 inline constexpr bool kNarrowPays = true;
 #endif
 
-// Elsewhere it takes three instructions and more, so that the offsets of narrow plans are summed up in fewer bits.
-// Of a 64-bit value the low half is then used, if the high half says nothing else.
+// Elsewhere such a product takes three instructions or more, so the offsets of narrow plans are computed in 32 bits.
 template <class Policy, class Index, int Columns, Layout layout, class At, class Out>
 bool offsets(const Plan& plan, const char* index, Size base, const void* bases, Size n, Out* __restrict out) noexcept {
   constexpr bool kNarrow = sizeof(At) < sizeof(Size);
@@ -137,6 +136,8 @@ bool offsets(const Plan& plan, const char* index, Size base, const void* bases, 
       const char* const entry = index + i * step + c * column_step;
       const auto value = load<Value>(entry + kLow);
       inside &= Good{Policy::resolve(value, column[c], position)};
+      // A 64-bit value is in bounds only if its high half repeats the sign of its low half: 5 is 00000000 00000005 and -1 is
+      // FFFFFFFF FFFFFFFF, but 2**32 + 5 is 00000001 00000005.
       if constexpr (sizeof(Value) < sizeof(Index)) inside &= Good{load<Value>(entry + 4 - kLow) == value >> 31};
       at = static_cast<At>(at + static_cast<At>(position) * column[c].stride);
     }

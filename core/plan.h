@@ -23,6 +23,9 @@ static_assert(sizeof(Size) == 8, "ndgather needs a 64-bit platform");
 
 inline constexpr int kMaxRank = 64;  // the most axes that a NumPy array has
 
+constexpr Size divide_up(Size a, Size b) { return (a + b - 1) / b; }
+constexpr Size round_up(Size a, Size b) { return divide_up(a, b) * b; }
+
 // Why a call is refused: a rule and two numbers. The list below is the only one; Python gets the names from it and writes
 // the texts (src/ndgather/arguments.py).
 //

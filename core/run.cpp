@@ -65,8 +65,8 @@ void drop_marked(const Partition& of, int shift, std::uint64_t* map) noexcept {
   if constexpr (Marks) map[word] = marked;
 }
 
-// Writes the last of the recorded updates of each slice, in any order. Each thread drops what is overwritten within a range
-// of positions, and marks what that writes to; then what later ranges write to is dropped too.
+// Writes the last recorded update of each slice, in any order. Each range of positions first drops the updates that it
+// overwrites itself and marks the slices of the others in its map; then the updates that later ranges overwrite are dropped.
 void write_last(const Plan& plan, const Schedule& schedule, Store store, Partition all, std::uint64_t* maps) noexcept {
   const Size count = all.end - all.begin, ranges = schedule.threads, words = schedule.mark_words;
   const Size tasks = std::max(kTuning.tasks_each, count / schedule.owned_at_a_time + 1);  // of each range
@@ -75,11 +75,14 @@ void write_last(const Plan& plan, const Schedule& schedule, Store store, Partiti
     drop_marked<true>(all.part(count * range / ranges, count * (range + 1) / ranges), schedule.mark_shift,
                       maps + range * words);
   });
+  // Each map becomes the slices that later ranges mark: 0011, 0110, 0100 become 0110, 0100, 0000, and 0110 are repeated.
   std::uint64_t repeated = 0;
   for (Size word = 0; word < words; ++word) {
     std::uint64_t later = 0;
-    for (Size at = ranges * words + word; (at -= words) >= 0; later |= std::exchange(maps[at], later)) {
-      repeated |= maps[at] & later;
+    for (Size range = ranges - 1; range >= 0; --range) {
+      const std::uint64_t own = std::exchange(maps[range * words + word], later);
+      repeated |= own & later;
+      later |= own;
     }
   }
   all.owners = 1;
@@ -175,7 +178,7 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
     return run_bands(plan, schedule, nullptr, buffers.memory(), stop);
   }
   if (plan.width <= 16) join_runs(plan, kTuning.short_run);
-  const Size ranges = (plan.positions + schedule.task_positions - 1) / schedule.task_positions;
+  const Size ranges = divide_up(plan.positions, schedule.task_positions);
   const Size parts = schedule.tasks / ranges;
   return share_all(schedule.threads, schedule.tasks, stop, [&](int, Size task) {
     const Size begin = task / parts * schedule.task_positions;

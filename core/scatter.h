@@ -233,7 +233,8 @@ void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, con
   const Size first = partition.border[owner], end = partition.border[owner + 1];
   const OwnedRange range{first, static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(first), partition.offsets.lowest,
                          plan.inner().dense};
-  const Size part = std::max<Size>(block_size(plan, {}) / 2, 1);  // a block has room for two
+  // Offsets are read by half a block until more than half a block of updates is picked: 128 and 128 more fit into 256.
+  const Size part = std::max<Size>(block_size(plan, {}) / 2, 1);
   const At* offsets = static_cast<const At*>(partition.offsets.memory);
   Cursor cursor(plan, partition.begin);
   Size left = partition.end - partition.begin;

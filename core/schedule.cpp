@@ -79,13 +79,15 @@ Size elements_of_line(const Plan& plan, bool gathers) {
   return line.dense == plan.width ? std::clamp<Size>(kLine / plan.width, 1, line.size) : 0;
 }
 
-// Whether slices of up to a line had better be prefetched. Some processors look far enough ahead by themselves, and others
-// do not, so the first plan that is large enough is tried both ways, on samples of its positions, and that holds for the
-// process. Time of a gather of 2**20 floats from 64 MB without over that with: 1.6 on Intel's Ice Lake, 0.8 on AMD's Zen 4.
+// Whether prefetching makes gathers of slices of up to a line faster. Some processors look far enough ahead by themselves, and
+// others do not, so the first plan that is large enough is timed both ways, and the answer holds for the process. Time without
+// prefetching over time with it, of a gather of 2**20 floats from 64 MB: 1.6 on Intel's Ice Lake, 0.8 on AMD's Zen 4.
 bool prefetching_pays(const Plan& plan) {
   static std::atomic<signed char> known{-1};
   if (const int pays = known.load(std::memory_order_relaxed); pays >= 0) return pays != 0;
-  constexpr Size kSamples = 10;  // every other one prefetches
+  // Ten samples, of which every other one prefetches, read at most half of the positions: 2048 each of 40,960 or more. Samples
+  // of fewer than 1024, as of a plan with 20,000 positions, are too short to be timed.
+  constexpr Size kSamples = 10;
   const Size tried = std::min(kLimits.tried_positions, plan.positions / (2 * kSamples));
   if (plan.slice_rank > 0 || tried < kLimits.tried_positions / 2) return true;
   using Clock = std::chrono::steady_clock;
@@ -123,29 +125,30 @@ void set_common(Schedule& schedule, const Plan& plan, int threads, bool gathers)
   schedule.part_elements = elements_of_line(plan, gathers);
 }
 
-// Parts of a slice hold whole elements and whole cache lines.
+// Splits slices into parts of whole elements and whole cache lines. For example, 3 parts of 10,000 float32: whole multiples
+// of 4 * 64 bytes above 40,000 / 3 are 13,568 bytes, so the parts have 13,568, 13,568 and 12,864 bytes.
 void split_slices(Schedule& schedule, const Plan& plan, Size parts) {
   const Size grain = plan.element * kLine;
-  parts = std::min(parts, (plan.width + grain - 1) / grain);
-  schedule.part_bytes = std::min((plan.width / parts + grain) / grain * grain, plan.width);
+  parts = std::min(parts, divide_up(plan.width, grain));
+  schedule.part_bytes = std::min(round_up(plan.width / parts + 1, grain), plan.width);
 }
 
 Size count_parts(const Schedule& schedule, const Plan& plan) {
-  if (schedule.part_bytes > 0) return (plan.width + schedule.part_bytes - 1) / schedule.part_bytes;
+  if (schedule.part_bytes > 0) return divide_up(plan.width, schedule.part_bytes);
   if (schedule.part_elements == 0 || plan.slice_rank == 0) return 1;
-  return (plan.slice[plan.slice_rank - 1].size + schedule.part_elements - 1) / schedule.part_elements;
+  return divide_up(plan.slice[plan.slice_rank - 1].size, schedule.part_elements);
 }
 
 void split_positions(Schedule& schedule, const Plan& plan) {
   const Size wanted = task_count(plan, schedule.threads > 1, schedule.threads);
   if (plan.positions < wanted && plan.slice_rank == 0 && plan.width > 0) {
-    split_slices(schedule, plan, (wanted + plan.positions - 1) / plan.positions);
+    split_slices(schedule, plan, divide_up(wanted, plan.positions));
   }
-  const Size parts = count_parts(schedule, plan), ranges = (wanted + parts - 1) / parts;
-  schedule.task_positions = std::max<Size>((plan.positions + ranges - 1) / ranges, 1);
+  const Size parts = count_parts(schedule, plan), ranges = divide_up(wanted, parts);
+  schedule.task_positions = std::max<Size>(divide_up(plan.positions, ranges), 1);
   // What is written past the caches begins with whole registers.
-  if (plan.width <= 8) schedule.task_positions = (schedule.task_positions + 15) / 16 * 16;
-  schedule.tasks = (plan.positions + schedule.task_positions - 1) / schedule.task_positions * parts;
+  if (plan.width <= 8) schedule.task_positions = round_up(schedule.task_positions, 16);
+  schedule.tasks = divide_up(plan.positions, schedule.task_positions) * parts;
 }
 
 // Columns are packed where rows are looked up about as often as packing reads them, and have to be waited for: in data
@@ -158,8 +161,8 @@ Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
   const bool fits = rows <= 2 * cache / kTuning.panel_bytes;  // half of a panel may be in the next level
   // Half as wide where that leaves room beside indices and what is written, unless there are too few columns then: 16 doubles
   // take 1.1 to 1.4 times as long as 32 on AMD's Zen 4, 32 floats no longer than 64.
-  const bool whole = rows <= cache / 2 / kTuning.panel_bytes || plan.width >= 8;
-  return along.size >= rows / 2 && fits ? kTuning.panel_bytes / (whole ? 1 : 2) / plan.width : 0;
+  const bool is_half = rows > cache / 2 / kTuning.panel_bytes && plan.width < 8;
+  return along.size >= rows / 2 && fits ? kTuning.panel_bytes / (is_half ? 2 : 1) / plan.width : 0;
 }
 
 // Where the dense array lies in another order than the indices, a walk along either would touch a line of the other for
@@ -169,7 +172,10 @@ bool is_crossed(const Dim& along, const Dim& across) {
          across.indexed != 0;
 }
 
-// Bands that go across one of the two innermost loop dims, and along the other.
+// Splits the columns of the dim `across`, one of the two innermost loop dims, into bands that extend along the other one. For
+// example, two threads look up (500, 1000) float32 in rows of data, written past the caches: 64 columns fit a panel, so there
+// are 16 bands, of 63 columns each, which are rounded up to the 64 of whole lines. Of 300 columns there would be 5 bands: fewer
+// than four for each thread, so these become 6, an equal number for each, of 50 columns.
 Bands bands_across(const Plan& plan, bool swapped, Schedule& schedule, bool scatters) {
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2) return {};
   if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return {};
@@ -182,30 +188,28 @@ Bands bands_across(const Plan& plan, bool swapped, Schedule& schedule, bool scat
   Bands bands;
   bands.swapped = swapped;
   bands.columns = packed_columns(plan, along, across);
-  if (bands.columns > 0 && loops().shares_lines(plan)) bands.columns = 0;
-  const bool packed = bands.columns > 0;
+  const bool packed = bands.columns > 0 && !loops().shares_lines(plan);
   const bool past_caches = packed && !scatters && (plan.width == 4 || plan.width == 8) &&
                            estimated_bytes(plan) >= static_cast<double>(caches().last_level / 4);
-  const Size whole = std::min(kLine / plan.width, bands.columns);  // lines, if a panel has as many columns
+  const Size line = kLine / plan.width, most = bands.columns;
   const Size planes = plan.positions / (along.size * across.size), threads = schedule.threads;
   if (!packed) {
     if (!is_crossed(along, across)) return {};
-    const Size tile = kLine / plan.width;
-    const Size tasks = (task_count(plan, threads > 1, schedule.threads) + planes - 1) / planes;
-    bands.columns = ((across.size + tasks - 1) / tasks + tile - 1) / tile * tile;
+    const Size tasks = divide_up(task_count(plan, threads > 1, schedule.threads), planes);
+    bands.columns = round_up(divide_up(across.size, tasks), line);
   }
-  bands.per_plane = (across.size + bands.columns - 1) / bands.columns;
+  bands.per_plane = divide_up(across.size, bands.columns);
   const bool few = bands.per_plane < 4 * threads;
-  if (few) bands.per_plane = (bands.per_plane + threads - 1) / threads * threads;
-  bands.columns = (across.size + bands.per_plane - 1) / bands.per_plane;
-  if (past_caches && !few) bands.columns = (bands.columns + whole - 1) / whole * whole;
-  bands.per_plane = (across.size + bands.columns - 1) / bands.columns;
+  if (few) bands.per_plane = round_up(bands.per_plane, threads);
+  bands.columns = divide_up(across.size, bands.per_plane);
+  if (past_caches && !few) bands.columns = round_up(bands.columns, std::min(line, most));
+  bands.per_plane = divide_up(across.size, bands.columns);
   bands.count = bands.per_plane * planes;
   if (nanoseconds(plan) / static_cast<double>(bands.count) > 10 * kLimits.longest_task) return {};  // could not be stopped
   schedule.split = packed ? Split::panels : Split::tiles;
   schedule.nontemporal = past_caches;
   if (packed) {
-    bands.pitch = (bands.columns * plan.width + kLine - 1) / kLine * kLine;
+    bands.pitch = round_up(bands.columns * plan.width, kLine);
     bands.buffer = plan.column[0].extent * bands.pitch;
   }
   return bands;
@@ -241,12 +245,6 @@ bool set_split_dim(Schedule& schedule, const Plan& plan) {
 bool reads_updates_twice(const Plan& plan) {
   return plan.reach() <= caches().last_level / 8 && plan.slice_bytes() >= kLine && plan.slice_bytes() < kTuning.own_bytes &&
          estimated_bytes(plan) > static_cast<double>(caches().last_level / 2);
-}
-
-// How the offsets of a plan can be kept.
-Records records_of(const Plan& plan) {
-  const OffsetRange range(plan);
-  return {nullptr, range.fits(), range.fits() ? range.lowest : 0};
 }
 
 // Sets how updates that later ones overwrite are found, so that the last one of each slice may be written in any order. False:
@@ -352,7 +350,8 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   };
   if (split_into_parts() || schedule.threads == 1) return schedule;
   if (set_split_dim(schedule, plan)) return schedule;
-  schedule.records = records_of(plan);
+  const OffsetRange range(plan);
+  if (range.fits()) schedule.records = {nullptr, true, range.lowest};
   if (plan.slice_rank == 0 && plan.width >= kTuning.block_bytes) {
     split_slices(schedule, plan, std::min<Size>(2 * plan.width / kTuning.block_bytes, schedule.threads));
     split_into_parts();
@@ -382,7 +381,8 @@ Schedule schedule_check(const Plan& plan, int threads) {
 }
 
 void set_borders(Partition& partition) {
-  constexpr std::uint32_t kSpread = 0x9E3779B1u;  // 2^32 by the golden ratio: in step with no pattern
+  // 2**32 by the golden ratio: samples at 0, 0.62, 0.24, 0.85, 0.47, ... of the positions follow no pattern of the indices.
+  constexpr std::uint32_t kSpread = 0x9E3779B1u;
   const auto count = static_cast<std::uint64_t>(partition.end - partition.begin);
   Size samples[kLimits.border_samples];
   Size n = 0;
@@ -394,7 +394,7 @@ void set_borders(Partition& partition) {
     if (at != (offsets.narrow ? Size{kNarrowOutside} : kOutside)) samples[n++] = at / kLine * kLine;
   }
   std::sort(samples, samples + n);
-  // What is outside is nobody's.
+  // Updates that are out of bounds have no owner.
   partition.border[0] = offsets.narrow ? 0 : kOutside + 1;
   partition.border[partition.owners] = offsets.narrow ? Size{kNarrowOutside} : PTRDIFF_MAX;
   for (int owner = 1; owner < partition.owners; ++owner) {
@@ -402,8 +402,10 @@ void set_borders(Partition& partition) {
       partition.border[owner] = 0;  // any borders will do
       continue;
     }
-    // The border before or after all samples of one line, whichever is closer to an equal share. Behind the last line
-    // of a destination of almost 2**32 bytes there is no narrow number: the owners from there on have nothing.
+    // A border lies before or after all samples of one line, whichever is closer to an equal share. For example, samples on
+    // the lines 0 0 64 64 64 64 64 128 and two owners: an equal share ends within line 64. The border 64 leaves 2 samples to
+    // the first owner and 128 leaves 7, so 64 is closer to 4. After the last line of a destination of almost 2**32 bytes there
+    // is no narrow number: the owners from there on have nothing.
     const Size* const fair = samples + n * owner / partition.owners;
     const auto [from, to] = std::equal_range(samples, samples + n, *fair);
     const Size border = *fair + (fair - from > to - fair ? kLine : 0);

@@ -54,10 +54,10 @@ struct Job {
 // asleep waits 5 to 50 microseconds for their help.
 constexpr auto kSpin = std::chrono::microseconds(50);
 
-// Where other programs or spinning threads of other libraries use the processors, a thread may be held up in the middle of
-// a task, which nobody else can finish. When that happens again within so many times as long as the caller waited for it,
-// calls go alone for as long, so that waiting takes a fortieth of the time. Once is nothing: memory that is touched for the
-// first time holds up a thread as well.
+// If other programs or spinning threads of other libraries use the processors, a worker may be interrupted in the middle of a
+// task, which nobody else can finish. For example, the caller waits 1.5 ms after 2 ms of work of its own. If its last long wait
+// began less than 40 * 1.5 = 60 ms before, calls use one thread for the next 60 ms, so that waiting takes a fortieth of the
+// time. A single long wait has no effect, because the first access to memory delays a worker as well.
 constexpr int kAlone = 40;
 constexpr auto kMostAlone = std::chrono::milliseconds(200);
 
@@ -84,9 +84,9 @@ bool spin_until(Condition holds) noexcept {
   return false;
 }
 
-// Where a sleeping thread may wake. Linux often wakes a thread on the processor of whoever wakes it, though others are
-// idle, and there it waits for the caller: the call takes as long as on one thread. So the caller takes its processor
-// out of the mask of a thread that it is about to wake, and that thread puts it back once it runs.
+// The processors on which a sleeping worker may wake up. Linux often wakes a worker on the caller's processor even if others
+// are idle, and there it waits for the caller. So the caller removes its processor from the worker's mask, and the worker
+// restores the mask once it runs: with four processors and the caller on number 1, the mask 1111 is 1101 in between.
 class WakingMask {
  public:
 #if defined(__linux__)
@@ -97,7 +97,7 @@ class WakingMask {
     CPU_CLR(processor, &narrow_);
     if (CPU_COUNT(&narrow_) > 0) narrowed_ = pthread_setaffinity_np(thread_, sizeof narrow_, &narrow_) == 0;
   }
-  // On the thread itself. Leaves a mask alone that somebody else has set meanwhile.
+  // Called by the thread itself. Keeps a mask that somebody else has set in the meantime.
   void restore() noexcept {
     cpu_set_t now;
     if (std::exchange(narrowed_, false) && pthread_getaffinity_np(thread_, sizeof now, &now) == 0 &&
@@ -156,11 +156,11 @@ class Team {
       done_.wait(lock, done);
     }
     const auto waited = Clock::now() - begin;
-    // Idle threads end within a task of each other.
-    if (waited >= std::max<Clock::duration>(std::chrono::nanoseconds(kLimits.longest_wait), (begin - started) / 2)) {
-      const auto alone = std::min<Clock::duration>(kAlone * waited, kMostAlone);
-      if (begin - std::exchange(last_wait_, begin) < alone) alone_until_.store(begin + alone, std::memory_order_relaxed);
-    }
+    // On idle processors, workers finish within a task of each other.
+    if (waited < std::max<Clock::duration>(std::chrono::nanoseconds(kLimits.longest_wait), (begin - started) / 2)) return;
+    const auto alone = std::min<Clock::duration>(kAlone * waited, kMostAlone);
+    const auto last_wait = std::exchange(last_wait_, begin);
+    if (begin - last_wait < alone) alone_until_.store(begin + alone, std::memory_order_relaxed);
   }
 
   // Whether calls had better go without help. Asked by any thread.
@@ -181,8 +181,8 @@ class Team {
   };
   using Called = std::array<Helper*, 2>;  // null: no more
 
-  // Takes up to two of the sleeping threads, which are to wake others in their turn: so the caller begins its own work
-  // soon, however many threads there are. Under the lock.
+  // Takes up to two of the sleeping threads, each of which wakes two others: of seven, the caller wakes 2, and these 4 and 1.
+  // So the caller begins its own work soon. The lock must be held.
   Called call_some() noexcept {
     Called called{};
     for (Helper*& each : called) {

@@ -59,9 +59,9 @@ template <bool Write = false>
   prefetch<Write>(at + bytes - 1);
 }
 
-// What a walk over positions makes ready once: how offsets are computed, and how the bases of the positions of a block
-// follow each other. Where all runs read the same index values, as in taking some columns of a table, these are checked
-// once, and their offsets are part of the bases.
+// What is computed once per walk: the loop that computes offsets, and the bases of the positions of a block. If all runs
+// read the same index values, for example to take some columns of a table, these are checked once, and their offsets are part
+// of the bases.
 template <class Out = Size>
 struct Walk {
   const Plan& plan;
@@ -79,14 +79,17 @@ struct Walk {
     const Dim& inner = plan.inner();
     const Joined& joined = plan.joined;
     const Size step = joined.run > 0 ? joined.step : inner.indexed;
-    const Size end = joined.run + std::min(inner.size, kLimits.block), first_run = joined.run > 0 ? joined.run : end;
+    // A block may begin anywhere in a run, so there is a base for each of its positions and for one run more: with runs of 3
+    // positions, a step of 8 and a next_run of 100, these are 0 8 16 | 100 108 116 | 200 ..., and a block may begin at 8.
+    const Size count = joined.run + std::min(inner.size, kLimits.block);
+    const Size first_run = joined.run > 0 ? joined.run : count;
     for (Size i = 0; i < first_run; ++i) bases[i] = i * step;
     if (repeated) add_repeated();
-    for (Size i = first_run; i < end; ++i) {
+    for (Size i = first_run; i < count; ++i) {
       const Size before = bases[i - joined.run];
       bases[i] = repeated && before == kOutside ? kOutside : before + joined.next_run;
     }
-    if (offsets.narrow && !repeated) narrow_bases(bases, end);
+    if (offsets.narrow && !repeated) narrow_bases(bases, count);
     if (schedule.prefetch_rows) {
       next_row = plan.reach();
       row_share = (next_row << 16) / (joined.run > 0 ? joined.run : inner.size);
@@ -158,29 +161,20 @@ struct Block {
   } while (block.n < want && walk.plan.dense_linear);
 }
 
-// Asks for the slices of a block; the hardware follows a long one by itself. Elements lie on one line; other slices may
-// lie on two, however short they are.
-template <bool Write = false>
-[[gnu::always_inline]] inline void prefetch_slices(const char* array, Size width, const Size* at, Size n) noexcept {
-  if (width <= 8) {
-    for (Size i = 0; i < n; ++i) prefetch<Write>(array + at[i]);
-    return;
-  }
-  const Size bytes = std::min(width, kTuning.prefetch_bytes);
-  for (Size i = 0; i < n; ++i) {
-    const char* const slice = array + at[i];
-    for (Size b = 0; b < bytes; b += kLine) prefetch<Write>(slice + b);
-    prefetch<Write>(slice + bytes - 1);
-  }
-}
-
-// Asks for the slices that a block names, before it is used.
+// Prefetches the slices of a block before it is used; the hardware follows long slices by itself. Elements lie on one line;
+// other slices may lie on two, however short they are.
 template <bool Write>
 struct PrefetchBlock {
   const Plan& plan;
   bool wanted;
   [[gnu::always_inline]] void operator()(const Block& block) const noexcept {
-    if (wanted && block.good) prefetch_slices<Write>(plan.indexed, plan.width, block.at, block.n);
+    if (!wanted || !block.good) return;
+    if (plan.width <= 8) {
+      for (Size i = 0; i < block.n; ++i) prefetch<Write>(plan.indexed + block.at[i]);
+      return;
+    }
+    const Size bytes = std::min(plan.width, kTuning.prefetch_bytes);
+    for (Size i = 0; i < block.n; ++i) prefetch_lines<Write>(plan.indexed + block.at[i], bytes);
   }
 };
 
