@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -45,6 +46,7 @@ class Session(Protocol):
         ...
 
 
+@cache
 def dtype_named(name: str) -> np.dtype[Any]:
     """Return the type of arrays with this name, of NumPy or ml_dtypes; strings are objects."""
     if name == STRING:

@@ -232,7 +232,7 @@ class Port:
     def of(cls, name: str, known: TensorType, *, optional: bool = False) -> Self:
         dtype = None if known.dtype is None else dtype_named(known.dtype)
         dims = known.dims
-        shape = None if dims is None else tuple("?" if size is None else size for size in dims)
+        shape = None if dims is None else tuple(["?" if size is None else size for size in dims])
         return cls(name, dtype, shape, optional)
 
     def __str__(self) -> str:

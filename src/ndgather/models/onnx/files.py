@@ -218,15 +218,19 @@ def _strict_parser() -> Callable[[bytes], object]:
 
 def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
     """Yield a protobuf message and all messages in it, or those of the kinds `wanted`."""
-    kind: Any = type(message)
-    if not wanted or kind in wanted:
-        yield message
-    for name, is_list in _ways(kind, wanted):
-        if is_list:
-            for inner in getattr(message, name):
-                yield from messages_in(inner, *wanted)
-        elif message.HasField(name):
-            yield from messages_in(getattr(message, name), *wanted)
+    waiting = [message]
+    while waiting:
+        message = waiting.pop()
+        kind: Any = type(message)
+        inner: list[Any] = []
+        for name, is_list in _ways(kind, wanted):
+            if is_list:
+                inner += getattr(message, name)
+            elif message.HasField(name):
+                inner.append(getattr(message, name))
+        waiting += reversed(inner)
+        if not wanted or kind in wanted:
+            yield message
 
 
 @cache

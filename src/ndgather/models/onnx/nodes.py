@@ -21,7 +21,6 @@ from onnx import (
     NodeProto,
     OperatorSetIdProto,
     TensorProto,
-    TensorShapeProto,
     TypeProto,
     ValueInfoProto,
     defs,
@@ -67,14 +66,15 @@ _ELEMENT_TYPES: dict[str, int] = {name: number for number, name in _DTYPE_NAMES.
 def tensor_type(declared: TypeProto) -> TensorType:
     """Return the declared type of a tensor; the type of any other value is unknown."""
     tensor = declared.tensor_type
-    shape = tuple(map(_size, tensor.shape.dim)) if tensor.HasField("shape") else None
-    return TensorType(_DTYPE_NAMES.get(tensor.elem_type), shape)
-
-
-def _size(dim: TensorShapeProto.Dimension) -> Dim:
-    if dim.HasField("dim_value"):
-        return dim.dim_value if dim.dim_value >= 0 else None  # exporters write -1 for unknown
-    return dim.dim_param or None
+    if not tensor.HasField("shape"):
+        return TensorType(_DTYPE_NAMES.get(tensor.elem_type))
+    dims: list[Dim] = []
+    for dim in tensor.shape.dim:
+        if dim.HasField("dim_value"):
+            dims.append(dim.dim_value if dim.dim_value >= 0 else None)  # -1: exporters' unknown
+        else:
+            dims.append(dim.dim_param or None)
+    return TensorType(_DTYPE_NAMES.get(tensor.elem_type), tuple(dims))
 
 
 @lru_cache(maxsize=4096)
@@ -126,19 +126,21 @@ def declaration(known: TensorType) -> TypeProto:
 
 def model_ports(proto: ModelProto) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """Return the inputs and the outputs that a model declares."""
-    for info in proto.graph.input:
+    inputs, outputs = proto.graph.input, proto.graph.output
+    for info in inputs:
         kind = info.type.WhichOneof("value")
         if kind not in {"tensor_type", None}:
             raise messages.not_a_tensor("input", info.name, kind.removesuffix("_type"))
-    for info in (*proto.graph.input, *proto.graph.output):
-        if info.type.tensor_type.elem_type:
-            dtype_name(info.type.tensor_type.elem_type, info.name)  # raises if it is unknown
+    for info in (*inputs, *outputs):
+        elem_type = info.type.tensor_type.elem_type
+        if elem_type and elem_type not in _DTYPE_NAMES:
+            dtype_name(elem_type, info.name)  # raises
     defaults = {tensor.name for tensor in proto.graph.initializer}
-    inputs = tuple(
-        Port.of(info.name, tensor_type(info.type), optional=info.name in defaults)
-        for info in proto.graph.input
-    )
-    return inputs, tuple(Port.of(info.name, tensor_type(info.type)) for info in proto.graph.output)
+    ports = [
+        [Port.of(x.name, tensor_type(x.type), optional=x.name in defaults) for x in inputs],
+        [Port.of(x.name, tensor_type(x.type)) for x in outputs],
+    ]
+    return tuple(ports[0]), tuple(ports[1])
 
 
 # Operators and their domains

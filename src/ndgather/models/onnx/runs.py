@@ -274,7 +274,7 @@ class RuntimeModel(HasPorts):
             except FileError as error:
                 raise FileError(f"{self._path}: {error}") from error
         self.inputs, self.outputs = model_ports(proto)
-        self._count = sum(1 for _ in nodes_in(proto))
+        self._count = len(list(nodes_in(proto)))
         with foreign_errors(NotLoadedError, f"{self._path}: its types cannot be inferred"):
             self._traced = trace(deepcopy(proto) if proto is model else proto, folder)
         self._adapter = row.load()
@@ -497,7 +497,7 @@ class RunSettings:
         for argument in ("providers", "libraries"):
             by_name = getattr(self, argument)
             if not isinstance(by_name, Mapping):
-                by_name = dict.fromkeys(able, names(caller, argument, by_name))
+                by_name = dict.fromkeys(able, by_name) if names(caller, argument, by_name) else {}
             for name, item in by_name.items():
                 if name not in self.runtimes:
                     raise ModelError(

@@ -253,8 +253,8 @@ class Outputs:
             self._output_of(op_node.scope, name)
             for name in (op_node.node.output[0], *op_node.node.input)
         ]
-        gives, *reads = (name for name, _ in values)
-        in_branch = frozenset(name for name, is_lifted in values if is_lifted)
+        gives, *reads = [name for name, _ in values]
+        in_branch = frozenset([name for name, is_lifted in values if is_lifted])
         return TracedNode(op_node, tuple(reads), gives, in_branch)
 
     def _output_of(self, scope: Scope, name: str) -> tuple[str, bool]:
