@@ -137,7 +137,7 @@ class Arguments:
     Calls that differ only in the values of indices share an `Inference`.
     """
 
-    __slots__ = ("_alike", "_checked", "_last", "attributes", "constants", "function")
+    __slots__ = ("_alike", "_checked", "attributes", "constants", "function")
 
     def __init__(
         self, function: Operator, constants: Mapping[str, Array], attributes: Mapping[str, Any]
@@ -145,7 +145,6 @@ class Arguments:
         self.function, self.constants, self.attributes = function, constants, attributes
         self._alike: Arguments | None = None  # shared with the calls that share inferences
         self._checked: Array | None = None  # indices, whose values are checked for every call
-        self._last: tuple[tuple[TensorType | None, ...], Inference] | None = None
 
     @classmethod
     def of(
@@ -169,12 +168,6 @@ class Arguments:
         return arguments
 
     def infer(self, types: tuple[TensorType | None, ...]) -> Inference:
-        last = self._last  # which other threads may replace
-        if last is None or last[0] != types:
-            last = self._last = types, self._inferred(types)
-        return last[1]
-
-    def _inferred(self, types: tuple[TensorType | None, ...]) -> Inference:
         if self._alike is not None:
             with suppress(NdgatherError):  # an error names the values, so it is that of the call
                 inference = _inferred(self._alike, types)
@@ -205,15 +198,7 @@ def _alike(
 
 @lru_cache(maxsize=4096)
 def _inferred(arguments: Arguments, types: tuple[TensorType | None, ...]) -> Inference:
-    result = arguments.infer_alone(types)
-    inputs, outputs = (tuple(map(shared_type, side)) for side in (result.inputs, result.outputs))
-    return replace(result, inputs=inputs, outputs=outputs)
-
-
-@lru_cache(maxsize=4096)
-def shared_type(known: TensorType) -> TensorType:
-    """Return one object for equal types, which are then compared faster."""
-    return known
+    return arguments.infer_alone(types)
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,13 +153,6 @@ def fits_32_bits(integers: Array) -> bool:
     return not integers.size or bool(integers.min() > -(2**31) and integers.max() < 2**31)
 
 
-def at(finding: Finding, where: str) -> Finding:
-    """Return the same finding of another node."""
-    notes = tuple([at(note, where) for note in finding.notes])
-    about = finding.operator, finding.rule, finding.what, finding.severity, finding.runtimes
-    return Finding(where, *about, notes)
-
-
 def to_json(findings: Iterable[Finding]) -> list[dict[str, object]]:
     names = ("where", "operator", "rule", "what")
     return [
@@ -517,13 +510,6 @@ RUNTIME_NOTES = tuple(
     )
     for row in tomllib.loads(_FILE.read_text("utf-8"))["note"]
 )
-
-
-def values_matter(row: OperatorVersion, indices: Array) -> bool:
-    """Return whether `runtime_notes` may depend on the values of indices."""
-    return bool(indices.size) and (
-        row.kind.scatters or bool(indices.min() < 0) or not fits_32_bits(indices)
-    )
 
 
 def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:

@@ -14,7 +14,6 @@ from onnx import ModelProto, NodeProto, defs
 from ndgather.api import own_errors
 from ndgather.errors import NdgatherError
 from ndgather.messages import reason
-from ndgather.models.graph import SMALL
 from ndgather.models.graph.diagnostics import (
     ERROR,
     PORTABLE,
@@ -22,12 +21,10 @@ from ndgather.models.graph.diagnostics import (
     Findings,
     KnownCall,
     RuntimeNote,
-    at,
     has_errors,
     noted,
     rule_of,
     runtime_notes,
-    values_matter,
 )
 from ndgather.models.onnx.domains import fits_32_bits
 from ndgather.models.onnx.files import (
@@ -94,13 +91,13 @@ def check(model: Source) -> tuple[Finding, ...]:
         if folder is not None:
             check_tensors(proto, folder)
         named, missing = with_one_name(proto), not_imported(proto)
-        inferred, checker = infer_types(named, folder, strict=True), _Checker()
+        inferred = infer_types(named, folder, strict=True)
         sparse = list(_check_sparse(proto))
         findings = Findings(
             [
                 *sparse,
                 *itertools.starmap(_no_import, missing.items()),
-                *(finding for node in inferred.nodes for finding in checker.check(node)),
+                *(finding for node in inferred.nodes for finding in _check_node(node)),
                 *_check_other_nodes(inferred.scopes),
             ]
         )
@@ -149,35 +146,26 @@ def _check_sparse(model: ModelProto) -> Iterator[Finding]:
 # Gather and scatter nodes
 
 
-class _Checker:
-    """Checks gathers and scatters. In large models many are alike, and their findings too."""
-
-    def __init__(self) -> None:
-        self._findings: dict[tuple[object, ...], Sequence[Finding]] = {}
-
-    def check(self, node: InferredNode) -> Iterator[Finding]:
-        op_node, refusal = node.op_node, node.refusal
-        try:
-            operator = op_node.operator()
-        except NdgatherError as error:
-            yield Finding(op_node.where, "", "opset", str(error), ERROR)
-            return
-        if refusal is None and node.inference is None:  # open
-            return
-        fits = _elements_fit(op_node, operator)
-        key = id(node.inference), fits, None if refusal else _values(op_node, operator)
-        findings = None if refusal else self._findings.get(key)
-        if findings is None:
-            notes: list[tuple[RuntimeNote, str]] = []
-            with suppress(NdgatherError):  # an attribute has no value, as the refusal says
-                if not op_node.is_open:
-                    notes = list(runtime_notes(_known_call(node, operator, fits_32_bits=fits)))
-            if refusal is not None:
-                yield _refused(node, operator, refusal, notes)
-                return
-            all_notes = ((note, detail, note.runtimes) for note, detail in notes)
-            findings = self._findings[key] = tuple(noted("", str(operator.row), all_notes))
-        yield from (at(finding, op_node.where) for finding in findings)
+def _check_node(node: InferredNode) -> Iterator[Finding]:
+    """Yield what is found about a gather or scatter node."""
+    op_node, refusal = node.op_node, node.refusal
+    try:
+        operator = op_node.operator()
+    except NdgatherError as error:
+        yield Finding(op_node.where, "", "opset", str(error), ERROR)
+        return
+    if refusal is None and node.inference is None:  # open
+        return
+    notes: list[tuple[RuntimeNote, str]] = []
+    with suppress(NdgatherError):  # an attribute has no value, as the refusal says
+        if not op_node.is_open:
+            fits = _elements_fit(op_node, operator)
+            notes = list(runtime_notes(_known_call(node, operator, fits_32_bits=fits)))
+    if refusal is not None:
+        yield _refused(node, operator, refusal, notes)
+        return
+    all_notes = ((note, detail, note.runtimes) for note, detail in notes)
+    yield from noted(op_node.where, str(operator.row), all_notes)
 
 
 def _elements_fit(op_node: OpNode, operator: Operator) -> bool:
@@ -206,14 +194,6 @@ def _refused(
     runtimes = tuple(dict.fromkeys(name for note, _ in notes for name in note.runtimes))
     what, rule = "; ".join(texts), rule_of(refusal, "model")
     return Finding(node.op_node.where, str(operator.row), rule, what, ERROR, runtimes)
-
-
-def _values(op_node: OpNode, operator: Operator) -> object:
-    """Return what of the values of indices findings depend on, besides the inference."""
-    indices = op_node.constants().get(Role.INDICES.value)
-    if indices is None or not values_matter(operator.row, indices):
-        return None
-    return indices.tobytes() if indices.nbytes <= SMALL else op_node
 
 
 def _known_call(node: InferredNode, operator: Operator, *, fits_32_bits: bool) -> KnownCall:

@@ -40,7 +40,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import reason
 from ndgather.models import Array, instance
-from ndgather.models.graph import SMALL, Arguments, Port, shared_type
+from ndgather.models.graph import Arguments, Port
 from ndgather.models.onnx.files import Folder, map_tensor, messages_in
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
@@ -75,12 +75,6 @@ def tensor_type(declared: TypeProto) -> TensorType:
         else:
             dims.append(dim.dim_param or None)
     return TensorType(_DTYPE_NAMES.get(tensor.elem_type), tuple(dims))
-
-
-@lru_cache(maxsize=4096)
-def _parsed_type(serialized: bytes) -> TensorType:
-    """Return a declared type; large models have few of them, and protobuf is slow in Python."""
-    return shared_type(tensor_type(TypeProto.FromString(serialized)))
 
 
 def type_of_array(tensor: TensorProto) -> TensorType:
@@ -423,7 +417,7 @@ def _declarations(body: Body) -> dict[str, ValueInfoProto]:
 
 
 def _type_of(info: ValueInfoProto) -> TensorType:
-    return _parsed_type(info.type.SerializeToString())
+    return tensor_type(info.type)
 
 
 @dataclass(slots=True)
@@ -667,9 +661,8 @@ class OpNode:
         return {name: array for name, array in known if array is not None}
 
     def attributes(self) -> dict[str, Any]:
-        kept = sum(map(len, self._attributes)) <= SMALL
-        parse = _parsed_attributes if kept else _parsed_attributes.__wrapped__
-        return dict(parse(self._attributes))
+        parsed = map(AttributeProto.FromString, self._attributes)
+        return {item.name: attribute_value(item) for item in parsed}
 
     def infer(self) -> Inference:
         if self._arguments is None:
@@ -691,12 +684,6 @@ class OpNode:
         for node in (self.node, *reversed(self.scope.around)):
             error = named_by(error, node)
         return error
-
-
-@lru_cache(maxsize=1024)
-def _parsed_attributes(serialized: tuple[bytes, ...]) -> dict[str, Any]:
-    parsed = map(AttributeProto.FromString, serialized)
-    return {item.name: attribute_value(item) for item in parsed}
 
 
 def attribute_value(attribute: AttributeProto) -> Any:
