@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
@@ -15,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from ndgather import ranges, slow_path
 from ndgather.arguments import sizes, window_mode
 from ndgather.array_call import Call, Executor, Kind, WindowMode, _core
-from ndgather.errors import CallError
-from ndgather.messages import did_you_mean, name_here, shown_value
 from ndgather.reductions import Name as Reduction
+from ndgather.signatures import SIGNATURES, bare_signature, misused, own_errors
 from ndgather.slow_path import result_shape, run
 
 Mode: TypeAlias = Literal["raise", "wrap", "clip", "fill"]
@@ -32,7 +30,6 @@ __all__ = [
     "gather_nd",
     "gather_ranges",
     "gather_windows",
-    "misused",
     "own_errors",
     "result_shape",
     "run",
@@ -41,8 +38,6 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound="Callable[..., Any]")
-
-SIGNATURES: dict[str, inspect.Signature] = {}  # of the functions, without annotations
 
 _DEFAULTS = {field.name: field.default for field in fields(Call) if field.default is not MISSING}
 
@@ -69,79 +64,6 @@ def call_of(caller: str, /, *arguments: Any, **options: Any) -> Call:
     return Call(caller, kind, **given)
 
 
-def misused(
-    caller: str,
-    signature: inspect.Signature,
-    names: Sequence[str],
-    arguments: Sequence[object],
-) -> CallError:
-    """Return the error of arguments, the last of them named, that do not fit a signature."""
-    parameters = signature.parameters
-    positional = len(arguments) - len(names)
-    known = [name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY]
-    if positional > len(known):
-        named = [f"{name}=" for name in parameters if name not in known]
-        hint = f"; all others by name: {', '.join(named)}" if named else ""
-        return CallError(
-            f"{caller}: {positional} positional arguments are given (allowed: {len(known)}, "
-            f"{', '.join(known)}{hint})"
-        )
-    for name, value in zip(names, arguments[positional:], strict=True):
-        if name not in parameters:
-            meant = name_here("argument", name)
-            hint = f"; write {meant}=" if meant in parameters else did_you_mean(name, parameters)
-            return CallError(
-                f"{caller}: {name} = {shown_value(value)} is not an argument of this function "
-                f"(allowed: {', '.join(parameters) or 'no arguments'}){hint}"
-            )
-        if name in known[:positional]:
-            return CallError(
-                f"{caller}: {name} is given by position and by name (allowed: one of them)"
-            )
-    missing = next(
-        name
-        for name in known[positional:]
-        if name not in names and parameters[name].default is parameters[name].empty
-    )
-    return CallError(f"{caller}: {missing} is missing (allowed: {caller}{_bare(signature)})")
-
-
-def own_errors(caller: str) -> Callable[[F], F]:
-    """Return a decorator: arguments that do not fit the signature are an error of this package."""
-
-    def decorate(function: F) -> F:
-        @functools.wraps(function)
-        def call(*arguments: Any, **options: Any) -> Any:
-            try:
-                return _core.in_default_environment(function, *arguments, **options)
-            except TypeError:
-                signature = inspect.signature(function)
-                try:
-                    signature.bind(*arguments, **options)
-                except TypeError:
-                    given = (*arguments, *options.values())
-                    raise misused(caller, signature, tuple(options), given) from None
-                raise
-
-        return cast("F", call)
-
-    return decorate
-
-
-def _bare(signature: inspect.Signature) -> inspect.Signature:
-    """Return a signature without annotations."""
-    empty = inspect.Parameter.empty
-    parameters = [each.replace(annotation=empty) for each in signature.parameters.values()]
-    return signature.replace(parameters=parameters, return_annotation=empty)
-
-
-def _handle_refusal(kind: str, refusal: _core.Refusal, arguments: Any) -> Any:
-    """Return the result of a call that the core does not take, or raise; the core calls this."""
-    if refusal.rule == "signature":  # the arguments are those that were given, the last with names
-        raise misused(kind, SIGNATURES[kind], refusal.facts, arguments)
-    return slow_path.handle_refusal(refusal, arguments)
-
-
 def fast_call(function: F) -> F:
     """Return a function of the core with the name, signature and docstring of `function`.
 
@@ -149,13 +71,13 @@ def fast_call(function: F) -> F:
     of which those without a default come first, are in ``_core.ARGUMENTS``.
     """
     kind = function.__name__
-    signature = SIGNATURES[kind] = _bare(inspect.signature(function))
+    signature = SIGNATURES[kind] = bare_signature(inspect.signature(function))
     parameters = signature.parameters.values()
     own = {each.name: each.default for each in parameters if each.default is not each.empty}
 
     made = _core.fast_call(
         kind,
-        _handle_refusal,
+        slow_path.handle_refusal,
         tuple(signature.parameters),
         len(parameters) - len(own),
         sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters),
@@ -516,7 +438,7 @@ def gather_windows(
     return run(call_of("gather_windows", data, starts, window_shape, **options))
 
 
-SIGNATURES["gather_windows"] = _bare(inspect.signature(gather_windows))
+SIGNATURES["gather_windows"] = bare_signature(inspect.signature(gather_windows))
 
 
 @own_errors("gather_ranges")
@@ -619,7 +541,7 @@ which has size 6 (allowed: 4..6)
     return ranges.gather_ranges(call, starts, stops, lengths)
 
 
-SIGNATURES["gather_ranges"] = _bare(inspect.signature(gather_ranges))
+SIGNATURES["gather_ranges"] = bare_signature(inspect.signature(gather_ranges))
 
 
 @fast_call

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndgather.array_call import Call as Call
 from ndgather.array_call import Executor, WindowMode
-from ndgather.errors import CallError
 from ndgather.reductions import Name as Reduction
 from ndgather.slow_path import result_shape as result_shape
 from ndgather.slow_path import run as run
@@ -24,7 +23,6 @@ __all__ = [
     "gather_nd",
     "gather_ranges",
     "gather_windows",
-    "misused",
     "own_errors",
     "result_shape",
     "run",
@@ -35,9 +33,6 @@ __all__ = [
 SIGNATURES: dict[str, Signature]
 
 def call_of(caller: str, /, *arguments: Any, **options: Any) -> Call: ...
-def misused(
-    caller: str, signature: Signature, names: Sequence[str], arguments: Sequence[object]
-) -> CallError: ...
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -247,6 +247,8 @@ def plain_array(
     caller: str, argument: str, value: object, convert: Callable[[Any], Array] = np.asarray
 ) -> Array:
     """Return `value` as an exact NumPy array, without a copy if it has such memory."""
+    if type(value) is np.ndarray:
+        return value.view()
     foreign.check(caller, argument, value)
     if isinstance(value, np.ndarray):
         return np.ndarray.view(value, np.ndarray)

@@ -35,23 +35,16 @@ class Kind(StrEnum):
     SCATTER_ELEMENTS = "scatter_elements"
     GATHER_WINDOWS = "gather_windows"
 
-    @property
-    def scatters(self) -> bool:
-        return self in (Kind.SCATTER_ND, Kind.SCATTER_ELEMENTS)
+    scatters: bool
+    tuples: bool  # the last axis of indices holds index tuples
+    elements: bool  # an index selects one element, not a slice
+    windows: bool
 
-    @property
-    def tuples(self) -> bool:
-        """Whether the last axis of indices holds index tuples."""
-        return self in (Kind.GATHER_ND, Kind.SCATTER_ND, Kind.GATHER_WINDOWS)
-
-    @property
-    def elements(self) -> bool:
-        """Whether an index is of one element, and not of a slice."""
-        return self in (Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS)
-
-    @property
-    def windows(self) -> bool:
-        return self is Kind.GATHER_WINDOWS
+    def __init__(self, name: str) -> None:
+        self.scatters = name in ("scatter_nd", "scatter_elements")
+        self.tuples = name in ("gather_nd", "scatter_nd", "gather_windows")
+        self.elements = name in ("gather_elements", "scatter_elements")
+        self.windows = name == "gather_windows"
 
     @property
     def gather(self) -> Kind:

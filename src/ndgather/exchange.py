@@ -156,15 +156,9 @@ class Store(Adapter, Protocol):
         """Return the values of ranges that are inside of the array of a reader."""
 
 
-def adapter_name(value: object) -> str | None:
-    """Return the name of the adapter for `value`, or None for the core."""
-    cls: Any = type(value)
-    return _adapter_name_of(cls)
-
-
 def store_of(value: object) -> Store | None:
     """Return what opens a stored array, or None for others."""
-    name = adapter_name(value)
+    name = adapter_name(type(value))
     module = None if name is None else import_module(name)
     return cast("Store", module) if hasattr(module, "writer") else None
 
@@ -173,7 +167,7 @@ def opened(call: Call, argument: str = "data") -> Any:
     """Return the reader, or for a scatter the writer, of the stored array of a call."""
     if isinstance(call.data, str | PathLike):
         raise text_not_opened(call.caller, argument, fspath(call.data))
-    name = adapter_name(call.data)
+    name = adapter_name(type(call.data))
     module = None if name is None else import_module(name)
     open_array = getattr(module, "writer" if call.scatters else "reader", None)
 
@@ -190,8 +184,8 @@ def opened(call: Call, argument: str = "data") -> Any:
         return open_array(call.data)
 
 
-@lru_cache(maxsize=256)
-def _adapter_name_of(cls: type) -> str | None:
+def _name_of_adapter(cls: type) -> str | None:
+    """Return the name of the adapter for values of a type, or None for the core."""
     if cls is np.ndarray or issubclass(cls, np.generic):
         return None
     for base in cls.__mro__:
@@ -202,13 +196,17 @@ def _adapter_name_of(cls: type) -> str | None:
     return _ADAPTERS[_STANDARD] if hasattr(cls, _STANDARD) else None
 
 
+adapter_name: Callable[[Any], str | None] = lru_cache(maxsize=256)(_name_of_adapter)
+
+
 def adapter(*arguments: object) -> Adapter | None:
     """Return the adapter for calls with these arguments, or None if the core takes them all."""
-    named = next(filter(None, map(_named_adapter, arguments)), None)
-    if named is not None:
-        return named
-    modules = filter(None, map(adapter_name, arguments))
-    module = min(modules, key=_RANKS.__getitem__, default=None)
+    types = [*map(type, arguments)]
+    for cls in types:
+        named = getattr(cls, "__ndgather_adapter__", None)
+        if named is not None:
+            return cast("Adapter", import_module(named) if isinstance(named, str) else named)
+    module = min(filter(None, map(adapter_name, types)), key=_RANKS.__getitem__, default=None)
     if module is None:
         return None
     return cast("Adapter", sys.modules.get(module) or import_module(module))
@@ -217,9 +215,3 @@ def adapter(*arguments: object) -> Adapter | None:
 def adapter_named(name: str) -> Adapter:
     """Return the adapter that the table lists under a name."""
     return cast("Adapter", import_module(_ADAPTERS[name]))
-
-
-def _named_adapter(value: object) -> Adapter | None:
-    """Return the adapter that the class of `value` names."""
-    named = getattr(type(value), "__ndgather_adapter__", None)
-    return cast("Adapter | None", import_module(named) if isinstance(named, str) else named)

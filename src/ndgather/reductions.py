@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from operator import floordiv, truediv
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -67,8 +68,9 @@ ROWS = {
 }
 
 
+@cache
 def supported(kind: str) -> tuple[str, ...]:
-    """Return the reductions of a kind of number; the kind of what is no number is ""."""
+    """Return the reductions of a kind of number, or of other elements for ""."""
     return tuple(n for n, row in ROWS.items() if n == "none" or (kind and kind in row.kinds))
 
 

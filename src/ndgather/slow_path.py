@@ -15,17 +15,23 @@ import numpy as np
 
 from ndgather import arguments, dtypes, exchange, reductions, windows
 from ndgather.array_call import Array, Call, Kind, _core, with_padding
+from ndgather.signatures import SIGNATURES, misused
 
 
-def handle_refusal(refusal: _core.Refusal, given: _core.Arguments) -> Array:
-    """Return the result of a call that the core refused, or raise the error that says why."""
+def handle_refusal(kind: str, refusal: _core.Refusal, given: Any) -> Array:
+    """Return the result of a call that the core refused, or raise the error that says why.
+
+    The core calls this with an `_core.Arguments`, or, if they do not fit the signature, with a
+    tuple of what the caller passed.
+    """
+    if refusal.rule == "signature":  # the facts are the names of the last arguments
+        raise misused(kind, SIGNATURES[kind], refusal.facts, given)
     taken = exchange.TAKEN_UP.get(type(given.data))
     if taken is not None and taken[0] == refusal.rule:
         result = taken[1](given)
         if result is not NotImplemented:
             return result  # type: ignore[no-any-return]  # an array of its library
-    kind, *values = given
-    call = Call(kind, Kind(kind), *values)
+    call = Call(kind, Kind(kind), *given[1:])
     if refusal.rule not in ("fallback", "gradient", "out_overlaps_input", "out_type"):
         arguments.raise_error(call, refusal)
     return run(call)
@@ -104,7 +110,7 @@ def result_shape(call: Call) -> tuple[int, ...]:
         windows.check_shapes(call)
         window = call.window_shape
         return (*call.indices.shape[:-1], *window, *call.data.shape[len(window) :])
-    axis, batch_dims = (arguments.integer(call, option) for option in ("axis", "batch_dims"))
+    axis, batch_dims = arguments.integer(call, "axis"), arguments.integer(call, "batch_dims")
     refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
     if refusal.rule != "none":
         arguments.raise_error(call, refusal)

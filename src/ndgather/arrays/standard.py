@@ -33,7 +33,7 @@ _ON_GPU = (2, 10)  # of DLPack: CUDA, ROCm
 def is_standard(value: Any) -> bool:
     known = isinstance(value, np.ndarray | np.generic)
     named = hasattr(type(value), "__array_namespace__")
-    return not known and (named or exchange.adapter_name(value) == __name__)
+    return not known and (named or exchange.adapter_name(type(value)) == __name__)
 
 
 def on_host(value: Any) -> bool:

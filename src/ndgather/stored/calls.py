@@ -7,6 +7,7 @@ executor read and update chunks, which are written here: an executor may do a ta
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ from ndgather.stored.plan import (
     make_plan,
     shared_plan,
     with_data,
+    with_stand_in,
 )
 from ndgather.stored.walk import walk, write
 
@@ -54,7 +56,7 @@ def gather_or_scatter(
         if isinstance(value, stored):
             if argument != "data":
                 plain[argument] = arguments.plain_array(caller, name, value)
-        elif exchange.adapter_name(value) == reader.__module__:  # such as a group
+        elif exchange.adapter_name(type(value)) == reader.__module__:  # such as a group
             raise DTypeError(
                 f"{caller}: {name} = {type(value).__name__} object is not a stored array "
                 f"(allowed: {stored.__module__.partition('.')[0]}.{stored.__name__})"
@@ -95,8 +97,13 @@ def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) ->
     walk(call, reader, len(plan), job_of)
     if call.kind.windows:
         windows.arrange(plan.call, grid.shape, dense)
-    LOGGER.info("%s: %s of %s read", call.caller, plural(len(plan), "chunk"), reader.name)
+    _note(call, len(plan), reader, "read")
     return out if call.out is None else call.out
+
+
+def _note(call: Call, count: int, reader: Reader, done: str) -> None:
+    if LOGGER.isEnabledFor(logging.INFO):
+        LOGGER.info("%s: %s of %s %s", call.caller, plural(count, "chunk"), reader.name, done)
 
 
 def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
@@ -187,7 +194,7 @@ def scatter(call: Call, writer: Writer) -> Any:
         raise
     if journal is not None:
         journal.end()
-    LOGGER.info("%s: %s of %s replaced", call.caller, plural(len(written), "chunk"), writer.name)
+    _note(call, len(written), writer, "replaced")
     return call.out
 
 
@@ -200,11 +207,10 @@ def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
             f"{call.caller}: data = {one_line(writer.name)} {loss} (allowed: an array that keeps "
             f"all elements as they are); write {call.caller}(numpy.asarray(data), ...) without out"
         )
-    call = slow_path.plain_scatter(with_data(call, writer.grid, writer.dtype))
-    call = replace(call, out=None)
+    call = slow_path.plain_scatter(with_stand_in(call, writer.grid, writer.dtype))
     updates = call.updates
     arguments.check_updates(call, updates.shape, slow_path.result_shape(call))
-    plan = make_plan(call, writer.grid)
+    plan = make_plan(replace(call, out=None), writer.grid)
     if call.reduction != "none":
         updates = updates.astype(updates.dtype.newbyteorder("="), copy=False)
     return plan, plan.axes.dense_view(updates)

@@ -99,7 +99,7 @@ class Grid:
     @classmethod
     def regular(cls, shape: Sequence[int], chunk: Sequence[int]) -> Grid:
         """Return the grid of chunks of one shape, cut at the ends of the array."""
-        return cls(tuple(shape), tuple(max(1, length) for length in chunk))
+        return cls(tuple(shape), tuple([max(1, length) for length in chunk]))
 
     @classmethod
     def of_sizes(cls, sizes: Iterable[Sequence[int]]) -> Grid:
@@ -118,20 +118,28 @@ class Grid:
         """Whether all chunks have one shape, but for those that the ends of the array cut."""
         return all(isinstance(length, int) for length in self.chunk_lengths)
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int, ...]:
         """The number of chunks along each axis."""
+        pairs = zip(self.shape, self.chunk_lengths, strict=True)
         return tuple(
-            -(-size // length) if isinstance(length, int) else len(length) - 1
-            for size, length in zip(self.shape, self.chunk_lengths, strict=True)
+            [
+                -(-size // length) if isinstance(length, int) else len(length) - 1
+                for size, length in pairs
+            ]
         )
 
     @cached_property
     def largest(self) -> tuple[int, ...]:
         """The length of the longest chunk along each axis."""
+        pairs = zip(self.shape, self.chunk_lengths, strict=True)
         return tuple(
-            min(size, length) if isinstance(length, int) else int(np.diff(length).max(initial=0))
-            for size, length in zip(self.shape, self.chunk_lengths, strict=True)
+            [
+                min(size, length)
+                if isinstance(length, int)
+                else int(np.diff(length).max(initial=0))
+                for size, length in pairs
+            ]
         )
 
     @property
@@ -156,10 +164,10 @@ class Grid:
             return number * length, np.minimum((number + 1) * length, self.shape[axis])
         return length[number], length[number + 1]
 
-    @property
+    @cached_property
     def bits(self) -> tuple[int, ...]:
         """The number of bits of a coordinate within a chunk, along each axis."""
-        return tuple(max(0, length - 1).bit_length() for length in self.largest)
+        return tuple([max(0, length - 1).bit_length() for length in self.largest])
 
     def box(self, chunk: Chunk) -> Box:
         """Return the slices of the array that a chunk holds."""
@@ -198,8 +206,8 @@ class Grid:
 
     def along(self, axes: Sequence[int]) -> Grid:
         """Return the grid of some axes alone."""
-        lengths = tuple(self.chunk_lengths[axis] for axis in axes)
-        return Grid(tuple(self.shape[axis] for axis in axes), lengths)
+        lengths = tuple([self.chunk_lengths[axis] for axis in axes])
+        return Grid(tuple([self.shape[axis] for axis in axes]), lengths)
 
 
 def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -150,11 +150,10 @@ class StoredPlan:
     @cached_property
     def _counts(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
         """The axes of points, and of slices, the last first, with their numbers of chunks."""
-        points, slices = (
-            list(zip(axes[::-1], self.grid.along(axes).counts[::-1], strict=True))
-            for axes in (self.axes.points, self.axes.slices)
-        )
-        return points, slices, math.prod(count for _, count in slices)
+        counts = self.grid.counts
+        points = [(axis, counts[axis]) for axis in self.axes.points[::-1]]
+        slices = [(axis, counts[axis]) for axis in self.axes.slices[::-1]]
+        return points, slices, math.prod([count for _, count in slices])
 
     def __len__(self) -> int:
         """Return the number of steps."""
@@ -231,11 +230,16 @@ def shared_plan(call: Call, grid: Grid, plans: list[StoredPlan]) -> StoredPlan:
 
 def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
     """Return `call`, checked, with a stand-in for data of the shape and dtype that are stored."""
+    return arguments.checked(with_stand_in(call, grid, dtype), dtype, any_start=True)
+
+
+def with_stand_in(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
+    """Return `call` with data that takes no memory."""
     try:
         data = stand_in(grid.shape, dtype)
     except ValueError:
         raise _too_many_places(call.caller, grid.shape, range(len(grid.shape))) from None
-    return arguments.checked(replace(call, data=data), dtype, any_start=True)
+    return replace(call, data=data)
 
 
 def _too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> ShapeError:
@@ -247,7 +251,7 @@ def _too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> 
 
 def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
     """Check the indices of a call, and group its points by the chunks of the grid of some axes."""
-    if sum(max(0, size - 1).bit_length() for size in grid.shape) > _MOST_BITS:
+    if sum([max(0, size - 1).bit_length() for size in grid.shape]) > _MOST_BITS:
         raise _too_many_places(call.caller, call.data.shape, axes)
     bits = grid.bits
     shape = call.indices.shape[:-1] if call.kind.tuples else call.indices.shape
@@ -298,9 +302,11 @@ def runs_of_blocks(
     The blocks are removed from the list: with many small chunks they take as much as the result.
     """
     # The results are allocated first: memory behind them that is freed goes back to the system.
-    length = sum(len(numbers) for numbers, _ in sorted_blocks)
+    each = [numbers for numbers, _ in sorted_blocks]
+    length = sum(map(len, each))
     starts, stops = np.empty(length, np.int64), np.empty(length, np.int64)
-    numbers = np.concatenate([numbers for numbers, _ in sorted_blocks])
+    numbers = np.concatenate(each)
+    del each
     begin = np.concatenate([at + b for (_, at), b in zip(sorted_blocks, begins, strict=True)])
     sorted_blocks.clear()
     order = np.argsort(numbers, kind="stable")

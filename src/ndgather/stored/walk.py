@@ -60,6 +60,11 @@ def walk(call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]) -
     and no task of an executor begins.
     """
     run = (_on_threads if call.executor is None else _by_executor)(call, reader, steps, job_of)
+    if call.progress is None:
+        with closing(run):
+            for _ in run:
+                pass
+        return
     with _reporter(call.progress, steps) as report, closing(run):
         report(0)
         for done in run:
@@ -69,9 +74,6 @@ def walk(call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]) -
 @contextmanager
 def _reporter(progress: Any, steps: int) -> Iterator[Callable[[int], object]]:
     """Return a function of the number of steps that are done; True makes a bar of tqdm."""
-    if progress is None:
-        yield lambda done: None
-        return
     if progress is not True:
         yield lambda done: progress(done, steps)
         return
@@ -125,7 +127,7 @@ def _on_threads(
         with suppress(RuntimeError):  # the system provides no more
             for thread in threads:
                 thread.start()
-        if not any(thread.ident for thread in threads):
+        if not threads or not threads[0].ident:
             work()
         reported = 0
         while reported < steps:

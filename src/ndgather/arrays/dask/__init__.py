@@ -53,7 +53,7 @@ def run(call: Call) -> DaskArray:
 def _checked(caller: str, name: str, value: Any) -> Any:
     """Return an argument; raise if it is of dask, but not an array of known size."""
     if not isinstance(value, DaskArray):
-        if exchange.adapter_name(value) == __name__:
+        if exchange.adapter_name(type(value)) == __name__:
             raise messages.not_an_array(caller, name, value, "is of dask, but not an array")
         return value
     if any(np.isnan(size) for size in value.shape):
@@ -81,7 +81,7 @@ class _Stored:
 
 def _in_memory_or_stored(call: Call) -> Any:
     value = call.data
-    if exchange.adapter_name(value) is None or isinstance(value, np.ndarray):
+    if exchange.adapter_name(type(value)) is None or isinstance(value, np.ndarray):
         return arguments.plain_array(call.caller, "data", value)
     reader = exchange.opened(call)
     return _Stored(value, reader.grid.shape, reader.dtype)

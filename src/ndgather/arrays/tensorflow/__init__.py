@@ -161,7 +161,7 @@ def run(call: Call) -> Any:
     """Carry out a call with tensors; the result is a tensor where data is one, or in a graph."""
     caller = call.caller
     for name, value in call.named():
-        if not isinstance(value, _DENSE) and exchange.adapter_name(value) == __name__:
+        if not isinstance(value, _DENSE) and exchange.adapter_name(type(value)) == __name__:
             why = "is of tensorflow, but not an array"
             raise messages.not_an_array(caller, name, value, why, _ALLOWED)
         if isinstance(value, _DENSE) and value.dtype in (tf.resource, tf.variant):

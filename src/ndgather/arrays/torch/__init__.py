@@ -60,7 +60,7 @@ def _with_indices_alone(call: Call) -> Any:
         if isinstance(value, torch.Size):
             size: dict[str, Any] = {argument: tuple(value)}
             call = replace(call, **size)
-        elif not isinstance(value, torch.Tensor) and exchange.adapter_name(value) == __name__:
+        elif not isinstance(value, torch.Tensor) and exchange.adapter_name(type(value)) == __name__:
             raise messages.not_an_array(call.caller, name, value, "is no tensor")
     indices = call.indices
     if not isinstance(indices, torch.Tensor):

@@ -264,7 +264,7 @@ class NdgatherCore(Ndgather):
     ) -> Any:
         result: Any = _core.run(arguments)  # no gradient is recorded in here
         if isinstance(result, _core.Refusal):
-            result = slow_path.handle_refusal(result, arguments)
+            result = slow_path.handle_refusal(kind, result, arguments)
         _save(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
         return result
 

@@ -33,7 +33,7 @@ def run(call: Call) -> Any:
     that is a DataArray too, and the rest are those of `data`, with their coordinates.
     """
     for name, value in call.named():
-        if not isinstance(value, _NAMED) and exchange.adapter_name(value) == __name__:
+        if not isinstance(value, _NAMED) and exchange.adapter_name(type(value)) == __name__:
             raise not_a_data_array(call.caller, name, value)
     data, indices = call.data, call.indices
     if isinstance(call.out, _NAMED) or (call.out is not None and isinstance(data, _NAMED)):

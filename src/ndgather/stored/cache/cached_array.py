@@ -390,7 +390,7 @@ def _opened(array: Any, what: str = "reader") -> Any:
     """Return the reader or writer of an array that is to be cached."""
     if isinstance(array, np.memmap):
         return import_module("ndgather.stored.memory_map").Pages(array, _BOX_BYTES)
-    module = exchange.adapter_name(array)
+    module = exchange.adapter_name(type(array))
     if module is None and hasattr(array, "read") and isinstance(getattr(array, "grid", None), Grid):
         return array
     if isinstance(array, str | PathLike):

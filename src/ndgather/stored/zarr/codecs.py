@@ -173,7 +173,7 @@ def v3_decoder(
     if steps is None:
         return None
     stored_dtype = dtype.newbyteorder(endian) if endian else dtype
-    stored_shape = tuple(shape[axis] for axis in axes)
+    stored_shape = tuple([shape[axis] for axis in axes])
     inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
     return Decoder(dtype, stored_dtype, stored_shape, inverse, steps, count)
 

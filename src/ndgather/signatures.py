@@ -1,0 +1,84 @@
+"""The signatures of the public functions, and errors for arguments that do not fit them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from ndgather.array_call import _core
+from ndgather.errors import CallError
+from ndgather.messages import did_you_mean, name_here, shown_value
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+SIGNATURES: dict[str, inspect.Signature] = {}  # of the functions, without annotations
+
+
+def misused(
+    caller: str,
+    signature: inspect.Signature,
+    names: Sequence[str],
+    arguments: Sequence[object],
+) -> CallError:
+    """Return the error of arguments, the last of them named, that do not fit a signature."""
+    parameters = signature.parameters
+    positional = len(arguments) - len(names)
+    known = [name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY]
+    if positional > len(known):
+        named = [f"{name}=" for name in parameters if name not in known]
+        hint = f"; all others by name: {', '.join(named)}" if named else ""
+        return CallError(
+            f"{caller}: {positional} positional arguments are given (allowed: {len(known)}, "
+            f"{', '.join(known)}{hint})"
+        )
+    for name, value in zip(names, arguments[positional:], strict=True):
+        if name not in parameters:
+            meant = name_here("argument", name)
+            hint = f"; write {meant}=" if meant in parameters else did_you_mean(name, parameters)
+            return CallError(
+                f"{caller}: {name} = {shown_value(value)} is not an argument of this function "
+                f"(allowed: {', '.join(parameters) or 'no arguments'}){hint}"
+            )
+        if name in known[:positional]:
+            return CallError(
+                f"{caller}: {name} is given by position and by name (allowed: one of them)"
+            )
+    missing = next(
+        name
+        for name in known[positional:]
+        if name not in names and parameters[name].default is parameters[name].empty
+    )
+    return CallError(
+        f"{caller}: {missing} is missing (allowed: {caller}{bare_signature(signature)})"
+    )
+
+
+def own_errors(caller: str) -> Callable[[F], F]:
+    """Return a decorator: arguments that do not fit the signature are an error of this package."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            try:
+                return _core.in_default_environment(function, *arguments, **options)
+            except TypeError:
+                signature = inspect.signature(function)
+                try:
+                    signature.bind(*arguments, **options)
+                except TypeError:
+                    given = (*arguments, *options.values())
+                    raise misused(caller, signature, tuple(options), given) from None
+                raise
+
+        return cast("F", call)
+
+    return decorate
+
+
+def bare_signature(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature without annotations."""
+    empty = inspect.Parameter.empty
+    parameters = [each.replace(annotation=empty) for each in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=empty)
