@@ -16,7 +16,7 @@ from torch._C._dynamo import eval_frame
 from torch._dynamo.exc import Unsupported
 from torch._subclasses import FakeTensor
 
-from ndgather import api, arguments
+from ndgather import api, arguments, slow_path
 from ndgather.arrays.torch import checks
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.messages import shown_value
@@ -92,7 +92,7 @@ def _register() -> None:
     # A call that is refused is made uncompiled, and so is everything that makes it.
     skip = eval_frame._FrameAction.SKIP
     strategy = eval_frame._FrameExecStrategy(skip, skip)
-    for function in (vars(api)["_handle_refusal"], api.gather_windows):  # those in Python
+    for function in (slow_path.handle_refusal, api.gather_windows):  # those in Python
         eval_frame.set_code_exec_strategy(function.__code__, strategy)
     for kind in checks.OPTIONS:
         function = getattr(api, kind)
