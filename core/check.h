@@ -26,9 +26,11 @@ Outside find_outside(const Plan& plan, const char* index, Size n) noexcept {
 inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
   const Walk<> walk(plan);
   Outside all;
+  Stop::Pace pace;
   Size at[kLimits.block];
   Cursor cursor(plan, begin);
   for (Size done = begin; done < end;) {
+    if (plan.stop != nullptr && plan.stop->reached(pace)) break;
     const Size n = std::min({end - done, cursor.left, kLimits.block});
     if (!walk.offsets.compute(plan, cursor.index, 0, walk.bases, n, at)) {
       const Outside found = with_policy(plan, [&](auto policy) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "schedule.h"
+#include "threads.h"
 
 namespace ndgather {
 

@@ -91,9 +91,11 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   }
   if (offsets.narrow) narrow_bases(bases, most_columns * most_rows);
   Updates tile;
+  Stop::Pace pace;
   for (Size column = 0; column < across.size; column += most_columns) {
     const Size columns = std::min(most_columns, across.size - column);
     for (Size row = 0; row < along.size; row += most_rows) {
+      if (plan.stop != nullptr && plan.stop->reached(pace)) return false;
       const Size rows = std::min(most_rows, along.size - row);
       const char* const index = plan.indices + column * across.index + row * along.index;
       const Size base = column * across.indexed + row * along.indexed;
@@ -142,7 +144,9 @@ bool gather_rows(const Plan& panel, const Schedule& schedule) noexcept {
   const auto [compute, narrow] = pick_offsets(panel);
   if (narrow) narrow_bases(bases, n);
   bool good = true;
+  Stop::Pace pace;
   for (Size row = 0; row < along.size && good; ++row, index += along.index, places.first += along.dense) {
+    if (panel.stop != nullptr && panel.stop->reached(pace)) return false;
     if (follow) prefetch_lines(index + kLimits.rows_ahead * along.index, n * across.index);
     alignas(kLine) Size at[kTuning.panel_bytes];
     const char* const to = panel.dense + places.first;

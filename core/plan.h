@@ -131,11 +131,14 @@ struct Joined {
   Size index = 0;  // from one of the index values that all runs read to the next; 0: every run has its own
 };
 
+class Stop;
+
 struct Plan {
   const char* indices = nullptr;
   char* indexed = nullptr;
   char* dense = nullptr;
   const char* fill = nullptr;   // one element for positions whose index is outside; null: zeros
+  Stop* stop = nullptr;         // null: the call is not left before its end
   const char* table = nullptr;  // of the results for all pairs of one-byte elements; see reduction.h
   Size positions = 0;           // product of the sizes of the loop dims
   Size width = 0;               // bytes copied as a unit; after simplify a whole run of elements

@@ -24,23 +24,17 @@ bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
   return good;
 }
 
-bool run_bands(const Plan& plan, const Schedule& schedule, Store store, char* buffers, Stop* stop) noexcept {
-  return share_all(schedule.threads, schedule.tasks, stop, [&](int worker, Size number) {
+bool run_bands(const Plan& plan, const Schedule& schedule, Store store, char* buffers) noexcept {
+  return share_all(schedule.threads, schedule.tasks, plan.stop, [&](int worker, Size number) {
     return loops().run_band(plan, schedule, store, number, buffers + worker * schedule.bands.buffer);
   });
 }
 
-// Applies all updates of a plan on one thread, in order. Between chunks the call may be stopped.
-bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction, ElementType type, Stop* stop,
-                      int worker) noexcept {
+// Applies all updates of a plan on one thread, in order.
+bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction, ElementType type) noexcept {
   join_runs(plan, kTuning.short_run);
   const Store store = loops().pick_store(plan, reduction, type, schedule.nontemporal);
-  const Size chunk = stop == nullptr ? plan.positions : schedule_check(plan, 1).task_positions;  // about 20 ms
-  for (Size begin = 0; begin < plan.positions; begin += chunk) {
-    if (stop != nullptr && stop->reached(worker)) return true;
-    if (!loops().scatter(plan, schedule, store, begin, std::min(begin + chunk, plan.positions))) return false;
-  }
-  return true;
+  return loops().scatter(plan, schedule, store, 0, plan.positions);
 }
 
 // Drops, from the last one on, updates of slices that are marked in a map, and marks the slices of the others if asked to.
@@ -97,12 +91,12 @@ void write_last(const Plan& plan, const Schedule& schedule, Store store, Partiti
 
 // Round after round: all threads record the offsets of the updates, then each applies its own, of some positions at a
 // time: what another thread has not begun by then the caller does, and so it waits for no more than that.
-bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, char* memory, Stop* stop) noexcept {
+bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, char* memory) noexcept {
   const int owners = schedule.threads;
   Partition round{schedule.records, 0, 0, owners, {}};
   round.offsets.memory = memory + schedule.map_bytes();
   while (round.end < plan.positions) {
-    if (stop != nullptr && stop->reached(0)) return true;
+    if (plan.stop != nullptr && plan.stop->reached()) return true;
     round.begin = round.end;
     round.end = std::min(round.begin + schedule.round, plan.positions);
     const Size count = round.end - round.begin, tasks = std::min(count, owners * kTuning.tasks_each);
@@ -123,11 +117,11 @@ bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, c
 }
 
 // Checks all positions of a check plan, and names the first entry that is outside.
-Outside check_all(const Plan& check, Stop* stop) noexcept {
+Outside check_all(const Plan& check) noexcept {
   const Schedule schedule = schedule_check(check, usable_threads());
   Outside all;
   std::mutex mutex;
-  share(schedule.threads, schedule.tasks, stop, [&](int, Size task) {
+  share(schedule.threads, schedule.tasks, check.stop, [&](int, Size task) {
     const Size begin = task * schedule.task_positions;
     const Outside part = loops().check(check, begin, std::min(begin + schedule.task_positions, check.positions));
     if (part.count == 0) return;
@@ -139,23 +133,33 @@ Outside check_all(const Plan& check, Stop* stop) noexcept {
   return all;
 }
 
-// Checks all index values of a call that writes all or nothing. False: one is outside. Only until then may it be stopped.
-bool may_write(Plan& plan, Stop*& stop) noexcept {
+// Checks all index values of a call that writes all or nothing. False: one is outside, or the call was stopped. From then on it
+// may not be stopped.
+bool may_write(Plan& plan) noexcept {
   if (!plan.all_or_nothing) return true;
-  Stop* const until_here = std::exchange(stop, nullptr);
-  if (plan.mode != Mode::raise || plan.checked) return true;
-  Plan once = plan;  // entries that strides of 0 repeat are checked once
-  for (int d = 0; d < plan.loop_rank; ++d) {
-    if (plan.loop[d].index == 0) keep_range(once, d, 0, 1);
+  if (plan.mode == Mode::raise && !plan.checked) {
+    Plan once = plan;  // entries that strides of 0 repeat are checked once
+    for (int d = 0; d < plan.loop_rank; ++d) {
+      if (plan.loop[d].index == 0) keep_range(once, d, 0, 1);
+    }
+    plan.checked = check_all(once).count == 0;
+    if (!plan.checked || (plan.stop != nullptr && plan.stop->wanted())) return false;
   }
-  plan.checked = check_all(once, until_here).count == 0;
-  if (until_here != nullptr && until_here->wanted()) return false;
-  return plan.checked;
+  plan.stop = nullptr;
+  return true;
+}
+
+// The same for a small plan: of one block, all index values are checked before anything is written.
+bool may_write_small(Plan& plan) noexcept {
+  if (plan.positions > kLimits.block) return may_write(plan);
+  if (plan.all_or_nothing) plan.stop = nullptr;
+  return true;
 }
 
 }  // namespace
 
 bool run_gather(Plan& plan, Stop* stop) noexcept {
+  plan.stop = stop;
   if (plan.is_empty()) return true;
   if (plan.loop_rank + plan.slice_rank + plan.column_count == 0 && plan.width <= kTuning.block_bytes) {
     std::memcpy(plan.dense, plan.indexed, static_cast<std::size_t>(plan.width));
@@ -163,24 +167,24 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   }
   simplify(plan);
   if (is_small(plan)) {
-    if (plan.positions > kLimits.block && !may_write(plan, stop)) return false;
+    if (!may_write_small(plan)) return false;
     plan.narrow = plan.positions > kTuning.small_positions && is_narrow(plan);
     join_runs(plan, kTuning.short_run);
     return loops().gather(plan, kUnscheduled, 0, plan.positions);
   }
   plan.any_order = true;  // each position writes to a place of its own
   arrange(plan, true);
-  if (!may_write(plan, stop)) return false;
+  if (!may_write(plan)) return false;
   const Schedule schedule = schedule_gather(plan, usable_threads());
   if (schedule.split != Split::positions) {
     const pool::Scratch buffers(schedule.bands.buffer * schedule.threads);
     if (!buffers && schedule.split == Split::panels) return loops().gather(plan, schedule, 0, plan.positions);
-    return run_bands(plan, schedule, nullptr, buffers.memory(), stop);
+    return run_bands(plan, schedule, nullptr, buffers.memory());
   }
   if (plan.width <= 16) join_runs(plan, kTuning.short_run);
   const Size ranges = divide_up(plan.positions, schedule.task_positions);
   const Size parts = schedule.tasks / ranges;
-  return share_all(schedule.threads, schedule.tasks, stop, [&](int, Size task) {
+  return share_all(schedule.threads, schedule.tasks, plan.stop, [&](int, Size task) {
     const Size begin = task / parts * schedule.task_positions;
     const Size end = std::min(begin + schedule.task_positions, plan.positions);
     if (parts == 1) return loops().gather(plan, schedule, begin, end);
@@ -192,11 +196,12 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
 
 bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) noexcept {
   const DefaultEnvironment environment(reduction != Reduction::none);
+  plan.stop = stop;
   simplify(plan);
   if (plan.is_empty()) return true;
   if (is_small(plan)) {
-    if (plan.positions > kLimits.block && !may_write(plan, stop)) return false;
-    return scatter_in_order(plan, kUnscheduled, reduction, type, nullptr, 0);
+    if (!may_write_small(plan)) return false;
+    return scatter_in_order(plan, kUnscheduled, reduction, type);
   }
   arrange(plan, false);
   const Schedule schedule = schedule_scatter(plan, reduction == Reduction::none, usable_threads());
@@ -204,20 +209,20 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
   const Size records = schedule.round * schedule.records.bytes() + schedule.map_bytes();
   const pool::Scratch scratch(schedule.bands.buffer * schedule.threads + records);
   const bool recorded_first = scratch && schedule.split == Split::owners && schedule.round == plan.positions;
-  if (!recorded_first && !may_write(plan, stop)) return false;
+  if (!recorded_first && !may_write(plan)) return false;
   switch (schedule.split) {
     case Split::positions: break;
-    case Split::tiles: return run_bands(plan, schedule, store, nullptr, stop);
+    case Split::tiles: return run_bands(plan, schedule, store, nullptr);
     case Split::panels:
-      if (scratch) return run_bands(plan, schedule, store, scratch.memory(), stop);
+      if (scratch) return run_bands(plan, schedule, store, scratch.memory());
       break;
     case Split::owners:
       if (!scratch) break;  // there is no memory
       join_runs(plan, kTuning.short_run);
-      return scatter_by_owner(plan, schedule, store, scratch.memory(), stop);
+      return scatter_by_owner(plan, schedule, store, scratch.memory());
     case Split::slices:
     case Split::dim:
-      return share_all(schedule.threads, schedule.tasks, nullptr, [&](int worker, Size task) {
+      return share_all(schedule.threads, schedule.tasks, nullptr, [&](int, Size task) {
         Plan part = plan;
         if (schedule.split == Split::dim) {
           // No product overflows: steps that write to memory of their own are fewer than 2**46, and tasks than 2**17.
@@ -226,14 +231,15 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
         } else {
           keep_part(part, schedule, task);
         }
-        return scatter_in_order(part, schedule, reduction, type, stop, worker);
+        return scatter_in_order(part, schedule, reduction, type);
       });
   }
-  return scatter_in_order(plan, schedule, reduction, type, stop, 0);
+  return scatter_in_order(plan, schedule, reduction, type);
 }
 
 Outside run_check(Plan& check, Stop* stop) noexcept {
   if (check.positions == 0 || check.column_count == 0) return {};
+  check.stop = stop;
   // Entries that strides of 0 repeat are checked once.
   const Plan whole = check;
   for (int d = 0; d < whole.loop_rank; ++d) {
@@ -245,8 +251,8 @@ Outside run_check(Plan& check, Stop* stop) noexcept {
   // Indices that lie in another order are checked in that; the first is found in C order.
   Plan ordered = check;
   ordered.any_order = true;
-  if (order_loops(ordered) && check_all(ordered, stop).count == 0) return {};
-  Outside all = check_all(check, stop);
+  if (order_loops(ordered) && check_all(ordered).count == 0) return {};
+  Outside all = check_all(check);
   // The first of the repeated entries comes before the others: its position among all of them.
   Size position = all.entry / check.column_count, step = check.column_count;
   all.entry %= check.column_count;

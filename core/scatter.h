@@ -139,7 +139,9 @@ bool record_offsets_as(const Plan& plan, Size begin, Size end, const Records& re
   Cursor cursor(plan, begin);
   cursor.base -= records.lowest;
   auto* out = static_cast<Out*>(records.memory);
+  Stop::Pace pace;
   for (Size left = end - begin; left > 0;) {
+    if (plan.stop != nullptr && plan.stop->reached(pace)) return false;
     const Size n = std::min({left, cursor.left, kLimits.block});
     if (!walk.block(cursor, n, out) && !plan.fills()) return false;
     out += n;
@@ -238,8 +240,10 @@ void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, con
   const At* offsets = static_cast<const At*>(partition.offsets.memory);
   Cursor cursor(plan, partition.begin);
   Size left = partition.end - partition.begin;
+  Stop::Pace pace;
   const auto fill = [&](Owned<Carried>& own) {
     own.n = 0;
+    if (plan.stop != nullptr && plan.stop->reached(pace)) return false;
     while (left > 0 && own.n <= part) {
       const Size n = std::min({left, part, cursor.left});
       prefetch_lines(reinterpret_cast<const char*>(offsets) + kTuning.index_ahead, n * Size{sizeof(At)});

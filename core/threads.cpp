@@ -5,6 +5,7 @@
 #include <array>
 #include <cfenv>
 #include <condition_variable>
+#include <ctime>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -43,7 +44,7 @@ struct Job {
     for (int i = 0; i < ranges; ++i) {
       Range& at = range[(worker + i) % ranges];
       for (Size task; (task = at.next.fetch_add(1, std::memory_order_relaxed)) < at.end;) {
-        if (stop != nullptr && stop->reached(worker)) return;
+        if (stop != nullptr && stop->reached()) return;
         run(context, worker, task);
       }
     }
@@ -62,6 +63,17 @@ constexpr int kAlone = 40;
 constexpr auto kMostAlone = std::chrono::milliseconds(200);
 
 using Clock = std::chrono::steady_clock;
+
+// A time that is read faster than Clock, and is a few milliseconds old.
+std::chrono::nanoseconds coarse_time() noexcept {
+#if defined(CLOCK_MONOTONIC_COARSE)
+  timespec now;
+  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) == 0) {
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  }
+#endif
+  return Clock::now().time_since_epoch();
+}
 
 inline void pause() noexcept {
 #if defined(__x86_64__)
@@ -293,20 +305,29 @@ int forks() noexcept { return fork_count.load(std::memory_order_relaxed); }
 
 bool threads_are_awake() noexcept { return team().is_awake(); }
 
-bool Stop::reached(int worker) noexcept {
+bool Stop::reached() noexcept {
   constexpr auto kAskEvery = std::chrono::milliseconds(50);
-  if (wanted() || worker != 0) return wanted();
-  const auto now = Clock::now();
+  if (wanted() || std::this_thread::get_id() != caller_) return wanted();
+  const auto now = coarse_time();
+  if (next_ == std::chrono::nanoseconds{}) next_ = now + first_;
   if (now < next_) return false;
   next_ = now + kAskEvery;
   if (ask_(context_)) wanted_.store(true, std::memory_order_relaxed);
   return wanted();
 }
 
+bool Stop::look(Pace& pace) noexcept {
+  constexpr auto kSlow = std::chrono::milliseconds(1);
+  constexpr int kFirstLooks = 2;  // a block is prefetched before the one before it is moved
+  const auto now = coarse_time(), before = std::exchange(pace.looked, now);
+  pace.blocks = ++pace.looks > kFirstLooks && now - before < kSlow ? 16 : 0;
+  return reached();
+}
+
 void share(int workers, Size tasks, Stop* stop, Task run, void* context) noexcept {
   if (workers <= 1 || tasks <= 1 || !team().take()) {
     for (Size task = 0; task < tasks; ++task) {
-      if (stop != nullptr && stop->reached(0)) return;
+      if (stop != nullptr && stop->reached()) return;
       run(context, 0, task);
     }
     return;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 #include <type_traits>
 
 #include "tuning.h"
@@ -33,18 +34,32 @@ bool threads_are_awake() noexcept;
 // Lets a long call be left before its end. What it has written by then is for nobody.
 class Stop {
  public:
-  // `ask` says whether to stop; it is called on the caller's thread, now and then.
-  Stop(bool (*ask)(void* context) noexcept, void* context) noexcept : ask_(ask), context_(context) {}
+  // `ask` says whether to stop. It is called on the thread that makes this object: once `first` has passed, then now and then.
+  Stop(bool (*ask)(void* context) noexcept, void* context,
+       std::chrono::milliseconds first = std::chrono::milliseconds(5)) noexcept
+      : ask_(ask), context_(context), first_(first) {}
 
-  // For whoever is about to start a task; the caller's thread is worker 0.
-  bool reached(int worker) noexcept;
+  // Whether to stop before the next task. Asked by any thread that works on the call.
+  bool reached() noexcept;
+
+  // The same before the next block of positions. Looks at the clock every 16 blocks, or before each while blocks are slow, as if
+  // their memory were read from a disk.
+  struct Pace {
+    int blocks = 0, looks = 0;  // until the clock is looked at, and how often it was
+    std::chrono::nanoseconds looked{};
+  };
+  bool reached(Pace& pace) noexcept { return --pace.blocks < 0 && look(pace); }
 
   bool wanted() const noexcept { return wanted_.load(std::memory_order_relaxed); }
 
  private:
+  bool look(Pace& pace) noexcept;
+
   bool (*ask_)(void*) noexcept;
   void* context_;
-  std::chrono::steady_clock::time_point next_{};  // of the caller's thread
+  const std::chrono::milliseconds first_;
+  const std::thread::id caller_ = std::this_thread::get_id();
+  std::chrono::nanoseconds next_{};  // when the caller's thread asks
   std::atomic<bool> wanted_{false};
 };
 

@@ -39,6 +39,8 @@ struct Limits {
   Size border_samples = 256;           // recorded offsets that are looked at to set the borders of owners
   Size marked_bytes = 64;              // shorter slices are written faster by owners than by marking them
   Size line_samples = 128;             // slices that are looked at to see whether they share lines
+  Size unsure_bytes = Size{1} << 18;   // data that spans more may be pages that are yet to be read from a disk;
+  Size first_block = 16;               // the first block of such a call has so few positions
   Size same_sets = 4096;               // bytes between lines that compete for the same cache sets, or a multiple
   Size tried_positions = 2048;         // of a sample that tells whether prefetching pays; half as many at least
   Size spread_positions = 64;          // fewer slices share few lines with their neighbours
@@ -78,7 +80,7 @@ inline constexpr Tuning kTuning{
 inline constexpr Caches kCaches{.second_level = 256, .last_level = 1024};
 inline constexpr Limits kLimits{
     .block = 4, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .marked_bytes = 4, .line_samples = 6,
-    .same_sets = 64, .tried_positions = 2, .spread_positions = 2, .longest_task = 200, .owner_task = 20,
+    .unsure_bytes = 16, .first_block = 1, .same_sets = 64, .tried_positions = 2, .spread_positions = 2, .longest_task = 200, .owner_task = 20,
     .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6, .listed_chunks = 2, .range_task_bytes = 16,
     .range_tasks = 5, .parts_together = 1, .parts_ahead = 1, .rows_ahead = 1, .ranges_ahead = 2, .shares_of_tasks = 2,
     .pooled_bytes = 4096, .huge_page = 4096};

@@ -220,16 +220,21 @@ template <class B, bool Write, class Use>
 bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, const Use& use) noexcept {
   const Walk<> walk(plan, schedule);
   const Size most = block_size(plan, schedule);
+  // Pages of memory that is read from a disk come slowly: a first block of few positions shows that soon.
+  Size wanted = plan.stop != nullptr && plan.reach() > kLimits.unsure_bytes ? std::min(most, kLimits.first_block) : most;
   Cursor cursor(plan, begin);
+  Stop::Pace pace;
   Size left = end - begin;
   const auto fill = [&](B& block) {
     block.n = 0;
     if (left == 0) return true;
-    fill_block(block, cursor, walk, std::min(left, most), left <= most);
+    if (plan.stop != nullptr && plan.stop->reached(pace)) return false;
+    fill_block(block, cursor, walk, std::min(left, wanted), left <= wanted);
     left -= block.n;
+    wanted = most;
     return block.good || plan.fills();
   };
-  if (left <= most && plan.dense_linear) {  // one block, as of small calls
+  if (left <= wanted && plan.dense_linear) {  // one block, as of small calls
     B block;
     if (!fill(block)) return false;
     use(block);

@@ -248,6 +248,17 @@ Refusal Call::hold() {
   return {exported_ != nullptr && !describes(exported_->tensor, out_) ? Rule::fallback : Rule::none};
 }
 
+double Call::work_ns(const Plan& plan) const {
+  if (library_ != nullptr && !holds_) return 0;
+  // What an array of NumPy has allocated itself is no page of a file: short work in it is as short as estimated.
+  const auto owns = [](const View& view) {
+    return view.numpy() != nullptr && PyArray_CHKFLAGS(view.numpy(), NPY_ARRAY_OWNDATA);
+  };
+  const double work = nanoseconds(plan);
+  const bool is_sure = owns(data_) && owns(indices_) && (!scatters(kind_) || owns(updates_));
+  return work < kReleaseFrom && is_sure ? 0 : work;
+}
+
 Refusal Call::carry_out() {
   // A gather copies from data to the result; a scatter takes its updates to the copy of data.
   const Array& indexed = scatters(kind_) ? out_.array() : data_.array();

@@ -62,7 +62,7 @@ class Call {
   Refusal view_out(const Shape& shape);
   Refusal hold();
   // Of work around which the GIL may be given up.
-  double work_ns(const Plan& plan) const { return library_ == nullptr || holds_ ? nanoseconds(plan) : 0; }
+  double work_ns(const Plan& plan) const;
   Refusal carry_out();
   Refusal gather();
   Refusal scatter();

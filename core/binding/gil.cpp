@@ -2,13 +2,10 @@
 #include "gil.h"
 
 #include <atomic>
+#include <utility>
 
 namespace ndgather {
 namespace {
-
-// In nanoseconds. Shorter work does not look for signals.
-constexpr double kStopFrom = 20'000'000;
-static_assert(kReleaseFrom <= kStopFrom);
 
 std::atomic<unsigned long> main_thread;
 
@@ -30,16 +27,16 @@ bool find_main_thread() {
 }
 
 GilRelease::GilRelease(double nanoseconds, bool may_stop)
-    : stops_(may_stop && nanoseconds >= kStopFrom && main_thread == PyThread_get_thread_ident()),
+    : may_stop_(may_stop && main_thread == PyThread_get_thread_ident()),
       state_(nanoseconds >= kReleaseFrom ? PyEval_SaveThread() : nullptr) {}
 
 bool GilRelease::must_stop(void* self) noexcept {
-  return or_sleep([self] {
-    PyThreadState*& state = static_cast<GilRelease*>(self)->state_;
-    PyEval_RestoreThread(state);
+  return or_sleep([release = static_cast<GilRelease*>(self)] {
+    if (release->state_ != nullptr && !release->may_stop_) return false;
+    if (release->state_ != nullptr) PyEval_RestoreThread(std::exchange(release->state_, nullptr));
     const int before = forks();
-    const bool must = PyErr_CheckSignals() < 0 || forks() != before;
-    state = PyEval_SaveThread();
+    const bool must = release->may_stop_ && (PyErr_CheckSignals() < 0 || forks() != before);
+    release->state_ = PyEval_SaveThread();
     return must;
   });
 }

@@ -11,6 +11,9 @@ namespace ndgather {
 // In nanoseconds. Shorter work keeps the GIL: giving it up and taking it back costs as much.
 inline constexpr double kReleaseFrom = 10'000;
 
+// Shorter work does not look at the clock.
+inline constexpr double kLookFrom = 1000;
+
 // Gives up the GIL around work that is worth it, and takes it back now and then during work that may be left
 // half done, to see whether a signal handler raises or forks.
 class GilRelease {
@@ -23,12 +26,12 @@ class GilRelease {
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
 
-  Stop* stop() noexcept { return stops_ ? &stop_ : nullptr; }
+  Stop* stop() noexcept { return may_stop_ || state_ == nullptr ? &stop_ : nullptr; }
 
  private:
   static bool must_stop(void* self) noexcept;
 
-  bool stops_;
+  bool may_stop_;
   PyThreadState* state_;
   Stop stop_{must_stop, this};
 };
@@ -59,17 +62,19 @@ PyObject* begun_anew_in_a_child(Attempt attempt) {
   }
 }
 
-// Does `work`, without the GIL where that is worth it. True: a signal handler has raised an exception,
-// or this is the child that it forked, and what was done means nothing.
+// Does `work`, without the GIL where that is worth it, or once it has taken 5 ms whatever was estimated; 0 nanoseconds: with the
+// GIL to the end. True: a signal handler has raised an exception, or this is the child that it forked, and what was done means
+// nothing.
 template <class Work>
 bool stopped(double nanoseconds, bool may_stop, Work work) {
-  if (nanoseconds < kReleaseFrom) {
+  if (nanoseconds < kLookFrom) {
     work(static_cast<Stop*>(nullptr));
     return false;
   }
   GilRelease release(nanoseconds, may_stop);
-  work(release.stop());
-  return release.stop() != nullptr && release.stop()->wanted();
+  Stop* const stop = release.stop();
+  work(stop);
+  return stop != nullptr && stop->wanted();
 }
 
 }  // namespace ndgather

@@ -129,7 +129,8 @@ ffi::Error carry_out(Attributes call, ffi::Span<const std::int64_t> window, cons
   if (scatter && rest.size() == 0) return refuse(call, "there are no updates");
   const ffi::AnyBuffer given_updates = scatter ? rest.get<ffi::AnyBuffer>(0).value() : given_data;
   const ffi::AnyBuffer table = rest.size() > 1 ? rest.get<ffi::AnyBuffer>(1).value() : given_data;
-  if (!has_whole_bytes(given_data) || !has_whole_bytes(table)) return refuse(call, "the types of elements do not fit (allowed: whole bytes)");
+  if (!has_whole_bytes(given_data) || !has_whole_bytes(table))
+    return refuse(call, "the types of elements do not fit (allowed: whole bytes)");
   if (!is_sound(call, window, given_data, given_indices, given_updates, result)) {
     return refuse(call, "attributes do not fit");
   }

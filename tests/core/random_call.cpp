@@ -365,7 +365,7 @@ void compare(const Call& call, Arrays& arrays, Choices& choices) {
   }
   count_crossings(plan, call.writes(), call.reduction == Reduction::none);
   const bool stops = choices.one_in(16);
-  Stop stop([](void*) noexcept { return true; }, nullptr);
+  Stop stop([](void*) noexcept { return true; }, nullptr, std::chrono::milliseconds(0));
   const bool good = call.writes() ? run_scatter(plan, call.reduction, call.type.type, stops ? &stop : nullptr)
                                   : run_gather(plan, stops ? &stop : nullptr);
   require(source.equals(source_before) && indices.equals(indices_before), "an input changed");
