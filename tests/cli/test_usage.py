@@ -83,7 +83,7 @@ MISUSED = {
     "a misspelled command": ("chekc model.onnx", "; did you mean 'check'?"),
     "a misspelled option without a command": (
         "--verison",
-        "ndgather: error: the following arguments are required: COMMAND",
+        "ndgather: error: unrecognized arguments: --verison",
     ),
     "no model": ("run", "ndgather run: error: the following arguments are required: MODEL"),
     "an input without a file": (

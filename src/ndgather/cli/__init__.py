@@ -89,12 +89,16 @@ def _run_command_line(arguments: Sequence[str]) -> int:
         epilog=STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"ndgather {__version__}")
-    parser.add_argument("command", metavar="COMMAND", nargs=argparse.PARSER, help=argparse.SUPPRESS)
-    if not arguments:
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.version:
+        print(f"ndgather {__version__}")
+        return 0
+    if not options.command:
         parser.print_help(sys.stderr)
         return 2
-    name, *rest = parser.parse_args(arguments).command
+    name, *rest = options.command
     if name not in COMMANDS:
         hint = messages.did_you_mean(name, COMMANDS)
         parser.error(f"{name!r} is not a command (allowed: {', '.join(COMMANDS)}){hint}")
