@@ -173,10 +173,14 @@ def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
         shapes = [SimpleNamespace(shape=tuple(sizes)) for sizes in (data, indices)]
         slow_path.result_shape(replace(call, data=shapes[0], indices=shapes[1]))
         return
-    last = indices[-1:] if call.kind.tuples else ()
-    likely = (1,) * len(data), (*(1,) * (len(indices) - len(last)), *last)
-    axis, batch_dims = (arguments.integer(call, option) for option in ("axis", "batch_dims"))
-    refusal = _core.slices_shape(call.kind, *likely, axis, batch_dims, call.window_shape)
+    axis, batch_dims = arguments.integer(call, "axis"), arguments.integer(call, "batch_dims")
+    # Sizes of 1 fit everywhere. The length of index tuples is known, and decides how many axes fit.
+    data_of_ones, indices_of_ones = (1,) * len(data), (1,) * len(indices)
+    if call.kind.tuples:
+        indices_of_ones = (*indices_of_ones[:-1], *indices[-1:])
+    refusal = _core.slices_shape(
+        call.kind, data_of_ones, indices_of_ones, axis, batch_dims, call.window_shape
+    )
     if refusal.rule != "none":
         known = tuple(call.data.shape), tuple(call.indices.shape)
         arguments.raise_error(call, _core.Refusal((*refusal[:2], *known, (), ())))

@@ -216,7 +216,7 @@ def _readers(call: Call, layout: BlockLayout) -> Readers:
     points.check_indices(layout, tuple(map(sum, layout.position_chunks)), call.indices)
     readers: Readers = {}
     for region in layout.regions:
-        for block, pair in points.group(layout, region, call.indices).items():
+        for block, pair in points.group_points(layout, region, call.indices).items():
             readers.setdefault(block, []).append((region, *pair))
     return readers
 

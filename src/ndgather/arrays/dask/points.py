@@ -146,12 +146,12 @@ def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> 
         (windows.check if call.kind.windows else slow_path.run)(call)
 
 
-def group(
+def group_points(
     layout: BlockLayout, region: Region, indices: Array
 ) -> dict[Coordinates, tuple[Sources, Targets]]:
     """Return the points of a region by block of data; positions to fill are in no block.
 
-    A block has its number along the axes of points.
+    A key is the number of the block along each axis of points.
     """
     chunks = layout.read_chunks(region.shape)
     box: tuple[Any, ...] = (*region.box, ...)  # with the ellipsis, never a scalar
@@ -161,20 +161,29 @@ def group(
         indices=indices[box],
     )
     plan = make_plan(call, Grid.of_sizes(chunks))
-    # The numbers of chunks, of which the plan does not count those that are empty.
-    filled = [np.flatnonzero(sizes).tolist() for sizes in layout.data_chunks]
-    for axis in layout.axes.aligned:
-        filled[axis] = [region.coordinates[axis]]
+    numbers = _block_numbers(layout, region)
     groups = {}
     for step in range(len(plan)):
         chunk = plan.chunk(step)
+        block = tuple(numbers[axis][chunk[axis]] for axis in layout.axes.points)
         sources, targets = [], []
         for copy in plan.copies(step, chunk):
             source, positions = copy.apart()
             sources.append(source)
             targets.append((positions, copy.part))
-        groups[tuple(filled[axis][chunk[axis]] for axis in layout.axes.points)] = sources, targets
+        groups[block] = sources, targets
     return groups
+
+
+def _block_numbers(layout: BlockLayout, region: Region) -> list[list[int]]:
+    """Return the number of the block for each chunk that a plan counts, along every axis of data.
+
+    A plan does not count empty chunks. Along aligned axes it sees only the block of the region.
+    """
+    numbers: list[list[int]] = [np.flatnonzero(sizes).tolist() for sizes in layout.data_chunks]
+    for axis in layout.axes.aligned:
+        numbers[axis] = [region.coordinates[axis]]
+    return numbers
 
 
 def masked(caller: str, argument: str) -> DTypeError:

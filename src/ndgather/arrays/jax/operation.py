@@ -23,11 +23,10 @@ from ndgather.errors import AttributeValueError, DTypeError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Call):
-    """A `Call` whose array fields are None, so that it can be hashed.
+    """The options of a call as a parameter of JAX primitives, which must be hashable.
 
-    Axes count from 0, those of vmap included.
-
-    The mode of a scatter that drops updates is fill.
+    The arrays of the call are operands of the primitives: here they are None. Axes count from 0 and
+    include those of vmap. A scatter that drops updates has the mode fill.
     """
 
     fill: bytes = b""  # the element for mode fill; none are zeros
