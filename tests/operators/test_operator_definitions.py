@@ -81,9 +81,3 @@ def test_types_are_inferred():
 def test_it_is_not_drawn():
     with pytest.raises(errors.AttributeValueError, match=r"made.up Roll-1 is not one call"):
         ROLL.show(ROWS)
-
-
-def test_it_is_like_its_versions_only():
-    assert ROLL.row.is_like(replace(ROLL.row, since=2))
-    assert not ROLL.row.is_like(GATHER)
-    assert not GATHER.is_like(ROLL.row)

@@ -99,11 +99,18 @@ def _call(op: Operator) -> str:
     return f"show.{op.row.kind.value}({code})"
 
 
+def are_compared(first: Operator, second: Operator) -> bool:
+    """Return whether both are calls of one kind, or versions of one operator."""
+    if first.row.definition is None and second.row.definition is None:
+        return first.row.kind is second.row.kind
+    return (first.name, first.domain) == (second.name, second.domain)
+
+
 def _version(op: Operator, family: Sequence[Operator]) -> str:
     """Return the text of a version: in full for the newest of ONNX, else its differences."""
     newest, document = family[0], version_document(op)
     sections = {section.title: section for section in document.sections}
-    of_domain = [each for each in family if each.domain == op.domain and each.row.is_like(op.row)]
+    of_domain = [each for each in family if each.domain == op.domain and are_compared(each, op)]
     older = [each for each in of_domain if each.version < op.version]
     is_close = op.row.definition is not None  # to the kind of the page
     lead = list(document.lead if is_close else document.lead[1:])

@@ -108,10 +108,10 @@ class KnownCalls:
         self._known[key] = (call.repeatable(), count, shape)
 
 
-def planned(
+def plan_call(
     row: OperatorVersion, arrays: Mapping[Role, Any], attributes: Mapping[str, AttributeValue]
 ) -> tuple[Call, tuple[Any, ...]]:
-    """Check all of a call but its index values; return a call of the core, and the result's shape.
+    """Check a call except its index values; return the call of the core and the result's shape.
 
     The core may return the same elements in another shape.
     """
@@ -125,14 +125,7 @@ def planned(
     batch_dims += len(indices_shape) if batch_dims < 0 else 0  # type: ignore[arg-type]
     options: dict[str, Any] = {}
     if row.kind.scatters:
-        updates = arrays[Role.UPDATES]
-        if row.kind is Kind.SCATTER_ND and indices_shape == (data_rank,):
-            updates = reshaped(updates, ())  # for one element of data they may have any rank
-        options = {
-            "updates": updates,
-            "reduction": _reduction(row, attributes, data, types[Role.DATA]).value,
-            "use_init_val": bool(attributes.get("use_init_val", True)),
-        }
+        options = _scatter_options(row, arrays, types, attributes)
     elif not row.index_rule.raises:
         # The core has no zero for strings that are Python objects.
         objects = getattr(getattr(data, "dtype", None), "kind", "O") == "O"
@@ -149,6 +142,24 @@ def planned(
         **options,
     )
     return call, inferred.outputs[0].shape  # type: ignore[return-value]  # every rank is known
+
+
+def _scatter_options(
+    row: OperatorVersion,
+    arrays: Mapping[Role, Any],
+    types: Mapping[Role, TensorType],
+    attributes: Mapping[str, AttributeValue],
+) -> dict[str, Any]:
+    """Return the arguments of a scatter that a gather does not have."""
+    updates, data = arrays[Role.UPDATES], types[Role.DATA]
+    data_rank = len(data.shape)  # type: ignore[arg-type]  # known
+    if row.kind is Kind.SCATTER_ND and types[Role.INDICES].shape == (data_rank,):
+        updates = reshaped(updates, ())  # for one element of data they may have any rank
+    return {
+        "updates": updates,
+        "reduction": _reduction(row, attributes, arrays[Role.DATA], data).value,
+        "use_init_val": bool(attributes.get("use_init_val", True)),
+    }
 
 
 def _computed(
@@ -323,7 +334,7 @@ class Operator:
         arrays, attributes = binding.bind_arrays(self.row, inputs, named)
         if self.row.definition is not None:
             return _computed(self.row, arrays, attributes)
-        call, shape = planned(self.row, arrays, attributes)
+        call, shape = plan_call(self.row, arrays, attributes)
         result: Any = api.run(call)
         if len(shape) != len(getattr(result, "shape", shape)):  # some versions join batch axes
             result = reshaped(result, shape)
@@ -374,7 +385,7 @@ class Operator:
             )
         arrays, attributes = binding.bind_arrays(self.row, inputs, named)
         try:
-            call, shape = planned(self.row, arrays, attributes)
+            call, shape = plan_call(self.row, arrays, attributes)
         except NdgatherError as error:
             data, indices, updates = map(arrays.get, (Role.DATA, Role.INDICES, Role.UPDATES))
             call = Call(str(self.row), self.row.kind, data, indices, updates)

@@ -258,12 +258,6 @@ class OperatorVersion:
     def input(self, role: Role) -> Input | None:
         return next((item for item in self.inputs if item.role is role), None)
 
-    def is_like(self, other: OperatorVersion) -> bool:
-        """Return whether both are calls of one kind, or versions of one operator."""
-        if self.definition is None and other.definition is None:
-            return self.kind is other.kind
-        return (self.name, self.domain) == (other.name, other.domain)
-
 
 Dim: TypeAlias = int | str | None
 """The size of an axis: a number, a name, or unknown."""

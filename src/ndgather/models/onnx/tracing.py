@@ -40,27 +40,28 @@ class ValueInLoops:
     """Two outputs of the model, vectors that have a value of a loop in every iteration.
 
     A vector has as many parts of one length as the outermost loop has iterations at most, and one
-    element more; a part is such a vector of the next loop. In an iteration of all loops, `data` has
-    the elements of the value, and `shapes` its rank + 1 and its shape, or zeros if it did not run.
-    More zeros follow. `counts` are the numbers of iterations, the outermost loop first.
+    element more; a part is such a vector of the next loop. In an iteration of all loops, the output
+    `data_name` has the elements of the value, and `shapes_name` its rank + 1 and its shape, or
+    zeros if it did not run. More zeros follow. `counts` are the numbers of iterations, the
+    outermost loop first.
     """
 
-    data: str
-    shapes: str
+    data_name: str
+    shapes_name: str
     counts: tuple[int, ...]
 
     def iterations(self, values: Mapping[str, Array]) -> Iterator[tuple[int, ...]]:
         """Yield the iterations that ran, as a number for every loop."""
-        parts = values[self.shapes]
+        parts = values[self.shapes_name]
         for count in self.counts:
             parts = parts[..., :-1].reshape(*parts.shape[:-1], count, -1)
         return (tuple(map(int, iteration)) for iteration in np.argwhere(parts[..., 0]))
 
     def at(self, values: Mapping[str, Array], iteration: tuple[int, ...]) -> Array | None:
         """Return the value in an iteration; None if it was not computed."""
-        if self.data not in values or self.shapes not in values:
+        if self.data_name not in values or self.shapes_name not in values:
             return None
-        elements, shape = values[self.data], values[self.shapes]
+        elements, shape = values[self.data_name], values[self.shapes_name]
         for count, number in zip(self.counts, iteration, strict=False):
             elements = elements[:-1].reshape(count, -1)[number]
             shape = shape[:-1].reshape(count, -1)[number]
@@ -87,7 +88,7 @@ class TracedNode:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The outputs of the model that `checks` reads."""
-        return (*self.reads, self.gives, *(value.shapes for value in self.in_loops.values()))
+        return (*self.reads, self.gives, *(value.shapes_name for value in self.in_loops.values()))
 
     def checks(
         self, values: Mapping[str, Array]
@@ -96,7 +97,7 @@ class TracedNode:
         in_loops = self.in_loops.values()
         if not in_loops:
             yield (), self.check(values)
-        elif all(value.data in values and value.shapes in values for value in in_loops):
+        elif all(value.data_name in values and value.shapes_name in values for value in in_loops):
             for iteration in self.in_loops[self.gives].iterations(values):
                 yield iteration, self.check(self.values_at(values, iteration))
 

@@ -221,16 +221,17 @@ class Comparer:
     def _differing_inputs(
         self, node: TracedNode, first: Values, values: Values, iteration: tuple[int, ...]
     ) -> Iterator[str]:
-        """Yield the inputs of a node that are others than in the first runtime."""
-        one, other = (node.values_at(run, iteration) for run in (first, values))
+        """Yield the names of the inputs of a node that differ from those in the first runtime."""
+        here, there = node.values_at(first, iteration), node.values_at(values, iteration)
         names = list(node.reads)
-        if not iteration:
-            names += (value.shapes for name, value in node.in_loops.items() if name in node.reads)
+        if not iteration:  # the shapes of all iterations are compared too
+            names += [x.shapes_name for name, x in node.in_loops.items() if name in node.reads]
         for name in names:
-            if name in one and name in other:
-                pair = one[name], other[name]
-                if self.differ(*(alike(pair) if node.in_branch else pair)):
-                    yield name
+            if name not in here or name not in there:
+                continue
+            pair = here[name], there[name]
+            if self.differ(*(alike(pair) if node.in_branch else pair)):
+                yield name
 
     def _differing_outputs(self, run: TracedRun, first: Values) -> Iterator[tuple[str, str]]:
         if not run.complete or run.values is first or run.values is None:

@@ -192,8 +192,8 @@ class ValueOutputs(_LoopOutputs):
         value = ValueInLoops(outputs[0], outputs[1], extents.counts)
         itemsize = _BYTES_OF_STRING if dtype == STRING else dtype_named(dtype).itemsize
         self.bytes += math.prod(extents.counts) * (widths[0] * itemsize + widths[1] * 8)
-        self.values[value.data] = value
-        return value.data
+        self.values[value.data_name] = value
+        return value.data_name
 
     def _out_of_all(
         self, scope: Scope, vector: str, length: int, elem_type: int, counts: Sequence[int]
