@@ -79,7 +79,7 @@ def _run(call: Call, chunks: Any) -> Any:
         return slow_path.run(call)
     if call.scatters:
         return slow_path.run(replace(call, data=np.asarray(call.data)))
-    if "fill" in call.mode:  # the fill value is not to be decoded
+    if call.fills:  # the fill value is not to be decoded
         return calls.gather(call, arrays.open_reader(call.data, chunks, "data"))
     return arrays.gather(call.data, call, arrays.Options(call, "data", chunks))
 
