@@ -104,7 +104,6 @@ class SortedLabels:
         The ends of a ring are those of its gap.
         """
         values, bad = self.values, np.zeros(labels.shape, np.bool)
-        off = 1e-9 * float(np.abs(values).max(initial=0))  # by rounding
         if self.period is None and self.in_order and values.size:
             below, above = labels < values[0], labels > values[-1]
             for beyond, end, beside in (
@@ -114,18 +113,33 @@ class SortedLabels:
                 if beyond.any():
                     step = _difference(np.maximum(end, beside), np.minimum(end, beside))
                     distance = _difference(np.maximum(labels, end), np.minimum(labels, end))
-                    half = step // 2 if values.dtype.kind == "i" else step / 2 + off
+                    half = step // 2 if values.dtype.kind == "i" else step / 2 + self._rounding
                     bad |= beyond & (distance > half)
-        if self.period is None or not len(self.gap):
-            return bad & self._is_a_label(labels)
-        wanted, values = self._in_range(labels).astype(float), values.astype(float)
+        wanted = self._in_range(labels)
+        for low, high in self._gaps:
+            bad |= (low < wanted) & (wanted < high)
+        return bad & self._is_a_label(labels)
+
+    @cached_property
+    def _rounding(self) -> float:
+        """Return the distance by which decimal labels may be off."""
+        return 1e-9 * float(np.abs(self.values).max(initial=0))
+
+    @cached_property
+    def _gaps(self) -> list[tuple[float, float]]:
+        """Return the ranges of labels in a ring that are more than half a step from any other."""
+        if self.period is None:
+            return []
+        values, off = self.values.astype(np.float64), self._rounding
         ring = values[1:-1]
         steps = (np.roll(ring, -1) - ring) % self.period
-        for lower in self.gap:  # a number of `values`, which begin one label before the ring
-            low = values[lower] + steps[(lower - 2) % ring.size] / 2
-            high = values[lower + 1] - steps[lower % ring.size] / 2
-            bad |= (low + off < wanted) & (wanted < high - off)
-        return bad & self._is_a_label(labels)
+        return [  # `values` begin one label before the ring
+            (
+                values[lower] + steps[(lower - 2) % ring.size] / 2 + off,
+                values[lower + 1] - steps[lower % ring.size] / 2 - off,
+            )
+            for lower in self.gap
+        ]
 
     def _neighbours(self, labels: Array, method: str | None) -> tuple[Positions, NDArray[np.bool]]:
         """Return which of `values` a label stands for, and whether there is one."""
