@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 import ndgather
 from tests.definitions import reference
+from tests.definitions.environments import environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,6 +68,8 @@ class PublicCall:
         `reduction`, `use_init_val`.
     data_shape : tuple of int, optional
         The argument of that name of a gradient.
+    environment : str, optional
+        The floating-point environment of the caller, one of `environments.ENVIRONMENTS`.
 
     Examples
     --------
@@ -89,6 +92,7 @@ class PublicCall:
     updates: Array | None = None
     options: dict[str, Any] = field(default_factory=dict)
     data_shape: tuple[int, ...] | None = None
+    environment: str | None = None
 
     @property
     def mode(self) -> reference.Mode:
@@ -116,9 +120,9 @@ class PublicCall:
 
     def result(self, *arguments: Any, **more: Any) -> Any:
         """Make the call, if given with other positional arguments; return the values of ranges."""
-        made = attrgetter(self.function)(ndgather)(
-            *(arguments or self.arguments()), **self.options, **more
-        )
+        function, given = attrgetter(self.function)(ndgather), arguments or self.arguments()
+        with environment(self.environment):
+            made = function(*given, **self.options, **more)
         return made[0] if self.function == "gather_ranges" else made
 
     def result_shape(self) -> tuple[int, ...]:
@@ -142,6 +146,7 @@ class PublicCall:
         arguments = [f"<{a.dtype} {a.shape} strides {a.strides}>" for a in self.arrays]
         arguments += [f"{name}={value!r}" for name, value in self.options.items()]
         arguments += [f"data_shape={self.data_shape}"] * (self.data_shape is not None)
+        arguments += [f"environment={self.environment!r}"] * (self.environment is not None)
         lines = [repr(array) for array in self.arrays]
         return "\n".join([f"{self.function}({', '.join(arguments)})", *lines])
 

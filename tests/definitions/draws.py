@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.definitions import environments
 from tests.definitions.calls import LAYOUTS, PublicCall, moves_as_bytes, strided
 
 if TYPE_CHECKING:
@@ -604,6 +605,7 @@ def draw_call(
         updates=updates[0] if updates else None,
         options=options,
         data_shape=shape if of_gradient else None,
+        environment=random.choice(environments.DRAWN),
     )
 
 

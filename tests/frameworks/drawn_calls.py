@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
 from tests.definitions import reference
+from tests.definitions.environments import DRAWN
 
 GATHERS = ("gather_nd", "gather_elements", "gather", "gather_windows")
 SCATTERS = ("scatter_nd", "scatter_elements")
@@ -23,6 +24,7 @@ class Drawn:
     indices: np.ndarray
     updates: np.ndarray | None
     options: dict
+    environment: str | None = None  # of the caller, for libraries whose arrays the core takes
 
     def expected(self):
         """Return the result, if the indices are in bounds."""
@@ -85,7 +87,7 @@ def drawn_calls(draw, names, dtypes, index_dtypes=("int64", "int32"), reductions
     if scatters:
         numbers = np.arange(np.prod(slices, dtype=int)) * 7 % 90
         updates = numbers.astype(data.dtype).reshape(slices)
-    return Drawn(name, data, indices, updates, options)
+    return Drawn(name, data, indices, updates, options, draw(st.sampled_from(DRAWN)))
 
 
 @st.composite

@@ -10,8 +10,8 @@ import torch
 
 import ndgather
 from ndgather.arrays.jax import get_route, set_route
-from tests.core.package.environments import ENVIRONMENTS, environment, is_known
 from tests.definitions import reference
+from tests.definitions.environments import ENVIRONMENTS, environment, is_known
 
 pytestmark = pytest.mark.skipif(not is_known(), reason="needs Linux on x86-64")
 

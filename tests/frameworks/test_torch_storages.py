@@ -13,6 +13,7 @@ import ndgather
 from ndgather import vjp
 from ndgather.errors import AttributeValueError, NdgatherError
 from tests.definitions import reference
+from tests.definitions.environments import environment
 from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
 DTYPES = ("bool", "uint8", "int64", "float32", "float64", "complex64")
@@ -86,7 +87,8 @@ def laid_out(draw, call):
 
 def called(call, data, indices, updates, **more):
     given = (data, indices) if updates is None else (data, indices, updates)
-    return getattr(ndgather, call.name)(*given, **call.options, **more)
+    with environment(call.environment):
+        return getattr(ndgather, call.name)(*given, **call.options, **more)
 
 
 @given(call=drawn_calls([*GATHERS, *SCATTERS], DTYPES), draw=st.data())

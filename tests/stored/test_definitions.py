@@ -15,6 +15,7 @@ from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import Points, make_plan, runs_of_blocks
 from tests.definitions import strategies
 from tests.definitions.calls import PublicCall, assert_same_elements, bad_entries, expected
+from tests.definitions.environments import environment
 from tests.stored.cut_array import CutArray
 
 
@@ -35,7 +36,9 @@ def grids(draw, shape):
 def stored(call, grid, **options):
     reader = CutArray(call.data, grid)
     arguments = {"indices": call.indices, **call.options, **options}
-    result = calls.gather(Call(call.function, Kind(call.function), None, **arguments), reader)
+    made = Call(call.function, Kind(call.function), None, **arguments)
+    with environment(call.environment):
+        result = calls.gather(made, reader)
     assert len(set(reader.reads)) == len(reader.reads), "a chunk was read twice"
     return result
 
@@ -47,7 +50,7 @@ def test_result_is_the_definition(function, data):
     grid = data.draw(grids(call.data.shape))
     if bad_entries(call):
         with pytest.raises(IndexOutOfBoundsError) as of_memory:
-            getattr(ndgather, function)(call.data, call.indices, **call.options)
+            call.result()
         with pytest.raises(IndexOutOfBoundsError) as error:
             stored(call, grid)
         assert str(error.value) == str(of_memory.value)
@@ -170,7 +173,7 @@ def test_a_cached_array_gives_the_definition_again_and_again(function, data):
     for _ in range(3):
         if bad_entries(call):
             with pytest.raises(IndexOutOfBoundsError):
-                getattr(ndgather, function)(cached, call.indices, **call.options)
+                call.result(cached, call.indices)
         else:
-            found = getattr(ndgather, function)(cached, call.indices, **call.options)
+            found = call.result(cached, call.indices)
             assert_same_elements(found, expected(call))

@@ -57,19 +57,19 @@ def test_result_is_the_definition(function, draws):
     call = draws.draw(calls(function, dtypes=DTYPES))
     note(str(call))
     stored = stored_as(call.data, draws)
-    scatter = getattr(ndgather, function)
+    arguments = (stored, call.indices, call.updates)
     threads = ndgather.get_num_threads()
     ndgather.set_num_threads(draws.draw(st.sampled_from((1, 2, 4))))
     try:
         if bad_entries(call):
             event("error")
             with pytest.raises(IndexOutOfBoundsError) as caught:
-                scatter(stored, call.indices, call.updates, **call.options, out=stored)
+                call.result(*arguments, out=stored)
             assert caught.value.position == bad_entries(call)[0].position
             desired = np.array(call.data)
         else:
             event(call.options["reduction"])
-            found = scatter(stored, call.indices, call.updates, **call.options, out=stored)
+            found = call.result(*arguments, out=stored)
             assert found is stored
             desired = expected(call)
     finally:

@@ -1,4 +1,4 @@
-"""Floating-point environments: how a thread rounds, and whether it flushes subnormal numbers.
+"""Calls on every road to a reduction, computed in a floating-point environment.
 
 ``python -m tests.core.package.environments PLACE ENVIRONMENT`` prints a hash of each result,
 computed while the caller, or the thread that created the worker threads, has that environment.
@@ -6,14 +6,9 @@ computed while the caller, or the thread that created the worker threads, has th
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import hashlib
-import platform
-import struct
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,46 +16,7 @@ import numpy as np
 
 import ndgather
 import ndgather.vjp
-
-_MXCSR = 28  # its offset in fenv_t of the C library on x86-64
-ROUNDING = {"down": 0x400, "up": 0x800, "towards zero": 0xC00}  # as in fenv.h
-FLUSHING = {"flush to zero": 0x8000, "denormals are zero": 0x40, "both": 0x8040}  # bits of MXCSR
-ENVIRONMENTS = (*ROUNDING, *FLUSHING)
-PLACES = ("caller", "creator", "neither")
-
-_LIBRARY = ctypes.CDLL(ctypes.util.find_library("m")) if sys.platform != "win32" else None
-
-
-@contextmanager
-def environment(name: str) -> Iterator[None]:
-    """Give this thread an environment for a while."""
-    before, changed = (ctypes.create_string_buffer(64) for _ in range(2))
-    _LIBRARY.fegetenv(before)
-    _LIBRARY.fegetenv(changed)
-    try:
-        if name in ROUNDING:
-            _LIBRARY.fesetround(ROUNDING[name])
-        else:
-            (bits,) = struct.unpack_from("I", changed, _MXCSR)
-            struct.pack_into("I", changed, _MXCSR, bits | FLUSHING[name])
-            _LIBRARY.fesetenv(changed)
-        yield
-    finally:
-        _LIBRARY.fesetenv(before)
-
-
-def is_known() -> bool:
-    """Return whether fenv_t of this machine holds the register that flushes subnormal numbers."""
-    return sys.platform == "linux" and platform.machine() == "x86_64"
-
-
-def current() -> bytes:
-    """Return how this thread rounds, and the register without the flags of past exceptions."""
-    now = ctypes.create_string_buffer(64)
-    _LIBRARY.fegetenv(now)
-    (register,) = struct.unpack_from("I", now, _MXCSR)
-    return struct.pack("II", register & ~0x3F, _LIBRARY.fegetround())
-
+from tests.definitions.environments import environment
 
 SIZE, COUNT = 8000, 200_000  # enough for two threads
 _RNG = np.random.default_rng(20261128)
@@ -131,11 +87,11 @@ def bytes_of(result: Any) -> bytes:
 
 def main(place: str, name: str) -> None:
     ndgather.set_num_threads(2)
-    with environment(name) if place == "creator" else nullcontext():
+    with environment(name if place == "creator" else None):
         scatter("add")()
     for road, prepare in ROADS.items():
         call = prepare()
-        with environment(name) if place == "caller" else nullcontext():
+        with environment(name if place == "caller" else None):
             result = call()
         print(road, hashlib.sha256(bytes_of(result)).hexdigest(), sep="\t")
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import ndgather
-from tests.core.package import environments
-from tests.definitions import reference
+from tests.core.package import environments as roads
+from tests.definitions import environments, reference
 
 pytestmark = pytest.mark.skipif(not environments.is_known(), reason="needs Linux on x86-64")
-PROGRAM = Path(environments.__file__)
+PROGRAM = Path(roads.__file__)
 
 
 @cache
@@ -32,7 +32,7 @@ def results(place: str, name: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", environments.ENVIRONMENTS)
 def test_no_road_depends_on_the_environment(place: str, name: str) -> None:
     assert results(place, name) == results("neither", "up")
-    assert len(results(place, name)) == len(environments.ROADS)
+    assert len(results(place, name)) == len(roads.ROADS)
 
 
 @pytest.mark.parametrize("reduction", ["add", "sub", "mul", "min", "max", "mean"])

@@ -3,7 +3,6 @@
 One thread of NumPy, in the default environment, gives the same bits.
 """
 
-from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
 
@@ -13,7 +12,6 @@ from hypothesis import settings
 
 from ndgather.errors import IndexOutOfBoundsError
 from tests.core.comparing import contents, threads
-from tests.core.package.environments import ENVIRONMENTS, environment, is_known
 from tests.definitions.by_numpy import expected_by_numpy
 from tests.definitions.calls import LAYOUTS, assert_same_elements, assert_same_numbers
 from tests.definitions.draws import FUNCTIONS, SCATTERS, SKEWS, Size, draw_call
@@ -27,20 +25,15 @@ EACH = pytest.mark.parametrize("number", range(max(settings.default.max_examples
 @EACH
 def test_any_number_of_threads_gives_the_bits_of_one_pass(function, skew, number, draws):
     seed = draws.getrandbits(64)
-    call, name = (
-        draw_call(Random(seed), function, Size.LARGE, skew=skew),
-        draws.choice(ENVIRONMENTS),
-    )
-    print(f"draw_call(Random({seed}), {function!r}, Size.LARGE, skew={skew!r})\n{call}\n{name}")
+    call = draw_call(Random(seed), function, Size.LARGE, skew=skew)
+    print(f"draw_call(Random({seed}), {function!r}, Size.LARGE, skew={skew!r})\n{call}")
     desired = expected_by_numpy(call)
     same = assert_same_numbers if call.computes else assert_same_elements
     before = [*map(contents, call.arrays)]
     layouts = ("C", "F", "negative strides", "every second", "unaligned")
     for count in COUNTS:
-        with threads(count), environment(name) if is_known() else nullcontext():
-            result = call.result()
         with threads(count):
-            same(result, desired)
+            same(call.result(), desired)
             if call.data_shape is None:
                 out = LAYOUTS[layouts[seed % len(layouts)]](np.zeros_like(desired))
                 assert call.result(out=out) is out
