@@ -205,7 +205,9 @@ def updates_do_not_fit(
     """Return the error; its hint depends on whether updates fit single indices."""
     is_column = call.kind.tuples and len(indices) == 1
     fits = is_column and tuple(updates) == (*indices, *data[1:])
-    hint = tuples_hint(call, indices) if fits else messages.NO_BROADCAST
+    hint = tuples_hint(call, indices) if fits else ""
+    if not fits and call.updates_name == "updates":
+        hint = messages.NO_BROADCAST
     return messages.updates_do_not_fit(call.caller, updates, slices, call.updates_name, hint)
 
 
