@@ -15,8 +15,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.definitions import environments
 from tests.definitions.calls import LAYOUTS, PublicCall, moves_as_bytes, strided
+from tests.definitions.environments import draw_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -157,10 +157,13 @@ def distinct(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return np.ndarray(shape, dtype, bytearray(stored[:, :width].tobytes() or b"\0"))
 
 
-def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
+def numbers(
+    shape: tuple[int, ...], dtype: np.dtype[Any], seed: int, inexact: bool = False
+) -> Array:
     """Return random elements of a dtype: small ones, all of its range, zeros, infinities, NaN.
 
-    The dtype is one of numbers or booleans, including those of the package `ml_dtypes`.
+    The dtype is one of numbers or booleans, including those of the package `ml_dtypes`. If
+    `inexact`, no float is a small integer, and half of them are subnormal.
     """
     rng = np.random.default_rng(seed)
     kind = kind_of(dtype)
@@ -170,8 +173,8 @@ def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
         return values[rng.integers(0, 256, (*shape, 1))][..., 0]
     if kind == "c":
         result = np.empty(shape, dtype)
-        result.real = numbers(shape, result.real.dtype, seed)
-        result.imag = numbers(shape, result.imag.dtype, seed + 1)
+        result.real = numbers(shape, result.real.dtype, seed, inexact)
+        result.imag = numbers(shape, result.imag.dtype, seed + 1, inexact)
         return result
     small = np.asarray(rng.integers(0, 2, shape) == 0)
     if kind == "b":
@@ -181,8 +184,13 @@ def numbers(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
         native = dtype.newbyteorder("=")
         wide = rng.integers(bounds.min, bounds.max, shape, native, endpoint=True)
         return np.where(small, rng.integers(0, 4, shape).astype(native), wide).astype(dtype)
+    exponents = rng.integers(-30, 16, shape)
+    if inexact:
+        small = np.zeros(shape, bool)
+        least = max(int(ml_dtypes.finfo(dtype).minexp), -1022)  # of long doubles: of doubles
+        exponents = np.where(rng.random(shape) < 0.5, least, exponents)
     wide = np.where(small, rng.integers(-4, 5, shape), rng.standard_normal(shape))
-    wide = wide * np.exp2(np.where(small, 0, rng.integers(-30, 16, shape)))
+    wide = wide * np.exp2(np.where(small, 0, exponents))
     special = rng.choice(_SPECIAL, shape)
     with np.errstate(all="ignore"):
         return np.where(rng.integers(0, 4, shape) == 0, special, wide).astype(dtype)
@@ -588,6 +596,7 @@ def draw_call(
         if reduction != "none" and draw.often():
             options["use_init_val"] = False
 
+    environment = draw_environment(random, 2 if large else 6)
     shapes = [other_shape] if of_gradient else [shape, other_shape] if scatters else [shape]
     if reduction == "none" and not of_gradient:
         elements = distinct((sum(map(prod, shapes)),), dtype)
@@ -595,7 +604,8 @@ def draw_call(
         split = [part.reshape(each) for part, each in zip(parts, shapes, strict=False)]
     else:
         rng = random_generator(random)
-        split = [_values(rng, each, dtype, size, reduction == "mul") for each in shapes]
+        factor, inexact = reduction == "mul", environment is not None
+        split = [_values(rng, each, dtype, size, factor, inexact) for each in shapes]
     data, *updates = (arranged(random, each, layouts) for each in split)
     return PublicCall(
         function=function,
@@ -605,7 +615,7 @@ def draw_call(
         updates=updates[0] if updates else None,
         options=options,
         data_shape=shape if of_gradient else None,
-        environment=random.choice(environments.DRAWN),
+        environment=environment,
     )
 
 
@@ -615,9 +625,10 @@ def _values(
     dtype: np.dtype[Any],
     size: Size,
     factor: bool,
+    inexact: bool,
 ) -> Array:
     if size is Size.LARGE:
         return _ordered(rng, shape, dtype, factor)
     if size is Size.WILD:
         return _wild(rng, shape, dtype)
-    return numbers(shape, dtype, int(rng.integers(2**32)))
+    return numbers(shape, dtype, int(rng.integers(2**32)), inexact)

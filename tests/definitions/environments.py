@@ -9,6 +9,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from random import Random
 
 _MXCSR = 28  # its offset in fenv_t of the C library on x86-64
 ROUNDING = {"down": 0x400, "up": 0x800, "towards zero": 0xC00}  # as in fenv.h
@@ -52,7 +53,8 @@ def current() -> bytes:
     return struct.pack("II", register & ~0x3F, _LIBRARY.fegetround())
 
 
-#: Environments of drawn calls: one in six is not the default.
-DRAWN: tuple[str | None, ...] = (
-    (None,) * 5 * len(ENVIRONMENTS) + ENVIRONMENTS if is_known() else (None,)
-)
+def draw_environment(random: Random, one_in: int = 6) -> str | None:
+    """Return another environment than the default for one in so many calls, if any is known."""
+    if not is_known():
+        return None
+    return random.choice((*(None,) * (one_in - 1), random.choice(ENVIRONMENTS)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
 from tests.definitions import reference
-from tests.definitions.environments import DRAWN
+from tests.definitions.environments import draw_environment
 
 GATHERS = ("gather_nd", "gather_elements", "gather", "gather_windows")
 SCATTERS = ("scatter_nd", "scatter_elements")
@@ -87,7 +87,8 @@ def drawn_calls(draw, names, dtypes, index_dtypes=("int64", "int32"), reductions
     if scatters:
         numbers = np.arange(np.prod(slices, dtype=int)) * 7 % 90
         updates = numbers.astype(data.dtype).reshape(slices)
-    return Drawn(name, data, indices, updates, options, draw(st.sampled_from(DRAWN)))
+    environment = draw_environment(draw(st.randoms(use_true_random=False)))
+    return Drawn(name, data, indices, updates, options, environment)
 
 
 @st.composite

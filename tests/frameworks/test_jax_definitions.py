@@ -1,13 +1,12 @@
 """All functions on arrays of JAX give what the definitions say, whoever carries them out."""
 
-from dataclasses import replace
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 import ndgather
@@ -36,8 +35,8 @@ def types_of(route, dtypes):
 
 def outcome(route, call, *arrays):
     """Return the result of a call, or None after the error of its first bad entry was checked."""
-    if route == "native":  # XLA computes in the environment of its threads
-        call = replace(call, environment=None)
+    # XLA itself computes in the environment of its threads, which flush subnormal numbers.
+    assume(route != "native" or call.environment is None)
     bad = bad_entries(call)
     if not bad:
         return as_numpy(call.result(*arrays))
