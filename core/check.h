@@ -22,7 +22,6 @@ Outside find_outside(const Plan& plan, const char* index, Size n) noexcept {
   return found;
 }
 
-// Checks the index values of the positions [begin, end) of a check plan.
 inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
   const Walk<> walk(plan);
   Outside all;

@@ -90,9 +90,7 @@ bool ChunkTable::look_up(const Plan& plan, Size* listed, Size most, Found& found
       }
       found.missing += bytes == nullptr;
       from[i] = bytes == nullptr ? nullptr : bytes + offset[i];
-#if defined(__GNUC__)
-      __builtin_prefetch(from[i]);
-#endif
+      prefetch(from[i]);
     }
     if (!inside || found.missing > 0) continue;
     switch (element) {

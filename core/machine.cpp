@@ -49,8 +49,8 @@ Caches ask_caches() noexcept {
   if (const Size bytes = ask(3); bytes > 0) known.last_level = bytes;
   // A virtual machine tells the whole cache of a socket, most of whose processors work for others.
   constexpr Size kMostForEach = Size{1} << 24;
-  known.last_level = std::min(known.last_level, kMostForEach * static_cast<Size>(std::thread::hardware_concurrency()));
-  known.last_level = known.last_level < known.second_level ? known.second_level : known.last_level;
+  const Size most = kMostForEach * static_cast<Size>(std::thread::hardware_concurrency());
+  known.last_level = std::max(known.second_level, std::min(known.last_level, most));
   return known;
 }
 

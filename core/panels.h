@@ -163,7 +163,6 @@ bool gather_rows(const Plan& panel, const Schedule& schedule) noexcept {
   return good;
 }
 
-// Runs one band of a scatter, or of a gather where the store is null.
 inline bool run_band(const Plan& plan, const Schedule& schedule, Store store, Size number, char* buffer) noexcept {
   const Bands& bands = schedule.bands;
   Plan panel = band_of(plan, bands, number);

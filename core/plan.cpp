@@ -27,7 +27,6 @@ void set_column(Plan& plan, int c, const Array& indexed, Size axis) {
 
 // The slice: the axes of the indexed array from `first` on, those of the dense one from `dense_first` on.
 void set_slice(Plan& plan, const Array& indexed, Size first, const Array& dense, Size dense_first) {
-  plan.slice_rank = 0;
   for (Size d = first; d < indexed.rank; ++d) {
     plan.slice[plan.slice_rank++] = {indexed.shape[d], 0, indexed.strides[d], dense.strides[dense_first + d - first]};
   }
@@ -185,7 +184,6 @@ void plan_tuples(Plan& plan, const Array& indexed, const Array& indices, const A
 // Axes behind the gathered one along which all index values are the same are slices, as with indices that were
 // expanded: the first value stands for a row.
 void plan_elements(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis) {
-  plan.tuples = false;
   plan.any_order = true;
   plan.loop_rank = indices.rank;
   while (plan.loop_rank > axis + 1 && indices.strides[plan.loop_rank - 1] == 0) --plan.loop_rank;
@@ -193,9 +191,7 @@ void plan_elements(Plan& plan, const Array& indexed, const Array& indices, const
     plan.loop[d] = {indices.shape[d], indices.strides[d], d == axis ? 0 : indexed.strides[d], dense.strides[d]};
   }
   plan.column_count = 1;
-  plan.column_stride = 0;
   set_column(plan, 0, indexed, axis);
-  plan.slice_rank = 0;
   for (int d = plan.loop_rank; d < indices.rank; ++d) {
     plan.slice[plan.slice_rank++] = {indices.shape[d], 0, indexed.strides[d], dense.strides[d]};
   }
@@ -203,7 +199,6 @@ void plan_elements(Plan& plan, const Array& indexed, const Array& indices, const
 }
 
 void plan_along_axis(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis, Size batch_dims) {
-  plan.tuples = false;
   int rank = 0;
   for (Size d = 0; d < axis; ++d, ++rank) {
     plan.loop[rank] = {indexed.shape[d], d < batch_dims ? indices.strides[d] : 0, indexed.strides[d], dense.strides[rank]};
@@ -213,7 +208,6 @@ void plan_along_axis(Plan& plan, const Array& indexed, const Array& indices, con
   }
   plan.loop_rank = rank;
   plan.column_count = 1;
-  plan.column_stride = 0;
   set_column(plan, 0, indexed, axis);
   set_slice(plan, indexed, axis + 1, dense, rank);
   set_arrays(plan, indexed, indices.bytes, dense);

@@ -209,7 +209,7 @@ struct Options {
 // Refuses shapes and options that do not fit; brings axis and batch_dims into the range from 0 on.
 Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Options& options, Shape& slices);
 
-// Fills in the plan of a call whose shapes fit. The kind and the arrays of a scatter: those of its gather.
+// Fills in a fresh plan of a call whose shapes fit. The kind and the arrays of a scatter: those of its gather.
 void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indices, const Array& dense,
                  const Options& options);
 

@@ -73,7 +73,6 @@ Store pick_reduced(Reduction reduction) noexcept {
   return nullptr;
 }
 
-// nullptr where the reduction has no meaning for the type.
 inline Store pick_store(const Plan& plan, Reduction reduction, ElementType type, bool nontemporal) noexcept {
   if (reduction == Reduction::none) return pick_move<false>(plan, nontemporal);
   switch (type) {
@@ -151,7 +150,6 @@ bool record_offsets_as(const Plan& plan, Size begin, Size end, const Records& re
   return true;
 }
 
-// Records the offsets of the positions [begin, end). False: an index is outside its axis.
 inline bool record_offsets(const Plan& plan, Size begin, Size end, const Records& records) noexcept {
   return (records.narrow ? record_offsets_as<Narrow> : record_offsets_as<Size>)(plan, begin, end, records);
 }
@@ -264,7 +262,6 @@ void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, con
   if (schedule.nontemporal) finish_writes();
 }
 
-// Applies the recorded updates of one owner.
 inline void apply_owned(const Plan& plan, const Schedule& schedule, Store store, const Partition& partition,
                         int owner) noexcept {
   const Size carried = plan.slice_rank == 0 && plan.inner().dense == plan.width ? plan.width : 0;

@@ -35,8 +35,6 @@ Cached cached_part(const Plan& plan) {
   return span <= static_cast<double>(caches().last_level / 2) ? Cached::all : cached;
 }
 
-bool leaves_cache(const Plan& plan) { return cached_part(plan) == Cached::none; }
-
 // How many threads are worth waking: each has work for about as long as it takes to wake it.
 int worth_sharing(const Plan& plan, int threads) {
   if (threads == 1) return 1;
@@ -268,7 +266,7 @@ bool set_marks(Schedule& schedule, const Plan& plan) {
 
 double nanoseconds(const Plan& plan) {
   const double byte = plan.slice_rank > 0 ? 1. / 2 : 1. / 16;
-  const bool misses = plan.positions > kTuning.small_positions && leaves_cache(plan);
+  const bool misses = plan.positions > kTuning.small_positions && cached_part(plan) == Cached::none;
   const double each = 1 + 0.5 * plan.column_count + (misses ? 4 : 0);
   return static_cast<double>(plan.positions) * each + estimated_bytes(plan) * byte;
 }

@@ -19,7 +19,7 @@ bool is_chunk(const ChunkTable& table, Size number, PyArrayObject* values) {
               PyArray_ITEMSIZE(values) == table.element;
   for (int d = 0; fits && d < table.rank; ++d) {
     const ChunkTable::Axis& axis = table.axis[d];
-    const Size chunk = number / axis.number_stride % ((axis.size + axis.step - 1) / axis.step);
+    const Size chunk = number / axis.number_stride % divide_up(axis.size, axis.step);
     fits = PyArray_DIM(values, d) == std::min(axis.step, axis.size - chunk * axis.step) &&
            (PyArray_DIM(values, d) <= 1 || PyArray_STRIDE(values, d) == axis.stride);
   }

@@ -109,13 +109,11 @@ void RangeCopy::copy_task(const Task& first, const Task& last) const noexcept {
   char* to = to_.bytes;
   for (;;) {
     for (Size r = first.range; r < count_ && r <= last.range; ++r) {
-#if defined(__GNUC__)
       if (r + kLimits.ranges_ahead < count_ && lengths_[r + kLimits.ranges_ahead] > 0) {
         const char* const next = from + starts_[r + kLimits.ranges_ahead] * axis_.from;
         const Size wanted = std::min(2 * kTuning.prefetch_bytes, lengths_[r + kLimits.ranges_ahead] * row_);
-        for (Size b = 0; b < wanted; b += kLine) __builtin_prefetch(next + b);
+        for (Size b = 0; b < wanted; b += kLine) prefetch(next + b);
       }
-#endif
       const Size begin = r == first.range ? first.offset : 0;
       const Size end = r == last.range ? last.offset : lengths_[r];
       if (begin < end) copy_rows(from + (starts_[r] + begin) * axis_.from, to + (places_[r] + begin) * axis_.to, end - begin);
