@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.package.environments import is_known
 from tests.core.threads import slow_pages
+from tests.definitions.environments import is_known
 
 
 def is_possible() -> bool:
