@@ -80,9 +80,7 @@ PyObject* PointCall::sort(PyObject* steps, Size begin, PyArrayObject* places, Py
   PointGrid grid;
   if (!refusal) refusal = plan_points(steps, grid);
   const Size n = PyArray_SIZE(positions);
-  if (!refusal && !fits(grid, begin, places, positions)) {
-    return do_not_fit("places or positions");
-  }
+  if (!refusal && !fits(grid, begin, places, positions)) return do_not_fit("places or positions");
   bool inside = true;
   SortedPoints sorted(refusal ? 0 : n);
   if (!sorted.memory) return PyErr_NoMemory();
