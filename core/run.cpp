@@ -91,7 +91,7 @@ void write_last(const Plan& plan, const Schedule& schedule, Store store, Partiti
 
 // Round after round: all threads record the offsets of the updates, then each applies its own, of some positions at a
 // time: what another thread has not begun by then the caller does, and so it waits for no more than that.
-bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, char* memory) noexcept {
+bool scatter_by_owner(Plan& plan, const Schedule& schedule, Store store, char* memory) noexcept {
   const int owners = schedule.threads;
   Partition round{schedule.records, 0, 0, owners, {}};
   round.offsets.memory = memory + schedule.map_bytes();
@@ -105,6 +105,7 @@ bool scatter_by_owner(const Plan& plan, const Schedule& schedule, Store store, c
       return loops().record_offsets(plan, part.begin, part.end, part.offsets);
     });
     if (!good) return false;
+    if (plan.all_or_nothing) plan.stop = nullptr;  // all rounds are checked
     if (schedule.mark_words > 0) write_last(plan, schedule, store, round, reinterpret_cast<std::uint64_t*>(memory));
     for (Size done = 0; done < count && schedule.mark_words == 0; done += schedule.owned_at_a_time) {
       Partition part = round.part(done, std::min(done + schedule.owned_at_a_time, count));
@@ -124,7 +125,8 @@ Outside check_all(const Plan& check) noexcept {
   share(schedule.threads, schedule.tasks, check.stop, [&](int, Size task) {
     const Size begin = task * schedule.task_positions;
     const Outside part = loops().check(check, begin, std::min(begin + schedule.task_positions, check.positions));
-    if (part.count == 0) return;
+    // A child that a signal handler has forked must not wait for a lock that a thread of its parent held.
+    if (part.count == 0 || (check.stop != nullptr && check.stop->wanted())) return;
     const std::lock_guard lock(mutex);
     const Size count = all.count + part.count;
     if (all.count == 0 || part.entry < all.entry) all = part;

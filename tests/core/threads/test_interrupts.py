@@ -118,6 +118,43 @@ class TestLeftSoon:
         )
 
 
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_scatter_in_place_is_left_before_it_writes_or_not_at_all(reduction: str) -> None:
+    rng = np.random.default_rng(0)
+    count = 2 * SIDE
+    indices, updates = rng.integers(SIDE, size=(count, 1)), np.ones(count, np.float32)
+    data = np.zeros(SIDE, np.float32)
+
+    def scatter() -> None:
+        ndgather.scatter_nd(data, indices, updates, reduction=reduction, out=data)
+
+    def raise_it(number: int, frame: object) -> None:
+        raise RungError
+
+    threads = ndgather.get_num_threads()
+    ndgather.set_num_threads(2)
+    before = signal.signal(signal.SIGALRM, raise_it)
+    try:
+        start = time.monotonic()
+        scatter()
+        took = time.monotonic() - start
+        expected = data.copy()
+        for part in range(1, 21):
+            data[...] = 0
+            try:
+                signal.setitimer(signal.ITIMER_REAL, took * part / 20)
+                scatter()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except RungError:
+                pass
+            if data.any():
+                np.testing.assert_array_equal(data, expected, strict=True)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        ndgather.set_num_threads(threads)
+
+
 def test_handler_that_returns_does_not_end_the_call(threads: None) -> None:
     rings: list[float] = []
     before = signal.signal(signal.SIGALRM, lambda number, frame: rings.append(time.monotonic()))
