@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ndgather import __version__, messages
-from ndgather.cli.options import add_common, add_runtimes
-from ndgather.cli.terminal import page_width, working
+from ndgather.cli.terminal import add_common, add_runtimes, page_width, working
 from ndgather.errors import ModelError, NdgatherError, one_line
 from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Finding, Severity

@@ -15,7 +15,7 @@ from ndgather.cli.inputs import (
     given_inputs,
     keep_inputs,
 )
-from ndgather.cli.options import add_common, add_loading, add_runtimes, duration, positive
+from ndgather.cli.terminal import add_common, add_loading, add_runtimes, duration, positive
 from ndgather.errors import one_line
 from ndgather.models.graph import Port, aligned
 from ndgather.models.tensor_files import replace_file

@@ -6,8 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from ndgather.cli.options import add_common, positive, require_output
-from ndgather.cli.terminal import page_width, working
+from ndgather.cli.terminal import add_common, page_width, positive, require_output, working
 from ndgather.errors import ModelError, one_line
 from ndgather.messages import plural
 from ndgather.models import tensor_files

@@ -10,8 +10,7 @@ from typing import TypeAlias
 
 from ndgather import messages
 from ndgather.cli.inputs import add_sizes
-from ndgather.cli.options import add_common
-from ndgather.cli.terminal import working
+from ndgather.cli.terminal import add_common, working
 from ndgather.errors import one_line
 from ndgather.messages import shown
 from ndgather.models import tensor_files

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ndgather import dtypes, messages
-from ndgather.cli.options import Named
+from ndgather.cli.terminal import Named
 from ndgather.errors import DTypeError, FileError, ModelError
 from ndgather.models import Array, tensor_files
 from ndgather.models.graph import OutputArray, Port, fit_inputs, port_dtype_name

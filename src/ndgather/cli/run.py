@@ -19,8 +19,17 @@ from ndgather.cli.inputs import (
     drawn_inputs,
     given_inputs,
 )
-from ndgather.cli.options import Named, add_common, add_loading, duration
-from ndgather.cli.terminal import BYTES, log_to_stderr, node_bar, scaled, time_text
+from ndgather.cli.terminal import (
+    BYTES,
+    Named,
+    add_common,
+    add_loading,
+    duration,
+    log_to_stderr,
+    node_bar,
+    scaled,
+    time_text,
+)
 from ndgather.errors import FileError, ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, listed, plural, shown
 from ndgather.models import tensor_files

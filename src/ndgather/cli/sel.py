@@ -9,8 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from ndgather import messages
-from ndgather.cli.options import Named, add_common, require_output
-from ndgather.cli.terminal import BYTES, scaled, shows_progress, time_text
+from ndgather.cli.terminal import (
+    BYTES,
+    Named,
+    add_common,
+    require_output,
+    scaled,
+    shows_progress,
+    time_text,
+)
 from ndgather.errors import AttributeValueError, LabelError, one_line
 from ndgather.models import tensor_files
 from ndgather.stored import Estimate, missing_chunks
