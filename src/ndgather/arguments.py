@@ -176,6 +176,15 @@ def integer(call: Call, option: str) -> int:
         raise _not_integer(call, option) from None
 
 
+def slices_shape(call: Call) -> tuple[int, ...]:
+    """Return the shape of the slices that a call without windows names."""
+    axis, batch_dims = integer(call, "axis"), integer(call, "batch_dims")
+    refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
+    if refusal.rule != "none":
+        raise_error(call, refusal)
+    return refusal.slices
+
+
 def _not_integer(call: Call, option: str) -> DTypeError:
     """Return the error; its hint is for the order of torch, which has the axis before indices."""
     hint = messages.ORDERS.get(call.caller, "") if option == "axis" else ""

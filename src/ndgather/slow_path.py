@@ -108,13 +108,8 @@ def result_shape(call: Call) -> tuple[int, ...]:
     """Return the shape of the slices or windows that `call` names; only shapes are used."""
     if call.kind.windows:
         windows.check_shapes(call)
-        window = call.window_shape
-        return (*call.indices.shape[:-1], *window, *call.data.shape[len(window) :])
-    axis, batch_dims = arguments.integer(call, "axis"), arguments.integer(call, "batch_dims")
-    refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
-    if refusal.rule != "none":
-        arguments.raise_error(call, refusal)
-    return refusal.slices
+        return windows.result_shape(call)
+    return arguments.slices_shape(call)
 
 
 def _plain_gather(call: Call) -> Call:

@@ -281,6 +281,12 @@ def _raise_refusal(call: Call, data: Sequence[int]) -> None:
         arguments.raise_error(call, _core.Refusal((*refusal[:2], data, *refusal[3:])))
 
 
+def result_shape(call: Call) -> tuple[int, ...]:
+    """Return the shape of the windows of a call whose shapes are checked."""
+    window = call.window_shape
+    return (*call.indices.shape[:-1], *window, *call.data.shape[len(window) :])
+
+
 def check_shapes(call: Call) -> None:
     """Raise the error of the shapes of a gather of windows; sizes may be symbols."""
     caller, window = call.caller, call.window_shape

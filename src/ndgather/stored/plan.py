@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather import arguments, slow_path, windows
+from ndgather import arguments, windows
 from ndgather.array_call import Array, Call, Mode, _core
 from ndgather.axes import Axes
 from ndgather.errors import ShapeError
@@ -210,9 +210,10 @@ def make_plan(call: Call, grid: Grid) -> StoredPlan:
         # A copy: another thread may change starts that are used later, and `out` may overlap them.
         call = replace(call, indices=indices.copy())
         windows.check(call)
+        dense_shape = windows.result_shape(call)
     else:
         call = replace(call, indices=indices)
-    dense_shape = slow_path.result_shape(call)
+        dense_shape = arguments.slices_shape(call)
     axes = Axes.of(call, call.data.ndim, call.indices.shape)
     along = grid.along(axes.points)
     points = _window_points(call, along) if call.kind.windows else _points(call, along, axes.points)

@@ -10,7 +10,7 @@ import xarray
 
 from ndgather import arguments, slow_path
 from ndgather.array_call import Call, Kind, WindowMode
-from ndgather.arrays.xarray import arrays, interpolation, selection
+from ndgather.arrays.xarray import arrays, selection
 from ndgather.arrays.xarray.labels import Axes
 from ndgather.arrays.xarray.windows import windows
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
@@ -119,7 +119,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         """
         wanted = selection.merged("sel", indexers, labels)
         request = _request("sel", method, _METHODS, tolerance, missing, "nan", period, self._axes)
-        options = storage_options("sel", memory, progress, executor)
+        options = arrays.storage_options("sel", memory, progress, executor)
         array: Any = self._data
         linear = request.method == "linear"
         if linear and isinstance(array, xarray.DataArray) and array.dtype.kind not in "uifc":
@@ -127,7 +127,9 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
                 f"sel: method = 'linear' has no meaning for values of {array.dtype} (allowed: "
                 f"numbers)"
             )
-        return self._like(select_labels(self._dataset(), wanted, request, options))
+        data = self._dataset()
+        request = request.with_periods(data, wanted)
+        return self._like(selection.select_labels(data, wanted, request, options))
 
     def isel(
         self,
@@ -172,9 +174,9 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         checked = {}
         for name, indexer in selection.merged("isel", indexers, positions).items():
             selection.check_name("isel", name, data.sizes)
-            checked[name] = selection.checked_positions("isel", name, indexer, data.sizes[name])
-        options = storage_options("isel", memory, progress, executor)
-        return self._like(selection.select(data, checked, options))
+            checked[name] = arrays.checked_positions("isel", name, indexer, data.sizes[name])
+        options = arrays.storage_options("isel", memory, progress, executor)
+        return self._like(arrays.select(data, checked, options))
 
     def windows(
         self,
@@ -250,7 +252,10 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         wanted = selection.merged("windows", indexers, labels)
         known, methods = self._axes, _METHODS[:-1]
         request = _request("windows", method, methods, tolerance, "raise", "", period, known)
-        data, options = self._dataset(), storage_options("windows", memory, progress, executor)
+        data, options = (
+            self._dataset(),
+            arrays.storage_options("windows", memory, progress, executor),
+        )
         request = request.with_periods(data, wanted)
         return self._like(windows(data, wanted, size, mode, request, options))
 
@@ -311,7 +316,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         known, methods = self._axes, _METHODS[:-1]
         request = _request("add_at", method, methods, tolerance, missing, "drop", period, known)
         data = self._dataset()
-        _, positions = selection.positions(data, wanted, request.with_periods(data, wanted))
+        _, positions = selection.find_positions(data, wanted, request.with_periods(data, wanted))
         result: Any = _add_at(array, values, positions)
         return result  # type: ignore[no-any-return]  # a DataArray, as self._data
 
@@ -359,33 +364,6 @@ def _request(
     )
 
 
-def select_labels(
-    data: xarray.Dataset,
-    labels: Mapping[Hashable, Any],
-    request: selection.Request,
-    options: arrays.Options,
-) -> xarray.Dataset:
-    """Return the values of a data set at labels, or between them."""
-    request = request.with_periods(data, labels)
-    if request.method != "linear":
-        data, positions = selection.positions(data, labels, request)
-        return selection.select(data, positions, options, missing=request.missing)
-    if request.tolerance is not None:
-        raise AttributeValueError(
-            "sel: tolerance is given, but method = 'linear' looks for no nearest label (allowed: "
-            "None)"
-        )
-    return interpolation.interpolate(data, labels, request, options)
-
-
-def storage_options(
-    caller: str, memory: Any = None, progress: Any = None, executor: Any = None
-) -> arrays.Options:
-    options = {"memory": memory, "progress": progress, "executor": executor}
-    call = Call(caller, Kind.GATHER_ND, None, None, **options)
-    return arrays.Options(arguments.check_storage_options(call))
-
-
 def _add_at(
     array: xarray.DataArray, values: Any, positions: Mapping[Hashable, Any]
 ) -> xarray.DataArray:
@@ -401,7 +379,7 @@ def _add_at(
         if not isinstance(variable, xarray.Variable):
             variable = xarray.Variable((dim,) * np.ndim(position), position)
         points[dim] = variable
-    with selection.errors_of_xarray("add_at", positions):
+    with arrays.errors_of_xarray("add_at", positions):
         bare = xarray.Variable(array.dims, stand_in(array.shape, np.dtype(np.uint8)))
         sizes = bare.isel(points).sizes
     of_points = {dim for variable in points.values() for dim in variable.dims}

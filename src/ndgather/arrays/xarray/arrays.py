@@ -1,4 +1,4 @@
-"""Values at points of a variable, whose array is in memory or read lazily.
+"""Values at positions of variables, whose arrays are in memory or read lazily.
 
 Backends of xarray wrap a stored array once for each selection and once for each function that
 decodes its values, element by element. A `Source` is the array inside: points are gathered from it
@@ -13,8 +13,8 @@ An array with other wrappers is indexed box by box.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,15 +22,22 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 import xarray
 from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core.indexing import LazilyIndexedArray
 
-from ndgather import api, exchange, slow_path
-from ndgather.array_call import Array, Call
-from ndgather.errors import DTypeError
-from ndgather.foreign import is_of_netcdf4
+from ndgather import api, arguments, exchange, slow_path
+from ndgather.array_call import Array, Call, Kind
+from ndgather.errors import (
+    AttributeValueError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
+from ndgather.messages import listed, reason, shown_value, subscript
 from ndgather.stored import calls
 from ndgather.stored.cache import CachedArray, ChunkCache, cached_array
 from ndgather.stored.chunks import (
@@ -51,6 +58,8 @@ Positions: TypeAlias = NDArray[np.int64]
 # The axes of arrays come first in the result.
 Key: TypeAlias = "tuple[slice | Line | Positions, ...]"
 
+_NAMED = xarray.DataArray | xarray.Variable
+_CONVERTED = pd.Index | _NAMED
 _BOX_BYTES = 4 << 20  # of arrays with unknown chunks
 
 
@@ -67,6 +76,15 @@ class Options:
     def of(self, name: Hashable, variable: xarray.Variable) -> Options:
         """Return the options for a variable of a data set."""
         return replace(self, name=self.name or str(name), chunks=chunks_of(variable))
+
+
+def storage_options(
+    caller: str, memory: Any = None, progress: Any = None, executor: Any = None
+) -> Options:
+    """Return the options of a call, checked."""
+    options = {"memory": memory, "progress": progress, "executor": executor}
+    call = Call(caller, Kind.GATHER_ND, None, None, **options)
+    return Options(arguments.check_storage_options(call))
 
 
 @dataclass(slots=True)
@@ -116,10 +134,11 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
     dtype = np.dtype(array.dtype)
     if dtype.kind != "O":
         stored = array.get_array() if hasattr(array, "get_array") else array
-        if is_of_netcdf4(stored):
-            stored = _filled(stored)
-        stored = getattr(stored, "_h5ds", stored)
-        store = exchange.store_of(stored)
+        if type(stored).__module__.startswith("netCDF4"):
+            stored = _dataset_of_h5py(stored)
+        else:
+            stored = getattr(stored, "_h5ds", stored)
+        store = None if stored is None else exchange.store_of(stored)
         if store is not None and stored.shape == array.shape and stored.dtype == dtype:
             reader: Reader = store.reader(stored)
             return reader
@@ -128,15 +147,15 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
     return BoxReader.of(array, name, Grid.regular(array.shape, chunks))
 
 
-def _filled(variable: Any) -> Any:
-    """Return a variable of netCDF4 if it has a fill value, or else its dataset of h5py.
+def _dataset_of_h5py(variable: Any) -> Any:
+    """Return the dataset of a netCDF4 variable without a fill value, or None for other variables.
 
-    Where nothing was written, netCDF4 returns memory as it finds it, and h5py zeros.
+    Where such a variable was not written, netCDF4 returns uninitialized memory, and h5py zeros.
     """
     group = variable.group()
     has_value = hasattr(variable, "get_fill_value") and variable.get_fill_value() is not None
     if has_value or not group.data_model.startswith("NETCDF4"):
-        return variable
+        return None
     with suppress(ImportError, KeyError, OSError):
         stored = import_module("h5py").File(group.filepath())[f"{group.path}/{variable.name}"]
         if stored.shape == variable.shape:
@@ -457,3 +476,149 @@ def tuples(positions: list[Positions]) -> Positions:
     for axis, array in enumerate(positions):
         columns[axis, ...] = array
     return np.moveaxis(columns, 0, -1)
+
+
+class PointwiseArray(LazyArray):
+    """The array of a variable, from which `isel` of xarray gathers through this package."""
+
+    __slots__ = ("_array", "_options", "_take")
+
+    def __init__(self, array: Any, options: Options, take: Callable[..., Any]) -> None:
+        super().__init__(array, array.shape)
+        self._array, self._options, self._take = array, options, take
+
+    def get_duck_array(self, dtype: Any = None) -> Any:
+        return np.asarray(self._array)
+
+    def select_points(self, indexer: Any) -> Any:
+        return self._gathered(indexer.tuple)
+
+    def _gathered(self, key: Iterable[Any]) -> Any:
+        checked = [k if isinstance(k, slice) else np.asarray(k, np.int64) for k in key]
+        return self._take(self._array, tuple(checked), self._options)
+
+    def select_along(self, indexer: Any) -> Any:
+        kept = [k for k in indexer.tuple if isinstance(k, slice) or np.ndim(k)]
+        lines = iter(np.ix_(*(k for k in kept if not isinstance(k, slice))))
+        taken = self._gathered(next(lines) if np.ndim(k) else k for k in indexer.tuple)
+        axes = sorted(range(len(kept)), key=lambda axis: isinstance(kept[axis], slice))
+        return taken.transpose(np.argsort(axes))  # in the result, axes of arrays come first
+
+
+def select(
+    data: xarray.Dataset,
+    positions: Mapping[Hashable, Any],
+    options: Options,
+    missing: str = "raise",
+) -> xarray.Dataset:
+    """Return what ``data.isel(positions)`` is.
+
+    With "nan" for `missing`, every variable is NaN where a position is -1. The variables of `data`
+    are changed: it has to be a copy, which nothing else uses.
+    """
+    by_array = {
+        name: as_array(options.call.caller, name, p)
+        for name, p in positions.items()
+        if not isinstance(p, slice)
+    }
+    masked = set()
+    if missing == "nan":
+        masked = {name for name, array in by_array.items() if array.size and array.min() < 0}
+    taking = take if masked else take_present
+    by_points = masked | {name for name, array in by_array.items() if array.ndim}
+    lost = [name for name in data.xindexes if masked.intersection(data.variables[name].dims)]
+    bare = data.drop_indexes(lost) if lost else data
+    for name, variable in bare.variables.items():
+        if name in bare.xindexes or not by_points.intersection(variable.dims):
+            continue
+        array = array_of(variable)
+        # Arrays of other libraries index themselves.
+        if type(array) is np.ndarray or is_lazy(array):
+            variable.data = PointwiseArray(array, options.of(name, variable), taking)
+    with errors_of_xarray(options.call.caller, positions):
+        taken = bare.isel(positions)
+    for name in lost:
+        if name in taken.coords and taken[name].dims == (name,):
+            taken = taken.set_xindex([name])
+    return taken
+
+
+def as_array(caller: str, name: Hashable, indexer: Any) -> Array:
+    """Return labels or positions as an array; several axes must have names."""
+    if hasattr(type(indexer), "untyped_storage"):  # of torch, whose memory may not be its own
+        indexer = arguments.plain_array(caller, str(name), indexer)
+    try:
+        # NumPy asks an array of xarray for many attributes before it converts it.
+        array = indexer.to_numpy() if isinstance(indexer, _CONVERTED) else np.asarray(indexer)
+    except (TypeError, ValueError) as error:
+        raise _not_an_indexer(caller, name, indexer) from error
+    if array.ndim > 1 and not isinstance(indexer, _NAMED):
+        raise ShapeError(
+            f"{caller}: {name} is an array of shape {array.shape}, whose axes have no names "
+            f"(allowed: one axis); write xarray.DataArray({name}, dims=[...])"
+        )
+    return array
+
+
+def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> Any:
+    """Return positions counted from the front, in the form of `indexer`."""
+    if isinstance(indexer, slice):
+        return indexer
+    if isinstance(indexer, tuple):
+        raise _not_an_indexer(caller, name, indexer)
+    array = as_array(caller, name, indexer)
+    if array.dtype.kind == "b":
+        return indexer
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise DTypeError(
+            f"{caller}: {name}.dtype = {array.dtype} is not an integer type (allowed: positions; "
+            f"labels are looked up by sel)"
+        )
+    least, greatest = (array.min(), array.max()) if array.size else (0, -1)
+    if least < -size or greatest >= size:
+        outside = (array < -size) | (array >= size)
+        at, count = tuple(int(i) for i in np.argwhere(outside)[0]), int(outside.sum())
+        allowed = f"allowed: {-size}..{size - 1}" if size else "the axis is empty"
+        more = f"; {count} positions are out of bounds" if count > 1 else ""
+        raise IndexOutOfBoundsError(
+            f"{caller}: {name}{subscript(at)} = {int(array[at])} is outside of {name}, which has "
+            f"size {size} ({allowed}){more}",
+            position=at,
+            value=int(array[at]),
+            size=size,
+            count=count,
+        )
+    array = array.astype(np.int64, copy=False)
+    return with_dims_of(indexer, np.where(array < 0, array + size, array) if least < 0 else array)
+
+
+def with_dims_of(indexer: Any, array: Any) -> Any:
+    """Return `array` with the dimensions and coordinates of an indexer."""
+    if isinstance(indexer, xarray.DataArray) and indexer.coords:
+        return indexer.copy(deep=False, data=array)
+    if isinstance(indexer, _NAMED):
+        return xarray.Variable(indexer.dims, array)
+    return array if array.ndim else int(array) if array >= 0 else array
+
+
+def _not_an_indexer(caller: str, name: Hashable, indexer: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name} = {shown_value(indexer)} is not an array (allowed: labels or positions "
+        f"in one array, or with their dimensions: ({name!r}, array))"
+    )
+
+
+@contextmanager
+def errors_of_xarray(caller: str, names: Iterable[Hashable]) -> Iterator[None]:
+    """Turn the errors of a selection by xarray into those of this package."""
+    try:
+        yield
+    except (MemoryError, OSError, NdgatherError):
+        raise
+    except Exception as error:
+        raise AttributeValueError(
+            f"{caller}: {listed(map(str, names))} cannot be selected by: {reason(error)} (allowed: "
+            f"what xarray selects by)"
+        ) from error

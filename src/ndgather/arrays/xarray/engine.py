@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,14 +23,21 @@ from ndgather import messages
 from ndgather.arguments import check_storage_options
 from ndgather.array_call import Call, Kind
 from ndgather.arrays.xarray import arrays
-from ndgather.arrays.xarray.arrays import Positions
-from ndgather.arrays.xarray.selection import checked_positions
+from ndgather.arrays.xarray.arrays import Positions, checked_positions
 from ndgather.stored.cache import ChunkCache
-from ndgather.stored.open_path import ZARR_SUFFIX, store_of
 
 __all__ = ["Engine"]
 
+ZARR_SUFFIX = ".zarr"
 _KINDS = "biufcmM"  # of dtypes whose values are decoded element by element
+_S3_OPTIONS = {  # of fsspec, and of obstore
+    "anon": "skip_signature",
+    "key": "access_key_id",
+    "secret": "secret_access_key",
+    "token": "session_token",
+    "endpoint_url": "endpoint",
+    "region_name": "region",
+}
 
 
 class Engine(BackendEntrypoint):
@@ -74,7 +82,7 @@ class Engine(BackendEntrypoint):
         engine: Any = ZarrBackendEntrypoint() if is_zarr else H5netcdfBackendEntrypoint()
         messages.need("zarr" if is_zarr else "h5netcdf", "stores")
         if is_zarr and isinstance(filename_or_obj, str):
-            store = store_of(filename_or_obj, storage_options=options.get("storage_options"))
+            store = zarr_store(filename_or_obj, storage_options=options.get("storage_options"))
             if not isinstance(store, str):
                 filename_or_obj = store
                 options.pop("storage_options", None)  # it has them
@@ -109,6 +117,29 @@ def _is_zarr(place: Any) -> bool:
         return not hasattr(place, "read") and not isinstance(place, bytes | memoryview)
     text = os.fspath(place)
     return "://" in text or Path(text).suffix == ZARR_SUFFIX or Path(text).is_dir()
+
+
+def zarr_store(place: str, storage_options: Any = None) -> Any:
+    """Return the store for zarr: a path, a store of obstore, or a URL for fsspec.
+
+    Options of fsspec are for fsspec, if it is not S3 with some that obstore has under other names.
+    """
+    given = dict(storage_options or {})
+    given |= given.pop("client_kwargs", None) or {}
+    is_known = not given or (place.startswith("s3://") and given.keys() <= _S3_OPTIONS.keys())
+    if "://" not in place or not is_known:
+        return place
+    with suppress(ImportError):
+        from obstore import store as stores  # noqa: PLC0415 - an optional package
+        from obstore.exceptions import BaseError  # noqa: PLC0415
+        from zarr.storage import ObjectStore  # noqa: PLC0415 - an extra
+
+        options: Any = {_S3_OPTIONS[name]: given[name] for name in given}
+        if (options.get("endpoint") or place).startswith("http://"):
+            options["client_options"] = {"allow_http": True}
+        with suppress(BaseError, ValueError):  # a scheme that obstore does not know
+            return ObjectStore(stores.from_url(place, **options), read_only=True)
+    return place
 
 
 class StoredArray(arrays.LazyArray):

@@ -1,32 +1,46 @@
-"""Values of a data set in a file or a store at the points of a table."""
+"""Values of a data set in a file or a store at the points of a table in a file.
+
+The columns of a table are texts as they are written, or have the types of Parquet. Only those that
+select are converted, and what is written is what was read, with more columns behind.
+"""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import math
 import os
 import re
 import shlex
+import sys
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray
+from numpy.typing import NDArray
 
 from ndgather import messages
-from ndgather.arrays.xarray import rasters, selection, tables
-from ndgather.arrays.xarray.accessor import select_labels, storage_options
+from ndgather.arrays.xarray import rasters, selection
+from ndgather.arrays.xarray.arrays import storage_options
+from ndgather.arrays.xarray.engine import ZARR_SUFFIX, zarr_store
 from ndgather.arrays.xarray.labels import WHOLE, kind_of, objects, parse_date
-from ndgather.arrays.xarray.tables import Dialect, Table
 from ndgather.errors import FileError, one_line
-from ndgather.messages import did_you_mean, listed, plural, reason, shown_value, similar
-from ndgather.stored import open_path
+from ndgather.messages import did_you_mean, listed, plural, quoted, reason, shown_value, similar
 from ndgather.stored.estimates import Estimate
 
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+OUTPUTS = (*SUFFIXES, ".nc")
+STDIN = Path("-")
+
+_BYTE_ORDER_MARK = "\ufeff"
 _MISSING = frozenset(("", "NA", "NaN", "nan"))
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _INTEGER = re.compile(r"[+-]?\d{1,30}")
@@ -64,7 +78,9 @@ class Lookup:
         with self._opened() as (table, chosen, labels):
             request = labels.request()
             options = storage_options("sel", *map(self.options.get, ("memory", "progress")))
-            result = select_labels(chosen.copy(deep=False), labels.labels, request, options)
+            result = selection.select_labels(
+                chosen.copy(deep=False), labels.labels, request, options
+            )
             plain = result.reset_coords(drop=True).drop_vars(labels.dim, errors="ignore")
             others = [name for name in plain.sizes if name != labels.dim]
             with messages.converted_errors(
@@ -94,19 +110,23 @@ class Lookup:
             options = storage_options("sel", self.options["memory"])
             estimates: dict[str, Estimate] = {}
             options = replace(options, estimates=estimates)
-            select_labels(chosen.copy(deep=False), labels.labels, labels.request(), options)
+            selection.select_labels(
+                chosen.copy(deep=False), labels.labels, labels.request(), options
+            )
             return estimates
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Table, xarray.Dataset, _Labels]]:
         """Open the data set; yield the points, the variables and the labels."""
-        table = tables.read(self.points, self.dialect)
+        table = read_table(self.points, self.dialect)
         with opened(self.place) as data:
-            columns = self._selecting(table, data)
-            chosen = data[self._variables(data, columns)]
+            dims_of = _dims_by_name(data)
+            columns = self._selecting(table, data, dims_of)
+            selected = dict.fromkeys([dim for name in columns for dim in dims_of[name]])
+            chosen = data[self._variables(data, selected)]
             chosen = chosen.assign_coords({n: data[n] for n in columns if n in data.coords})
             chosen.encoding = data.encoding
-            self._check_complete(table, chosen, columns)
+            self._check_complete(table, chosen, columns, selected)
             dim = "point"
             while dim in chosen.sizes or dim in chosen.variables:
                 dim += "_"
@@ -119,9 +139,10 @@ class Lookup:
     def _error(self, text: str) -> FileError:
         return FileError(f"{self.points}: {one_line(text)}")
 
-    def _selecting(self, table: Table, data: xarray.Dataset) -> dict[str, str]:
+    def _selecting(
+        self, table: Table, data: xarray.Dataset, dims_of: Mapping[Hashable, tuple[Hashable, ...]]
+    ) -> dict[str, str]:
         """Return the columns that select, by the coordinates that they have the labels of."""
-        dims_of = _dims_by_name(data)
         known = [*map(str, dims_of)]
         for column in (*self.keep, *self.rename):
             name = self.rename.get(column)
@@ -130,8 +151,7 @@ class Lookup:
             if name is not None:
                 _check_known(option, "coordinate with labels", name, known)
         free = [column for column in table.names if column not in self.keep]
-        named = [(self.rename.get(column, column), column) for column in free]
-        named = [(name, column) for name, column in named if name in known]
+        named = [(n, column) for column in free if (n := self.rename.get(column, column)) in known]
         own = {*data.indexes, *data.sizes}  # other coordinates select where none of these does
         indexed = {dim for name, _ in named if name in own for dim in dims_of[name]}
         selecting: dict[str, str] = {}
@@ -140,7 +160,7 @@ class Lookup:
             dims = dims_of[name]
             if dims and name not in own and {*dims} <= indexed:
                 continue
-            if dims:
+            if len(dims) > 1:
                 selection.check_names("sel", data, [name])
             dim = next(iter(dims), name)
             other = along.setdefault(dim, column)
@@ -157,10 +177,8 @@ class Lookup:
             )
         return selecting
 
-    def _variables(self, data: xarray.Dataset, columns: Iterable[str]) -> list[str]:
+    def _variables(self, data: xarray.Dataset, dims: Iterable[Hashable]) -> list[str]:
         """Return the variables that are asked for, or all that have the dimensions of points."""
-        dims_of = _dims_by_name(data)
-        dims = {dim: name for name in columns for dim in dims_of[name]}
         for name in self.variables:
             if name not in data.data_vars:
                 raise FileError(
@@ -177,21 +195,25 @@ class Lookup:
                 f"{self.place}: {what} all the dimensions {_listed(dims)} of the points (allowed: "
                 f"columns for dimensions of one variable; {_KEEP})"
             )
-        others = [name for name in names if data[name].dtype.kind not in "uifcmM"]
-        if others and self.options["method"] == "linear":
-            raise FileError(
-                f"{self.place}: {others[0]} has values of {data[others[0]].dtype}, between which "
-                f"nothing is interpolated (allowed: --variable NAME of numbers; --method nearest)"
-            )
+        for name in names if self.options["method"] == "linear" else ():
+            if data[name].dtype.kind not in "uifcmM":
+                raise FileError(
+                    f"{self.place}: {name} has values of {data[name].dtype}, between which nothing "
+                    f"is interpolated (allowed: --variable NAME of numbers; --method nearest)"
+                )
         return names
 
     def _check_complete(
-        self, table: Table, chosen: xarray.Dataset, columns: dict[str, str]
+        self,
+        table: Table,
+        chosen: xarray.Dataset,
+        columns: dict[str, str],
+        selected: Mapping[Hashable, Any],
     ) -> None:
         """Raise if a dimension of the variables has no column: points have a row per label."""
-        dims_of = _dims_by_name(chosen)
-        selected = {dim for name in columns for dim in dims_of[name]}
         others = [str(dim) for dim in chosen.sizes if dim not in selected]
+        if not others:
+            return
         free = [c for c in table.names if c not in (*columns.values(), *self.keep)]
         near = [column for column in free if _hint([column], others)]
         longer = [dim for dim in others if chosen.sizes[dim] > 1]
@@ -228,17 +250,30 @@ class Result:
 
 def opened(place: str) -> xarray.Dataset:
     """Open a data set without reading its arrays."""
-    is_zarr = "://" in place or Path(place).suffix == open_path.ZARR_SUFFIX or Path(place).is_dir()
-    with messages.converted_errors(lambda error: open_path.unreadable(place, error)):
+    is_zarr = "://" in place or Path(place).suffix == ZARR_SUFFIX or Path(place).is_dir()
+    with messages.converted_errors(lambda error: _unreadable(place, error)):
         if not (is_zarr or Path(place).exists()):
             raise FileNotFoundError(2, os.strerror(2))
-        if open_path.is_tiff(place):
+        if not is_zarr and Path(place).suffix.lower() in rasters.SUFFIXES:
             return rasters.opened(place)
         if not is_zarr:
             return xarray.open_dataset(place, chunks=None)
         with warnings.catch_warnings():  # xarray's, that it reads more files than it might
             warnings.filterwarnings("ignore", "Failed to open Zarr store", RuntimeWarning)
-            return xarray.open_dataset(open_path.store_of(place), engine="zarr", chunks=None)
+            return xarray.open_dataset(zarr_store(place), engine="zarr", chunks=None)
+
+
+def _unreadable(place: str, error: Exception) -> FileError:
+    """Return the error of a place that cannot be opened."""
+    why = reason(error).partition(" Debug source:")[0]  # of obstore, with its structs
+    if "PROPFIND" in why:  # how obstore lists the files of a folder
+        why = (
+            "the server does not list its files, and the metadata of the group is not in one file "
+            "(allowed: a group after zarr.consolidate_metadata(store))"
+        )
+    elif type(error).__name__ == "ContainsArrayError":  # of zarr, which is an extra
+        why = "an array has no coordinates (allowed: the group that it is in)"
+    return FileError(f"{place}: cannot be read: {why}")
 
 
 @dataclass(slots=True)
@@ -348,9 +383,10 @@ class _Texts:
         if isinstance(index, xarray.CFTimeIndex):
             return self._of_calendar(index)
         kind = kind_of(index)
+        if kind == "numbers":
+            return self._numbers(index.dtype.kind in "iu")
         readers: dict[str, Any] = {
             "times": self._times,
-            "numbers": lambda: self._numbers(index.dtype.kind in "iu"),
             "durations": self._durations,
             "bytes": lambda: objects(cell.encode(errors="surrogatepass") for cell in self.cells),
             "texts": lambda: objects(self.cells),
@@ -466,3 +502,150 @@ def _is_start(one: str, other: str) -> bool:
 
 def _listed(names: Iterable[object]) -> str:
     return one_line(listed(map(str, names)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How the text of a table is written."""
+
+    separator: str | None = None  # by default a comma, or a tab in .tsv
+    decimal: str = "."
+    encoding: str = "utf-8"
+
+    def separator_of(self, path: Path) -> str:
+        return self.separator or ("\t" if path.name.endswith((".tsv", ".tsv.gz")) else ",")
+
+
+class _Lines(io.TextIOWrapper):
+    """Text that csv writes: with its own end of lines, it quotes all cells with line breaks."""
+
+    end = ""
+
+    def write(self, text: str) -> int:
+        return super().write(text.removesuffix("\r\n") + self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of texts, or of the types of Arrow."""
+
+    frame: pd.DataFrame
+    dialect: Dialect
+    mark: str = ""  # before the text
+    line_end: str = "\n"
+    metadata: Any = None  # of Parquet, such as which columns are an index
+
+    @property
+    def names(self) -> list[str]:
+        return [*map(str, self.frame.columns)]
+
+    def column(self, name: str) -> pd.Series[Any]:
+        column = self.frame.iloc[:, self.names.index(name)]
+        if not isinstance(column.dtype, pd.ArrowDtype):
+            return column
+        if column.hasnans and column.dtype.kind in "iu":  # which would become floats
+            return column.astype(object).where(column.notna(), None)
+        of_numpy: pd.Series[Any] = _pyarrow().array(column).to_pandas()
+        return of_numpy.rename(name)
+
+    def write(
+        self,
+        part: Path,
+        output: Path,
+        rows: NDArray[np.intp],
+        more: pd.DataFrame,
+        typed: Mapping[str, Any],
+    ) -> None:
+        """Write rows with the columns of `more` behind to `part`, which becomes `output`.
+
+        In Parquet and netCDF, columns of text have the values of `typed`, if they are there.
+        """
+        suffix, frame = suffix_of(output, OUTPUTS), self.frame
+        if suffix == ".nc" or (suffix == ".parquet" and self.metadata is None):
+            frame = frame.assign(**typed)
+        front = frame.iloc[rows].reset_index(drop=True)
+        whole = pd.concat([front, more.reset_index(drop=True)], axis=1)
+
+        def refused(error: Exception) -> Exception:
+            return error if isinstance(error, OSError) else messages.unwritable(output, error)
+
+        if suffix == ".nc":
+            messages.need("h5netcdf", "stores")
+            columns = {name: ("point", column.to_numpy()) for name, column in whole.items()}
+            with messages.converted_errors(refused):
+                xarray.Dataset(columns).to_netcdf(part, engine="h5netcdf")
+            return
+        with messages.converted_errors(refused), part.open("wb") as raw:
+            if suffix == ".parquet":
+                arrow = _pyarrow().Table.from_pandas(whole, preserve_index=False)
+                arrow = arrow.replace_schema_metadata(self.metadata)
+                _pyarrow().parquet.write_table(arrow, raw)
+                return
+            # A name and a time would make the same table another file.
+            is_packed = suffix.endswith(".gz")
+            with (
+                gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_packed else raw as file,
+                _Lines(file, self.dialect.encoding, newline="") as lines,
+            ):
+                lines.write(self.mark)
+                lines.end = self.line_end
+                whole.to_csv(
+                    lines,
+                    sep=self.dialect.separator_of(output),
+                    index=False,
+                    lineterminator="\r\n",
+                    decimal=self.dialect.decimal,
+                )
+
+
+def read_table(path: Path, dialect: Dialect) -> Table:
+    """Return the table in a file, or in standard input if the path is ``-``."""
+    suffix = "" if path == STDIN else suffix_of(path)
+    with messages.converted_errors(lambda error: messages.unreadable(path, error)):
+        if suffix == ".parquet":
+            table = _pyarrow().parquet.read_table(path)
+            frame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
+            return Table(frame, dialect, metadata=table.schema.metadata or {})
+        content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        if suffix.endswith(".gz"):
+            content = gzip.decompress(content)
+        text = content.decode(dialect.encoding)
+        plain = text.removeprefix(_BYTE_ORDER_MARK)
+        separator = dialect.separator_of(path)
+        stream = io.StringIO(plain, newline="")
+        lines = csv.reader(stream, delimiter=separator, strict=True)
+        rows = [*islice(lines, 1)]
+        first = plain[: stream.tell()]
+        rows += lines
+    while rows and not rows[-1]:  # empty lines at the end
+        rows.pop()
+    if not rows:
+        raise FileError(f"{path}: cannot be read: No columns (allowed: a line with their names)")
+    names = rows.pop(0)
+    for at, row in enumerate(rows):
+        if len(row) != len(names):
+            others = [other for other in ",;\t|" if other != separator and other in "".join(names)]
+            hint = f"; write --separator {others[0]!r}" if others and len(names) == 1 else ""
+            raise FileError(
+                f"{path}: row[{at}] = {quoted(separator.join(row))} has "
+                f"{plural(len(row), 'field')}, and the header has {len(names)} (allowed: as many "
+                f"as the header, separated by {separator!r}){hint}"
+            )
+    end = first[len(first.rstrip("\r\n")) :] or "\n"
+    mark = text[: len(text) - len(plain)]
+    return Table(pd.DataFrame(rows, columns=names, dtype=object), dialect, mark, end)
+
+
+def _pyarrow() -> Any:
+    messages.need("pyarrow", "parquet")
+    import pyarrow.parquet  # noqa: PLC0415 - an extra
+
+    return pyarrow
+
+
+def suffix_of(path: Path, suffixes: Sequence[str] = SUFFIXES) -> str:
+    """Return the one of `suffixes` that a path has."""
+    for suffix in suffixes:
+        if path.name.endswith(suffix):
+            return suffix
+    raise messages.unknown_suffix(path, suffixes)

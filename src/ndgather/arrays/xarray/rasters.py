@@ -6,8 +6,10 @@ file are its values: without a mask, a palette, lossy compression or tiles that 
 
 from __future__ import annotations
 
+import logging
 import threading
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,10 @@ from ndgather.array_call import Array
 from ndgather.arrays.xarray.arrays import missing_value
 from ndgather.dtypes import hold_one
 from ndgather.errors import FileError
-from ndgather.stored import open_path
 
 _EXACT = ("NONE", "LZW", "DEFLATE", "ADOBE_DEFLATE", "ZSTD", "PACKBITS", "LZMA")  # of tifffile
 _PLAIN = ("MINISBLACK", "RGB")
+SUFFIXES = (".tif", ".tiff")
 TRANSFORM = "transform"  # in the encoding of a data set
 
 
@@ -173,6 +175,18 @@ def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
                 == {"y": file.height, "x": file.width}
                 | ({"band": file.count} if file.count > 1 else {})
             )
-        return (open_path.open_tiff(place), dims) if plain else None
+        return (_open_tiff(place), dims) if plain else None
     except Exception:  # a file that tifffile does not read: rasterio does, or says why not
         return None
+
+
+def _open_tiff(place: str) -> Any:
+    """Open the pixels of a TIFF file as an array of zarr."""
+    import tifffile  # noqa: PLC0415 - an extra
+    import zarr  # noqa: PLC0415 - an extra
+
+    logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it writes to standard error
+    store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # threads are ours
+    array = zarr.open_array(store, mode="r")
+    weakref.finalize(array, store.close)
+    return array

@@ -1,45 +1,56 @@
-"""From labels to positions, and from positions to a selection of points or along axes."""
+"""From labels to positions, and to the values there or interpolated between labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import xarray
+from numpy.typing import NDArray
 from xarray.indexes import NDPointIndex, PandasIndex
 
-from ndgather import arguments
 from ndgather.array_call import Array
 from ndgather.arrays.xarray import arrays
-from ndgather.arrays.xarray.arrays import Options
+from ndgather.arrays.xarray.arrays import (
+    Options,
+    as_array,
+    checked_positions,
+    errors_of_xarray,
+    select,
+    with_dims_of,
+)
 from ndgather.arrays.xarray.labels import (
     CIRCLE,
+    NOT_A_TIME,
     Axes,
     check_longitudes,
     comparable,
     goes_around,
     look_up,
     not_comparable,
+    sorted_axis,
     zoned,
 )
 from ndgather.errors import (
     AttributeValueError,
     CallError,
     DTypeError,
-    IndexOutOfBoundsError,
     LabelError,
-    NdgatherError,
     ShapeError,
 )
 from ndgather.messages import converted_errors, did_you_mean, listed, reason, shown_value, subscript
 
 _NAMED = xarray.DataArray | xarray.Variable
-_CONVERTED = pd.Index | _NAMED
+_MEMORY = 2**27  # that an interpolation takes besides its result, by default
+_VARIABLE = "<variable>"  # a name for it in a Dataset
+_CORNER = "<corner>"  # the dimension of the neighbours of a point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,20 +124,6 @@ def _points(caller: str, table: pd.DataFrame) -> dict[Hashable, Any]:
     }
 
 
-@contextmanager
-def errors_of_xarray(caller: str, names: Iterable[Hashable]) -> Iterator[None]:
-    """Turn the errors of a selection by xarray into those of this package."""
-    try:
-        yield
-    except (MemoryError, OSError, NdgatherError):
-        raise
-    except Exception as error:
-        raise AttributeValueError(
-            f"{caller}: {listed(map(str, names))} cannot be selected by: {reason(error)} (allowed: "
-            f"what xarray selects by)"
-        ) from error
-
-
 def check_dict(caller: str, argument: str, value: Any) -> None:
     if value is not None and not hasattr(value, "items"):
         raise DTypeError(
@@ -135,7 +132,7 @@ def check_dict(caller: str, argument: str, value: Any) -> None:
         )
 
 
-def positions(
+def find_positions(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request
 ) -> tuple[xarray.Dataset, dict[Hashable, Any]]:
     """Return a data set and the positions for its `isel`; a position of -1 has no label.
@@ -166,8 +163,10 @@ def positions(
             else:
                 how = {"method": request.method, "tolerance": request.tolerance}
                 data = data.sel(others, **how)
-    for name in (name for name in labels if name not in others):
-        dim, position = _of_one_axis(data, name, labels[name], request)
+    for name, label in labels.items():
+        if name in others:
+            continue
+        dim, position = _of_one_axis(data, name, label, request)
         if dim in result:
             raise CallError(
                 f"{caller}: {name} selects along {dim}, which another argument selects along "
@@ -261,7 +260,7 @@ def _of_one_axis(
         return index.dim, _by_index(index, name, label, request)
     labels = labels_of(request, name, label, index.index)
     held = True
-    if isinstance(dtype, np.dtype) and dtype.kind == "f":
+    if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype != dtype:
         if labels.dtype.kind not in "biu":
             with converted_errors(
                 lambda error: not_comparable(caller, name, dtype, labels.dtype, reason(error))
@@ -272,7 +271,7 @@ def _of_one_axis(
     if as_xarray and held and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
         return index.dim, _by_index(index, name, label, request)  # it may select several
     if labels.dtype.kind == "b":
-        return index.dim, _like(label, labels)
+        return index.dim, with_dims_of(label, labels)
     positions = look_up(
         caller,
         name,
@@ -285,7 +284,7 @@ def _of_one_axis(
     )
     if request.missing == "raise" and (positions < 0).any():
         raise _missing(request, name, index.index, labels, positions)
-    return index.dim, _like(label, positions)
+    return index.dim, with_dims_of(label, positions)
 
 
 def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) -> Any:
@@ -297,23 +296,6 @@ def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) 
                 raise
             labels = np.asarray(label)
             raise _missing(request, name, index.index, labels, np.full((), -1)) from None
-
-
-def as_array(caller: str, name: Hashable, indexer: Any) -> Array:
-    """Return labels or positions as an array; several axes must have names."""
-    if hasattr(type(indexer), "untyped_storage"):  # of torch, whose memory may not be its own
-        indexer = arguments.plain_array(caller, str(name), indexer)
-    try:
-        # NumPy asks an array of xarray for many attributes before it converts it.
-        array = indexer.to_numpy() if isinstance(indexer, _CONVERTED) else np.asarray(indexer)
-    except (TypeError, ValueError) as error:
-        raise _not_an_indexer(caller, name, indexer) from error
-    if array.ndim > 1 and not isinstance(indexer, _NAMED):
-        raise ShapeError(
-            f"{caller}: {name} is an array of shape {array.shape}, whose axes have no names "
-            f"(allowed: one axis); write xarray.DataArray({name}, dims=[...])"
-        )
-    return array
 
 
 def labels_of(request: Request, name: Hashable, indexer: Any, axis: pd.Index[Any]) -> Array:
@@ -329,49 +311,6 @@ def labels_of(request: Request, name: Hashable, indexer: Any, axis: pd.Index[Any
     return comparable(caller, name, labels, axis)
 
 
-def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> Any:
-    """Return positions counted from the front, in the form of `indexer`."""
-    if isinstance(indexer, slice):
-        return indexer
-    if isinstance(indexer, tuple):
-        raise _not_an_indexer(caller, name, indexer)
-    array = as_array(caller, name, indexer)
-    if array.dtype.kind == "b":
-        return indexer
-    if array.size == 0:
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise DTypeError(
-            f"{caller}: {name}.dtype = {array.dtype} is not an integer type (allowed: positions; "
-            f"labels are looked up by sel)"
-        )
-    least, greatest = (array.min(), array.max()) if array.size else (0, -1)
-    if least < -size or greatest >= size:
-        outside = (array < -size) | (array >= size)
-        at, count = tuple(int(i) for i in np.argwhere(outside)[0]), int(outside.sum())
-        allowed = f"allowed: {-size}..{size - 1}" if size else "the axis is empty"
-        more = f"; {count} positions are out of bounds" if count > 1 else ""
-        raise IndexOutOfBoundsError(
-            f"{caller}: {name}{subscript(at)} = {int(array[at])} is outside of {name}, which has "
-            f"size {size} ({allowed}){more}",
-            position=at,
-            value=int(array[at]),
-            size=size,
-            count=count,
-        )
-    array = array.astype(np.int64, copy=False)
-    return _like(indexer, np.where(array < 0, array + size, array) if least < 0 else array)
-
-
-def _like(indexer: Any, array: Any) -> Any:
-    """Return `array` with the dimensions and coordinates of an indexer."""
-    if isinstance(indexer, xarray.DataArray) and indexer.coords:
-        return indexer.copy(deep=False, data=array)
-    if isinstance(indexer, _NAMED):
-        return xarray.Variable(indexer.dims, array)
-    return array if array.ndim else int(array) if array >= 0 else array
-
-
 def without_coords(indexer: Any, dims: Iterable[Hashable]) -> Any:
     """Return an indexer without the coordinates that the selection replaces."""
     if not isinstance(indexer, xarray.DataArray):
@@ -380,69 +319,209 @@ def without_coords(indexer: Any, dims: Iterable[Hashable]) -> Any:
     return indexer.drop_vars(replaced) if replaced else indexer
 
 
-class PointwiseArray(arrays.LazyArray):
-    """The array of a variable, from which `isel` of xarray gathers through this package."""
-
-    __slots__ = ("_array", "_options", "_take")
-
-    def __init__(self, array: Any, options: Options, take: Callable[..., Any]) -> None:
-        super().__init__(array, array.shape)
-        self._array, self._options, self._take = array, options, take
-
-    def get_duck_array(self, dtype: Any = None) -> Any:
-        return np.asarray(self._array)
-
-    def select_points(self, indexer: Any) -> Any:
-        return self._gathered(indexer.tuple)
-
-    def _gathered(self, key: Iterable[Any]) -> Any:
-        checked = tuple(k if isinstance(k, slice) else np.asarray(k, np.int64) for k in key)
-        return self._take(self._array, checked, self._options)
-
-    def select_along(self, indexer: Any) -> Any:
-        kept = [k for k in indexer.tuple if isinstance(k, slice) or np.ndim(k)]
-        lines = iter(np.ix_(*(k for k in kept if not isinstance(k, slice))))
-        taken = self._gathered(next(lines) if np.ndim(k) else k for k in indexer.tuple)
-        axes = sorted(range(len(kept)), key=lambda axis: isinstance(kept[axis], slice))
-        return taken.transpose(np.argsort(axes))  # in the result, axes of arrays come first
-
-
-def select(
+def select_labels(
     data: xarray.Dataset,
-    positions: Mapping[Hashable, Any],
+    labels: Mapping[Hashable, Any],
+    request: Request,
     options: Options,
-    missing: str = "raise",
 ) -> xarray.Dataset:
-    """Return what ``data.isel(positions)`` is.
+    """Return the values of a data set at labels, or between them."""
+    if request.method != "linear":
+        data, positions = find_positions(data, labels, request)
+        return select(data, positions, options, missing=request.missing)
+    if request.tolerance is not None:
+        raise AttributeValueError(
+            "sel: tolerance is given, but method = 'linear' looks for no nearest label (allowed: "
+            "None)"
+        )
+    return interpolate(data, labels, request, options)
 
-    With "nan" for `missing`, every variable is NaN where a position is -1. The variables of `data`
-    are changed: it has to be a copy, which nothing else uses.
-    """
-    by_array = {
-        name: as_array(options.call.caller, name, p)
-        for name, p in positions.items()
-        if not isinstance(p, slice)
-    }
-    masked = set()
-    if missing == "nan":
-        masked = {name for name, array in by_array.items() if array.size and array.min() < 0}
-    take = arrays.take if masked else arrays.take_present
-    by_points = masked.union(name for name, array in by_array.items() if array.ndim)
-    lost = [name for name in data.xindexes if masked.intersection(data.variables[name].dims)]
-    bare = data.drop_indexes(lost) if lost else data
-    for name, variable in bare.variables.items():
-        if name in bare.xindexes or not by_points.intersection(variable.dims):
+
+@dataclass(frozen=True, slots=True)
+class _Neighbours:
+    """Labels to interpolate at along one dimension, and their neighbours on its axis."""
+
+    labels: xarray.Variable
+    lower: NDArray[np.intp]
+    upper: NDArray[np.intp]
+    share: NDArray[np.float64]  # of the upper neighbour
+
+    @classmethod
+    def of(
+        cls, data: xarray.Dataset, name: Hashable, indexer: Any, request: Request
+    ) -> _Neighbours:
+        caller = request.caller
+        check_name(caller, name, data.sizes)
+        index = pandas_index(data, name)
+        axis: Any = pd.RangeIndex(data.sizes[name]) if index is None else index.index
+        if not isinstance(axis, pd.Index) or isinstance(axis, pd.MultiIndex):
+            raise other_index(caller, name, index)
+        labels = labels_of(request, name, indexer, axis)
+        period = request.period.get(name)
+        pair = sorted_axis(caller, name, axis, labels.ravel(), period, request.axes)
+        if pair is None:
+            raise DTypeError(
+                f"{caller}: {name}.dtype = {labels.dtype} on an axis of {axis.dtype} labels cannot "
+                f"be interpolated at (allowed: numbers on an axis of numbers, times on an axis of "
+                f"times)"
+            )
+        if not len(axis):
+            raise no_labels(caller, name)
+        variable = indexer.variable if isinstance(indexer, xarray.DataArray) else indexer
+        if not isinstance(variable, xarray.Variable):
+            attrs = data[name].attrs if name in data.coords else {}
+            variable = xarray.Variable((name,) if labels.ndim else (), labels, attrs)
+        elif variable.dtype.kind in "OUT":  # texts on an axis of times
+            variable = xarray.Variable(variable.dims, labels, variable.attrs)
+        lower, upper, share = pair[0].brackets(pair[1])
+        shape = labels.shape
+        return cls(variable, lower.reshape(shape), upper.reshape(shape), share.reshape(shape))
+
+    def of_block(self, block: Mapping[Hashable, Any]) -> _Neighbours:
+        """Return the labels of a part of the result."""
+        labels = self.labels
+        key = tuple(block.get(dim, slice(None)) for dim in labels.dims)
+        parts = (each[key] for each in (self.lower, self.upper, self.share))
+        return _Neighbours(labels.isel(dict(zip(labels.dims, key, strict=True))), *parts)
+
+
+def interpolate(
+    data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request, options: Options
+) -> xarray.Dataset:
+    """Return values interpolated between labels, as ``data.interp(labels)`` does."""
+    check_names(request.caller, data, labels)
+    axes = {name: _Neighbours.of(data, name, array, request) for name, array in labels.items()}
+    rest = data.drop_vars([name for name in axes if name in data.variables])
+    coords: dict[Hashable, xarray.Variable] = {}
+    variables: dict[Hashable, xarray.Variable] = {}
+    for name, variable in rest.variables.items():
+        along = {dim: axis for dim, axis in axes.items() if dim in variable.dims}
+        if not along:
             continue
-        array = arrays.array_of(variable)
-        # Arrays of other libraries index themselves.
-        if type(array) is np.ndarray or arrays.is_lazy(array):
-            variable.data = PointwiseArray(array, options.of(name, variable), take)
-    with errors_of_xarray(options.call.caller, positions):
-        taken = bare.isel(positions)
-    for name in lost:
-        if name in taken.coords and taken[name].dims == (name,):
-            taken = taken.set_xindex([name])
-    return taken
+        rest = rest.drop_vars([name])
+        options = replace(options, name=str(name))
+        if variable.dtype.kind in "uifcmM":
+            result = _interpolated(variable, along, options)
+        elif all(axis.labels.dims == (dim,) for dim, axis in along.items()):
+            nearest = {
+                dim: xarray.Variable((dim,), np.where(axis.share < 0.5, axis.lower, axis.upper))
+                for dim, axis in along.items()
+            }
+            result = _selected(variable, nearest, options)
+        else:
+            continue
+        (coords if name in data.coords else variables)[name] = result
+    coords |= {name: axis.labels for name, axis in axes.items()}
+    interpolated = rest.assign(variables).assign_coords(coords)
+    for indexer in labels.values():
+        if isinstance(indexer, xarray.DataArray):
+            for name, coord in without_coords(indexer, labels).coords.items():
+                if name not in interpolated.variables:
+                    interpolated = interpolated.assign_coords({name: coord})
+    return interpolated
+
+
+def _selected(
+    variable: xarray.Variable, positions: Mapping[Hashable, Any], options: Options
+) -> xarray.Variable:
+    one = xarray.Dataset({_VARIABLE: variable.to_base_variable()})
+    return select(one, positions, options)[_VARIABLE].variable
+
+
+def _interpolated(
+    variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
+) -> xarray.Variable:
+    """Return the weighted sums of the neighbours of points, which are taken in blocks."""
+    call, array = options.call, arrays.array_of(variable)
+    blocks: list[dict[Hashable, Any]] = [{}]
+    if options.estimates is None and (isinstance(array, np.ndarray) or arrays.is_lazy(array)):
+        chunks = arrays.chunks_of(variable) or ()
+        if len(chunks) != variable.ndim:
+            chunks = (1,) * variable.ndim
+        half = (call.memory or _MEMORY) // 2
+        blocks = _blocks(variable, axes, dict(zip(variable.dims, chunks, strict=True)), half)
+        # The other half is to read, if it is not too small for a chunk.
+        if call.memory is not None and half >= 3 * math.prod(chunks) * variable.dtype.itemsize:
+            options = replace(options, call=replace(call, memory=half))
+    if len(blocks) > 1:
+        options = replace(options, plans=[])
+    values = None
+    for block in blocks:
+        kept = {dim: part for dim, part in block.items() if isinstance(part, slice)}
+        some = {dim: axis.of_block(block) for dim, axis in axes.items()}
+        total = _weighted(variable.isel(kept), some, options)
+        if len(blocks) == 1:
+            return xarray.Variable(total.dims, total.data, variable.attrs)
+        if values is None:
+            sizes: dict[Hashable, int] = {**total.sizes, **_sizes(axes)}
+            sizes |= {dim: variable.sizes[dim] for dim in kept}
+            values = np.empty([sizes[dim] for dim in total.dims], total.dtype)
+        values[tuple(block.get(dim, slice(None)) for dim in total.dims)] = total.data
+    return xarray.Variable(total.dims, values, variable.attrs)
+
+
+def _sizes(axes: Mapping[Hashable, _Neighbours]) -> dict[Hashable, int]:
+    return {dim: n for axis in axes.values() for dim, n in axis.labels.sizes.items()}
+
+
+def _blocks(
+    variable: xarray.Variable,
+    axes: Mapping[Hashable, _Neighbours],
+    chunks: Mapping[Hashable, int],
+    memory: int,
+) -> list[dict[Hashable, Any]]:
+    """Return the parts of a result, by dimension, that are computed in this much memory each.
+
+    A dimension that stays is cut between chunks, so that each is read once. If that is not enough,
+    points are taken in the order of their chunks.
+    """
+    points, kept = _sizes(axes), dict(variable.sizes)
+    for dim in axes:
+        del kept[dim]
+    both = {dim: points.pop(dim) for dim in [*points] if kept.pop(dim, None) is not None}
+    count = math.prod([*points.values(), *kept.values(), *both.values()])
+    # The neighbours, and two terms and their sum.
+    size = count * (variable.dtype.itemsize * 2 ** len(axes) + 3 * max(8, variable.dtype.itemsize))
+    cuts: dict[Hashable, list[Any]] = {}
+    if size > memory and kept:
+        dim = max(kept, key=lambda dim: kept[dim] / chunks[dim])
+        length = max(1, kept[dim] * memory // (size * chunks[dim])) * chunks[dim]
+        cuts[dim] = [slice(at, at + length) for at in range(0, kept[dim], length)]
+        size = size * length // kept[dim]
+    if size > memory and points:
+        dim = max(points, key=lambda dim: points[dim])
+        alone = [(axis.lower, chunks[d]) for d, axis in axes.items() if axis.labels.dims == (dim,)]
+        order = np.lexsort([np.arange(points[dim]), *(lower // step for lower, step in alone)])
+        length = max(1, points[dim] * memory // size)
+        cuts[dim] = [order[at : at + length] for at in range(0, points[dim], length)]
+    return [dict(zip(cuts, parts, strict=True)) for parts in product(*cuts.values())]
+
+
+def _weighted(
+    variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
+) -> xarray.Variable:
+    """Return the weighted sums of the neighbours of points."""
+    corners = np.array([*product((0, 1), repeat=len(axes))])
+    weights = xarray.Variable((_CORNER,), np.ones(len(corners)))
+    positions = {}
+    for axis, (dim, between) in enumerate(axes.items()):
+        dims, upper = (_CORNER, *between.labels.dims), corners[:, axis]
+        upper = upper.reshape(-1, *[1] * between.share.ndim)
+        positions[dim] = xarray.Variable(dims, np.where(upper, between.upper, between.lower))
+        share = np.where(upper, between.share, 1 - between.share)
+        weights = weights * xarray.Variable(dims, share)
+    taken = _selected(variable, positions, options)
+    total: Any = 0
+    for corner in range(len(corners)):
+        values: Any = taken.isel({_CORNER: corner})
+        if variable.dtype.kind in "mM":
+            values = values.astype(np.int64)
+            values = values.where(values != NOT_A_TIME)
+        total = total + values * weights.isel({_CORNER: corner})
+    if variable.dtype.kind in "mM":
+        rounded = total.fillna(0).round().astype(np.int64)
+        total = rounded.where(~total.isnull(), NOT_A_TIME).astype(variable.dtype)
+    return total  # type: ignore[no-any-return]  # a Variable
 
 
 def other_index(caller: str, name: Hashable, index: object) -> AttributeValueError:
@@ -457,13 +536,6 @@ def no_labels(caller: str, name: Hashable) -> LabelError:
     return LabelError(
         f"{caller}: {name} has no labels, which a method could look up (allowed: a dimension with "
         f"a coordinate); write .isel for positions"
-    )
-
-
-def _not_an_indexer(caller: str, name: Hashable, indexer: object) -> DTypeError:
-    return DTypeError(
-        f"{caller}: {name} = {shown_value(indexer)} is not an array (allowed: labels or positions "
-        f"in one array, or with their dimensions: ({name!r}, array))"
     )
 
 

@@ -40,7 +40,7 @@ def windows(
     caller = request.caller
     if not labels:
         raise CallError(f"{caller}: no labels are given (allowed: one coordinate or more)")
-    data, positions = selection.positions(data, labels, request)
+    data, positions = selection.find_positions(data, labels, request)
     centres, coords = _centres(caller, data, positions)
     names = {dim: (dim, *(name for name in labels if data[name].dims == (dim,))) for dim in centres}
     starts, sizes, modes = {}, {}, {}
