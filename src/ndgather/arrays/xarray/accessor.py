@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -118,7 +118,8 @@ class Accessor(Generic[T]):
 lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missing='nan' for NaN
         """
         wanted = selection.merged("sel", indexers, labels)
-        request = _request("sel", method, _METHODS, tolerance, missing, "nan", period, self._axes)
+        data = self._dataset()
+        request = self._request("sel", data, wanted, method, tolerance, period, missing, "nan")
         options = arrays.storage_options("sel", memory, progress, executor)
         array: Any = self._data
         linear = request.method == "linear"
@@ -127,8 +128,6 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
                 f"sel: method = 'linear' has no meaning for values of {array.dtype} (allowed: "
                 f"numbers)"
             )
-        data = self._dataset()
-        request = request.with_periods(data, wanted)
         return self._like(selection.select_labels(data, wanted, request, options))
 
     def isel(
@@ -250,13 +249,9 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         array([[270.,   0.,  90.]])
         """
         wanted = selection.merged("windows", indexers, labels)
-        known, methods = self._axes, _METHODS[:-1]
-        request = _request("windows", method, methods, tolerance, "raise", "", period, known)
-        data, options = (
-            self._dataset(),
-            arrays.storage_options("windows", memory, progress, executor),
-        )
-        request = request.with_periods(data, wanted)
+        data = self._dataset()
+        request = self._request("windows", data, wanted, method, tolerance, period)
+        options = arrays.storage_options("windows", memory, progress, executor)
         return self._like(windows(data, wanted, size, mode, request, options))
 
     def add_at(
@@ -313,12 +308,44 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         if isinstance(array, xarray.Dataset):
             raise not_a_data_array("add_at", "data", array)
         wanted = selection.merged("add_at", indexers, labels)
-        known, methods = self._axes, _METHODS[:-1]
-        request = _request("add_at", method, methods, tolerance, missing, "drop", period, known)
         data = self._dataset()
-        _, positions = selection.find_positions(data, wanted, request.with_periods(data, wanted))
+        request = self._request("add_at", data, wanted, method, tolerance, period, missing, "drop")
+        _, positions = selection.find_positions(data, wanted, request)
         result: Any = _add_at(array, values, positions)
         return result  # type: ignore[no-any-return]  # a DataArray, as self._data
+
+    def _request(
+        self,
+        caller: str,
+        data: xarray.Dataset,
+        names: Iterable[Hashable],
+        method: Any,
+        tolerance: Any,
+        period: Any,
+        missing: Any = "raise",
+        *absent: str,  # what else `missing` may be
+    ) -> selection.Request:
+        """Return how labels with these names are looked up, with checked options."""
+        if method is not None:
+            method = _SYNONYMS.get(method, method) if isinstance(method, str) else method
+            allowed = _METHODS if caller == "sel" else _METHODS[:-1]
+            method = arguments.choice(caller, "method", method, allowed)
+        elif tolerance is not None:
+            raise AttributeValueError(
+                f"{caller}: tolerance is given, but method = None takes exact labels (allowed: a "
+                f"method, such as 'nearest')"
+            )
+        missing = arguments.choice(caller, "missing", missing, ("raise", *absent))
+        selection.check_dict(caller, "period", period)
+        request = selection.Request(
+            caller=caller,
+            method=method,
+            tolerance=tolerance,
+            missing=missing,
+            period=period or {},
+            axes=self._axes,
+        )
+        return request.with_periods(data, names)
 
     def _dataset(self) -> xarray.Dataset:
         """Return a data set with the same values, whose variables may be changed."""
@@ -332,36 +359,6 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
             result = data[_VALUES]
             result.name = self._data.name
         return result  # type: ignore[no-any-return]  # of the type of self._data
-
-
-def _request(
-    caller: str,
-    method: Any,
-    methods: tuple[str, ...],
-    tolerance: Any,
-    missing: Any,
-    other_than_raise: str,
-    period: Any,
-    axes: Axes,
-) -> selection.Request:
-    if method is not None:
-        method = _SYNONYMS.get(method, method) if isinstance(method, str) else method
-        method = arguments.choice(caller, "method", method, methods)
-    elif tolerance is not None:
-        raise AttributeValueError(
-            f"{caller}: tolerance is given, but method = None takes exact labels (allowed: a "
-            f"method, such as 'nearest')"
-        )
-    missing = arguments.choice(caller, "missing", missing, ("raise", other_than_raise))
-    selection.check_dict(caller, "period", period)
-    return selection.Request(
-        caller=caller,
-        method=method,
-        tolerance=tolerance,
-        missing=missing,
-        period=period or {},
-        axes=axes,
-    )
 
 
 def _add_at(

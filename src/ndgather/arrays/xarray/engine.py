@@ -20,8 +20,6 @@ from xarray.backends import BackendEntrypoint, H5netcdfBackendEntrypoint, ZarrBa
 from xarray.core.indexing import LazilyIndexedArray
 
 from ndgather import messages
-from ndgather.arguments import check_storage_options
-from ndgather.array_call import Call, Kind
 from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.arrays import Positions, checked_positions
 from ndgather.stored.cache import ChunkCache
@@ -77,7 +75,7 @@ class Engine(BackendEntrypoint):
         chunk_cache: ChunkCache | int | str | None = "512 MiB",
         **options: Any,
     ) -> xarray.Dataset:
-        call = check_storage_options(Call("isel", Kind.GATHER_ND, None, None, memory=memory))
+        common = arrays.storage_options("isel", memory)
         is_zarr = _is_zarr(filename_or_obj)
         engine: Any = ZarrBackendEntrypoint() if is_zarr else H5netcdfBackendEntrypoint()
         messages.need("zarr" if is_zarr else "h5netcdf", "stores")
@@ -95,10 +93,10 @@ class Engine(BackendEntrypoint):
         for name, variable in pointwise.variables.items():
             array = arrays.array_of(variable)
             if arrays.is_lazy(array) and variable.dtype.kind in _KINDS:
-                chunks = arrays.chunks_of(variable)
-                kept = None if cache is None else arrays.CachedVariable(cache, chunks, str(name))
+                own = common.of(name, variable)
+                kept = None if cache is None else arrays.CachedVariable(cache, own.chunks, own.name)
                 source = replace(arrays.Source.of(array), cached=kept)
-                variable.data = StoredArray(array, source, arrays.Options(call, str(name), chunks))
+                variable.data = StoredArray(array, source, own)
                 all_kept += [] if kept is None else [kept]
         pointwise.set_close(partial(_close, data, all_kept))
         return pointwise

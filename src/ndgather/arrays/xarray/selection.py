@@ -265,7 +265,7 @@ def _of_one_axis(
             with converted_errors(
                 lambda error: not_comparable(caller, name, dtype, labels.dtype, reason(error))
             ):
-                labels = labels.astype(dtype, copy=False)
+                labels = labels.astype(dtype)
         elif labels.ndim == 0:
             held = labels.astype(dtype).item() == labels.item()
     if as_xarray and held and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
