@@ -80,6 +80,10 @@ MISUSED = {
         "ndgather: error: 'scatter' is not a command (allowed: sel, checked, run, check, infer, "
         "compare, convert)",
     ),
+    "a removed command": (
+        "gather-nd data.npy indices.npy -o values.npy",
+        "; it was removed in 0.4: docs/project/upgrading.md says what to write instead",
+    ),
     "a misspelled command": ("chekc model.onnx", "; did you mean 'check'?"),
     "a misspelled option without a command": (
         "--verison",

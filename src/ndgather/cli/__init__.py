@@ -31,6 +31,9 @@ COMMANDS = {
 }
 """The commands, and what each of them does."""
 
+# Commands of 0.3 that were removed, apart from gather-* and scatter-*.
+_REMOVED = ("gather", "draw", "doc", "ops", "completion")
+
 _LINES = "\n".join(f"  {name:8}  {what}" for name, what in COMMANDS.items())
 DESCRIPTION = f"""\
 N-d gather and scatter, exactly as each published specification says.
@@ -101,6 +104,8 @@ def _run_command_line(arguments: Sequence[str]) -> int:
     name, *rest = options.command
     if name not in COMMANDS:
         hint = messages.did_you_mean(name, COMMANDS)
+        if name in _REMOVED or name.startswith(("gather-", "scatter-")):
+            hint = "; it was removed in 0.4: docs/project/upgrading.md says what to write instead"
         parser.error(f"{name!r} is not a command (allowed: {', '.join(COMMANDS)}){hint}")
     from ndgather.cli.terminal import log_to_stderr  # noqa: PLC0415 - --version needs none
 
