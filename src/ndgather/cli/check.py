@@ -17,8 +17,7 @@ from ndgather.models.graph.diagnostics import Finding, Severity
 DESCRIPTION = """\
 Find errors in a model, an ONNX file or an OpenVINO IR. Every gather and scatter
 operator is checked against its specification in the version that the model
-imports, with everything that can be inferred about its inputs. The severities
-are
+imports, with everything that can be inferred about its inputs. Severities:
 
   error     the specification does not allow it
   differs   the specification allows it, but runtimes give different results
@@ -31,36 +30,38 @@ examples:
       print a table, the worst first; equal findings share a row
 
   ndgather check encoder.onnx decoder.onnx --runtime onnxruntime,openvino
-      check two models; omit what affects other runtimes only
+      check two models; omit findings that affect only other runtimes
 
   ndgather check model.onnx --target coreml
-      list what Core ML does not take, and what convert --target makes of it
+      list what Core ML does not support, and how convert --target replaces it
 
   ndgather check model.onnx --json > findings.json
       print the same findings as a list of JSON objects
 
   ndgather check *.onnx --sarif --fail-on differs > findings.sarif
-      for tools that read SARIF; fail also for differing results
+      write SARIF; also fail if runtimes give different results
 
 The exit status is 1 if a finding is at least as severe as --fail-on, or if a
-model cannot be read; the others are checked nevertheless.
+model cannot be read. The other models are checked anyway.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("models", metavar="MODEL", nargs="+", help="the models: FILE.onnx or FILE.xml")
-    add_runtimes(parser, "omit what affects other runtimes only, as in: onnxruntime,openvino")
+    add_runtimes(
+        parser, "omit findings that affect only other runtimes; for example onnxruntime,openvino"
+    )
     add(
         "--target",
         metavar="TARGET",
-        help="list what a target of convert --target does not take",
+        help="also list what this target (see convert --target) does not support",
     )
     add(
         "--fail-on",
         choices=[severity.value for severity in Severity],
         default=Severity.ERROR.value,
-        help="the least severity that makes the exit status 1 (default: error)",
+        help="the lowest severity that makes the exit status 1 (default: error)",
     )
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument("--json", action="store_true", help="print the findings as JSON")

@@ -14,8 +14,9 @@ import ndgather
 
 DESCRIPTION = """\
 Run a Python program that uses torch, and check the indices of every operator
-before it runs. The error names the operator, the index, what is allowed, the
-module and the line. Output, exit status and traceback are those of the program.
+before the operator runs. The error names the operator, the index, the allowed
+range, the module and the line. Apart from that, the program prints, exits and
+fails as it does without this command.
 """
 
 EXAMPLES = """\
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "script",
         metavar="SCRIPT",
         nargs=argparse.PARSER,
-        help="the program, and then its arguments",
+        help="the program, followed by its arguments",
     )
 
 

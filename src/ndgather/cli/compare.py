@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ndgather.models.onnx import Comparison, Counterexample
 
 DESCRIPTION = """\
-Run an ONNX model in several runtimes, every one in a process of its own, and
-compute every gather and scatter node again from the inputs that it had there.
-For a node that differs, print the first element, the index values that lead to
-it, the rule that decides, which runtimes follow it, and what to write instead.
-A node whose inputs already differ is marked as such.
+Run an ONNX model in several runtimes, each in its own process, and recompute
+every gather and scatter node from the inputs that it had in the runtime. For a
+node that differs, print the first element that differs, the index values that
+select it, the rule that decides, which runtimes follow the rule, and what to
+write instead. A node whose inputs already differ is marked as such.
 """
 
 EXAMPLES = """\
@@ -38,7 +38,7 @@ examples:
       compare the two on random inputs
 
   ndgather compare model.onnx --inputs test_data_set_0 --html report.html
-      take the inputs of a folder, and write the report as a page
+      read the inputs from a folder, and write the report as an HTML page
 
   ndgather compare model.onnx --search 50 --keep found
       search for inputs on which the runtimes disagree, and save them to found/,
@@ -59,7 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL", help="the model: FILE.onnx")
     add_runtimes(
         parser,
-        f"onnxruntime, openvino, reference, or a module of yours (default: {','.join(RUNTIMES)})",
+        "onnxruntime, openvino, reference, or a module of your own (default: "
+        f"{','.join(RUNTIMES)})",
     )
     add_inputs(parser)
     add_loading(parser, "[RUNTIME=]NAME", "[RUNTIME=]FILE", "; for one runtime, or for all")
@@ -67,20 +68,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         metavar="SECONDS",
         type=duration,
-        help=f"end a run in a runtime after this time, and report it (default: {LIMIT_S:g})",
+        help=f"stop a runtime after this time, and report it (default: {LIMIT_S:g})",
     )
     add(
         "--search",
         metavar="N",
         type=positive,
-        help="run up to N inputs with edge cases, until the runtimes disagree",
+        help="try up to N random inputs with edge cases, until the runtimes disagree",
     )
     add(
         "--all",
         action="store_true",
-        help="go on after the first difference, and print a table of their kinds",
+        help="continue after the first difference, and print a table of the kinds of differences",
     )
-    add("--valid-indices", action="store_true", help="draw no index that is out of bounds")
+    add("--valid-indices", action="store_true", help="generate only valid indices")
     add(
         "--keep",
         metavar="FOLDER",
@@ -91,16 +92,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--inside-loops",
         action="store_true",
-        help="compare the nodes in Loop and Scan too, in every iteration",
+        help="also compare the nodes inside Loop and Scan, in every iteration",
     )
     add(
         "--memory",
         metavar="SIZE",
         default="1 GiB",
-        help="limit of the values in loops (default: 1 GiB)",
+        help="how much memory the values in loops may use (default: 1 GiB)",
     )
     add("--json", action="store_true", help="print the report as JSON")
-    add("--html", metavar="FILE", type=Path, help="write the report as a page")
+    add("--html", metavar="FILE", type=Path, help="write the report as an HTML page")
     add_common(parser)
 
 

@@ -15,33 +15,34 @@ from ndgather.models.graph import diagnostics
 DESCRIPTION = """\
 Convert an ONNX model to another version of ONNX, or replace its gather and
 scatter nodes with equivalent operators. Operators that the target does not
-have are built from others. A node that cannot be converted exactly is an error,
-with the reason. A table lists the nodes that were repaired, and those that
+have are built from others. If a node cannot be converted exactly, an error says
+why. A table lists the nodes that were repaired, and those that
 --operator could not replace.
 
-With --target, gathers and scatters that a restricted target does not take are
-rewritten by operators that it takes. A target is a TOML file: one of the
-package (basic, coreml, ncnn, onnxruntime, opencv, qnn, rknn, tensorrt-8,
-tensorrt-10, tflite, tidl, webgpu), or one of your own. A list says what became
-of the nodes. If a node stays, OUT is only written with --partial.
+With --target, gathers and scatters that a restricted target does not support
+are replaced with operators that it supports. A target is a TOML file: one that
+comes with the package (basic, coreml, ncnn, onnxruntime, opencv, qnn, rknn,
+tensorrt-8, tensorrt-10, tflite, tidl, webgpu), or one of your own. A list says
+what happened to each node. If an unsupported node remains, OUT is written only
+with --partial.
 """
 
 EXAMPLES = """\
 examples:
   ndgather convert model.onnx --opset 11 -o old.onnx
-      replace batch_dims, which GatherND-11 does not have, by coordinates
+      replace batch_dims, which GatherND-11 does not have, with coordinates
 
   ndgather convert model.onnx --domain ai.onnx -o portable.onnx
-      replace onnxruntime's own GatherND by that of ONNX, and cast int32 indices
+      replace onnxruntime's own GatherND with ONNX's, and cast int32 indices
 
   ndgather convert model.onnx --opset 18 -o repaired.onnx
-      treat ScatterElements with max, which needs opset 18, as one of opset 18
+      repair a ScatterElements with max, which exists only from opset 18 on
 
   ndgather convert model.onnx --operator GatherND -o one.onnx
-      replace Gather and GatherElements by GatherND, and list those that remain
+      replace Gather and GatherElements with GatherND, and list what remains
 
   ndgather convert model.onnx --target basic -o plain.onnx
-      leave no gather but Gather along the first axis, and no scatter
+      use only Gather along the first axis, and no scatter
 
   ndgather convert model.onnx --target basic --dry-run
       list what would become of every gather and scatter
@@ -63,28 +64,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--operator",
         metavar="NAME",
         help="the operator that replaces the gather nodes: GatherND, GatherElements or Gather; or "
-        "ScatterND, which replaces ScatterElements",
+        "ScatterND, to replace ScatterElements",
     )
     add("--strict", action="store_true", help="fail if --operator cannot replace every such node")
     add(
         "--target",
         metavar="TARGET",
-        help="where the model has to run: a name, or a file that ends in .toml",
+        help="where the model must run: the name of a target, or a .toml file",
     )
     add(
         "--partial",
         action="store_true",
-        help="write OUT although the target does not take all nodes",
+        help="write OUT even if the target does not support all nodes",
     )
     add(
         "--checked",
         action="store_true",
-        help="keep indices that are out of range out of range in rewritten nodes",
+        help="keep out-of-bounds indices out of bounds in rewritten nodes",
     )
     add(
         "--allow-matmul",
         action="store_true",
-        help="let a scatter that adds become a MatMul, which adds in another order",
+        help="allow MatMul to replace a scatter that adds, although it adds in another order",
     )
     add("--dry-run", action="store_true", help="write nothing")
     add("--json", action="store_true", help="print the report as JSON")

@@ -21,8 +21,8 @@ Values: TypeAlias = dict[str, dict[str, TensorType]]
 
 DESCRIPTION = """\
 Infer the types and shapes of a model, an ONNX file or an OpenVINO IR, without
-running it. Sizes may be numbers, names or unknown. A node that cannot run for
-any values is an error that names it.
+running it. Sizes may be numbers, names or unknown. If no values exist for which
+a node can run, an error names the node.
 """
 
 EXAMPLES = """\
@@ -33,7 +33,7 @@ examples:
   ndgather infer model.onnx --size batch=8 -o inferred.onnx
       set a size, and save the model with the inferred types
 
-In the output ? is an unknown size, and "..." any number of further axes.
+In the output, ? is an unknown size, and ... any number of further axes.
 """
 
 

@@ -46,11 +46,11 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=int,
         const=0,
-        help="generate the inputs that are not passed, with valid indices",
+        help="generate random values for inputs that are not passed, with valid indices",
     )
     add_sizes(parser, "an open size of the model, for --random")
-    for name, default in (("--rtol", RTOL), ("--atol", ATOL)):
-        about = f"of outputs that are compared (default: {default})"
+    for name, kind, default in (("--rtol", "relative", RTOL), ("--atol", "absolute", ATOL)):
+        about = f"{kind} tolerance when outputs are compared (default: {default})"
         add(name, type=float, default=default, help=about)
 
 

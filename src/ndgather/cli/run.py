@@ -39,17 +39,17 @@ from ndgather.runtimes.children import call_isolated
 
 DESCRIPTION = """\
 Run a model, an ONNX file or an OpenVINO IR, on arrays from files. The output is
-a table of shapes and dtypes; with the reference evaluator also the time of the
-nodes that lead to each output, and bytes per second.
+a table of shapes and dtypes. With the reference evaluator, it also has the time
+of the nodes that lead to each output, and bytes per second.
 
 An ONNX model runs in onnxruntime if that is installed, else in the reference
-evaluator of the onnx package (pip install 'ndgather[onnx]'). In the evaluator
-ndgather runs the gather and scatter nodes. In a runtime ndgather computes each
-of them again, and a value that differs from the specification is an error that
-names the node.
+evaluator of the onnx package (pip install 'ndgather[onnx]'). In the evaluator,
+ndgather runs the gather and scatter nodes. In a runtime, ndgather computes each
+of them again and raises an error that names the first node whose values differ
+from its specification.
 
 An IR (pip install 'ndgather[ir]') has its constants in a .bin file beside it.
-ndgather runs its gathers, scatters, constants and casts; a file with other
+ndgather runs its gathers, scatters, constants and casts. A model with other
 layers runs in the package openvino (pip install 'ndgather[openvino]').
 """
 
@@ -60,7 +60,7 @@ examples:
 
   ndgather run model.onnx --input data=dem.npy --input indices=points.pb \\
           --output heights=heights.npy
-      read an array of NumPy and an ONNX tensor; save the output 'heights'
+      read a NumPy array and an ONNX tensor; save the output 'heights'
 
   ndgather run model.onnx --random --size batch=2
       generate inputs, with valid indices
@@ -111,8 +111,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--runtime",
         metavar="NAME",
-        help="onnxruntime, openvino, reference, or a module (default: onnxruntime if it is "
-        "installed and loads the model, else reference)",
+        help="onnxruntime, openvino, reference, or a module of your own (default: onnxruntime if "
+        "it is installed and loads the model, else reference)",
     )
     add(
         "--accept-runtime",
@@ -122,14 +122,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--own-results",
         action="store_true",
-        help="continue with the result of ndgather for such a node, and report it",
+        help="continue with ndgather's own result for such a node, and report it",
     )
     add_loading(parser, "NAME", "FILE")
     add(
         "--timeout",
         metavar="SECONDS",
         type=duration,
-        help="end the command after this time, also inside a runtime",
+        help="stop after this time, even inside a runtime",
     )
     add("--json", action="store_true", help="print the results as JSON")
     add("--quiet", action="store_true", help="print nothing but errors")

@@ -106,7 +106,7 @@ def add_loading(parser: argparse.ArgumentParser, name: str, file: str, more: str
         metavar=name,
         action="append",
         default=[],
-        help="an execution provider of onnxruntime, or the device of OpenVINO (default: the "
+        help="an execution provider of onnxruntime, or a device of OpenVINO (default: the "
         f"CPU){more}",
     )
     parser.add_argument(
