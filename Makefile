@@ -1,14 +1,14 @@
-# The tasks of everybody who works on the project. Those of one topic, and of every night, are in nightly.mk.
+# The tasks that every contributor needs. Tasks for one topic or for every night are in nightly.mk.
 #
 #   make run           set up, build, and run the main job on real input
 #   make run-storage   the main job on arrays that do not fit in memory, on real data
-#   make quick         the tests of the core and of the operators, few draws: under a minute
+#   make quick         the tests of the core and of the operators with few examples: under a minute
 #   make test          set up and run the test suite
 #   make lint          ruff, clang-format, mypy, the stub of the core, the import contracts
-#   make check         what must pass before a change lands, on two cores 20 minutes; installs gigabytes
-#   make docs          build the site, build/site/index.html, and check its links; a release has SITE and REPOSITORY
-#     in its environment: the addresses of the site, with a slash at its end, and of the repository
-#   make clean         remove what building left behind
+#   make check         what must pass before a change lands; 20 minutes on two cores, installs gigabytes
+#   make docs          build the site, build/site/index.html, and check its links; for a release, set the environment
+#     variables SITE and REPOSITORY to the URLs of the site (with a trailing slash) and of the repository
+#   make clean         remove everything that was built
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -21,18 +21,18 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_COMPILE := 0
 unexport PYTHONDONTWRITEBYTECODE
 
-# The versions that are installed; empty: the newest.
+# The file with the versions to install; empty: install the newest versions.
 CONSTRAINTS ?= constraints.txt
 INSTALL = -m pip install --quiet $(CONSTRAINTS:%=--constraint %)
-# How to make an environment: pip knows dependency groups from 25.1 on.
+# Create an environment. Dependency groups need pip 25.1.
 environment = $(PYTHON) -m venv $(1) && $(1)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
 
-# An install is redone when anything that goes into the build has changed, or when a Python file has come or
-# gone: an editable install has a list of them.
+# Install again when a file of the build changes, or when a Python file is added or removed: an editable install
+# contains a list of them.
 FILE_LIST := build/files-$(shell find src -name '*.py' | sort | cksum | cut -d ' ' -f 1)
 BUILD_FILES := pyproject.toml CMakeLists.txt $(wildcard core/*.* core/*/*) $(FILE_LIST)
 
-# Half an environment is none.
+# Delete a partially built environment.
 .DELETE_ON_ERROR:
 
 .PHONY: run run-storage quick test lint check docs clean
@@ -43,17 +43,17 @@ run: $(VENV)/installed-run
 run-storage: $(VENV)/installed-samples
 	$(BIN)/python examples/ship_track.py
 
-# Files that import those packages: their examples are run with the tests of frameworks.
+# Files that import these packages: their examples run with the tests of frameworks.
 FRAMEWORKS := tests/frameworks $(addprefix src/ndgather/arrays/,torch jax tensorflow)
 # Files that `make test` leaves to other targets.
 ELSEWHERE := $(addprefix --ignore=,$(FRAMEWORKS) tests/site tests/xarray_suite)
 
-# Where Hypothesis begins to draw; empty: anywhere, and what failed before once more.
+# The seed of Hypothesis; empty: a random one, and examples that failed before run again.
 SEED ?=
-# Every run of tests leaves a report, of which tests/reports.py says what ran.
+# Every test run writes a report; tests/reports.py says which tests ran.
 PYTEST = -m pytest -q --junit-xml=build/reports/$@.xml $(SEED:%=--hypothesis-seed=%)
 
-# Processes that share the tests between them; 0: one after the other, in this one.
+# How many processes run the tests; 0: run them one after the other in this process.
 TEST_WORKERS ?= 2
 SHARED := -n $(TEST_WORKERS) --dist worksteal
 
@@ -68,7 +68,7 @@ quick: $(VENV)/installed-test
 	  $(addprefix --ignore=,$(UNHURRIED) tests/core/package/test_show_versions.py) \
 	  -k "not most_drawn_calls" tests/core tests/operators $(PYTEST_FLAGS)
 
-# The groups that `make lint` installs: `make check` adds those of its other steps, so that pip runs once.
+# The groups that `make lint` installs. `make check` adds the groups of its other steps, so that pip runs once.
 LINT ?= lint
 
 lint: $(VENV)/installed-$(LINT)
@@ -79,13 +79,13 @@ lint: $(VENV)/installed-$(LINT)
 	$(BIN)/python -m mypy.stubtest ndgather._core ndgather.api
 	$(BIN)/lint-imports
 
-# The draws of one day are the same: a failure is found again by `make check SEED=...`.
+# All runs on one day draw the same examples; `make check SEED=...` reproduces a failure.
 TODAY := $(shell expr $$(date +%s) / 86400)
 GROUPS := lint-docs-samples-run
 
-# Two at a time where nothing is timed, those that take longest first. Property tests draw a fifth of the examples that
-# `make test` draws; what ran there is left out of `make test-runtimes`. Whatever fails, the rest runs, and the page of
-# reports at the end names it.
+# Steps that are not timed run two at a time, the longest first. Property tests draw a fifth of the examples that
+# `make test` draws, and `make test-runtimes` skips tests that `make test` ran. If a step fails, the others still run,
+# and the summary at the end names the step.
 check: export HYPOTHESIS_PROFILE := short
 check: export SEED := $(or $(SEED),$(TODAY))
 check: export LINT := $(GROUPS)
@@ -104,7 +104,7 @@ check:
 	$(BIN)/python -m tests.reports build/reports || rc=1; \
 	[ $$rc = 0 ] || echo "failed: look for *** above"; exit $$rc
 
-# A warning of the build is an error; no network is used.
+# Warnings are errors. The build uses no network.
 docs: $(VENV)/installed-docs
 	$(BIN)/python -m sphinx --quiet --fresh-env --jobs 2 --fail-on-warning --builder html --doctree-dir build/doctrees docs build/site
 	$(BIN)/python $(PYTEST) -p no:cacheprovider --noconftest tests/site/test_links.py
@@ -132,7 +132,7 @@ $(VENV)/built: $(BUILD_FILES) | $(VENV)/bin/python
 	$(BIN)/python $(INSTALL) --editable .
 	touch $@
 
-# The same with the handler that XLA calls, for which jaxlib has the headers; see CMakeLists.txt.
+# The same, with the handler that XLA calls: jaxlib has its headers, see CMakeLists.txt.
 JAXLIB := build/jaxlib
 FOR_JAX := --config-settings cmake.define.NDGATHER_JAX=$(abspath $(JAXLIB)/jaxlib/include)
 
@@ -144,15 +144,15 @@ $(VENV)/built-for-jax: $(BUILD_FILES) $(JAXLIB)/installed
 	$(BIN)/python $(INSTALL) --editable . $(FOR_JAX)
 	touch $@ $(VENV)/built
 
-# `make $(VENV)/installed-a-b` adds the dependency groups a and b; nothing is built again.
+# `make $(VENV)/installed-a-b` adds the dependency groups a and b without building again.
 groups = $(patsubst %,--group %,$(subst -, ,$(1)))
 
 $(VENV)/installed-%: $(VENV)/built constraints.txt
 	$(BIN)/python $(INSTALL) $(call groups,$*)
 	touch $@
 
-# `make $(RUNTIMES)/installed-a` adds the group a to an environment over $(VENV): it has all that is in $(VENV), which
-# stays as it is, without onnxruntime, with which more of the tests would run.
+# `make $(RUNTIMES)/installed-a` adds the group a to a second environment, which also sees the packages of $(VENV).
+# $(VENV) itself stays without onnxruntime, because more tests would run with it.
 $(RUNTIMES)/installed-%: $(VENV)/installed-test | $(RUNTIMES)/bin/python
 	$(RUNTIMES)/bin/python $(INSTALL) $(call groups,$*)
 	touch $@

@@ -1,25 +1,24 @@
-# The tasks of one topic, and those of every night. `grep '##' nightly.mk` says when you need each.
+# Tasks for one topic or for every night. `grep '##' nightly.mk` says when you need each of them.
 
 .PHONY: nightly test-frameworks test-torch test-kernels test-jax test-gpu test-runtimes test-xarray test-versions oldest-versions \
   test-large test-targets check-long test-docs wheel test-wheels release-check release-wheel check-core \
   check-borders check-asan check-tsan check-portable fuzz faults mutants bench bench-quick models models-quick exports conformance
 
-# Tasks run one after the other whatever came of the last one; what each said is in build/nightly.
+# Tasks run one after the other, even if one fails; their output is in build/nightly.
 nightly release-check: export SEED := $(or $(SEED),$(TODAY))
 
-nightly:  ## every night, and before a release: all that is too long for `make check`; NIGHTLY='fuzz mutants' runs parts
+nightly:  ## every night, and before a release: everything too long for `make check`; NIGHTLY='fuzz mutants' runs parts
 	$(PYTHON) -m tools.nightly $(or $(NIGHTLY),night)
 
-release-check:  ## before a release: half an hour, beside a night without a failure
+release-check:  ## before a release, in addition to a nightly run without a failure: half an hour
 	$(PYTHON) -m tools.nightly release
 
-# Three parts, of which `make check` runs two at a time. The kernels of tensors on a GPU are interpreted by Triton, on
-# tensors of the CPU.
+# Three parts; `make check` runs two of them at a time. Triton interprets the GPU kernels, on CPU tensors.
 KERNELS := tests/frameworks/test_torch_kernels.py
 OF_TORCH := $(filter-out $(KERNELS),$(wildcard tests/frameworks/test_torch_*.py)) src/ndgather/arrays/torch
 FRAMEWORK_TESTS := test-torch test-kernels test-jax
 
-test-frameworks: $(FRAMEWORK_TESTS)  ## after a change of an adapter of torch, JAX, TensorFlow, polars ...: installs gigabytes
+test-frameworks: $(FRAMEWORK_TESTS)  ## after a change to an adapter of torch, JAX, TensorFlow, polars ...: installs gigabytes
 
 $(FRAMEWORK_TESTS): $(VENV)/built-for-jax $(RUNTIMES)/installed-frameworks
 
@@ -29,24 +28,24 @@ test-torch:
 test-kernels:
 	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(RUNTIMES)/bin/python $(PYTEST) $(KERNELS) $(PYTEST_FLAGS)
 
-test-gpu:  ## after a change for GPUs, where there is one: make test-gpu PYTHON=python3, with torch for it; 3 minutes
+test-gpu:  ## after a change for GPUs, on a machine with a GPU: make test-gpu PYTHON=python3, whose torch supports it; 3 minutes
 	$(PYTHON) $(PYTEST) -o filterwarnings=default tests/frameworks/test_gpu.py tests/frameworks/test_torch_devices.py $(KERNELS) $(PYTEST_FLAGS)
 
 test-jax:
 	$(RUNTIMES)/bin/python $(PYTEST) $(addprefix --ignore=,$(OF_TORCH)) $(filter-out $(OF_TORCH),$(FRAMEWORKS)) $(PYTEST_FLAGS)
 
-# The tests that `make test` skips need a runtime or a framework; with NOT_IN, the report of `make test`, only these run.
-test-runtimes: $(RUNTIMES)/installed-all  ## after a change of models: with onnxruntime and OpenVINO
+# With NOT_IN, the report of `make test`, only the tests that `make test` skipped run: they need a runtime or a framework.
+test-runtimes: $(RUNTIMES)/installed-all  ## after a change to models: the tests that need onnxruntime and OpenVINO
 	$(RUNTIMES)/bin/python $(PYTEST) -m "not slow" $(NOT_IN:%=--not-in=%) tests/models tests/cli tests/docs \
 	  tests/core/scatters/test_vjp.py tests/core/package/test_private_names.py $(PYTEST_FLAGS)
 
-test-xarray: $(RUNTIMES)/installed-backends  ## after a change of engine="ndgather": xarray's own tests of its backends
+test-xarray: $(RUNTIMES)/installed-backends  ## after a change to engine="ndgather": xarray's own tests of its backends
 	$(RUNTIMES)/bin/python $(PYTEST) -p no:cacheprovider -o strict=false -o addopts=--import-mode=importlib \
 	  -o filterwarnings=ignore tests/xarray_suite/engine_tests.py $(PYTEST_FLAGS)
 
 VERSIONS := build/versions
 
-test-versions: $(VERSIONS)/built  ## after a change of an extra: oldest and newest packages; an hour, 20 GB; VERSIONS_OF='oldest-torch' runs parts
+test-versions: $(VERSIONS)/built  ## after a change to an extra: tests with the oldest and newest packages; an hour, 20 GB; VERSIONS_OF='oldest-torch' runs parts
 	$(PYTHON) -m tools.versions test $(VERSIONS_OF)
 
 $(VERSIONS)/built: $(BUILD_FILES) $(JAXLIB)/installed $(shell find src -type f -name '*.py*')
@@ -54,31 +53,31 @@ $(VERSIONS)/built: $(BUILD_FILES) $(JAXLIB)/installed $(shell find src -type f -
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(VERSIONS)/wheel . $(FOR_JAX)
 	touch $@
 
-oldest-versions:  ## after a change of a lower bound in pyproject.toml: writes tests/versions/oldest.txt
+oldest-versions:  ## after a change to a lower bound in pyproject.toml: writes tests/versions/oldest.txt
 	$(PYTHON) -m venv $(VERSIONS)/uv
 	$(VERSIONS)/uv/bin/python -m pip install --quiet uv
 	$(PYTHON) -m tools.versions oldest $(VERSIONS)/uv/bin/uv
 
 LARGE := tests/core/memory/test_two_gib.py tests/core/memory/test_real_borders.py tests/models/test_large_models.py
 
-test-large: $(VENV)/installed-test  ## after a change of offsets or borders: arrays of 2**31 elements and more; 8 GiB
+test-large: $(VENV)/installed-test  ## after a change to offsets or borders: arrays of 2**31 elements and more; needs 8 GiB
 	$(BIN)/python $(PYTEST) -m slow $(LARGE) $(PYTEST_FLAGS)
 
-check-long: $(RUNTIMES)/installed-exports  ## after a change of threads or memory: 100,000 calls of every kind; 20 minutes
+check-long: $(RUNTIMES)/installed-exports  ## after a change to threads or memory: 100,000 calls of every kind; 20 minutes
 	$(RUNTIMES)/bin/python $(PYTEST) -m slow $(addprefix --ignore=,$(LARGE)) $(ELSEWHERE) tests $(PYTEST_FLAGS)
 
-test-targets: $(RUNTIMES)/installed-exports  ## after a change of `convert --target`: many examples; an hour
+test-targets: $(RUNTIMES)/installed-exports  ## after a change to `convert --target`: many examples; an hour
 	HYPOTHESIS_PROFILE=nightly $(RUNTIMES)/bin/python $(PYTEST) -o faulthandler_timeout=1800 tests/models/test_targets.py $(PYTEST_FLAGS)
 
 CHROMIUM ?= $(shell command -v chromium)
 
-test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.min.js  ## after a change of the site: in Chromium, accessibility by axe; 10 minutes, needs npm
+test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.min.js  ## after a change to the site: tests in Chromium, accessibility with axe; 10 minutes, needs npm
 	CHROMIUM="$(CHROMIUM)" $(BIN)/python $(PYTEST) -p no:cacheprovider tests/site $(PYTEST_FLAGS)
 
 build/browser/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-fund --no-audit --prefix build/browser axe-core@4
 
-# What builds and looks at a release, in an environment of its own: cffconvert asks for old packages.
+# Tools that build and inspect a release have their own environment, because cffconvert needs old packages.
 RELEASE := build/release/venv/bin
 
 build/release/installed: pyproject.toml
@@ -86,13 +85,13 @@ build/release/installed: pyproject.toml
 	$(RELEASE)/python -m pip install --quiet --group release
 	touch $@
 
-# The sdist and the wheel of it in a folder; files bear the time of the commit. What the core needs of the C++ library is
-# inside, so that the C library alone says on which systems a wheel runs; and so is the handler that XLA calls.
+# Build the sdist, and from it the wheel; files have the time of the commit. The C++ library is linked statically, so
+# only the version of glibc decides on which systems a wheel runs. The wheel contains the handler that XLA calls.
 build_release = rm -rf $(1) && LDFLAGS='-static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--gc-sections' \
   SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1764201600) $(RELEASE)/python -m build --quiet \
   --config-setting cmake.define.NDGATHER_JAX=$(abspath $(JAXLIB)/jaxlib/include) --outdir $(1) .
 
-wheel: dist/built  ## to try or to ship a build: dist/*.whl and dist/*.tar.gz
+wheel: dist/built  ## to try or ship a build: dist/*.whl and dist/*.tar.gz
 	@ls -l dist/*.whl
 
 dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.py*') build/release/installed $(JAXLIB)/installed
@@ -102,10 +101,10 @@ dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.p
 	cp build/release/first/*.tar.gz dist
 	touch $@
 
-test-wheels: wheel  ## after a change of packaging: all tests with it, and those of the core by every Python that is found
+test-wheels: wheel  ## after a change to packaging: all tests with the wheel, and the tests of the core with every installed Python
 	$(PYTHON) -m tools.wheels $(SEED:%=--hypothesis-seed=%) $(addprefix --ignore=,$(UNHURRIED)) $(ELSEWHERE) $(PYTEST_FLAGS)
 
-release-wheel: build/release/installed  ## by release-check: one version everywhere, the same bytes twice, and what tools say of them
+release-wheel: build/release/installed  ## part of release-check: one version everywhere, reproducible bytes, and checks by other tools
 	$(RELEASE)/cffconvert --validate
 	$(RELEASE)/python -m tools.release check
 	rm -rf dist
@@ -124,7 +123,7 @@ SANITIZED := -q -p no:cacheprovider $(SEED:%=--hypothesis-seed=%) $(PYTEST_FLAGS
 UNDER_ASAN := tests/core/run.sh address build/address
 UNDER_TSAN := tests/core/run.sh thread build/thread
 
-check-core: build/address-core/core_calls  ## after a change of the core: random calls with AddressSanitizer and UBSan; 1 minute
+check-core: build/address-core/core_calls  ## after a change to the core: random calls with AddressSanitizer and UBSan; 1 minute
 	$(PYTHON) -m zipfile -e fuzz/corpus/core.zip build/address-core/seeds
 	for set in $(INSTRUCTION_SETS); do \
 	  NDGATHER_INSTRUCTION_SET=$$set LEAKS=1 $(UNDER_ASAN)-core/core_calls 4 500 $(SEED) && \
@@ -132,17 +131,17 @@ check-core: build/address-core/core_calls  ## after a change of the core: random
 
 TIME ?= 60
 
-check-borders: build/borders/built  ## after a change of the core: with limits so small that every call crosses some, for TIME seconds
+check-borders: build/borders/built  ## after a change to the core: random calls with limits so small that every call crosses some, for TIME seconds
 	$(BIN)/python tests/core/borders.py build/borders $(TIME)
 
-check-asan: check-core build/address/installed  ## after a change of binding/: all tests with AddressSanitizer and UBSan; 20 minutes
+check-asan: check-core build/address/installed  ## after a change to binding/: all tests with AddressSanitizer and UBSan; 20 minutes
 	$(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not plain"
 	for set in baseline avx2; do \
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not plain" \
 	    tests/core || exit; done
 
-# How long a call keeps the GIL is measured elsewhere: calls take minutes here.
-check-tsan: build/thread/built build/thread/installed  ## after a change of threads: ThreadSanitizer; 10 minutes
+# Tests of how long a call holds the GIL are skipped: calls take minutes here.
+check-tsan: build/thread/built build/thread/installed  ## after a change to threads: ThreadSanitizer; 10 minutes
 	for set in $(INSTRUCTION_SETS); do \
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
 	$(UNDER_TSAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not races and not plain" -k "not gil" \
@@ -152,14 +151,14 @@ CLANGXX ?= clang++
 TINY ?= OFF
 FUZZER := build/fuzzer-$(TINY)
 
-fuzz: $(FUZZER)/core_fuzz  ## after a change of the core or of readers of models: TIME seconds each; needs clang; TINY=ON has tiny limits
+fuzz: $(FUZZER)/core_fuzz  ## after a change to the core or to readers of models: TIME seconds each; needs clang; TINY=ON sets tiny limits
 	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
 
-faults: build/mutants/installed $(CMAKE)  ## after a change of tests of the core: one fault at a time has to be noticed; FAULTS='out-over-data'
+faults: build/mutants/installed $(CMAKE)  ## after a change to the tests of the core: they must detect each fault; FAULTS='out-over-data' runs one
 	PATH="$(abspath $(TOOLS)):$$PATH" build/mutants/venv/bin/python tests/core/faults.py $(CMAKE) build/faults $(FAULTS)
 
-# mutmut changes a copy of the sources in mutants/; the core has to stand beside them. SAMPLE: so many changes of all modules.
-mutants: build/mutants/installed  ## after a change of Python rules: changes that no test notices; MUTANTS='ndgather.published.inference*'
+# mutmut changes a copy of the sources in mutants/, which needs the core beside it. SAMPLE: how many changes to try, in all modules.
+mutants: build/mutants/installed  ## after a change to Python rules: lists changes that no test detects; MUTANTS='ndgather.published.inference*'
 ifdef SAMPLE
 	build/mutants/venv/bin/python -m tools.mutants $(SAMPLE)
 else
@@ -170,30 +169,30 @@ else
 	build/mutants/venv/bin/mutmut results
 endif
 
-check-portable: $(CMAKE)  ## after a change of the core: other compilers, aarch64 by qemu, Windows by wine, every overflow checked
+check-portable: $(CMAKE)  ## after a change to the core: other compilers, aarch64 with qemu, Windows with wine, all overflow checks
 	PATH="$(abspath $(TOOLS)):$$PATH" tests/core/portable.sh $(CMAKE) build/portable
 
-bench: $(VENV)/installed-bench  ## after a change of speed, on an idle machine: beside numpy, torch, numba ...
+bench: $(VENV)/installed-bench  ## after a change to speed, on an idle machine: comparison with numpy, torch, numba ...
 	$(BIN)/python -m bench --page
 
-bench-quick: $(VENV)/installed-test  ## after a change of the benchmark: every case at reduced size, answers, no times
+bench-quick: $(VENV)/installed-test  ## after a change to the benchmark: every case at reduced size; checks results, measures no times
 	$(BIN)/python -m bench --quick
 
-models: exports  ## before a release: 40 models that packages ship, and those of `make exports`, by every command; half an hour
+models: exports  ## before a release: every command on 40 models that packages ship and on those of `make exports`; half an hour
 	$(RUNTIMES)/bin/python -m tools.models
 
-exports: $(RUNTIMES)/installed-exports  ## after a change of models: 80 models that exporters write; EXPORTS='--page' writes docs/exporters.md
+exports: $(RUNTIMES)/installed-exports  ## after a change to models: 80 models that exporters write; EXPORTS='--page' writes docs/exporters.md
 	$(RUNTIMES)/bin/python -m tools.exports $(EXPORTS)
 
-models-quick: $(RUNTIMES)/installed-models  ## after a change of models: those of three small packages; half a minute
+models-quick: $(RUNTIMES)/installed-models  ## after a change to models: the models of three small packages; half a minute
 	$(RUNTIMES)/bin/python -m tools.models --short
 
-conformance: $(VENV)/installed-bench  ## after a change of the hard cases: what runtimes make of them: docs/conformance.md
+conformance: $(VENV)/installed-bench  ## after a change to the conformance cases: runs them in all libraries and writes docs/conformance.md
 	$(BIN)/python -m conformance --format md > docs/conformance.md
 
 CORE_CALLS := $(wildcard tests/core/*.h tests/core/*.cpp fuzz/*.cpp)
 
-# An instrumented core in an environment of its own; `make build/address/installed` adds what the tests need.
+# An instrumented core in its own environment; `make build/address/installed` adds the packages that the tests need.
 build/%/built: $(BUILD_FILES) $(CORE_CALLS)
 	$(call environment,build/$*/venv)
 	build/$*/venv/bin/python $(INSTALL) --editable . \
@@ -201,15 +200,15 @@ build/%/built: $(BUILD_FILES) $(CORE_CALLS)
 	  --config-settings cmake.define.NDGATHER_SANITIZE=$*
 	touch $@
 
-# The same without Python and its binding, for the programs that call the core by themselves.
+# The same without Python and the binding, for C++ programs that call the core directly.
 build/%-core/core_calls: $(BUILD_FILES) $(CORE_CALLS) | $(CMAKE)
 	$(CMAKE) -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(TOOLS))/ninja --log-level=WARNING \
 	  -DNDGATHER_CORE_ONLY=ON -DNDGATHER_SANITIZE=$* -DCMAKE_BUILD_TYPE=Debug
 	MAKEFLAGS= $(CMAKE) --build $(@D) -- --quiet
 	touch $@
 
-# The package is that of src/, with a core of its own; other packages are those of $(VENV), whose core is left out, as
-# a path in a .pth file brings no other .pth file with it.
+# The package of src/ with another core. The .pth file adds the other packages of $(VENV), but not its core, because
+# Python ignores .pth files inside a folder that a .pth file adds.
 build/borders/built: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-test | $(CMAKE)
 	$(CMAKE) -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(TOOLS))/ninja --log-level=WARNING \
 	  -DNDGATHER_SANITIZE=address -DNDGATHER_TINY=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O1 \
@@ -224,8 +223,8 @@ build/borders/built: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-test | $(CMA
 	cp $(@D)/_core.*so $(@D)/package/ndgather
 	touch $@
 
-# Not editable: mutmut and `make faults` import a copy of the sources, which stands before this on sys.path. Other
-# packages are those of $(RUNTIMES), so that tests of runtimes and frameworks can notice a change.
+# Not editable, because mutmut and `make faults` import a copy of the sources that comes first on sys.path. The other
+# packages come from $(RUNTIMES), so that tests of runtimes and frameworks can detect a change.
 build/mutants/installed: $(BUILD_FILES) $(JAXLIB)/installed $(RUNTIMES)/installed-all
 	$(call environment,build/mutants/venv)
 	for each in $(RUNTIMES)/bin $(BIN); do $$each/python $(PACKAGES_OF) || exit; done \
