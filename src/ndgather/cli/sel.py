@@ -169,7 +169,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def work(options: argparse.Namespace) -> None:
     require_output(options)
     try:
-        from ndgather.arrays.xarray import points  # noqa: PLC0415 - slow, and an extra
+        from ndgather.arrays.xarray import points, selection  # noqa: PLC0415 - slow, and an extra
     except ImportError as error:
         raise messages.extra_missing(error.name or "xarray", "xarray") from None
     if options.output is not None:
@@ -187,14 +187,15 @@ def work(options: argparse.Namespace) -> None:
         dialect=points.Dialect(
             separator=options.separator, decimal=options.decimal, encoding=options.encoding
         ),
-        options={
-            "method": options.method,
-            "tolerance": options.tolerance or None,
-            "missing": options.missing,
-            "period": options.period or None,
-            "memory": options.memory,
-            "progress": (shows_progress(options.quiet) and not options.dry_run) or None,
-        },
+        request=selection.Request(
+            caller="sel",
+            method=options.method,
+            tolerance=options.tolerance or None,
+            missing=options.missing,
+            period=options.period,
+        ),
+        memory=options.memory,
+        progress=shows_progress(options.quiet) or None,
     )
     if options.tolerance and options.method is None:
         raise AttributeValueError(

@@ -32,6 +32,7 @@ from ndgather.arrays.xarray import rasters, selection
 from ndgather.arrays.xarray.arrays import storage_options
 from ndgather.arrays.xarray.engine import ZARR_SUFFIX, zarr_store
 from ndgather.arrays.xarray.labels import WHOLE, kind_of, objects, parse_date
+from ndgather.arrays.xarray.selection import Request
 from ndgather.errors import FileError, one_line
 from ndgather.messages import did_you_mean, listed, plural, quoted, reason, shown_value, similar
 from ndgather.stored.estimates import Estimate
@@ -58,14 +59,16 @@ class Lookup:
     """Which values of a data set are wanted, and how the table of points is read.
 
     Columns named as labels of the data set select; other columns are kept. `variables` are the
-    names of variables, or none for every variable that the points select from; `options` are those
-    of `Accessor.sel`. A variable with more dimensions has a row for every one of their labels.
+    names of variables, or none for every variable that the points select from. A variable with more
+    dimensions has a row for every one of their labels.
     """
 
     place: str
     points: Path
     dialect: Dialect
-    options: Mapping[str, Any]
+    request: Request  # how labels are looked up
+    memory: Any = None
+    progress: Any = None
     variables: Sequence[str] = ()
     rename: Mapping[str, str] = field(default_factory=dict)  # from columns to coordinates
     keep: Sequence[str] = ()  # columns that select nothing
@@ -76,8 +79,8 @@ class Lookup:
     def values(self) -> Result:
         """Return the table of points with a column for every variable."""
         with self._opened() as (table, chosen, labels):
-            request = labels.request()
-            options = storage_options("sel", *map(self.options.get, ("memory", "progress")))
+            request = self.request.with_periods(chosen, labels.labels)
+            options = storage_options("sel", self.memory, self.progress)
             result = selection.select_labels(
                 chosen.copy(deep=False), labels.labels, request, options
             )
@@ -107,12 +110,10 @@ class Lookup:
     def estimates(self) -> dict[str, Estimate]:
         """Return what `values` would read of every variable that is stored in chunks."""
         with self._opened() as (_, chosen, labels):
-            options = storage_options("sel", self.options["memory"])
+            request = self.request.with_periods(chosen, labels.labels)
             estimates: dict[str, Estimate] = {}
-            options = replace(options, estimates=estimates)
-            selection.select_labels(
-                chosen.copy(deep=False), labels.labels, labels.request(), options
-            )
+            options = replace(storage_options("sel", self.memory), estimates=estimates)
+            selection.select_labels(chosen.copy(deep=False), labels.labels, request, options)
             return estimates
 
     @contextmanager
@@ -130,7 +131,7 @@ class Lookup:
             dim = "point"
             while dim in chosen.sizes or dim in chosen.variables:
                 dim += "_"
-            labels = _Labels(chosen, dict(self.options), dim)
+            labels = _Labels(chosen, self.request, dim)
             for name, column in columns.items():
                 texts = _Texts(table.column(column), self)
                 labels.add(name, texts)
@@ -195,7 +196,7 @@ class Lookup:
                 f"{self.place}: {what} all the dimensions {_listed(dims)} of the points (allowed: "
                 f"columns for dimensions of one variable; {_KEEP})"
             )
-        for name in names if self.options["method"] == "linear" else ():
+        for name in names if self.request.method == "linear" else ():
             if data[name].dtype.kind not in "uifcmM":
                 raise FileError(
                     f"{self.place}: {name} has values of {data[name].dtype}, between which nothing "
@@ -278,25 +279,14 @@ def _unreadable(place: str, error: Exception) -> FileError:
 
 @dataclass(slots=True)
 class _Labels:
-    """The labels of points, and the options of the call that looks them up."""
+    """The labels of points, and how they are looked up."""
 
     data: xarray.Dataset
-    options: dict[str, Any]
+    request: Request
     dim: str
     labels: dict[Hashable, Any] = field(default_factory=dict)
     asked: dict[Hashable, Any] = field(default_factory=dict)  # before they are those of pixels
     of_table: dict[str, Any] = field(default_factory=dict)  # by the names of columns
-
-    def request(self) -> selection.Request:
-        """Return how the labels are looked up."""
-        request = selection.Request(
-            caller="sel",
-            method=self.options["method"],
-            tolerance=self.options["tolerance"],
-            missing=self.options["missing"],
-            period=self.options["period"] or {},
-        )
-        return request.with_periods(self.data, self.labels)
 
     def chosen(self, result: xarray.Dataset, periods: Mapping[Hashable, Any]) -> dict[str, Any]:
         """Return the labels of the data that were taken, and their distances from those asked."""
@@ -334,18 +324,18 @@ class _Labels:
             texts.check(differ, f"is not the {name} of the data", allowed)
             return
         of_pixels = name in ("x", "y") and rasters.TRANSFORM in self.data.encoding
-        if of_pixels and labels.size and self.options["method"] == "nearest":
+        if of_pixels and labels.size and self.request.method == "nearest":
             labels = self._of_pixels(name, labels, texts)
         self.labels[name] = xarray.DataArray(labels, dims=self.dim)
 
     def _of_pixels(self, name: str, labels: Any, texts: _Texts) -> Any:
         """Return the centres of the pixels that hold labels; raise if a label is in none."""
         centres = rasters.centres(self.data, name, labels)
-        tolerance = (self.options["tolerance"] or {}).get(name)
+        tolerance = self.request.tolerance_of(name)
         if tolerance is not None:
             with np.errstate(invalid="ignore"):
                 return np.where(abs(centres - labels) <= tolerance, centres, labels)
-        if self.options["missing"] == "raise":
+        if self.request.missing == "raise":
             axis = self.data[name].values
             outside = np.isnan(centres) & ~np.isnan(labels)
             texts.check(outside, f"lies outside of {name}", f"{axis.min()}..{axis.max()}")
@@ -415,7 +405,7 @@ class _Texts:
             numbers.append(int(text) if is_whole else float(text) if present else None)
         if texts and whole.all() and np.array(numbers).dtype.kind in "iu":
             return np.array(numbers)
-        is_exact = of_integers and self.lookup.options["method"] is None
+        is_exact = of_integers and self.lookup.request.method is None
         if is_exact and any(type(each) is int and abs(each) > WHOLE for each in numbers):
             return objects(numbers)  # float64 would round them
         return np.array(numbers, float)

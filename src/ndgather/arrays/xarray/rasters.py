@@ -156,7 +156,7 @@ def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
     """Return the array of tifffile and its dimensions, if it has the values of rasterio."""
     try:
         import tifffile  # noqa: PLC0415 - an extra
-        import zarr  # noqa: PLC0415, F401 - an extra
+        import zarr  # noqa: PLC0415 - an extra
     except ImportError:
         return None
     try:
@@ -175,18 +175,12 @@ def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
                 == {"y": file.height, "x": file.width}
                 | ({"band": file.count} if file.count > 1 else {})
             )
-        return (_open_tiff(place), dims) if plain else None
+        if not plain:
+            return None
+        logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it writes to stderr
+        store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # threads are ours
+        array = zarr.open_array(store, mode="r")
+        weakref.finalize(array, store.close)
+        return array, dims
     except Exception:  # a file that tifffile does not read: rasterio does, or says why not
         return None
-
-
-def _open_tiff(place: str) -> Any:
-    """Open the pixels of a TIFF file as an array of zarr."""
-    import tifffile  # noqa: PLC0415 - an extra
-    import zarr  # noqa: PLC0415 - an extra
-
-    logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it writes to standard error
-    store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # threads are ours
-    array = zarr.open_array(store, mode="r")
-    weakref.finalize(array, store.close)
-    return array
