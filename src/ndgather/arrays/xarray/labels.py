@@ -311,7 +311,7 @@ def _most(numbers: pd.Index[Any] | Array) -> float:
     return float(np.abs(present[np.isfinite(present)]).max(initial=0))
 
 
-def comparable(caller: str, name: Hashable, labels: Array, index: pd.Index[Any]) -> Array:
+def convert_labels(caller: str, name: Hashable, labels: Array, index: pd.Index[Any]) -> Array:
     """Return labels in the type of those on an axis, where it is no number: texts become times.
 
     Labels of a type that is never on the axis raise DTypeError.
@@ -406,7 +406,7 @@ def sorted_axis(
             f"that rise or fall); write .isel({name}=data[{name!r}].notnull()) first"
         )
     _check_held(caller, name, index, labels, nearest=True)
-    pair = _comparable(index, labels, exact=period is not None)
+    pair = _common_numbers(index, labels, exact=period is not None)
     if pair is None:
         if period is not None:
             raise DTypeError(
@@ -427,7 +427,7 @@ def sorted_axis(
     key = (name, values.dtype, unit, period)
     known = (axes or {}).get(key)
     if known is None or known[0] is not index:
-        known = index, _sorted(caller, name, index, values, unit, period)
+        known = index, _sort_axis(caller, name, index, values, unit, period)
         if axes is not None:
             axes[key] = known
     return known[1], labels
@@ -462,7 +462,7 @@ def check_longitudes(caller: str, name: Hashable, index: pd.Index[Any], labels: 
         )
 
 
-def _sorted(
+def _sort_axis(
     caller: str,
     name: Hashable,
     index: pd.Index[Any],
@@ -507,7 +507,7 @@ def _repeats(caller: str, name: Hashable, label: object) -> LabelError:
     )
 
 
-def _comparable(
+def _common_numbers(
     index: pd.Index[Any], labels: Array, exact: bool = False
 ) -> tuple[Array, Array] | None:
     """Return the labels of an axis and `labels` in one 64-bit type; None if there is none.

@@ -31,7 +31,7 @@ from ndgather.arrays.xarray.labels import (
     NOT_A_TIME,
     Axes,
     check_longitudes,
-    comparable,
+    convert_labels,
     goes_around,
     look_up,
     not_comparable,
@@ -308,7 +308,7 @@ def labels_of(request: Request, name: Hashable, indexer: Any, axis: pd.Index[Any
         first = labels.flat[0]
         if getattr(first, "tzinfo", None) is not None:
             raise zoned(caller, name, first)
-    return comparable(caller, name, labels, axis)
+    return convert_labels(caller, name, labels, axis)
 
 
 def without_coords(indexer: Any, dims: Iterable[Hashable]) -> Any:
