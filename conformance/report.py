@@ -115,10 +115,10 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         "",
         f"    {_COMMAND} --format md > docs/conformance.md",
         "",
-        "The cases are our own corpus, JSON files that anyone can run in any language: [the "
-        "conformance cases](conformance-cases.md) are described for authors of other runtimes.",
+        "The cases are our own corpus: JSON files that can be used from any language. [Conformance "
+        "cases](conformance-cases.md) explains them to authors of other runtimes.",
         f"In a clone, `{_COMMAND} --peer onnxruntime --case 'onnx-GatherND*'` prints what a "
-        "library did in every case; `--json PATH` writes everything.",
+        "library did in every case; `--json PATH` writes all results to a file.",
         "",
         "- Every library runs in a separate process, on the CPU, with its default settings. A case "
         "in which this process crashes is run again alone, and the second run counts.",

@@ -68,8 +68,8 @@ _TARGETS = """
 
 [`ndgather convert --target`](guide/restricted-targets.md) rewrites gathers and scatters for
 runtimes that take only some of them. These tables count nodes of the models above that PyTorch
-exported. `build/runtimes/bin/python -m tools.targets` measures them after `make exports`, and
-`make exports EXPORTS=--from-results` writes them.
+exported. After `make exports`, `build/runtimes/bin/python -m tools.targets` measures them, and
+`make exports EXPORTS=--from-results` writes them here.
 """
 _CASES = {
     "negative": """\
