@@ -127,8 +127,8 @@ def _playground_fields(call: Call | None) -> dict[str, str]:
         value = getattr(call, name)
         if value is not None and str(value) != str(getattr(default, name)):
             fields[name] = str(value)
-    if "," in call.mode:
-        fields |= {"mode": "axes", "modes": call.mode}
+    if isinstance(call.mode, tuple):
+        fields |= {"mode": "axes", "modes": ",".join(call.mode)}
     return fields
 
 
