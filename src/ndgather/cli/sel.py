@@ -78,91 +78,100 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method",
         metavar="METHOD",
         choices=METHODS,
-        help="for labels between those of DATA: the 'nearest' one, at most half a step outside of "
-        "them, the one before ('pad') or after ('backfill'), or 'linear' interpolation (default: "
-        "exact labels only)",
+        help="for points between the labels of DATA: use the 'nearest' label, at most half a step "
+        "outside the axis, the label before ('pad') or after ('backfill'), or 'linear' "
+        "interpolation (default: exact labels only)",
     )
     add(
         "--tolerance",
         metavar="NAME=DISTANCE",
         action=Named,
         read=_number,
-        help="largest distance to the label, for a coordinate: lat=0.5, time=1h; may be repeated",
+        help="the largest distance from a label of a coordinate: lat=0.5, time=1h; may be repeated",
     )
     add(
         "--missing",
         metavar="WHAT",
         choices=("raise", "nan"),
         default="raise",
-        help="for labels that do not exist: 'raise' an error (default) or return 'nan'",
+        help="for points without a label: 'raise' an error (default) or write 'nan'",
     )
     add(
         "--period",
         metavar="NAME=LENGTH",
         action=Named,
         read=_number,
-        help="the period of a coordinate, such as lon=360; may be repeated. Longitudes of units "
-        "degrees_east that go around have it by themselves",
+        help="the period of a coordinate, such as lon=360; may be repeated. Not needed for "
+        "longitudes in degrees_east that go around the earth",
     )
     add(
         "--rename",
         metavar="COLUMN=NAME",
         action=Named,
-        help="the coordinate that a column of another name has; may be repeated",
+        help="use a column as the coordinate NAME; may be repeated",
     )
     add(
         "--keep",
         metavar="COLUMN",
         action="append",
         default=[],
-        help="leave a column alone that has the name of a coordinate; may be repeated",
+        help="copy this column, although it has the name of a coordinate; may be repeated",
     )
     add(
         "--outer",
         action="store_true",
-        help="a row for every label of the dimensions without a column, such as a time series for "
-        "every station",
+        help="write a row for every label of the dimensions without a column, such as a time "
+        "series for every station",
     )
     add(
         "--date-format",
         metavar="FORMAT",
-        help="how times are written, such as %%d/%%m/%%Y %%H:%%M (default: as 2010-07-14T06:30)",
+        help="the format of times, such as %%d/%%m/%%Y %%H:%%M (default: as in 2010-07-14T06:30)",
     )
     add(
         "--separator",
         metavar="TEXT",
         type=_character,
-        help="between the columns of text (default: a comma, or a tab in .tsv)",
+        help="the separator of columns in text files (default: a comma, or a tab in .tsv)",
     )
     add(
         "--decimal",
         metavar="TEXT",
         type=_character,
         default=".",
-        help="of numbers in text, such as a comma (default: a point)",
+        help="the decimal separator of numbers in text files, such as a comma (default: a point)",
     )
-    add("--encoding", metavar="NAME", default="utf-8", help="of text (default: utf-8)")
+    add(
+        "--encoding",
+        metavar="NAME",
+        default="utf-8",
+        help="the encoding of text files (default: utf-8)",
+    )
     add(
         "--add-labels",
         action="store_true",
-        help="for every coordinate, add the label of DATA that was taken and its distance, as "
-        "NAME_label and NAME_distance",
+        help="for every coordinate, also write the label of DATA that was used and its distance, "
+        "as NAME_label and NAME_distance",
     )
     add(
         "--missing-chunks",
         metavar="WHAT",
         choices=("fill", "raise"),
         default="fill",
-        help="for chunks that DATA does not have: 'fill' (default) or 'raise' an error",
+        help="for chunks that DATA lacks: use the 'fill' value (default) or 'raise' an error",
     )
     add(
         "--memory",
         metavar="SIZE",
-        help="limit of the buffers for a stored array, as 512MiB; the result and 8 bytes per "
+        help="how much memory the buffers may use, such as 512MiB; the result and 8 bytes per "
         "point are extra",
     )
-    add("--quiet", action="store_true", help="no progress bar (shown on terminals only)")
-    add("--dry-run", action="store_true", help="only say how much of DATA would be read")
+    add("--quiet", action="store_true", help="show no progress bar (it is shown only on terminals)")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="print how much of DATA would be read, and read no values",
+    )
     add_common(parser)
 
 
