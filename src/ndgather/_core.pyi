@@ -28,13 +28,59 @@ class Refusal(structseq[Any], tuple[str, _Facts, _Shape, _Shape, _Shape, _Shape]
 
 @final
 class Arguments(structseq[Any], tuple[Any, ...]):  # the kind of a call, and ARGUMENTS
-    kind: Final[str]
-    data: Final[Any]
-    indices: Final[Any]
-    updates: Final[Any]
-    memory: Final[Any]
-    progress: Final[Any]
-    executor: Final[Any]
+    __match_args__: Final = (
+        "kind",
+        "data",
+        "indices",
+        "updates",
+        "axis",
+        "batch_dims",
+        "reduction",
+        "mode",
+        "fill_value",
+        "use_init_val",
+        "out",
+        "negative",
+        "arithmetic",
+        "window_shape",
+        "memory",
+        "progress",
+        "executor",
+    )
+    @property
+    def kind(self) -> str: ...
+    @property
+    def data(self) -> Any: ...
+    @property
+    def indices(self) -> Any: ...
+    @property
+    def updates(self) -> Any: ...
+    @property
+    def axis(self) -> Any: ...
+    @property
+    def batch_dims(self) -> Any: ...
+    @property
+    def reduction(self) -> Any: ...
+    @property
+    def mode(self) -> Any: ...
+    @property
+    def fill_value(self) -> Any: ...
+    @property
+    def use_init_val(self) -> Any: ...
+    @property
+    def out(self) -> Any: ...
+    @property
+    def negative(self) -> Any: ...
+    @property
+    def arithmetic(self) -> Any: ...
+    @property
+    def window_shape(self) -> Any: ...
+    @property
+    def memory(self) -> Any: ...
+    @property
+    def progress(self) -> Any: ...
+    @property
+    def executor(self) -> Any: ...
 
 KINDS: Final[tuple[str, ...]]
 ARGUMENTS: Final[tuple[str, ...]]
