@@ -64,7 +64,8 @@ def words():
     for path in python:
         found |= {path.stem, path.parent.name, *WORD.findall(PROSE.sub("", path.read_text()))}
     for path in chain.from_iterable(map(ROOT.glob, PLAIN)):
-        found |= {path.stem, *WORD.findall(path.read_text())}
+        if "__pycache__" not in path.parts:
+            found |= {path.stem, *WORD.findall(path.read_text())}
     return found
 
 

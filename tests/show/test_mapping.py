@@ -80,6 +80,12 @@ def test_windows_are_what_the_loops_say(drawn):
     assert_sources(call, numbers)
 
 
+def test_a_window_may_start_beyond_64_signed_bits():
+    starts, kind = np.array([2**63], np.uint64), "gather_windows"
+    call = Call(kind, Kind(kind), np.array([False]), starts, mode="fill", window_shape=(0,))
+    assert_sources(call, np.empty(0, int))
+
+
 def cells_of(panel):
     """Yield the places that are drawn of a panel of an array, and their cells."""
     for plane in panel.planes:

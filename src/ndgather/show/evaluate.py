@@ -238,7 +238,8 @@ def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Posit
         modes = call.modes or ("",) * len(start)
         for axis, begin, wide, mode in zip(axes.points, start, sizes, modes, strict=True):
             size = call.data.shape[axis]
-            at = windows.positions(mode, begin + np.arange(wide), size)
+            near = windows.near(mode, np.array([begin]), size, wide) if mode else begin
+            at = windows.positions(mode, near + np.arange(wide), size)
             region[axis] = tuple(np.unique(at[(at >= 0) & (at < size)]).tolist())
         data = tuple(region)
         if call.window_shape and not all(data):
