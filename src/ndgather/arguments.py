@@ -212,11 +212,10 @@ def updates_do_not_fit(
     call: Call, data: Shape, indices: Shape, slices: Shape, updates: Shape
 ) -> ShapeError:
     """Return the error; its hint depends on whether updates fit single indices."""
-    is_column = call.kind.tuples and len(indices) == 1
-    fits = is_column and tuple(updates) == (*indices, *data[1:])
-    hint = tuples_hint(call, indices) if fits else ""
-    if not fits and call.updates_name == "updates":
-        hint = messages.NO_BROADCAST
+    if call.kind.tuples and len(indices) == 1 and tuple(updates) == (*indices, *data[1:]):
+        hint = tuples_hint(call, indices)
+    else:
+        hint = messages.NO_BROADCAST if call.updates_name == "updates" else ""
     return messages.updates_do_not_fit(call.caller, updates, slices, call.updates_name, hint)
 
 
