@@ -178,11 +178,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def work(options: argparse.Namespace) -> None:
     require_output(options)
     try:
-        from ndgather.arrays.xarray import points, selection  # noqa: PLC0415 - slow, and an extra
+        from ndgather.arrays.xarray import points, selection, tables  # noqa: PLC0415 - slow, and an extra
     except ImportError as error:
         raise messages.extra_missing(error.name or "xarray", "xarray") from None
     if options.output is not None:
-        points.suffix_of(options.output, points.OUTPUTS)
+        tables.suffix_of(options.output, tables.OUTPUTS)
         tensor_files.check_place(options.output, (options.output.suffix,))
     lookup = points.Lookup(
         place=options.data,
@@ -193,7 +193,7 @@ def work(options: argparse.Namespace) -> None:
         outer=options.outer,
         date_format=options.date_format,
         add_labels=options.add_labels,
-        dialect=points.Dialect(
+        dialect=tables.Dialect(
             separator=options.separator, decimal=options.decimal, encoding=options.encoding
         ),
         request=selection.Request(
