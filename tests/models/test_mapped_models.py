@@ -271,13 +271,14 @@ INFER = "from ndgather.models.onnx.inference import infer_mapped; infer_mapped(p
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the file is that of Linux")
 @pytest.mark.parametrize(
-    ("work", "most"), [("onnx.check(path)", 0.25), (INFER, 0.25), ("onnx.infer(path)", 1.5)]
+    ("work", "most"), [("onnx.check(path)", 0.6), (INFER, 0.6), ("onnx.infer(path)", 1.7)]
 )
 def test_checks_and_types_need_no_values_of_large_tensors(path, work, most):
     size = 64 << 20
     model = onnx.load(path)
     del model.graph.initializer[0]
-    for number in range(8):  # of which one is copied at a time
+    # A copy of one at a time may be made, and Linux may map 2 MB of the file around each byte read.
+    for number in range(8):
         table = np.zeros((size // 8 // 256, 64), np.float32)
         name = f"table{number or ''}"
         model.graph.initializer.append(numpy_helper.from_array(table, name))
