@@ -1,0 +1,166 @@
+"""Which arguments of torch's operators hold positions, and on which axis of which tensor.
+
+`OPERATORS` has a line for every operator of `torch.ops.aten` that reads positions. An operator that
+is not there is passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import torch
+
+from ndgather.arrays.torch.checked.positions import Entries, Found, Get, IndexRule
+
+MASKS = (torch.bool, torch.uint8)  # if they are subscripts
+_DECORATION = re.compile(
+    r"^_(?:unsafe_)?|_forward_only|_forward|_impl|_with_dims_and_tensors|_unsafe$"
+)
+Rule: TypeAlias = Callable[[Get], Found]  # yields the positions in the arguments of a call
+
+
+def find_subscripts(get: Get) -> Found:
+    """Find the positions of ``self[indices]``; a mask takes as many axes as it has."""
+    shape, axis = get("self").shape, 0
+    for number, values in enumerate(get("indices")):
+        if values is not None and values.dtype not in MASKS:
+            size = shape[axis]
+            yield Entries(f"indices[{number}]", values, axis, "self", size, -size)
+        axis += values.dim() if values is not None and values.dtype in MASKS else 1
+
+
+def find_group_ends(get: Get) -> Found:
+    """Find the ends of the groups of a grouped product, on the axis that is in groups."""
+    left, right = get("self").dim(), get("mat2").dim()
+    axis, of = (-1, "mat2") if left == 3 else (-2 if right == 3 else -1, "self")
+    return IndexRule("offs", axis, of, end=1)(get)
+
+
+def find_labels(get: Get) -> Found:
+    """Find the labels of `ctc_loss`; those behind the length of their target are padding."""
+    targets, lengths = get("targets"), get("target_lengths")
+    lengths = torch.as_tensor(lengths, device=targets.device)
+    padding = torch.arange(targets.shape[-1], device=targets.device) >= (
+        lengths[:, None] if targets.dim() > 1 else lengths.sum()
+    )
+    yield Entries("targets", targets, 2, "log_probs", get("log_probs").shape[2], passed=padding)
+
+
+def find_coordinates(get: Get) -> Found:
+    """Find the indices of a COO tensor, a row for every sparse axis."""
+    for axis, (row, size) in enumerate(zip(get("indices"), get("size"), strict=False)):
+        yield Entries("indices", row, axis, "the result", size, before=(axis,))
+
+
+def find_compressed_indices(get: Get) -> Found:
+    """Find the indices of a CSR or CSC tensor; those of blocks are passed on."""
+    by_rows = get("layout") == torch.sparse_csr
+    if by_rows or get("layout") == torch.sparse_csc:
+        first, second = ("crow", "col") if by_rows else ("ccol", "row")
+        starts, others = get("compressed_indices"), get("plain_indices")
+        axis, of = others.dim() - 1, f"{second}_indices"
+        yield Entries(f"{first}_indices", starts, axis, of, others.shape[-1], end=1)
+        yield Entries(of, others, axis + by_rows, "result", get("size")[axis + by_rows])
+
+
+_ALONG = IndexRule("index", "dim", "self")
+_FLAT = IndexRule("index", None, "self", from_end=True)
+_ROWS = IndexRule("indices", 0, "weight")
+_ROWS_OF_GRADIENT = IndexRule("indices", 0, "weight", size="num_weights")
+_CLASSES = IndexRule("target", -1, "self", passed="ignore_index")
+_CLASSES_OF_PIXELS = IndexRule("target", 1, "self", passed="ignore_index")
+_STEPS = IndexRule("input_lengths", 0, "log_probs", end=1)
+_LABELS = IndexRule("target_lengths", -1, "targets", end=1)
+_SEGMENTS = (
+    IndexRule("lengths", "axis", "data", end=1),
+    IndexRule("offsets", "axis", "data", end=1),
+)
+
+# The names are those of `operator_name`: every overload and variant of an operator has one line.
+OPERATORS: dict[str, tuple[Rule, ...]] = {
+    # Positions on one axis of a tensor.
+    "gather": (_ALONG,),
+    "index_add": (_ALONG,),
+    "index_copy": (_ALONG,),
+    "index_fill": (IndexRule("index", "dim", "self", from_end=True),),
+    "index_reduce": (_ALONG,),
+    "index_select": (_ALONG,),
+    "scatter": (_ALONG,),
+    "scatter_add": (_ALONG,),
+    "scatter_reduce": (_ALONG,),
+    # Positions in the flattened tensor.
+    "put": (_FLAT,),
+    "take": (_FLAT,),
+    # Subscripts.
+    "index": (find_subscripts,),
+    "index_put": (find_subscripts,),
+    # Embeddings.
+    "embedding": (_ROWS,),
+    "embedding_bag": (_ROWS, IndexRule("offsets", 0, "indices", end=1)),
+    "embedding_bag_backward": (_ROWS_OF_GRADIENT,),
+    "embedding_bag_dense_backward": (_ROWS_OF_GRADIENT,),
+    "embedding_bag_per_sample_weights_backward": (_ROWS,),
+    "embedding_dense_backward": (_ROWS_OF_GRADIENT,),
+    "embedding_renorm": (IndexRule("indices", 0, "self"),),
+    # Classes of losses.
+    "multi_margin_loss": (IndexRule("target", -1, "self"),),
+    "multi_margin_loss_backward": (IndexRule("target", -1, "self"),),
+    "multilabel_margin_loss": (IndexRule("target", -1, "self", lowest=-1),),
+    "multilabel_margin_loss_backward": (IndexRule("target", -1, "self", lowest=-1),),
+    "nll_loss": (_CLASSES,),
+    "nll_loss2d": (_CLASSES_OF_PIXELS,),
+    "nll_loss2d_backward": (_CLASSES_OF_PIXELS,),
+    "nll_loss_backward": (_CLASSES,),
+    # Labels and lengths of CTC.
+    "ctc_loss": (_STEPS, _LABELS, find_labels),
+    "ctc_loss_backward": (_STEPS, _LABELS, find_labels),
+    "cudnn_ctc_loss": (_STEPS, _LABELS, find_labels),
+    "miopen_ctc_loss": (_STEPS, _LABELS, find_labels),
+    # Pooling.
+    "max_unpool2d": (IndexRule("indices", -1, "result.flatten(-2)", size="output_size"),),
+    "max_unpool3d": (IndexRule("indices", -1, "result.flatten(-3)", size="output_size"),),
+    # Counts, segments and sorted values.
+    "bincount": (IndexRule("self", 0, "result", unlimited=True),),
+    "repeat_interleave": (IndexRule("repeats", 0, "result", unlimited=True),),
+    "searchsorted": (IndexRule("sorter", -1, "sorted_sequence"),),
+    "segment_reduce": _SEGMENTS,
+    "segment_reduce_backward": _SEGMENTS,
+    # Pivots, which count from 1.
+    "linalg_lu_solve": (IndexRule("pivots", -2, "LU", lowest=1, end=1),),
+    "lu_unpack": (IndexRule("LU_pivots", -2, "LU_data", lowest=1, end=1),),
+    # Packed sequences.
+    "pack_padded_sequence": (IndexRule("lengths", "batch_first", "input", lowest=1, end=1),),
+    "pad_packed_sequence": (IndexRule("batch_sizes", 0, "data", end=1),),
+    # Groups of a product of matrices.
+    "grouped_mm": (find_group_ends,),
+    "scaled_grouped_mm": (find_group_ends,),
+    "scaled_grouped_mm_v2": (find_group_ends,),
+    # Sparse tensors.
+    "sparse_compressed_tensor": (find_compressed_indices,),
+    "sparse_coo_tensor": (find_coordinates,),
+}
+
+# Functions that hide their positions from operators: their rules, their parameters with defaults,
+# and their name. torch takes the indices of take_along_dim modulo the size.
+_ALONG_DIM = (
+    (IndexRule("indices", "dim", "input", from_end=True),),
+    dict.fromkeys(("input", "indices", "dim")),
+    "take_along_dim",
+)
+_ONE_HOT = (
+    (IndexRule("input", -1, "result", size="num_classes"),),
+    {"input": None, "num_classes": -1},
+    "one_hot",
+)
+FUNCTIONS: dict[Any, tuple[tuple[Rule, ...], dict[str, Any], str]] = {
+    torch.nn.functional.one_hot: _ONE_HOT,
+    torch.take_along_dim: _ALONG_DIM,
+    torch.Tensor.take_along_dim: _ALONG_DIM,
+}
+
+
+def operator_name(schema_name: str) -> str:
+    """Return an operator's name without prefixes and suffixes of variants."""
+    return _DECORATION.sub("", schema_name.removeprefix("aten::")).rstrip("_")

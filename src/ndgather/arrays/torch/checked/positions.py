@@ -1,0 +1,90 @@
+"""Positions in the arguments of a call, their bounds, and the rules that find them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+
+Get: TypeAlias = Callable[[str], Any]  # returns an argument of a call by its name
+
+
+class Entries(NamedTuple):
+    """Positions that one argument of one call holds, and what they may be."""
+
+    argument: str
+    values: torch.Tensor
+    axis: int
+    of: str
+    size: int | None  # None: there is no highest position
+    lowest: int = 0
+    end: int = 0  # the highest is size - 1 + end
+    passed: int | torch.Tensor | None = None  # a value, or where values are, that are never read
+    before: tuple[int, ...] = ()  # leads to `values` in the argument
+
+    @property
+    def highest(self) -> int:
+        return sys.maxsize if self.size is None else self.size - 1 + self.end
+
+    def outside(self) -> torch.Tensor:
+        values = self.values.long()  # a bound may be too large for the type of the values
+        bad, passed = (values < self.lowest) | (values > self.highest), self.passed
+        if passed is None:
+            return bad
+        return bad & ~(passed if isinstance(passed, torch.Tensor) else values == passed)
+
+    def fit(self) -> bool:
+        """Whether all are in bounds: one wait for the device."""
+        if self.passed is not None:
+            return not self.outside().any().item()
+        low, high = torch.stack(torch.aminmax(self.values)).tolist()
+        return bool(self.lowest <= low and high <= self.highest)
+
+    def first(self) -> torch.Tensor:
+        """Return how many are outside, the flat number of the first, and its value."""
+        bad = self.outside().flatten()
+        first = bad.byte().argmax().reshape(1)
+        return torch.cat([bad.sum().reshape(1), first, self.values.long().take(first)])
+
+
+Found: TypeAlias = Iterator[Entries]
+
+
+@dataclass(frozen=True)
+class IndexRule:
+    """Which argument of an operator holds positions, and on which axis of which tensor."""
+
+    argument: str
+    axis: int | str | None  # a number, or the parameter that has it; None: the flattened tensor
+    of: str
+    lowest: int = 0
+    end: int = 0  # added to the highest
+    from_end: bool = False  # negative positions count from the end
+    size: str = ""  # the parameter that has the size of the axis; -1: no position is too high
+    unlimited: bool = False  # no position is too high
+    passed: str = ""  # the parameter that has a value that is never read
+
+    def __call__(self, get: Get) -> Found:
+        name, of = (each.replace("self", "input") for each in (self.argument, self.of))
+        values, size, passed = get(self.argument), None, get(self.passed)
+        if not isinstance(values, torch.Tensor):
+            return
+        axis = get(self.axis) if isinstance(self.axis, str) else self.axis
+        if self.size:
+            size = get(self.size)
+            size = math.prod(size) if isinstance(size, (list, tuple)) else size
+        elif axis is None:
+            size, of = get(self.of).numel(), f"{of}.flatten()"
+        elif not self.unlimited:
+            shape = get(self.of).shape or (1,)
+            axis = range(len(shape))[axis]
+            size = shape[axis]
+        # A parameter that is None flattens, and then positions count from 0.
+        from_end = self.from_end and not (axis is None and self.axis is not None)
+        size = None if size == -1 else size
+        lowest = -size if from_end and size is not None else self.lowest
+        yield Entries(name, values, axis or 0, of, size, lowest, self.end, passed)
