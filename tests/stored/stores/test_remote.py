@@ -85,7 +85,7 @@ def refuses(stored):
 
 def test_requests_overlap(stored):
     array, faults = stored
-    faults.delay = 0.05
+    faults.delay = 0.3
     equals_values(array)
     assert 8 <= faults.most_at_once <= 16
 
@@ -156,7 +156,7 @@ def test_requests_of_tensorstore(server, layout):
     url, faults = server
     store = {"driver": "http", "base_url": url, "path": f"/{layout}/"}
     array = tensorstore.open({"driver": "zarr3", "kvstore": store}).result()
-    faults.delay = 0.05
+    faults.delay = 0.3
     equals_values(array)
     assert 8 <= faults.most_at_once <= 32
     faults.statuses = [403] * 100
