@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import checked
 from bench.__main__ import main
 from bench.frameworks.__main__ import measure, write_page
 from bench.frameworks.cases import CASES
@@ -38,3 +39,8 @@ def test_answers_of_the_benchmark_on_a_gpu_agree():
     lines = run.stdout.splitlines()
     assert len(lines) > 10
     assert all(line.endswith(": the answers agree") for line in lines)
+
+
+def test_results_in_a_block_of_the_benchmark_are_equal(capsys):
+    assert checked.main(["--quick"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 9
