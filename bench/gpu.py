@@ -23,7 +23,8 @@ _TURNS = 20
 _DESCRIPTION = """\
 Measure gathers and scatters of ndgather on a GPU, in turns with torch's functions, after a
 comparison of the answers. With --quick answers of small calls alone, also without a GPU: then
-Triton interprets the kernels.
+Triton interprets the kernels. With --host how long a call on small tensors keeps the host: the time
+until it returns, in less than a minute.
 """
 
 
@@ -143,6 +144,19 @@ def _sums(
     return Case(name=name, ways=ways, useful=_bytes(updates, rows) + 2 * _bytes(data))
 
 
+def _assigned(torch: Any, nd: Any, device: Any, width: int, count: int) -> Case:
+    data, updates = torch.rand(2, count, width // 4, device=device).unbind()
+    rows = torch.randperm(count, device=device)
+    indices = rows[:, None]
+    ways = {
+        "ndgather": lambda: nd.scatter_nd(data, indices, updates),
+        "ndgather, drop": lambda: nd.scatter_nd(data, indices, updates, mode="drop"),
+        "index_put": lambda: data.index_put((rows,), updates),
+    }
+    useful = _bytes(data, rows) + 2 * _bytes(updates)
+    return Case(name=f"rows of {width} bytes assigned", ways=ways, useful=useful)
+
+
 def _of_jax(data: Any, indices: Any) -> dict[str, Function]:
     """Return the gather of JAX, if it is installed for the same device."""
     try:
@@ -168,7 +182,7 @@ def _cases(torch: Any, nd: Any, device: Any, share: float) -> list[Callable[[], 
     made += [(_elements, max(int(400 * share ** (1 / 3)), 2), axis) for axis in range(3)]
     kinds = ("float32", "bfloat16")
     made += [(_sums, 512, count, kind, repeats) for kind in kinds for repeats in (1, 16)]
-    made += [(_sums, 4, 16 * count, "float32", 16)]
+    made += [(_sums, 4, 16 * count, "float32", 16), (_assigned, 512, count)]
     return [partial(make, torch, nd, device, *rest) for make, *rest in made]
 
 
@@ -193,13 +207,21 @@ def _seconds_of_kernels(torch: Any, function: Function) -> float:
     return total / _TURNS / 1e6
 
 
-def _seconds(torch: Any, function: Function) -> float:
-    """Return how long a call takes, until its result is on the device."""
+def _seconds(torch: Any, function: Function, *, waits: bool = True) -> float:
+    """Return how long a call takes, until its result is on the device or, else, it returns."""
     torch.cuda.synchronize()
     begin = time.perf_counter()
     function()
-    torch.cuda.synchronize()
+    if waits:
+        torch.cuda.synchronize()
     return time.perf_counter() - begin
+
+
+def _print_host_parts(torch: Any, case: Case) -> None:
+    """Print how long the calls keep the host, in the median, after those that compile kernels."""
+    for name, function in case.ways.items():
+        times = [_seconds(torch, function, waits=False) for _ in range(5 * _TURNS)]
+        print(f"  {name:26} host {median(times[_TURNS:]) * 1e6:7.1f} us")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -210,6 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="only check the answers")
+    parser.add_argument("--host", action="store_true", help="time calls until they return")
     parser.add_argument("--case", default="", metavar="TEXT", help="only cases with this text")
     args = parser.parse_args(arguments)
     torch = import_module("torch")
@@ -222,21 +245,24 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch needs memory too
     nd = import_module("ndgather")
     device = torch.device("cuda" if has_gpu else "cpu")
-    copied = 0.0
+    copied, share = 0.0, 1e-5 if args.quick else 1e-3 if args.host else 1.0
     if has_gpu:
+        print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    if has_gpu and not args.host:
         source = torch.empty(2**30, dtype=torch.uint8, device=device)
         target = torch.empty_like(source)
         times = [_seconds(torch, lambda: target.copy_(source)) for _ in range(_TURNS)]
         copied = 2 * source.numel() / median(times)
-        print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
         print(f"a copy moves {copied / 1e9:.0f} GB/s, read and written")
-    for make in _cases(torch, nd, device, 1e-5 if args.quick else 1.0):
+    for make in _cases(torch, nd, device, share):
         case = make()
         if args.case not in case.name:
             continue
         _check(torch, case)
         print(f"{case.name}: the answers agree", flush=True)
-        if args.quick:
+        if args.host and has_gpu:
+            _print_host_parts(torch, case)
+        if args.quick or args.host:
             continue
         seconds: dict[str, list[float]] = {name: [] for name in case.ways}
         for _ in range(_TURNS):

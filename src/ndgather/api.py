@@ -433,9 +433,11 @@ def gather_windows(
     ndgather.errors.IndexOutOfBoundsError: gather_windows: starts[1, 0] = 3 lets a window of size \
 2 stick out of axis 0 of data, which has size 4 (allowed: 0..2)
     """
-    options = {"mode": mode, "fill_value": fill_value, "out": out, "memory": memory}
-    options |= {"progress": progress, "executor": executor}
-    return run(call_of("gather_windows", data, starts, window_shape, **options))
+    shape = sizes("gather_windows", "window_shape", window_shape)
+    options = {"mode": window_mode("gather_windows", mode, len(shape)), "fill_value": fill_value}
+    options |= {"out": out, "memory": memory, "progress": progress, "executor": executor}
+    kind = Kind.GATHER_WINDOWS
+    return run(Call("gather_windows", kind, data, starts, window_shape=shape, **options))
 
 
 SIGNATURES["gather_windows"] = bare_signature(inspect.signature(gather_windows))

@@ -141,6 +141,8 @@ def window_mode(caller: str, mode: object, depth: int) -> Mode | tuple[Mode, ...
 
     `mode` is one name, a sequence of names, or a string with commas.
     """
+    if type(mode) is str and mode in WINDOW_MODES:
+        return Mode(mode)
     words = str.split(mode, ",") if isinstance(mode, str) else mode
     if not isinstance(words, list | tuple):
         words = [mode]
@@ -193,12 +195,15 @@ def _not_integer(call: Call, option: str) -> DTypeError:
 
 def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
     """Return a shape that is given as a sequence of sizes."""
-    what = f"{caller}: {argument} = {shown_value(value)} is not a shape"
-    error = ShapeError(f"{what} (allowed: a sequence of integers from 0 on)")
-    with messages.converted_errors(lambda _: error):
+
+    def refusal(_: object) -> ShapeError:
+        what = f"{caller}: {argument} = {shown_value(value)} is not a shape"
+        return ShapeError(f"{what} (allowed: a sequence of integers from 0 on)")
+
+    with messages.converted_errors(refusal):
         shape = tuple(map(operator.index, value))  # type: ignore[call-overload]  # or it raises
     if min(shape, default=0) < 0:
-        raise error
+        raise refusal(shape)
     return shape
 
 

@@ -3,12 +3,16 @@
 Their oracles are the plain loops, and for sums of floats the core, which adds in the same order.
 """
 
+import gc
 import itertools
+import sys
+import weakref
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+import triton
 import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +21,7 @@ from triton.runtime import interpreter
 import ndgather
 import ndgather.arrays.torch.compiling
 from ndgather.arrays.torch import kernels
-from ndgather.errors import IndexOutOfBoundsError
+from ndgather.errors import DTypeError, IndexOutOfBoundsError
 from tests.frameworks import torch_calls
 from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
 from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
@@ -72,10 +76,143 @@ def interpreted_as_compiled(monkeypatch):
 
 def test_tensors_take_this_way(monkeypatch):
     calls = []
-    monkeypatch.setattr(kernels, "run", lambda call: calls.append(call.kind) or call.data)
+    monkeypatch.setattr(kernels, "run", lambda call, *_: calls.append(call.kind) or call.data)
     ndgather.gather_nd(placed(torch.ones(3)), [[1]])
     ndgather.scatter_nd(placed(torch.ones(3)).requires_grad_(), [[1]], [2.0])
     assert calls == ["gather_nd", "scatter_nd"]
+
+
+class Jit:
+    """Triton's compiler around an interpreted kernel: what it returns takes like arguments only."""
+
+    def __init__(self, kernel):
+        self.kernel, self.compiled = kernel, 0
+
+    def __getitem__(self, grid):
+        return partial(self.compile, grid)
+
+    def compile(self, grid, *arguments, num_warps):
+        self.compiled += 1
+        self.kernel[grid](*arguments, num_warps=num_warps)
+        return Compiled(self.kernel, arguments)
+
+
+class Compiled:
+    def __init__(self, kernel, arguments):
+        self.kernel, self.wanted = kernel, [specialized(each) for each in arguments]
+        self.dtypes = [getattr(each, "dtype", None) for each in arguments]
+
+    def __getitem__(self, grid):
+        return partial(self.launch, grid)
+
+    def launch(self, grid, *arguments, stream):
+        assert [specialized(each) for each in arguments] == self.wanted
+        typed = [
+            each if dtype is None or each.dtype is dtype else triton.reinterpret(each, dtype)
+            for each, dtype in zip(arguments, self.dtypes, strict=True)
+        ]
+        self.kernel[grid](*typed)
+
+
+def specialized(argument):
+    """Return for what Triton compiles a kernel anew: all but addresses and two marked numbers."""
+    if hasattr(argument, "data_ptr"):
+        return argument.data_ptr() % 16 == 0
+    return type(argument) if type(argument) is int else argument
+
+
+class Recorded:
+    """A kernel that does nothing."""
+
+    def __getitem__(self, grid):
+        return lambda *arguments, **options: self
+
+
+@pytest.fixture
+def replaced_kernels(monkeypatch):
+    """Return a function that puts kernels of a class in place, and returns them."""
+
+    def replace(cls, *options):
+        made = []
+        for name in ("gather_kernel", "key_kernel", "scatter_kernel"):
+            made.append(cls(*(getattr(kernels, name) for _ in options)))
+            monkeypatch.setattr(kernels, name, made[-1])
+        return made
+
+    kernels.kept_plans.cache_clear()
+    yield replace
+    kernels.kept_plans.cache_clear()
+
+
+HOST_CALLS = {
+    "gather_nd": lambda data, at, new: ndgather.gather_nd(data, at),
+    "clip": lambda data, at, new: ndgather.gather_nd(data, at, mode="clip"),
+    "fill": lambda data, at, new: ndgather.gather_nd(data, at, mode="fill", fill_value=2.5),
+    "gather": lambda data, at, new: ndgather.gather(data, at, axis=1),
+    "elements": lambda data, at, new: ndgather.gather_elements(data, at, axis=-1),
+    "windows": lambda data, at, new: ndgather.gather_windows(data, at, (2,)),
+    "none": ndgather.scatter_nd,
+    "add": lambda data, at, new: ndgather.scatter_nd(data, at, new, reduction="add"),
+    "drop": lambda data, at, new: ndgather.scatter_nd(data, at, new, reduction="max", mode="drop"),
+    "put": lambda data, at, new: ndgather.scatter_elements(data, at, new[:, :1], axis=1),
+}
+
+
+@only_interpreted
+@pytest.mark.parametrize("call", HOST_CALLS.values(), ids=HOST_CALLS)
+def test_a_repeated_call_needs_few_calls_of_python(call, replaced_kernels):
+    replaced_kernels(Recorded)
+    arguments = torch.rand(5, 4), torch.tensor([[1], [2], [1], [0], [2]]), torch.rand(5, 4)
+    call(*arguments)
+    found = []
+    sys.setprofile(lambda frame, event, _: event == "call" and found.append(frame.f_code.co_name))
+    try:
+        call(*arguments)
+    finally:
+        sys.setprofile(None)
+    assert 5 < len(found) <= 41, found  # with that of the test itself
+
+
+@only_interpreted
+@pytest.mark.parametrize("call", HOST_CALLS.values(), ids=HOST_CALLS)
+def test_kept_kernels_are_launched_with_what_they_were_compiled_for(call, replaced_kernels):
+    """Of equal signatures, with other values and with arrays that begin anywhere in memory."""
+    made = replaced_kernels(Jit, 1)
+    at = torch.tensor([[0], [2], [1], [0], [2]])
+    compiled = []
+    for begin in (0, 0, 1, 2, 4, 1, 0):
+        given = [torch.rand(64)[begin:][:20].view(5, 4), at.roll(begin), torch.rand(64)]
+        given[2] = given[2][begin:][:20].view(5, 4)
+        wanted = call(*(tensor.numpy() for tensor in given))
+        same(call(*given), torch.from_numpy(wanted))
+        compiled.append(sum(kernel.compiled for kernel in made))
+    assert compiled[1] == compiled[0]
+    assert {*compiled[5:]} == {compiled[4]}
+
+
+@only_interpreted
+def test_options_that_are_equal_are_not_taken_for_one_another():
+    data, at = torch.arange(6.0).view(2, 3), torch.tensor([[1], [5]])
+    values, dtypes = (0.0, -0.0, 0, True, 1, 1.0), (torch.float32, torch.int64)
+    for value, dtype in itertools.product(values, dtypes):
+        options = {"mode": "fill", "fill_value": value}
+        of_dtype = data.to(dtype)
+        wanted = by_core("gather_nd", of_dtype, at, **options)
+        same_bits(ndgather.gather_nd(of_dtype, at, **options), wanted)
+    ndgather.gather(data, at[:1], axis=1)
+    with pytest.raises(DTypeError, match=r"axis = 1\.0 is not an integer"):
+        ndgather.gather(data, at[:1], axis=1.0)
+
+
+def test_kept_plans_are_few_and_hold_no_tensors():
+    data = placed(torch.rand(7, 3))
+    held = weakref.ref(data)
+    ndgather.gather_nd(data, placed([[1]]))
+    ndgather.scatter_nd(data, placed([[1]]), data[:1], reduction="add")
+    del data
+    gc.collect()
+    assert held() is None
+    assert kernels.kept_plans.cache_info().maxsize <= 1024
 
 
 @FEW

@@ -33,17 +33,18 @@ vjp = autograd.vjp
 
 
 def run(call: Call) -> Any:
-    if not any(isinstance(value, torch.Tensor) for value in (call.data, call.updates, call.out)):
+    data = call.data
+    on_gpu = isinstance(data, torch.Tensor) and (data.is_cuda or checks.INTERPRETED)
+    # Torch needs the operator, which takes 70 us, for gradients, transforms and modes alone.
+    if on_gpu and call.out is None and _is_plain(call):
+        return operators.run_on_gpu(call, checks.with_tensors)
+    if not any(isinstance(value, torch.Tensor) for value in (data, call.updates, call.out)):
         return _with_indices_alone(call)
     call = checks.with_tensors(call)
     if call.out is not None:
         return _into(call)
     if any(_composes(tensor) for _, tensor in checks.tensors(call)):
         return _composed(call)
-    # Torch needs the operator, which takes 70 us, for gradients, transforms and modes alone.
-    on_gpu = call.data.is_cuda or checks.INTERPRETED
-    if on_gpu and not isinstance(call.fill_value, torch.Tensor) and _is_plain(call):
-        return operators.on_gpu()(call)
     return checks.operate(call)
 
 
@@ -113,19 +114,27 @@ def _into(call: Call) -> torch.Tensor:
 
 
 def _is_plain(call: Call) -> bool:
-    """Whether neither a subclass, a gradient, a transform nor a mode sees a call."""
+    """Whether a call has only dense tensors, seen by no subclass, gradient, transform or mode."""
     return (
         not torch._C._len_torch_dispatch_stack()
         and not torch._ops._len_torch_dispatch_stack_pre_dispatch()
         and not torch._C._are_functorch_transforms_active()
         and torch._C._get_tracing_state() is None
-        and not any(
-            type(tensor) not in checks.KINDS
-            or (tensor.requires_grad and torch.is_grad_enabled())
-            or tensor._is_zerotensor()  # it has no memory
-            or _transformed(tensor)
-            for _, tensor in checks.tensors(call)
-        )
+        and _is_plain_tensor(call.data)
+        and _is_plain_tensor(call.indices)
+        and _is_plain_tensor(call.updates)
+    )
+
+
+def _is_plain_tensor(value: Any) -> bool:
+    return not isinstance(value, torch.Tensor) or (
+        type(value) in checks.KINDS
+        and value.layout is torch.strided
+        and not value.is_nested
+        and not (value.requires_grad and torch.is_grad_enabled())
+        and not value._is_zerotensor()  # it has no memory
+        and not torch._C._functorch.is_functorch_wrapped_tensor(value)
+        and (forward_ad._current_level < 0 or not _transformed(value))
     )
 
 

@@ -13,16 +13,18 @@ many lanes as one instruction moves.
 from __future__ import annotations
 
 import threading
-from contextlib import nullcontext
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from math import gcd, prod
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import triton
 import triton.language as tl
+from triton.runtime import driver
 
 from ndgather import arguments, reductions
 from ndgather.array_call import Call
@@ -33,7 +35,7 @@ from ndgather.reductions import ROWS
 
 _LANES = {1: tl.int8, 2: tl.int16, 4: tl.int32, 8: tl.int64}
 _COMBINED = ("add", "sub", "mul", "min", "max", "mean")  # what `_combine` knows, and steps of it
-_PLANNED = ("kind", "axis", "batch_dims", "window_shape", "mode", "negative")
+_PLAIN = frozenset(checks.KINDS)
 _ATOMIC = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 
 
@@ -320,32 +322,6 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     return args, Config(number, nothing, str(call.mode), call.negative and not window)
 
 
-@lru_cache(maxsize=1024)
-def _planned(options: Any, sizes: Any, dense_strides: Any) -> Any:
-    """Return the layout of a call and its plan: they take longer than a small kernel.
-
-    Its `options` are what `Call` has, its `sizes` the shape and strides of data and indices and the
-    bytes of an element; a dense array without strides is contiguous.
-    """
-    (shape, strides), (places, index_strides), itemsize = sizes
-    data = torch.empty_strided(shape, strides, dtype=checks.BITS[itemsize], device="meta")
-    indices = torch.empty_strided(places, index_strides, device="meta")
-    call = Call("", data=data, indices=indices, **dict(options))
-    layout = lowering.layout_of(call, shape, places)
-    if dense_strides is None:
-        dense_strides = data.new_empty(tuple(layout.result)).stride()
-    return layout, *_plan(call, layout, strides, dense_strides)
-
-
-def _plan_of(call: Call, data: torch.Tensor, dense_strides: Any) -> Any:
-    """Return the layout of a call, and its plan."""
-    options = tuple((name, getattr(call, name)) for name in _PLANNED)
-    indices = call.indices
-    tensors = (data.shape, data.stride()), (indices.shape, indices.stride())
-    return _planned(options, (*tensors, data.itemsize), dense_strides)
-
-
-@lru_cache(maxsize=1024)
 def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tuple[Any, ...]:
     """Return the bytes of a lane, arguments of a kernel, its grid and the warps of a program.
 
@@ -373,102 +349,207 @@ def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tupl
     run, unit, *dense = (n * size // word for n in (args.run, args.unit, *args.dense_steps))
     args = args._replace(run=run, unit=unit, share=share, dense_steps=tuple(dense))
     config = config._replace(rows=rows, lanes=lanes, word=word // lane)
-    return lane, args, config, (programs, triton.cdiv(blocks, share)), warps
+    return lane, args, config, (programs, triton.cdiv(blocks, share), 1), warps
 
 
-def _launch(kernel: Any, args: KernelArgs, config: Config, arrays: Any, *given: Any) -> None:
-    """Launch a kernel, whose programs have `config.rows` lanes, on two arrays and what follows."""
-    aligned = gcd(16, *(array.data_ptr() for array in arrays))
-    size = min(arrays[0].itemsize, 8)
-    lane, args, config, grid, warps = _programs(args, config, size, aligned)
-    if config.operation == "none":
-        arrays = [triton.reinterpret(array, _LANES[lane]) for array in arrays]
-    kernel[grid](*arrays, *given, args, config, num_warps=warps)
+_kept_errors = threading.local()
 
 
-_kept = threading.local()
+def _stream_of(tensor: torch.Tensor) -> int:
+    """Return the handle of the current stream on the device of a tensor."""
+    if not tensor.is_cuda:
+        return 0
+    stream: int = driver.active.get_current_stream(tensor.get_device())
+    return stream
 
 
-def _errors(device: torch.device) -> tuple[str, torch.Tensor]:
-    """Return zeros that kernels of this thread and stream write to, for `_read`."""
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    key = f"{device} {stream}"
-    # Out of reach until it is read: a call that is interrupted leaves nothing behind.
-    kept = vars(_kept).pop(key, None)
-    return key, torch.zeros(3, dtype=torch.int64, device=device) if kept is None else kept
+class Plan:
+    """What calls of one signature share: a layout and compiled kernels, but no tensors.
 
+    A kept kernel is launched in a tenth of the time that Triton takes to find it again by its
+    arguments.
+    """
 
-def _read(
-    call: Call, layout: lowering.Layout, args: KernelArgs, key: str, errors: torch.Tensor
-) -> Any:
-    """Wait for the kernels; return whether destinations are repeated, or raise an error."""
-    found = errors.tolist()
-    if any(found):
-        errors.zero_()
-    setattr(_kept, key, errors)
-    if not found[1]:
-        return bool(found[2])
-    indices, halves = call.indices, 2 if call.data.itemsize == 16 else 1
-    element = (2**63 - 1 - found[0]) * args.run // halves
-    at = np.unravel_index(element, tuple(layout.result))
-    where = tuple(int(at[axis]) for axis in layout.roles.positions)
-    values = indices[where].reshape(-1).tolist()
-    lowest = [-limit * (call.negative and not call.window_shape) for limit in args.limits]
-    pairs = enumerate(zip(values, lowest, args.limits, strict=True))
-    entry = next((n for n, (value, low, limit) in pairs if not low <= value < limit), 0)
-    # An index was read once for every run that it names.
-    count = found[1] * indices.numel() // (args.positions * len(values))
-    where = where if len(where) == indices.dim() else (*where, entry)
-    axis = layout.axes[entry]
-    facts = where, values[entry], axis, layout.data[axis], lowest[entry], count, indices.numel()
-    raise arguments.out_of_bounds(call, facts)
+    def __init__(self, call: Call) -> None:
+        data, updates, reduction = call.data, call.updates, call.reduction
+        self.shape = checks.check_shapes(call)
+        self.call = replace(call, data=None, indices=None, updates=None)
+        self.waits = call.raises
+        unlike = call.window_shape and call.mode not in ("raise", "clip", "fill")
+        if reduction != "none":
+            short = data.is_floating_point() and data.itemsize == 1
+            unlike = data.is_complex() or short or reduction not in _COMBINED
+        self.composes = bool(unlike or 0 in data.shape or 0 in self.shape)
+        if self.composes:
+            return
+        self.layout = lowering.layout_of(call, data.shape, call.indices.shape)
+        self.in_one_step = not call.scatters or reductions.in_one_step(reduction, call.use_init_val)
+        contiguous = torch.empty(self.shape, device="meta").stride()
+        if call.scatters:
+            strides = torch.empty(data.shape, device="meta").stride()
+            dense = updates.resolve_conj().resolve_neg().stride()
+            dense = dense if self.in_one_step else contiguous  # as the counts are
+        else:
+            strides, dense = data.resolve_conj().resolve_neg().stride(), contiguous
+        self.args, self.config = _plan(call, self.layout, strides, dense)
+        self.number = torch.int64 if self.config.number == tl.int64 else torch.int32
+        self.fill = 0, 0
+        if call.fill_value is not None:
+            element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype, device="cpu"))
+            low, high = np.tile(element, 16 // data.itemsize).view(np.int64).tolist()
+            self.fill = low, high
+        # By the number and alignment of arrays, and what is done with them
+        self.kept: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
 
+    def run(self, call: Call) -> torch.Tensor:
+        """Make a call of this signature, on the device of its tensors."""
+        data = call.data
+        if self.waits and data.is_cuda and torch.cuda.is_current_stream_capturing():
+            modes = [mode for mode in arguments.allowed_modes(self.call) if mode != "raise"]
+            raise AttributeValueError(
+                f"{call.caller}: mode = {self.call.mode!r} waits for the device, which a CUDA "
+                f"graph cannot capture (allowed: {', '.join(modes)})"
+            )
+        if self.composes:
+            return composition.run(self.with_tensors(call))
+        if data.is_cuda and data.get_device() != torch.cuda.current_device():
+            with torch.cuda.device(data.device):
+                return self.run(call)
+        if not call.kind.scatters:
+            return self.gather(call)
+        data = data.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+        updates = call.updates.resolve_conj().resolve_neg()
+        updates = updates if self.in_one_step else updates.contiguous()
+        steps = _Scatter(self, call, data)
+        options = self.call.reduction, self.call.use_init_val
+        result: torch.Tensor = reductions.in_steps(steps, data, updates, *options)
+        return result
 
-def _gather(call: Call) -> torch.Tensor:
-    data = call.data.resolve_conj().resolve_neg()
-    layout, args, config = _plan_of(call, data, None)
-    result = data.new_empty(tuple(layout.result))
-    fill = np.zeros(2, np.int64)
-    if call.fill_value is not None:
-        element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype, device="cpu"))
-        fill = np.tile(element, 16 // data.itemsize).view(np.int64)
-    key, errors = _errors(data.device) if call.mode == "raise" else ("", None)
-    _launch(gather_kernel, args, config, (data, result), call.indices, errors, *fill.tolist())
-    if errors is not None:
-        _read(call, layout, args, key, errors)
-    return result
+    def with_tensors(self, call: Call) -> Call:
+        """Return the checked call with the tensors of `call`, and the names for its errors."""
+        return replace(
+            self.call,
+            caller=call.caller,
+            data=call.data,
+            indices=call.indices,
+            updates=call.updates,
+            updates_name=call.updates_name,
+        )
+
+    def gather(self, call: Call) -> torch.Tensor:
+        data = call.data.resolve_conj().resolve_neg()
+        result = data.new_empty(self.shape)
+        stream = _stream_of(data)
+        key, errors = self.errors(data, stream)
+        arrays = data, result, call.indices, errors
+        self.launch(gather_kernel, stream, arrays, self.fill, moves=True)
+        if errors is not None:
+            self.read_errors(call, key, errors)
+        return result
+
+    def launch(
+        self,
+        kernel: Any,
+        stream: int,
+        arrays: tuple[torch.Tensor | None, ...],
+        fill: tuple[int, ...] = (),
+        operation: str = "none",
+        *,
+        moves: bool,
+        atomic: bool = False,
+        ahead: int = 0,
+    ) -> None:
+        """Launch a kernel. If it moves elements, it does so between the first two arrays.
+
+        Triton compiles kernels for the type and alignment of arrays, and for every other argument.
+        """
+        first: Any = arrays[0]
+        aligned = [0 if array is None else gcd(16, array.data_ptr()) for array in arrays]
+        key = operation, moves, first.dtype, *aligned
+        kept = self.kept.get(key)
+        if kept is not None:
+            kept[0](*arrays, *kept[1], stream=stream)
+            return
+        args, config, warps = self.args, self.config, 4
+        grid: Any = (triton.cdiv(args.positions, config.rows), 1, 1)
+        given: Any = arrays
+        if moves:
+            config = config._replace(operation=operation, atomic=atomic, ahead=ahead)
+            size, place = min(first.itemsize, 8), gcd(*aligned[:2])
+            lane, args, config, grid, warps = _programs(args, config, size, place)
+            if operation == "none":
+                moved = [triton.reinterpret(array, _LANES[lane]) for array in arrays[:2]]
+                given = *moved, *arrays[2:]
+        constants = *fill, args, config
+        compiled = kernel[grid](*given, *constants, num_warps=warps)
+        if compiled is not None:  # Triton's interpreter compiles nothing
+            self.kept[key] = compiled[grid], constants
+
+    def errors(self, data: torch.Tensor, stream: int) -> tuple[Any, torch.Tensor | None]:
+        """Return zeros for errors and their key, if kernels of this thread and stream raise any."""
+        if not self.waits:
+            return None, None
+        key, device = f"{data.get_device()} {stream}", data.device
+        # Not reachable until it has been read: an interrupted call leaves nothing behind.
+        errors = vars(_kept_errors).pop(key, None)
+        if errors is None:
+            errors = torch.zeros(3, dtype=torch.int64, device=device)
+        return key, errors
+
+    def read_errors(self, call: Call, key: Any, errors: torch.Tensor) -> bool:
+        """Wait for the kernels; return whether destinations are repeated, or raise an error."""
+        found = errors.tolist()
+        if any(found):
+            errors.zero_()
+        setattr(_kept_errors, key, errors)
+        if not found[1]:
+            return bool(found[2])
+        call, layout, args = self.with_tensors(call), self.layout, self.args
+        indices, halves = call.indices, 2 if call.data.itemsize == 16 else 1
+        element = (2**63 - 1 - found[0]) * args.run // halves
+        at = np.unravel_index(element, tuple(layout.result))
+        where = tuple(int(at[axis]) for axis in layout.roles.positions)
+        values = indices[where].reshape(-1).tolist()
+        lowest = [-limit * (call.negative and not call.window_shape) for limit in args.limits]
+        pairs = enumerate(zip(values, lowest, args.limits, strict=True))
+        entry = next((n for n, (value, low, limit) in pairs if not low <= value < limit), 0)
+        # An index was read once for every run that it names.
+        count = found[1] * indices.numel() // (args.positions * len(values))
+        where = where if len(where) == indices.dim() else (*where, entry)
+        axis = layout.axes[entry]
+        facts = where, values[entry], axis, layout.data[axis], lowest[entry], count, indices.numel()
+        raise arguments.out_of_bounds(call, facts)
 
 
 class _Scatter(composition.Steps):
     """Scatters at the indices of one call, whose destinations are computed once."""
 
-    def __init__(self, call: Call) -> None:
-        data, device = call.data, call.data.device
-        layout, args, self.config = _plan_of(call, data, call.updates.stride())
-        number = torch.int64 if self.config.number == tl.int64 else torch.int32
-        self.args, self.last = args, None
+    def __init__(self, plan: Plan, call: Call, data: torch.Tensor) -> None:
+        self.plan, self.stream, positions = plan, _stream_of(data), plan.args.positions
+        options, waits = plan.call, plan.waits
+        self.last: Any = None
         self.order: Any = None
-        self.keys = torch.empty(args.positions, dtype=number, device=device)
-        rows = data.numel() * max(data.itemsize // 8, 1) // args.unit + 1
-        assigns = call.reduction == "none" or not call.use_init_val
-        checks_all = call.mode == "raise" and (data.dtype not in _ATOMIC or call.reduction == "mul")
-        checks_all = checks_all and args.positions <= rows  # otherwise some are repeated
+        self.keys = torch.empty(positions, dtype=plan.number, device=data.device)
+        rows = data.numel() * max(data.itemsize // 8, 1) // plan.args.unit + 1
+        assigns = options.reduction == "none" or not options.use_init_val
+        checks_all = waits and (data.dtype not in _ATOMIC or options.reduction == "mul")
+        checks_all = checks_all and positions <= rows  # otherwise some are repeated
         # Worth its memory where it saves sorting the updates.
-        if rows <= 4 * args.positions and (assigns or checks_all):
-            self.last = torch.full((rows,), -1, dtype=number, device=device)
-        key, errors = _errors(device) if call.mode == "raise" else ("", None)
-        grid = (triton.cdiv(args.positions, self.config.rows),)
-        key_kernel[grid](self.keys, self.last, call.indices, errors, args, self.config)
-        self.distinct = args.positions == 1
+        if rows <= 4 * positions and (assigns or checks_all):
+            self.last = torch.full((rows,), -1, dtype=plan.number, device=data.device)
+        key, errors = plan.errors(data, self.stream)
+        arrays = self.keys, self.last, call.indices, errors
+        plan.launch(key_kernel, self.stream, arrays, moves=False)
+        self.distinct = positions == 1
         if errors is not None:
-            repeated = _read(call, layout, args, key, errors)
+            repeated = plan.read_errors(call, key, errors)
             self.distinct |= self.last is not None and not repeated
 
     def scatter(self, data: torch.Tensor, updates: torch.Tensor, reduction: str) -> torch.Tensor:
         """Apply updates to data, which is contiguous, in place."""
-        arrays, assigns = [data, updates], reduction == "none"
+        arrays, assigns = (data, updates), reduction == "none"
         if data.dtype == torch.bool and not assigns:
-            arrays = [data.view(torch.uint8), updates.view(torch.uint8)]
+            arrays = data.view(torch.uint8), updates.view(torch.uint8)
             reduction = ROWS[reduction].of_bits
         atomic = data.dtype in _ATOMIC and bool(ROWS[reduction].added)
         keys, last, order, ahead = self.keys, None, None, 0
@@ -478,35 +559,61 @@ class _Scatter(composition.Steps):
                 self.order = self.order or torch.sort(keys, stable=True)
                 keys, order = self.order
                 ahead = 0 if assigns else 8
-        config = self.config._replace(operation=reduction, atomic=atomic, ahead=ahead)
-        _launch(scatter_kernel, self.args, config, arrays, keys, last, order)
+        self.plan.launch(
+            scatter_kernel,
+            self.stream,
+            (*arrays, keys, last, order),
+            operation=reduction,
+            moves=True,
+            atomic=atomic,
+            ahead=ahead,
+        )
         if data.dtype == torch.bool and reduction == "add":  # of bits: which are taken modulo 2
             arrays[0].bitwise_and_(1)
         return data
 
 
-def run(call: Call) -> torch.Tensor:
-    """Make a call, whose options are checked, on the device of its tensors."""
-    data, updates, reduction = call.data, call.updates, call.reduction
-    shape = checks.check_shapes(call)
-    if call.raises and data.is_cuda and torch.cuda.is_current_stream_capturing():
-        modes = ", ".join(mode for mode in arguments.allowed_modes(call) if mode != "raise")
-        raise AttributeValueError(
-            f"{call.caller}: mode = {call.mode!r} waits for the device, which a CUDA graph cannot "
-            f"capture (allowed: {modes})"
-        )
-    unlike = call.window_shape and call.mode not in ("raise", "clip", "fill")
-    if reduction != "none":
-        short = data.is_floating_point() and data.itemsize == 1
-        unlike = data.is_complex() or short or reduction not in _COMBINED
-    if unlike or 0 in data.shape or 0 in shape:
-        return composition.run(call)
-    with torch.cuda.device(data.device) if data.is_cuda else nullcontext():
-        if not call.scatters:
-            return _gather(call)
-        data = data.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
-        updates = updates.resolve_conj().resolve_neg()
-        if not reductions.in_one_step(reduction, call.use_init_val):
-            updates = updates.contiguous()  # as the counts are
-        steps = _Scatter(replace(call, data=data, updates=updates))
-        return reductions.in_steps(steps, data, updates, reduction, call.use_init_val)
+def _layout_of(tensor: torch.Tensor) -> tuple[Any, ...]:
+    strides = tensor.stride()
+    return tensor.shape, strides, tensor.dtype, tensor.device, tensor.is_conj(), tensor.is_neg()
+
+
+def _signature(call: Call) -> tuple[Any, ...] | None:
+    """Return what decides how a call is run, or None if its options are of unusual types.
+
+    Equal signatures mean equal calls: 1 and True are equal too, as are 0.0 and -0.0.
+    """
+    numbers, fill = (call.axis, call.batch_dims, *call.window_shape), call.fill_value
+    usual = {*map(type, numbers)} == {int} and type(call.use_init_val) is bool
+    usual = usual and isinstance(call.mode, str) and isinstance(call.reduction, str)
+    usual = usual and type(fill) in (NoneType, bool, int, float, complex)
+    tensors = [call.data, call.indices]
+    if call.kind.scatters:
+        tensors.append(call.updates)
+    if not usual or not {*map(type, tensors)} <= _PLAIN:
+        return None
+    options = call.kind, call.mode, call.reduction, call.use_init_val, call.negative
+    return (*options, numbers, type(fill), repr(fill), *map(_layout_of, tensors))
+
+
+@lru_cache(maxsize=1024)
+def kept_plans(signature: tuple[Any, ...]) -> list[Plan]:
+    """Return the list that the plan of a signature is kept in."""
+    return []
+
+
+def run(call: Call, check: Callable[[Call], Call] | None = None) -> torch.Tensor:
+    """Make a call on the device of its tensors.
+
+    If its options are not checked, `check` returns the call with checked options. It is not called
+    for a signature that was checked before.
+    """
+    signature = _signature(call)
+    kept = [] if signature is None else kept_plans(signature)
+    if kept:
+        return kept[0].run(call)
+    checked = call if check is None else check(call)
+    plan, names = Plan(checked), ("data", "indices", "updates")
+    if all(getattr(checked, name) is getattr(call, name) for name in names):
+        kept.append(plan)
+    return plan.run(checked)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -33,11 +34,11 @@ def register() -> None:
     )
     LIBRARY.impl("fill_value", _fill_value, "CompositeExplicitAutograd")
     torch.library.register_fake("ndgather::fill_value", _fake_fill_value, lib=LIBRARY)
-    on_cpu = _by_kernels if checks.INTERPRETED else run
+    on_cpu = run_on_gpu if checks.INTERPRETED else run
     for kind in checks.OPTIONS:
         LIBRARY.define(checks.schema(kind), tags=(torch.Tag.pt2_compliant_tag,))
         LIBRARY.impl(kind, partial(_kernel, on_cpu, kind), "CPU")
-        LIBRARY.impl(kind, partial(_kernel, on_gpu(), kind), "CUDA")
+        LIBRARY.impl(kind, partial(_kernel, run_on_gpu, kind), "CUDA")
         LIBRARY.impl(kind, partial(_kernel, composition.run, kind), "CompositeExplicitAutograd")
         LIBRARY.impl(kind, partial(autograd.differentiated, kind), "Autograd")
         torch.library.register_fake(f"ndgather::{kind}", partial(_fake, kind), lib=LIBRARY)
@@ -45,9 +46,23 @@ def register() -> None:
 
 
 @cache
-def on_gpu() -> Callable[[Call], torch.Tensor]:
-    """Return what makes a call on tensors of CUDA and ROCm."""
-    return _by_kernels if checks.KERNELS != "0" and find_spec("triton") else composition.run
+def _kernels() -> Any:
+    """Return the module of the kernels, or None; it imports Triton, which needs a second."""
+    if checks.KERNELS == "0" or not find_spec("triton"):
+        return None
+    return import_module("ndgather.arrays.torch.kernels")
+
+
+def run_on_gpu(call: Call, check: Callable[[Call], Call] | None = None) -> torch.Tensor:
+    """Make a call on tensors of CUDA and ROCm; `check`, if given, returns it with checked options.
+
+    Kernels check a call only if none of its signature was checked before.
+    """
+    kernels = _kernels()
+    if kernels is not None:
+        result: torch.Tensor = kernels.run(call, check)
+        return result
+    return composition.run(call if check is None else check(call))
 
 
 def _kernel(run: Callable[[Call], torch.Tensor], kind: str, *arguments: Any) -> torch.Tensor:
@@ -67,12 +82,6 @@ def _fake_fill_value(
     value: torch.Tensor, dtype: torch.dtype, device: torch.device, _: str
 ) -> torch.Tensor:
     return value.new_empty((), dtype=dtype, device=device)
-
-
-def _by_kernels(call: Call) -> torch.Tensor:
-    from ndgather.arrays.torch import kernels  # noqa: PLC0415 - only who has a GPU has Triton
-
-    return kernels.run(call)
 
 
 def _fake(kind: str, *arguments: Any) -> torch.Tensor:
