@@ -366,8 +366,7 @@ def _stream_of(tensor: torch.Tensor) -> int:
 class Plan:
     """What calls of one signature share: a layout and compiled kernels, but no tensors.
 
-    A kept kernel is launched in a tenth of the time that Triton takes to find it again by its
-    arguments.
+    Launching a kept kernel skips Triton's search for it, by the types of all arguments.
     """
 
     def __init__(self, call: Call) -> None:
@@ -398,7 +397,7 @@ class Plan:
             element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype, device="cpu"))
             low, high = np.tile(element, 16 // data.itemsize).view(np.int64).tolist()
             self.fill = low, high
-        # By the number and alignment of arrays, and what is done with them
+        # Kernels for a grid and their last arguments, by the step and the alignment of arrays
         self.kept: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
 
     def run(self, call: Call) -> torch.Tensor:
@@ -427,14 +426,8 @@ class Plan:
 
     def with_tensors(self, call: Call) -> Call:
         """Return the checked call with the tensors of `call`, and the names for its errors."""
-        return replace(
-            self.call,
-            caller=call.caller,
-            data=call.data,
-            indices=call.indices,
-            updates=call.updates,
-            updates_name=call.updates_name,
-        )
+        own = ("caller", "data", "indices", "updates", "updates_name")
+        return replace(self.call, **{name: getattr(call, name) for name in own})
 
     def gather(self, call: Call) -> torch.Tensor:
         data = call.data.resolve_conj().resolve_neg()
@@ -442,7 +435,7 @@ class Plan:
         stream = _stream_of(data)
         key, errors = self.errors(data, stream)
         arrays = data, result, call.indices, errors
-        self.launch(gather_kernel, stream, arrays, self.fill, moves=True)
+        self.launch(gather_kernel, stream, arrays, self.fill, ("none", False, 0))
         if errors is not None:
             self.read_errors(call, key, errors)
         return result
@@ -453,33 +446,27 @@ class Plan:
         stream: int,
         arrays: tuple[torch.Tensor | None, ...],
         fill: tuple[int, ...] = (),
-        operation: str = "none",
-        *,
-        moves: bool,
-        atomic: bool = False,
-        ahead: int = 0,
+        step: tuple[str, bool, int] | None = None,
     ) -> None:
-        """Launch a kernel. If it moves elements, it does so between the first two arrays.
+        """Launch a kernel. A step is an operation of the first two arrays, `atomic` and `ahead`.
 
         Triton compiles kernels for the type and alignment of arrays, and for every other argument.
         """
         first: Any = arrays[0]
         aligned = [0 if array is None else gcd(16, array.data_ptr()) for array in arrays]
-        key = operation, moves, first.dtype, *aligned
+        key = step, first.dtype, *aligned
         kept = self.kept.get(key)
         if kept is not None:
             kept[0](*arrays, *kept[1], stream=stream)
             return
-        args, config, warps = self.args, self.config, 4
-        grid: Any = (triton.cdiv(args.positions, config.rows), 1, 1)
-        given: Any = arrays
-        if moves:
-            config = config._replace(operation=operation, atomic=atomic, ahead=ahead)
+        args, config, warps, given = self.args, self.config, 4, [*arrays]
+        grid = triton.cdiv(args.positions, config.rows), 1, 1
+        if step is not None:
+            config = config._replace(operation=step[0], atomic=step[1], ahead=step[2])
             size, place = min(first.itemsize, 8), gcd(*aligned[:2])
             lane, args, config, grid, warps = _programs(args, config, size, place)
-            if operation == "none":
-                moved = [triton.reinterpret(array, _LANES[lane]) for array in arrays[:2]]
-                given = *moved, *arrays[2:]
+            if config.operation == "none":
+                given[:2] = [triton.reinterpret(array, _LANES[lane]) for array in arrays[:2]]
         constants = *fill, args, config
         compiled = kernel[grid](*given, *constants, num_warps=warps)
         if compiled is not None:  # Triton's interpreter compiles nothing
@@ -489,12 +476,10 @@ class Plan:
         """Return zeros for errors and their key, if kernels of this thread and stream raise any."""
         if not self.waits:
             return None, None
-        key, device = f"{data.get_device()} {stream}", data.device
+        key = f"{data.get_device()} {stream}"
         # Not reachable until it has been read: an interrupted call leaves nothing behind.
-        errors = vars(_kept_errors).pop(key, None)
-        if errors is None:
-            errors = torch.zeros(3, dtype=torch.int64, device=device)
-        return key, errors
+        kept = vars(_kept_errors).pop(key, None)
+        return key, torch.zeros(3, dtype=torch.int64, device=data.device) if kept is None else kept
 
     def read_errors(self, call: Call, key: Any, errors: torch.Tensor) -> bool:
         """Wait for the kernels; return whether destinations are repeated, or raise an error."""
@@ -538,8 +523,7 @@ class _Scatter(composition.Steps):
         if rows <= 4 * positions and (assigns or checks_all):
             self.last = torch.full((rows,), -1, dtype=plan.number, device=data.device)
         key, errors = plan.errors(data, self.stream)
-        arrays = self.keys, self.last, call.indices, errors
-        plan.launch(key_kernel, self.stream, arrays, moves=False)
+        plan.launch(key_kernel, self.stream, (self.keys, self.last, call.indices, errors))
         self.distinct = positions == 1
         if errors is not None:
             repeated = plan.read_errors(call, key, errors)
@@ -559,23 +543,16 @@ class _Scatter(composition.Steps):
                 self.order = self.order or torch.sort(keys, stable=True)
                 keys, order = self.order
                 ahead = 0 if assigns else 8
-        self.plan.launch(
-            scatter_kernel,
-            self.stream,
-            (*arrays, keys, last, order),
-            operation=reduction,
-            moves=True,
-            atomic=atomic,
-            ahead=ahead,
-        )
+        given, step = (*arrays, keys, last, order), (reduction, atomic, ahead)
+        self.plan.launch(scatter_kernel, self.stream, given, step=step)
         if data.dtype == torch.bool and reduction == "add":  # of bits: which are taken modulo 2
             arrays[0].bitwise_and_(1)
         return data
 
 
-def _layout_of(tensor: torch.Tensor) -> tuple[Any, ...]:
-    strides = tensor.stride()
-    return tensor.shape, strides, tensor.dtype, tensor.device, tensor.is_conj(), tensor.is_neg()
+def _facts(tensor: torch.Tensor) -> tuple[Any, ...]:
+    lazy = tensor.is_conj(), tensor.is_neg()
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, lazy
 
 
 def _signature(call: Call) -> tuple[Any, ...] | None:
@@ -593,7 +570,7 @@ def _signature(call: Call) -> tuple[Any, ...] | None:
     if not usual or not {*map(type, tensors)} <= _PLAIN:
         return None
     options = call.kind, call.mode, call.reduction, call.use_init_val, call.negative
-    return (*options, numbers, type(fill), repr(fill), *map(_layout_of, tensors))
+    return (*options, numbers, type(fill), repr(fill), *map(_facts, tensors))
 
 
 @lru_cache(maxsize=1024)
