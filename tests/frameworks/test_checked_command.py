@@ -3,19 +3,30 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")  # of programs in other processes
 
 PROGRAM = """\
+import atexit
+import inspect
+import os
+import signal
 import sys
+import weakref
 import torch
 import beside
 
+class Kept:
+    pass
+
 def main(what):
     embed = torch.nn.Embedding(50, 8)
-    print(what, __name__, beside.NAME, sys.argv[2:], torch.__file__ != __file__)
+    print(what, __name__, __file__, beside.NAME, sys.argv, torch.__file__ != __file__)
+    os.chdir("/")
+    print(inspect.getsource(Kept))
     embed(torch.tensor([3, 49]))
     if what == "bad":
         embed(torch.tensor([[3, 49], [50, 7]]))
@@ -26,12 +37,15 @@ def main(what):
     if what == "error":
         raise FileNotFoundError("its own")
     if what == "interrupt":
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
     if what == "ours":
         import ndgather
         ndgather.gather([1, 2], [7])
 
 if __name__ == "__main__":
+    kept = Kept()
+    weakref.finalize(kept, print, "finalized")
+    atexit.register(print, "at exit")
     main(sys.argv[1])
 """
 # Enough of torch for what the program says without the command: to import all of it takes seconds.
@@ -46,6 +60,82 @@ class nn:
 
 tensor = list
 """
+FACTS = """\
+import sys
+print(__name__, __file__, sys.argv, sys.path, sys.flags, __spec__ and __spec__.name)
+print(sorted({*sys.modules} - {"sitecustomize"}), len(sys.meta_path))
+"""
+SETTINGS = """\
+import os
+os.environ["OMP_NUM_THREADS"] = "1"
+import torch
+print(torch.get_num_threads())
+torch.ones(3)[torch.tensor([7])]
+"""
+CHILDREN = """\
+import multiprocessing
+import subprocess
+import sys
+import torch
+
+def look_up(row):
+    try:
+        return tuple(torch.nn.Embedding(5, 2)(torch.tensor([1, row])).shape)
+    except IndexError as error:
+        return str(error).splitlines()[0]
+
+if __name__ == "__main__":
+    how = sys.argv[1]
+    if how == "child":
+        print(look_up(4), look_up(9))
+    elif how == "subprocess":
+        subprocess.run([sys.executable, __file__, "child"], check=True)
+    else:
+        with multiprocessing.get_context(how).Pool(1) as pool:
+            print(*pool.map(look_up, [4, 9]))
+"""
+IN_TURN = """\
+import sys
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(0)
+net = DistributedDataParallel(torch.nn.Sequential(torch.nn.Embedding(10, 4), torch.nn.Linear(4, 3)))
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(3):
+    bad = len(sys.argv) > 1 and step == 2 and rank == 1
+    loss = net(torch.tensor([step, 2 + rank, 10 if bad else 9])).pow(2).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+if rank == 0:
+    print(loss.item().hex(), [each.sum().item().hex() for each in net.parameters()])
+dist.destroy_process_group()
+"""
+ALONE = """\
+import subprocess
+import sys
+import threading
+
+started, done = threading.Event(), threading.Event()
+threading.Thread(target=lambda: (started.set(), done.wait()), name="early").start()
+started.wait()
+import torch
+torch.ones(3)[torch.tensor([2])]
+done.set()
+for _ in range(2):
+    subprocess.run([sys.executable, "-I", "-c", "print('isolated')"], check=True)
+    subprocess.run([sys.executable, "-c", "print('apart')"], env={"PYTHONPATH": ""}, check=True)
+"""
+TEST = """\
+import torch
+
+def test_rows():
+    torch.nn.Embedding(5, 2)(torch.tensor([1, 9]))
+"""
 
 
 def run(folder, *command, path=None):
@@ -55,7 +145,7 @@ def run(folder, *command, path=None):
         env=os.environ | ({} if path is None else {"PYTHONPATH": f"{path}"}),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
 
@@ -63,12 +153,21 @@ def run(folder, *command, path=None):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("program")
-    (folder / "sub").mkdir()
-    (folder / "sub" / "train.py").write_text(PROGRAM)
-    (folder / "sub" / "beside.py").write_text("NAME = 'beside'\n")
-    (folder / "sub" / "wrong.py").write_text("x = (\n")
-    (folder / "few").mkdir()
-    (folder / "few" / "torch.py").write_text(FEW_LINES)
+    for name, text in {
+        "sub/train.py": PROGRAM,
+        "sub/beside.py": "NAME = 'beside'\n",
+        "sub/wrong.py": "x = (\n",
+        "few/torch.py": FEW_LINES,
+        "facts.py": FACTS,
+        "settings.py": SETTINGS,
+        "children.py": CHILDREN,
+        "in_turn.py": IN_TURN,
+        "alone.py": ALONE,
+        "test_rows.py": TEST,
+        "hidden/sitecustomize.py": "print('sitecustomize of the environment')\n",
+    }.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
     return folder
 
 
@@ -77,9 +176,9 @@ def test_output_status_and_traceback_are_those_of_the_program(folder, what):
     words = ["sub/train.py", what, "--epochs", "1", "--", "--help"]
     expected = run(folder, *words, path=folder / "few")
     found = run(folder, "-m", "ndgather", "checked", *words)
+    assert "finalized" in expected.stdout
     assert (found.stdout, found.returncode) == (expected.stdout, expected.returncode)
-    own = [line.replace(f"{folder}/", "") for line in expected.stderr.splitlines()]
-    assert [line.replace(f"{folder}/", "") for line in found.stderr.splitlines()] == own
+    assert found.stderr == expected.stderr
 
 
 def test_a_module_runs_as_with_python(folder):
@@ -89,27 +188,150 @@ def test_a_module_runs_as_with_python(folder):
     assert (found.stdout, found.stderr) == (expected.stdout, "")
 
 
+@pytest.mark.parametrize("options", [[], ["-u", "-X", "utf8"], ["-OB"]], ids=" ".join)
+@pytest.mark.parametrize("program", [["facts.py"], ["-m", "facts"]], ids=" ".join)
+def test_a_program_without_torch_starts_as_under_python(folder, options, program):
+    expected = run(folder, *options, *program, "-v")
+    found = run(folder, *options, "-m", "ndgather", "checked", *program, "-v")
+    lines = found.stdout.splitlines()
+    count = len(lines[-1]) - 1
+    assert expected.stdout.splitlines()[0] == lines[0]
+    assert expected.stdout.splitlines()[1][:count] == lines[1][:count]
+    assert found.stderr == ""
+
+
+def test_the_sitecustomize_of_the_environment_still_runs(folder):
+    found = run(folder, "-m", "ndgather", "checked", "facts.py", path=folder / "hidden")
+    expected = run(folder, "facts.py", path=folder / "hidden")
+    assert found.stdout.splitlines()[1:2] == expected.stdout.splitlines()[:1]
+    assert found.stdout.splitlines()[2] == expected.stdout.splitlines()[1]
+
+
 def test_the_index_is_named(folder):
     found = run(folder, "-m", "ndgather", "checked", "sub/train.py", "bad")
     assert found.returncode == 1
     assert found.stderr.startswith('Traceback (most recent call last):\n  File "')
     assert "ndgather/cli" not in found.stderr
     assert "runpy" not in found.stderr
-    assert found.stderr.endswith(
+    assert (
         "ndgather.errors.IndexOutOfBoundsError: embedding: indices[1, 0] = 50 is outside axis 0 of "
         "weight, which has size 50 (allowed: 0..49)\n"
-        "  in Embedding, sub/train.py:10: embed(torch.tensor([[3, 49], [50, 7]]))\n"
+    ) in found.stderr
+    assert "/sub/train.py:20: embed(torch.tensor([[3, 49], [50, 7]]))\n" in found.stderr
+
+
+def test_settings_before_the_import_of_torch_count(folder):
+    found = run(folder, "-m", "ndgather", "checked", "settings.py")
+    assert (found.stdout, found.returncode) == ("1\n", 1)
+    assert "IndexOutOfBoundsError: index: indices[0][0] = 7 " in found.stderr
+
+
+def outside(row):
+    return (
+        f"embedding: indices[1] = {row} is outside axis 0 of weight, which has size 5 "
+        f"(allowed: 0..4)"
     )
 
 
+@pytest.mark.parametrize("how", ["subprocess", "spawn", "forkserver", "fork"])
+def test_child_processes_are_checked(folder, how):
+    found = run(folder, "-m", "ndgather", "checked", "children.py", how)
+    assert (found.stdout, found.stderr) == (f"(2, 2) {outside(9)}\n", "")
+
+
+LAUNCHED = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
+
+
 @pytest.mark.parametrize(
-    ("script", "text"), [("sub/wrong.py", "SyntaxError: "), ("none.py", "FileNotFoundError: ")]
+    "words",
+    [
+        [*LAUNCHED, "-m", "ndgather", "checked", "in_turn.py"],
+        ["-m", "ndgather", "checked", *LAUNCHED, "in_turn.py"],
+    ],
+    ids=["inside", "outside"],
 )
-def test_a_program_that_cannot_be_read(folder, script, text):
-    found = run(folder, "-m", "ndgather", "checked", script)
+def test_processes_of_torchrun_have_the_same_bits_and_end(folder, words):
+    expected = run(folder, *LAUNCHED, "in_turn.py")
+    found = run(folder, *words)
+    assert expected.stdout
+    assert (found.stdout, found.returncode) == (expected.stdout, 0)
+    found = run(folder, *words, "bad")
     assert found.returncode == 1
-    assert text in found.stderr.splitlines()[-1]
-    assert "cli/checked" not in found.stderr
+    assert "embedding: indices[2] = 10 is outside axis 0 of weight" in found.stderr
+
+
+def test_what_is_not_checked_is_said_once(folder):
+    found = run(folder, "-m", "ndgather", "checked", "alone.py")
+    assert found.stdout == 2 * "isolated\napart\n"
+    assert found.returncode == 0
+    first, second, third = found.stderr.splitlines()
+    assert first.startswith("ndgather checked: thread 'early' is not checked: it started before")
+    assert second.endswith("is not checked: Python does not import the start-up hook under -I")
+    assert third.endswith("is not checked: its PYTHONPATH is not that of this process")
+
+
+def test_another_python_says_that_it_has_no_ndgather(folder):
+    python = Path(sys.base_prefix, "bin", "python3")
+    if not python.exists():
+        pytest.skip("the interpreter of the environment is somewhere else")
+    (folder / "start.py").write_text(
+        "import subprocess\n"
+        f"subprocess.run([{os.fspath(python)!r}, '-c', 'import torch; print(torch.tensor)'])\n"
+    )
+    found = run(folder, "-m", "ndgather", "checked", "start.py", path=folder / "few")
+    assert found.stdout == "<class 'list'>\n"
+    assert found.stderr.startswith(f"ndgather checked: {python} is not checked: No module named")
+
+
+def test_pytest_reports_the_index(folder):
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_rows.py"]
+    found = run(folder, "-m", "ndgather", "checked", *words)
+    assert found.returncode == 1
+    assert outside(9) in found.stdout
+    assert "test_rows.py:4" in found.stdout
+
+
+def test_a_program_that_cannot_be_compiled(folder):
+    found = run(folder, "-m", "ndgather", "checked", "sub/wrong.py")
+    assert found.returncode == 1
+    assert "SyntaxError: " in found.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("sub/trian.py --epochs 1", "; did you mean 'sub/train.py'?"),
+        ("python sub/train.py good", "; write ndgather checked sub/train.py good"),
+        ("python3 -m train good", "; write ndgather checked -m train good"),
+        ("python -u train.py", "; write python OPTIONS -m ndgather checked SCRIPT"),
+        ("pytest -q test_rows.py", "; write ndgather checked -m pytest -q test_rows.py"),
+        ("-m pytst", "; did you mean 'pytest'?"),
+        ("zzz.py", "(allowed: a script, or -m and the name of a module)"),
+    ],
+)
+def test_a_wrong_command_line_says_what_to_write(folder, words, hint):
+    found = run(folder, "-X", "importtime", "-m", "ndgather", "checked", *words.split())
+    assert found.returncode == 1
+    assert found.stderr.endswith(f"{hint}\n")
+    assert "| torch\n" not in found.stderr
+
+
+def test_a_command_in_python_is_run_by_its_path(folder, monkeypatch):
+    (folder / "bin").mkdir()
+    command = folder / "bin" / "launch"
+    command.write_text(f"#!{sys.executable}\nprint('launched')\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    found = run(folder, "-m", "ndgather", "checked", "launch", "train.py")
+    hint = f"ndgather checked {command} train.py"
+    assert found.stderr.endswith(f"; write {hint}\n")
+    assert run(folder, "-m", *hint.split()).stdout == "launched\n"
+
+
+def test_python_that_ignores_the_hook_is_refused(folder):
+    found = run(folder, "-E", "-m", "ndgather", "checked", "facts.py")
+    assert found.returncode == 1
+    assert found.stderr.startswith("ndgather checked: error: Python was started with -E, -I or -S")
 
 
 def test_without_torch_it_says_what_to_install(folder):

@@ -5,6 +5,7 @@ A mode of torch sees every operator of an unmodified program, below autograd and
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import os
 import sys
@@ -256,3 +257,16 @@ checked_indices.__torch_dispatch__ = checked_indices.__torch_dispatch__.__wrappe
 for _method in (checked_indices.__enter__, checked_indices.__exit__):
     _SKIP = _FRAMES._FrameExecStrategy(_FRAMES._FrameAction.SKIP, _FRAMES._FrameAction.DEFAULT)
     _FRAMES.set_code_exec_strategy(_method.__code__, _SKIP)
+
+
+def check_program() -> list[str]:
+    """Open a block until Python ends; return the names of the threads that are not in it."""
+    block, here = checked_indices(), threading.current_thread()
+    block.__enter__()
+
+    def close() -> None:
+        if threading.current_thread() is here:  # a mode belongs to one thread
+            block.__exit__(None, None, None)
+
+    atexit.register(close)
+    return [each.name for each in threading.enumerate() if each is not here]

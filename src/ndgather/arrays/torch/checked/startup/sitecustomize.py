@@ -1,0 +1,110 @@
+"""The start-up hook of ``ndgather checked``, for a program and the processes that it starts.
+
+Python imports a module of this name when it starts, and finds this one by `PYTHONPATH`. coverage.py
+installs a ``.pth`` file in site-packages instead, which runs whenever any program of the
+environment starts, and which a source tree does not have.
+
+The hook also runs in programs without torch and in other versions of Python, so it imports only
+what Python itself has already imported, and uses no new syntax.
+"""
+
+# Python itself has not imported pathlib.
+# ruff: noqa: PTH100, PTH119, PTH120
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_said: "list[str]" = []
+
+
+def say_once(reason: str, text: str) -> None:
+    """Print on stderr what is not checked, once for each reason."""
+    if reason not in _said and sys.stderr is not None:
+        _said.append(reason)
+        sys.stderr.write(f"ndgather checked: {text} is not checked: {reason}\n")
+        sys.stderr.flush()
+
+
+class TorchFinder:
+    """Open the block when the program has imported torch.
+
+    Before that, the program can set what torch reads while it is imported, such as OMP_NUM_THREADS.
+    """
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        """Return the spec of torch that other finders find; its loader then opens the block."""
+        if name != "torch":
+            return None
+        others = [finder.find_spec for finder in sys.meta_path if finder is not self]
+        specs = (find_spec(name, path, target) for find_spec in others)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec is not None and spec.loader is not None:
+            self.open_after(spec.loader)
+        return spec
+
+    def open_after(self, loader: "Any") -> None:
+        """Open the block when this loader has loaded its module."""
+        load = loader.exec_module
+
+        def exec_module(module: object) -> None:
+            del loader.exec_module
+            load(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                open_block()
+
+        loader.exec_module = exec_module
+
+
+def open_block() -> None:
+    """Check this thread from now on, and all threads that start later."""
+    try:
+        from ndgather.arrays.torch.checked import check_program  # noqa: PLC0415 - imports torch
+    except ImportError as error:
+        say_once(str(error), sys.executable)
+        return
+    for name in check_program():
+        say_once("it started before torch was imported", f"thread {name!r}")
+
+
+def watch_children(event: str, values: "Any") -> None:
+    """Notice a child process that starts Python without this hook."""
+    if event not in ("subprocess.Popen", "os.posix_spawn", "os.exec"):
+        return
+    try:
+        program, words, environment = os.fsdecode(values[0]), values[1], values[-1]
+        words = [] if isinstance(words, (str, bytes)) else [os.fsdecode(each) for each in words]
+        given = {os.fsdecode(name): os.fsdecode(environment[name]) for name in environment or ()}
+    except TypeError:  # the caller refuses these arguments itself
+        return
+    if "python" not in os.path.basename(program):
+        return
+    for word in words[1:]:
+        if not word.startswith("-") or word[1:2] in "cm":
+            break
+        if word[1:2] not in "-XW" and set(word) & set("EIS"):
+            say_once(f"Python does not import the start-up hook under {word}", " ".join(words))
+    if given and _FOLDER not in given.get("PYTHONPATH", "").split(os.pathsep):
+        say_once("its PYTHONPATH is not that of this process", " ".join(words))
+
+
+def import_hidden() -> None:
+    """Import the module of the same name that this one hides, such as the one of a distribution."""
+    own = sys.modules.pop("sitecustomize")
+    try:
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401, PLC0415
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+        sys.modules["sitecustomize"] = own
+
+
+sys.path[:] = [folder for folder in sys.path if folder != _FOLDER]
+sys.meta_path.insert(0, TorchFinder())
+sys.addaudithook(watch_children)
+import_hidden()
