@@ -170,7 +170,7 @@ def test_a_repeated_call_needs_few_calls_of_python(call, replaced_kernels):
         call(*arguments)
     finally:
         sys.setprofile(None)
-    assert 5 < len(found) <= 41, found  # with that of the test itself
+    assert 5 < len(found) <= 41, found  # with the call of the lambda itself
 
 
 @pytest.mark.parametrize("call", HOST_CALLS.values(), ids=HOST_CALLS)

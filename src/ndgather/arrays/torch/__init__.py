@@ -117,7 +117,7 @@ def _is_plain(call: Call) -> bool:
     """Whether a call has only dense tensors, seen by no subclass, gradient, transform or mode."""
     return (
         not torch._C._len_torch_dispatch_stack()
-        and not torch._ops._len_torch_dispatch_stack_pre_dispatch()
+        and not torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch)
         and not torch._C._are_functorch_transforms_active()
         and torch._C._get_tracing_state() is None
         and _is_plain_tensor(call.data)

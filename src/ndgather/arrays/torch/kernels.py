@@ -397,8 +397,8 @@ class Plan:
             element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype, device="cpu"))
             low, high = np.tile(element, 16 // data.itemsize).view(np.int64).tolist()
             self.fill = low, high
-        # Kernels for a grid and their last arguments, by the step and the alignment of arrays
-        self.kept: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
+        # By the step and the alignment of arrays: a kernel compiled for a grid, how it is compiled
+        self.kept: dict[Any, list[Any]] = {}
 
     def run(self, call: Call) -> torch.Tensor:
         """Make a call of this signature, on the device of its tensors."""
@@ -455,22 +455,26 @@ class Plan:
         first: Any = arrays[0]
         aligned = [0 if array is None else gcd(16, array.data_ptr()) for array in arrays]
         key = step, first.dtype, *aligned
-        kept = self.kept.get(key)
-        if kept is not None:
-            kept[0](*arrays, *kept[1], stream=stream)
+        if key not in self.kept:
+            args, config = self.args, self.config
+            lane, warps, grid = 0, 4, (triton.cdiv(args.positions, config.rows), 1, 1)
+            if step is not None:
+                config = config._replace(operation=step[0], atomic=step[1], ahead=step[2])
+                size, place = min(first.itemsize, 8), gcd(*aligned[:2])
+                lane, args, config, grid, warps = _programs(args, config, size, place)
+                lane = lane if config.operation == "none" else 0
+            self.kept[key] = [None, lane, grid, warps, (*fill, args, config)]
+        launch, lane, grid, warps, constants = kept = self.kept[key]
+        if launch is not None:
+            launch(*arrays, *constants, stream=stream)
             return
-        args, config, warps, given = self.args, self.config, 4, [*arrays]
-        grid = triton.cdiv(args.positions, config.rows), 1, 1
-        if step is not None:
-            config = config._replace(operation=step[0], atomic=step[1], ahead=step[2])
-            size, place = min(first.itemsize, 8), gcd(*aligned[:2])
-            lane, args, config, grid, warps = _programs(args, config, size, place)
-            if config.operation == "none":
-                given[:2] = [triton.reinterpret(array, _LANES[lane]) for array in arrays[:2]]
-        constants = *fill, args, config
+        given: list[Any] = [*arrays]
+        if lane:
+            given[0] = triton.reinterpret(given[0], _LANES[lane])
+            given[1] = triton.reinterpret(given[1], _LANES[lane])
         compiled = kernel[grid](*given, *constants, num_warps=warps)
         if compiled is not None:  # Triton's interpreter compiles nothing
-            self.kept[key] = compiled[grid], constants
+            kept[0] = compiled[grid]
 
     def errors(self, data: torch.Tensor, stream: int) -> tuple[Any, torch.Tensor | None]:
         """Return zeros for errors and their key, if kernels of this thread and stream raise any."""
