@@ -296,19 +296,21 @@ def _translate_words(node: Rewrite, target: OpSchema, changes: Changes, *, down:
 
 
 def _count_axes(node: Rewrite, target: OpSchema, name: str) -> None:
-    """Normalize negative axes."""
+    """Normalize negative axes, and sort a list of them: older versions of Squeeze need both."""
     value = node.get(name)
-    axes = value if isinstance(value, list) else [value]
-    if value in (None, default(target, name)) or all(axis >= 0 for axis in axes):
+    if value in (None, default(target, name)):
         return
-    rank = node.rank(0)
-    if rank is None:
-        raise node.cannot_become(target, f"{name} counts from the end, and the rank is not known")
-    rank += {"Unsqueeze": len(axes), "OneHot": 1}.get(node.node.op_type, 0)
-    if rank < max(-axis for axis in axes):
-        raise node.cannot_become(target, f"{name} = {value!r} is outside {rank} axes")
-    counted = [axis % rank for axis in axes]
-    node.set(name, counted if isinstance(value, list) else counted[0])
+    axes = value if isinstance(value, list) else [value]
+    if any(axis < 0 for axis in axes):
+        rank = node.rank(0)
+        if rank is None:
+            what = f"{name} counts from the end, and the rank is not known"
+            raise node.cannot_become(target, what)
+        rank += {"Unsqueeze": len(axes), "OneHot": 1}.get(node.node.op_type, 0)
+        if rank < max(-axis for axis in axes):
+            raise node.cannot_become(target, f"{name} = {value!r} is outside {rank} axes")
+        axes = [axis % rank for axis in axes]
+    node.set(name, sorted(axes) if isinstance(value, list) else axes[0])
 
 
 def _input_as_attribute(node: Rewrite, target: OpSchema, name: str, number: int) -> Any:
