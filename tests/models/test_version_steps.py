@@ -498,6 +498,18 @@ def test_ir_version_goes_down_with_the_opset(opset, ir_version):
     onnx.checker.check_model(after)
 
 
+def test_constants_of_the_oldest_format_need_a_newer_one_in_old_opsets():
+    model = model_of("c = Constant<value=int64[2] {0,1}>() y = Gather(x, c)", FLOATS, 9)
+    model.ir_version = 3  # in which every initializer has to be an input
+
+    after = onnx_models.convert(model, opset=8)
+
+    assert after.ir_version == 4
+    assert [port.name for port in after.graph.input] == ["x"]
+    onnx.checker.check_model(after)
+    assert_same_numbers(model, after)
+
+
 # Rows of version_changes.toml: what the newer version has, the two opsets, and what the older one
 # has, `None` for attributes that are left out; then what it refuses, and why.
 ROWS = {

@@ -212,10 +212,10 @@ class ConvertVersions:
         if self.opset != (source := self.source.get(DEFAULT_DOMAIN, 0)):
             needed = helper.find_min_ir_version_for(model.opset_import, ignore_unknown=True)
             inputs = {item.name for item in model.graph.input}
-            if any(tensor.name not in inputs for tensor in model.graph.initializer):
-                needed = max(needed, CONSTANTS_FROM)
-            choose = max if self.opset > source else min
-            model.ir_version = choose(model.ir_version, needed)
+            has_constants = any(item.name not in inputs for item in model.graph.initializer)
+            least = CONSTANTS_FROM if has_constants else 0
+            needed, written = max(needed, least), max(model.ir_version, least)
+            model.ir_version = max(written, needed) if self.opset > source else min(written, needed)
 
 
 def _add_finding(draft: Draft, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
