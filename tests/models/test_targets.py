@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
 from onnx.reference import ReferenceEvaluator
 
-from ndgather.errors import FileError, ModelError
+from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.onnx.passes.target import load_target, target_names
 from tests.definitions.reference import (
@@ -27,7 +27,12 @@ from tests.definitions.reference import (
     scatter_elements,
     scatter_nd,
 )
-from tests.models.test_version_steps import OLDER_ONNXRUNTIME, assert_identity, mark_nodes
+from tests.models.test_version_steps import (
+    NEEDS_ONNXRUNTIME,
+    OLDER_ONNXRUNTIME,
+    assert_identity,
+    mark_nodes,
+)
 
 pytestmark = pytest.mark.runtimes
 
@@ -313,6 +318,55 @@ TARGETS = (
 def test_a_target_takes_what_is_rewritten_for_it(target, call, constant, checked):
     event(target)
     assert_taken(target, call, constant=constant, checked=checked)
+
+
+@NEEDS_ONNXRUNTIME
+@given(
+    call=calls(GATHERS | SCATTERS),
+    how=st.sampled_from(
+        [*({"target": name} for name in ("basic", *TARGETS)), {"operator": "Gather"}]
+    )
+    | st.integers(9, 17).map(lambda opset: {"opset": opset}),
+    known=st.booleans(),
+    constant=st.booleans(),
+)
+@settings(max_examples=6 * EXAMPLES)
+def test_strings_that_onnxruntime_moves_stay_strings_that_it_moves(call, how, known, constant):
+    """onnxruntime copies only the first string of each row in Gather."""
+    assume(call[2].get("reduction", "none") == "none")
+    model, inputs = model_of(call, known=known, constant=constant)
+    for info in (*model.graph.input, *model.graph.output):
+        if info.name != "indices":
+            info.type.tensor_type.elem_type = TensorProto.STRING
+    of_strings = np.vectorize(str, otypes=[object])
+    inputs = {name: x if name == "indices" else of_strings(x) for name, x in inputs.items()}
+    expected = of_strings(call[-1]).tolist()
+    *_, run = runs_of(model)
+    assume(run(inputs)[0].tolist() == expected)
+
+    try:
+        converted = onnx_models.convert(model, **how)
+    except NdgatherError:
+        return
+
+    *_, run = runs_of(converted)
+    assert run(inputs)[0].tolist() == expected
+
+
+@pytest.mark.parametrize(("count", "kept"), [(4096, False), (4097, True)])
+def test_many_repeated_updates_stay_where_onnxruntime_adds_all_of_them(count, kept):
+    inputs = f"float[9] x, int64[{count}] i, float[{count}] u"
+    model = parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18]> g ({inputs}) => (float[9] y)
+        {{ y = ScatterElements<reduction="add">(x, i, u) }}"""
+    )
+
+    conversion = onnx_models.conversion(model, operator="ScatterND")
+
+    assert [node.op_type for node in conversion.model.graph.node][-1:] == [
+        "ScatterElements" if kept else "ScatterND"
+    ]
+    assert any("onnxruntime" in finding.what for finding in conversion.findings) is kept
 
 
 GATHERED = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")

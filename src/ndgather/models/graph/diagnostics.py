@@ -512,6 +512,9 @@ RUNTIME_NOTES = tuple(
 )
 
 
+_DETAIL = ": "  # between what about a call meets a condition, and what runtimes do then
+
+
 def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
     """Yield the notes on a call, with what about the call meets their conditions.
 
@@ -528,6 +531,16 @@ def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
                 yield note, detail
 
 
+def differing_results(call: KnownCall) -> dict[str, str]:
+    """Return the rules that make runtimes give different results for a call, and what they do."""
+    notes = runtime_notes(call)
+    return {
+        note.rule: f"{detail}{_DETAIL}{note.what}"
+        for note, detail in notes
+        if note.severity is DIFFERS
+    }
+
+
 def check_runtimes(names: Iterable[str]) -> None:
     """Raise for a name of a runtime that no note is about."""
     known = sorted({runtime for note in RUNTIME_NOTES for runtime in note.runtimes})
@@ -537,9 +550,6 @@ def check_runtimes(names: Iterable[str]) -> None:
                 f"runtime = {name!r} is not known (allowed: parts of {listed(known)})"
                 f"{did_you_mean(name, known)}"
             )
-
-
-_DETAIL = ": "  # between what about a call meets a condition, and what runtimes do then
 
 
 def noted(

@@ -19,7 +19,13 @@ from ndgather.models.onnx.conversion_report import Conversion
 from ndgather.models.onnx.files import Source, inferable, open_model
 from ndgather.models.onnx.nodes import DOMAINS, opsets, row_domain, with_one_name
 from ndgather.models.onnx.passes.calls import EQUIVALENCES
-from ndgather.models.onnx.passes.draft import Draft, Pass, check_nodes, drop_unread_nodes
+from ndgather.models.onnx.passes.draft import (
+    Draft,
+    Pass,
+    check_nodes,
+    drop_unread_nodes,
+    settle_declarations,
+)
 from ndgather.models.onnx.passes.gathers import RewriteGathers, measured_nodes
 from ndgather.models.onnx.passes.known_sizes import fold_known_sizes
 from ndgather.models.onnx.passes.target import Target, load_target, opset_target
@@ -212,6 +218,7 @@ def _convert(model: Source, options: _Options) -> tuple[Draft, Target | None]:
     draft = Draft.of(source, folder)
     for convert_model in _passes(draft.model, target, options):
         draft = convert_model(draft)
+    settle_declarations(draft, source)
     if inferable(original) is original and _is_valid(original):
         with foreign_errors(ModelError, INVALID_RESULT):
             onnx.checker.check_model(draft.model)

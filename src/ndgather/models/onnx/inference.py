@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -16,6 +16,9 @@ from onnx import (
     ModelProto,
     NodeProto,
     TensorShapeProto,
+    TypeProto,
+    ValueInfoProto,
+    defs,
     inliner,
     shape_inference,
 )
@@ -39,7 +42,9 @@ from ndgather.models.onnx.nodes import (
     ReadNode,
     Scope,
     check_acyclic,
+    is_published,
     model_ports,
+    named_by,
     nodes_in,
     op_nodes_in,
     row_domain,
@@ -211,7 +216,11 @@ def infer_mapped(model: Source, *, sizes: Mapping[str, int] | None = None) -> Mo
     proto, folder = map_model(model, "infer")
     if sizes:
         proto = _with_sizes(proto, checked_sizes("infer", sizes))
-    inferred = infer_types(with_one_name(proto), folder)
+    named = with_one_name(proto)
+    if declares_sizes(named):
+        inlined = without_functions(inferable(named))
+        drop_stale_sizes(inlined, types_from_inputs(inlined, folder))
+    inferred = infer_types(named, folder)
     for node in inferred.nodes:
         if node.refusal is not None:
             raise node.op_node.named(node.refusal)
@@ -398,6 +407,83 @@ def _declare(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
             scope.declare(name, after)
             changed = True
     return changed
+
+
+# Declarations
+
+
+def types_from_inputs(model: ModelProto, folder: str | None) -> dict[str, TensorType]:
+    """Return the types that follow from those of the inputs, whatever else a model declares.
+
+    Open sizes of inputs have names here. Declarations count only for values that are computed by
+    operators which onnx does not know.
+    """
+    bare = deepcopy(model)
+    for info in bare.graph.input:
+        for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+            if dim.WhichOneof("value") is None:
+                dim.dim_param = f"{info.name}[{axis}]"
+    inferred = {
+        name
+        for node in nodes_in(bare)
+        if is_published(node) or defs.has(node.op_type, node.domain)
+        for name in node.output
+    }
+    for graph in messages_in(bare.graph, GraphProto):
+        kept = [info for info in graph.value_info if info.name not in inferred]
+        del graph.value_info[:]
+        graph.value_info.extend(kept)
+        for info in graph.output:
+            if info.name in inferred:
+                info.type.tensor_type.ClearField("shape")
+    result = infer_types(bare, folder)
+    known = computed_types(result)
+    return {name: with_names(known[name], result.sizes) for name in inferred if name in known}
+
+
+def computed_types(inferred: InferredModel) -> dict[str, TensorType]:
+    """Return the types of the values that the nodes of a model and of its subgraphs compute."""
+    nodes = [item for outermost in inferred.scopes for item in outermost.all_nodes()]
+    return {name: scope.type_of(name) for scope, node in nodes for name in node.outputs if name}
+
+
+def declares_sizes(model: ModelProto, *, of: Container[str] | None = None) -> bool:
+    """Return whether a model declares a number as a size of a value, or of a value in `of`."""
+    infos = (info for info in declarations(model) if of is None or info.name in of)
+    return any(dim.dim_value for info in infos for dim in info.type.tensor_type.shape.dim)
+
+
+def drop_stale_sizes(
+    model: ModelProto, known: Mapping[str, TensorType]
+) -> dict[str, tuple[TypeProto, str]]:
+    """Drop declared sizes that follow from an open size of an input.
+
+    Return the declarations that change, with the reason, by the names of their values. Raise
+    NdgatherError for a type that contradicts the known one; the text names the node.
+    """
+    nodes = {name: node for node in nodes_in(model) for name in node.output}
+    changed: dict[str, tuple[TypeProto, str]] = {}
+    for info in declarations(model):
+        found, declared = known.get(info.name, TensorType()), tensor_type(info.type)
+        try:
+            _merged(info.name, declared, found)
+        except NdgatherError as error:
+            raise named_by(error, nodes[info.name]) from error
+        pairs = zip(info.type.tensor_type.shape.dim, found.dims or (), strict=False)
+        stale = [dim for dim, size in pairs if isinstance(size, str) and dim.HasField("dim_value")]
+        if stale:
+            what = f"value {info.name!r} is declared with shape {shown(declared.dims or ())}"
+            why = f"{what}, and {shown(found.dims or ())} follows from the inputs"
+            changed[info.name] = deepcopy(info.type), why
+        for dim in stale:
+            dim.Clear()
+    return changed
+
+
+def declarations(model: ModelProto) -> Iterator[ValueInfoProto]:
+    """Yield what a model and its subgraphs declare about other values than inputs."""
+    for graph in list(messages_in(model.graph, GraphProto)):
+        yield from (*graph.value_info, *graph.output)
 
 
 def with_names(known: TensorType, names: set[str]) -> TensorType:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import defs, numpy_helper
 
 from ndgather import messages
 from ndgather.errors import ModelError
 from ndgather.models import Array
 from ndgather.models.graph import Arguments
+from ndgather.models.graph.diagnostics import KnownCall, differing_results
 from ndgather.models.onnx.inference import InferredNode
 from ndgather.models.onnx.nodes import OpNode, element_type, implementation
 from ndgather.models.onnx.passes.new_nodes import Size, SizedNodes
@@ -58,7 +59,8 @@ class GatherCall:
 
     `origin` is the version in the source, and `row` the version that `attributes` belong to.
     `inputs`, `types` and `constants` are keyed by role. `new` collects the nodes that are added
-    before the call, and `indices` the names of new indices.
+    before the call, and `indices` the names of new indices. `known` is the
+    node in the source, for the rules on what runtimes do.
     """
 
     origin: OperatorVersion
@@ -70,6 +72,7 @@ class GatherCall:
     constants: dict[Role, Array]
     attributes: dict[str, Any]
     new: SizedNodes
+    known: KnownCall | None
     indices: list[str] = field(default_factory=list)
 
     @classmethod
@@ -79,7 +82,7 @@ class GatherCall:
         row = op_node.operator().row
         roles = [parameter.role for parameter in row.inputs]
         types = inferred.inference.inputs if inferred.inference else op_node.known_types()
-        indices = op_node.constants().get(Role.INDICES.value)
+        indices, attributes = op_node.constants().get(Role.INDICES.value), op_node.attributes()
         return cls(
             origin=row,
             row=row,
@@ -88,12 +91,22 @@ class GatherCall:
             inputs=dict(zip(roles, op_node.node.input, strict=True)),
             types=dict(zip(roles, types, strict=True)),
             constants={} if indices is None else {Role.INDICES: indices},
-            attributes=op_node.attributes(),
+            attributes=attributes,
             new=new,
+            known=KnownCall.of(row, types, attributes, indices=indices),
         )
 
     def cannot_become(self, target: object, why: str) -> ModelError:
         return messages.cannot_become(self.origin, target, why)
+
+    def new_difference(
+        self, row: OperatorVersion, types: Sequence[TensorType], attributes: Mapping[str, Any]
+    ) -> str | None:
+        """Return what runtimes do differently with a new node, if they agree on the old one."""
+        known = KnownCall.of(row, types, attributes, indices=self.constants.get(Role.INDICES))
+        results = differing_results(known)
+        before = differing_results(self.known) if results and self.known else {}
+        return next((what for rule, what in results.items() if rule not in before), None)
 
     def change_operator(self, name: str) -> None:
         """Become an equivalent operator of ONNX."""
@@ -104,6 +117,11 @@ class GatherCall:
         function, kept = EQUIVALENCES[change]
         function(self)
         self.attributes = {key: value for key, value in self.attributes.items() if key in kept}
+        row = implementation(name, DEFAULT_DOMAIN, defs.onnx_opset_version()).row
+        types = [self.types[role] for role in self.inputs]
+        difference = self.new_difference(row, types, self.attributes)
+        if difference is not None:
+            raise self.cannot_become(name, difference)
 
     def dims(self, role: Role) -> tuple[Dim, ...]:
         """Return the shape of an input; raise if its rank is not known."""
@@ -352,6 +370,7 @@ def cache_call(op_node: OpNode, new: SizedNodes, name: str, *, checked: bool) ->
         constants={},
         attributes={"batch_dims": axis},
         new=new,
+        known=None,
     )
     call.set_indices(tuples, (*(second if name == "ScatterND" else first)[: axis + 1], 1))
     if name == "ScatterND":

@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto, NodeProto, TypeProto
 
 from ndgather.errors import ModelError, one_line
+from ndgather.messages import shown
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.conversion_report import RewrittenNode
 from ndgather.models.onnx.inference import (
     InferredModel,
+    computed_types,
+    declarations,
+    declares_sizes,
+    drop_stale_sizes,
     infer_types,
+    types_from_inputs,
     without_functions,
 )
-from ndgather.models.onnx.nodes import drop_unread, unread, value_names
+from ndgather.models.onnx.nodes import (
+    drop_unread,
+    nodes_in,
+    unread,
+    value_names,
+)
 from ndgather.models.onnx.passes.target import Target
+from ndgather.published.schema import TensorType
 
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
     """A model whose functions are inlined, and what passes report. Passes change it in place.
 
-    `taken` contains the names of all values, `kept` the values that nothing reads in the source.
+    `taken` contains the names of all values, `titles` those of all nodes, and `kept` the values
+    that nothing reads in the source.
+    `assumed` contains the types of values whose sizes the model declares, but nothing proves, and
+    `stale` the declarations that contradict an open size of an input, each with the reason.
     `nodes` contains a report for each gather and scatter, with the nodes that replace it.
     """
 
     model: ModelProto
     folder: str | None
     taken: set[str]
+    titles: set[str]
     kept: set[str]
+    assumed: dict[str, TensorType] = field(default_factory=dict)
+    stale: dict[str, tuple[TypeProto, str]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     nodes: list[tuple[RewrittenNode, list[NodeProto]]] = field(default_factory=list)
     _inferred: InferredModel | None = None
@@ -47,7 +66,28 @@ class Draft:
                 "model (allowed: the same versions)"
             )
         graph = model.graph
-        return cls(model=model, folder=folder, taken=value_names(graph), kept=unread(graph))
+        titles = {node.name for node in nodes_in(model)}
+        names, kept = value_names(graph), unread(graph)
+        draft = cls(model=model, folder=folder, taken=names, titles=titles, kept=kept)
+        read = {name for node in nodes_in(model) for name in node.input}
+        if declares_sizes(model, of=read):
+            known = types_from_inputs(model, folder)
+            draft.stale = drop_stale_sizes(model, known)
+            draft.assumed = {
+                name: declared
+                for name, declared in computed_types(draft.inferred).items()
+                if _has_more_sizes(declared, known.get(name, TensorType()))
+            }
+        return draft
+
+    def assume(self, where: str, operator: str, names: Iterable[str]) -> None:
+        """Add findings about values that a rewritten node reads, if their sizes are assumed."""
+        for name in names:
+            if name in self.assumed:
+                shape = shown(self.assumed[name].dims or ())
+                what = f"assumes that value {name!r} has shape {shape}, as declared"
+                finding = Finding(where, operator, "declared sizes", what, Severity.PORTABLE)
+                self.findings.append(finding)
 
     def report(self, node: RewrittenNode, new: Sequence[NodeProto], target: Target) -> None:
         """Add the report of a node. If the target is an opset, add a finding instead."""
@@ -71,6 +111,13 @@ class Draft:
         return self
 
 
+def _has_more_sizes(declared: TensorType, known: TensorType) -> bool:
+    """Return whether a declared type has a number where what is known has none."""
+    dims = declared.dims or ()
+    pairs = zip(dims, known.dims or (None,) * len(dims), strict=False)
+    return any(isinstance(size, int) and not isinstance(proved, int) for size, proved in pairs)
+
+
 Pass: TypeAlias = Callable[[Draft], Draft]
 """A step of a conversion. It may change the draft in place."""
 
@@ -81,6 +128,27 @@ def check_nodes(draft: Draft) -> Draft:
         if node.refusal is not None:
             raise node.op_node.named(node.refusal)
     return draft
+
+
+def settle_declarations(draft: Draft, source: ModelProto) -> None:
+    """Write the stale declarations again, unless there are new nodes: then add findings.
+
+    onnxruntime relies on declarations where it merges nodes, and where Shape and Size read them.
+    So if the source has such nodes, neither the old declarations nor new ones are right.
+    """
+    before, after = (
+        Counter(node.op_type for node in nodes_in(model)) for model in (source, draft.model)
+    )
+    has_new_nodes = bool(after - before - Counter(Constant=after["Constant"]))
+    for name, (declared, why) in draft.stale.items():
+        if has_new_nodes and not before.keys().isdisjoint({"Shape", "Size"}):
+            raise ModelError(f"{why} (allowed: a model that does not declare its shape)")
+        if has_new_nodes:
+            finding = Finding(name, "", "declared sizes", f"{why}: dropped", Severity.PORTABLE)
+            draft.findings.append(finding)
+        for info in () if has_new_nodes else declarations(draft.model):
+            if info.name == name:
+                info.type.CopyFrom(declared)
 
 
 def drop_unread_nodes(draft: Draft) -> Draft:

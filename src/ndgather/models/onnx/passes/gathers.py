@@ -137,7 +137,8 @@ class RewriteGathers:
             became = ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
             added = sum(counts.values()) - 1
             self._report(draft, op_node, became, new.before, added=added, why=why, outside=outside)
-            return keep_identity(node, new.before)
+            draft.assume(op_node.where, f"{row_domain(node.domain)} {node.op_type}", node.input)
+            return keep_identity(node, new.before, draft.titles)
         self._report(draft, op_node, None, why="; ".join(dict.fromkeys(reasons)))
         return [node]
 

@@ -64,10 +64,11 @@ def _fold(draft: Draft, target: Target, body: InferredGraph) -> bool:
                 outside="not possible",
             )
             draft.report(report, [], target)
+        draft.assume(scope.where(node), f"{DEFAULT_DOMAIN} {node.op_type}", node.input)
         value = numpy_helper.from_array(known)
         constant = helper.make_node("Constant", [], node.output, value=value)
         scope.add(constant)
-        place.nodes = keep_identity(node, [constant])
+        place.nodes = keep_identity(node, [constant], draft.titles)
     return found or body.changed
 
 

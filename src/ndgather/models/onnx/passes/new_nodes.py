@@ -59,12 +59,13 @@ class NewNodes:
         return self.add("Constant", hint=hint, value=array)
 
 
-def keep_identity(node: NodeProto, new: Sequence[NodeProto]) -> list[NodeProto]:
+def keep_identity(node: NodeProto, new: Sequence[NodeProto], titles: set[str]) -> list[NodeProto]:
     """Give the name, documentation and metadata of `node` to the nodes that replace it.
 
     The new node that computes the output has the same name; the names of the others start with it.
+    `titles` are the names of all nodes.
     """
-    outputs, taken = {*node.output} - {""}, {""}
+    outputs = {*node.output} - {""}
     for item in new:
         if item is node:
             continue
@@ -72,9 +73,10 @@ def keep_identity(node: NodeProto, new: Sequence[NodeProto]) -> list[NodeProto]:
         del item.metadata_props[:]
         item.metadata_props.extend(node.metadata_props)
         if node.name:
-            computes = not outputs.isdisjoint(item.output)
-            name = node.name if computes else f"{node.name}/{item.op_type.lower()}"
-            item.name = unique(name, taken)
+            keeps = not outputs.isdisjoint(item.output)
+            title = f"{node.name}/{item.op_type.lower()}"
+            item.name = node.name if keeps else unique(title, titles)
+            outputs -= {*node.output} if keeps else set()
     return list(new)
 
 

@@ -27,9 +27,10 @@ import numpy as np
 from ndgather.array_call import Kind
 from ndgather.models import Array
 from ndgather.models.onnx.domains import may_be_negative
-from ndgather.models.onnx.nodes import element_type
+from ndgather.models.onnx.nodes import element_type, implementation
 from ndgather.models.onnx.passes.calls import Meaning
 from ndgather.models.onnx.passes.new_nodes import Size, product, strides
+from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Reduction, Role, TensorType
 from ndgather.reductions import ROWS
 
@@ -64,6 +65,7 @@ class Rows:
         self.data, self.indices = (call.sizes(role) for role in (Role.DATA, Role.INDICES))
         self.meaning = Meaning.of(call.row, call.attributes)
         self._why = ""  # why the target takes no rows
+        self._row: Sequence[Size] = ()  # the sizes of a row
         self.mask = ""  # that of a scatter whose indices are the true elements of a mask
 
     def write(self) -> str:
@@ -234,6 +236,7 @@ class Rows:
             self._gather_rows(data, axis + 1, flat, 2, shape)
         else:  # Case 3
             order = [axis, *(number for number in range(len(sizes)) if number != axis)]
+            self._row = [sizes[number] for number in order[1:]]
             data = new.add("Transpose", data, perm=order)
             flat = flat if len(places) == 1 else new.reshape(flat, [product(places)])
             rows = self._rows_at(data, len(sizes), flat)
@@ -253,6 +256,7 @@ class Rows:
             2 3 7 8  -- Reshape -->  6 56  -- Gather -->  20 56  -- Reshape -->  4 5 7 8
         """
         new, rest = self.new, self.data[count:]
+        self._row = rest
         if rank != 1:
             flat = new.reshape(flat, [product(shape[: len(shape) - len(rest)])])
         after = len(rest)  # axes of a row
@@ -289,10 +293,24 @@ class Rows:
                 constant_data=scope.has_constant(rows),
                 may_be_negative=False,
             )
+            refusal = refusal or self._difference(kind, rank)
             if refusal is None:
                 return kind
             self._why = self._why or refusal
         return None
+
+    def _difference(self, kind: Kind, rank: int) -> str | None:
+        """Return what runtimes do differently with an operator on rows, or None."""
+        call, name = self.call, _NAMES[kind]
+        row = implementation(name, DEFAULT_DOMAIN, self.new.scope.opsets[DEFAULT_DOMAIN]).row
+        width = product(self._row if rank > 1 else ())
+        dims = (None, *(1,) * (rank - 2), None if width.open else width.number)[:rank]
+        types = [TensorType(call.types[Role.DATA].dtype, dims), TensorType(self.new.dtype)]
+        attributes: dict[str, Any] = {"axis": 0} if row.attribute("axis") else {}
+        if kind.scatters:
+            types.append(call.types[Role.UPDATES])
+            attributes["reduction"] = self.meaning.reduction.value
+        return call.new_difference(row, types, attributes)
 
     def _as_tuples(self, flat: str) -> str:
         """Return row numbers as index tuples of length 1."""
@@ -339,6 +357,7 @@ class Rows:
         """
         call, new = self.call, self.new
         head, rest = self.data[:count], self.data[count:]
+        self._row = rest
         rows, number = product(head), product(places)
         if len(self.indices) != 1:
             flat = new.reshape(flat, [number])

@@ -91,13 +91,13 @@ class ConvertVersions:
                 self._convert_graph(draft, inner)
             if place.inferred is not None:
                 nodes = self._convert_gather(draft, body.graph, place, place.inferred)
-                place.nodes = keep_identity(place.node, nodes)
+                place.nodes = keep_identity(place.node, nodes, draft.titles)
                 continue
             scope = place.scope
             _set_output_types(scope, place.read)
             try:
                 nodes = convert_node(place.node, scope, draft.taken, source, self.opset)
-                place.nodes = keep_identity(place.node, nodes)
+                place.nodes = keep_identity(place.node, nodes, draft.titles)
             except Exception as error:  # also of invalid nodes, which onnx has not checked
                 raise OpNode(place.read, scope).named(error) from error
 
@@ -127,6 +127,8 @@ class ConvertVersions:
         for name in call.indices:
             declared = declaration(with_names(scope.type_of(name), draft.inferred.sizes))
             graph.value_info.add(name=name).type.CopyFrom(declared)
+        if call.indices:
+            draft.assume(op_node.where, str(op_node.operator().row), node.input)
         node = deepcopy(node)
         node.op_type = call.name
         if node.domain != file_domain(call.domain):
