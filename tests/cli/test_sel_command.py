@@ -185,8 +185,8 @@ REFUSED = {
     ),
     "no column that selects": (
         "sel sst.nc names.csv -o out.csv",
-        r"names.csv: has the columns name, latitude, none of which is named as labels of the data "
-        r"\(allowed: time, lat, lon\); write --rename latitude=lat",
+        r"names.csv: has the columns name, latitudes, none of which is named as labels of the data "
+        r"\(allowed: time, lat, lon\); write --rename latitudes=lat",
     ),
     "a coordinate without a column": (
         "sel sst.nc stations.csv -o out.csv",
@@ -196,20 +196,20 @@ REFUSED = {
     "a column of nearly the name": (
         "sel sst.nc other.csv -o out.csv",
         r"other.csv: has no column lat, so that a point has 4 rows \(allowed: .*\); write "
-        r"--rename latitude=lat",
+        r"--rename latitudes=lat",
     ),
     "a column of nearly the name, with other rows": (
         "sel sst.nc other.csv -o out.csv --outer",
-        r"other.csv: has no column lat, .*; write --rename latitude=lat",
+        r"other.csv: has no column lat, .*; write --rename latitudes=lat",
     ),
     "no such column to rename": (
         "sel sst.nc other.csv -o out.csv --rename latitud=lat",
-        r"--rename latitud=lat: latitud is no column \(allowed: time, latitude, lon\); did you "
-        r"mean 'latitude'\?",
+        r"--rename latitud=lat: latitud is no column \(allowed: time, latitudes, lon\); did you "
+        r"mean 'latitudes'\?",
     ),
     "no such coordinate to rename to": (
-        "sel sst.nc other.csv -o out.csv --rename latitude=y",
-        r"--rename latitude=y: y is no coordinate with labels \(allowed: time, lat, lon\)",
+        "sel sst.nc other.csv -o out.csv --rename latitudes=y",
+        r"--rename latitudes=y: y is no coordinate with labels \(allowed: time, lat, lon\)",
     ),
     "dates that may be two": (
         "sel sst.nc dates.csv -o out.csv",
@@ -244,11 +244,11 @@ REFUSED = {
 @pytest.mark.parametrize(("line", "text"), REFUSED.values(), ids=REFUSED)
 def test_refuses_in_one_line_and_keeps_the_old_file(ndgather, data, folder, line, text):
     (folder / "empty.csv").write_text("")
-    (folder / "names.csv").write_text("name,latitude\nA,3\n")
+    (folder / "names.csv").write_text("name,latitudes\nA,3\n")
     (folder / "twice.csv").write_text("time,lat,lon,sst\n2010-07-01,0,45,1\n")
     (folder / "notimes.csv").write_text("time,lat,lon\nyesterday,0,45\n")
     (folder / "stations.csv").write_text("lat,lon\n0,45\n")
-    (folder / "other.csv").write_text("time,latitude,lon\n2010-07-01,0,45\n")
+    (folder / "other.csv").write_text("time,latitudes,lon\n2010-07-01,0,45\n")
     (folder / "dates.csv").write_text("time,lat,lon\n07/07/2010,0,45\n02/07/2010,0,45\n")
     times = "2010-07-01T00:00Z,0,45\n2010-07-01T12:00,0,45\n"
     (folder / "zones.csv").write_text(f"time,lat,lon\n{times}")

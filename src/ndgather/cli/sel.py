@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,23 @@ from ndgather.errors import AttributeValueError, LabelError, one_line
 from ndgather.models import tensor_files
 from ndgather.stored import Estimate, missing_chunks
 
-# Arguments of Python in hints.
-_ARGUMENT = re.compile(r"\b(method|missing)='(\w+)'")
-_BY_NAME = re.compile(r"\b(period|tolerance)=\{'([^']+)': ([^}]+)\}")
 METHODS = ("nearest", "pad", "backfill", "linear")
+
+
+class _Methods(argparse.Action):
+    """Collect methods by name; the name of a method for all other coordinates is empty."""
+
+    def __call__(self, _parser: Any, namespace: Any, values: Any, _option: Any = None) -> None:
+        name, _, method = values.rpartition("=")
+        if method not in METHODS:
+            allowed = ", ".join(map(repr, METHODS))
+            text = f"invalid choice: {method!r} (choose from {allowed})"
+            raise argparse.ArgumentError(self, text)
+        named = getattr(namespace, self.dest) or {}
+        if name in named:
+            raise argparse.ArgumentError(self, f"{name or 'a method for all'!r} is given twice")
+        setattr(namespace, self.dest, {**named, name: method})
+
 
 DESCRIPTION = """\
 Look up the values of a data set at the points of a table. Every row of POINTS
@@ -76,11 +88,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--method",
-        metavar="METHOD",
-        choices=METHODS,
+        metavar="[NAME=]METHOD",
+        action=_Methods,
         help="for points between the labels of DATA: use the 'nearest' label, at most half a step "
         "outside the axis, the label before ('pad') or after ('backfill'), or 'linear' "
-        "interpolation (default: exact labels only)",
+        "interpolation (default: exact labels only); time=pad is for one coordinate, and may be "
+        "repeated. Labels that are texts are always exact",
     )
     add(
         "--tolerance",
@@ -184,6 +197,8 @@ def work(options: argparse.Namespace) -> None:
     if options.output is not None:
         tables.suffix_of(options.output, tables.OUTPUTS)
         tensor_files.check_place(options.output, (options.output.suffix,))
+    if options.date_format is not None:
+        points.check_date_format(options.date_format)
     lookup = points.Lookup(
         place=options.data,
         points=options.points,
@@ -202,6 +217,7 @@ def work(options: argparse.Namespace) -> None:
             tolerance=options.tolerance or None,
             missing=options.missing,
             period=options.period,
+            in_shell=True,
         ),
         memory=options.memory,
         progress=shows_progress(options.quiet) or None,
@@ -216,9 +232,7 @@ def work(options: argparse.Namespace) -> None:
         with missing_chunks(options.missing_chunks):
             result: Any = lookup.estimates() if options.dry_run else lookup.values()
     except LabelError as error:
-        text = str(error).replace("sel:", f"{options.points}:", 1)
-        text = _ARGUMENT.sub(r"--\1 \2", text)
-        error.args = (_BY_NAME.sub(r"--\1 \2=\3", text),)
+        error.args = (str(error).replace("sel:", f"{options.points}:", 1),)
         raise
     if options.dry_run:
         for name, needed in result.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -119,10 +119,12 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         """
         wanted = selection.merged("sel", indexers, labels)
         data = self._dataset()
-        request = self._request("sel", data, wanted, method, tolerance, period, missing, "nan")
+        wanted, request = self._request(
+            "sel", data, wanted, method, tolerance, period, missing, "nan"
+        )
         options = arrays.storage_options("sel", memory, progress, executor)
         array: Any = self._data
-        linear = request.method == "linear"
+        linear = any(request.method_of(axis) == "linear" for axis in wanted)
         if linear and isinstance(array, xarray.DataArray) and array.dtype.kind not in "uifc":
             raise DTypeError(
                 f"sel: method = 'linear' has no meaning for values of {array.dtype} (allowed: "
@@ -250,7 +252,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         """
         wanted = selection.merged("windows", indexers, labels)
         data = self._dataset()
-        request = self._request("windows", data, wanted, method, tolerance, period)
+        wanted, request = self._request("windows", data, wanted, method, tolerance, period)
         options = arrays.storage_options("windows", memory, progress, executor)
         return self._like(windows(data, wanted, size, mode, request, options))
 
@@ -309,7 +311,9 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
             raise not_a_data_array("add_at", "data", array)
         wanted = selection.merged("add_at", indexers, labels)
         data = self._dataset()
-        request = self._request("add_at", data, wanted, method, tolerance, period, missing, "drop")
+        wanted, request = self._request(
+            "add_at", data, wanted, method, tolerance, period, missing, "drop"
+        )
         _, positions = selection.find_positions(data, wanted, request)
         result: Any = _add_at(array, values, positions)
         return result  # type: ignore[no-any-return]  # a DataArray, as self._data
@@ -318,18 +322,22 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         self,
         caller: str,
         data: xarray.Dataset,
-        names: Iterable[Hashable],
+        labels: Mapping[Hashable, Any],
         method: Any,
         tolerance: Any,
         period: Any,
         missing: Any = "raise",
         *absent: str,  # what else `missing` may be
-    ) -> selection.Request:
-        """Return how labels with these names are looked up, with checked options."""
-        if method is not None:
-            method = _SYNONYMS.get(method, method) if isinstance(method, str) else method
-            allowed = _METHODS if caller == "sel" else _METHODS[:-1]
-            method = arguments.choice(caller, "method", method, allowed)
+    ) -> tuple[dict[Hashable, Any], selection.Request]:
+        """Return labels by axis, and how they are looked up, with checked options."""
+        allowed = _METHODS if caller == "sel" else _METHODS[:-1]
+        if isinstance(method, Mapping):
+            method = {
+                name: None if one is None else _checked_method(caller, one, allowed)
+                for name, one in method.items()
+            }
+        elif method is not None:
+            method = _checked_method(caller, method, allowed)
         elif tolerance is not None:
             raise AttributeValueError(
                 f"{caller}: tolerance is given, but method = None takes exact labels (allowed: a "
@@ -345,7 +353,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
             period=period or {},
             axes=self._axes,
         )
-        return request.with_periods(data, names)
+        return selection.resolve(data, labels, request)
 
     def _dataset(self) -> xarray.Dataset:
         """Return a data set with the same values, whose variables may be changed."""
@@ -359,6 +367,11 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
             result = data[_VALUES]
             result.name = self._data.name
         return result  # type: ignore[no-any-return]  # of the type of self._data
+
+
+def _checked_method(caller: str, method: Any, allowed: tuple[str, ...]) -> str:
+    method = _SYNONYMS.get(method, method) if isinstance(method, str) else method
+    return arguments.choice(caller, "method", method, allowed)
 
 
 def _add_at(

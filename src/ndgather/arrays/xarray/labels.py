@@ -9,7 +9,7 @@ as labels increase: rounding puts no label on the wrong side of an interval.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -27,7 +27,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from ndgather.messages import converted_errors, reason, shown_value, subscript
+from ndgather.messages import converted_errors, reason, shown_value
 
 Positions: TypeAlias = NDArray[np.intp]
 
@@ -36,7 +36,6 @@ _MOST_IN_AN_INTERVAL = 4
 WHOLE = 2**53 - 1  # float64 has all integers up to it, and rounds no other to them
 _SWAPPED = {"pad": "backfill", "backfill": "pad"}
 NOT_A_TIME = np.iinfo(np.int64).min
-EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")  # of CF
 CIRCLE, _WEST, _FAR_EAST = 360, -180.0, 360.0
 WIDEST = 1.5  # the gap that closes a ring, in widths of the widest other gap
 _KINDS = {  # by what pandas infers
@@ -48,6 +47,36 @@ _KINDS = {  # by what pandas infers
     "bytes": "bytes",
 }
 _DATE, _CLOCK = "%Y-%m-%d", ("T%H", ":%M", ":%S", ".%f")
+_MEANINGS = {  # by the value of an attribute of CF
+    **dict.fromkeys(
+        ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN"),
+        "latitude",
+    ),
+    **dict.fromkeys(
+        ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE"),
+        "longitude",
+    ),
+    **{name: name for name in ("latitude", "longitude", "time")},
+    **{f"projection_{name}_coordinate": name for name in "xy"},
+    **dict(zip("XYT", ("x", "y", "time"), strict=True)),
+    "timeseries_id": "station",
+}
+_ATTRIBUTES = ("units", "standard_name", "axis", "cf_role")
+NAMES = {  # what a name means where no attribute says it
+    **dict.fromkeys(("lat", "latitude", "nav_lat"), "latitude"),
+    **dict.fromkeys(("lon", "long", "lng", "longitude", "nav_lon"), "longitude"),
+    **dict.fromkeys(("time", "valid_time", "datetime", "date", "timestamp"), "time"),
+    **dict.fromkeys(("station", "station_id", "station_name"), "station"),
+    **dict.fromkeys(("x", "easting"), "x"),
+    **dict.fromkeys(("y", "northing"), "y"),
+}
+_ALSO = {"x": "longitude", "y": "latitude"}
+_METRES = ("m", "metre", "metres", "meter", "meters", "km")
+# Numbers that stand for missing values in many tables.
+_FILLERS = frozenset(sign * (10.0**n - 1) for n in (3, 4, 5, 6) for sign in (1, -1)) | {
+    *(-999.9, -9999.9, -32768.0, -32767.0, -2147483648.0, -1e34),
+    *(9.969209968386869e36, float(np.float32(9.969209968386869e36)), 1e20, 1e30, 1e35),
+}
 
 
 @dataclass(frozen=True)
@@ -433,9 +462,45 @@ def sorted_axis(
     return known[1], labels
 
 
-def goes_around(name: Hashable, index: pd.Index[Any], attrs: Mapping[Any, Any], axes: Axes) -> bool:
-    """Return whether an axis has longitudes of the whole earth, as its units say."""
-    if attrs.get("units") not in EAST or index.dtype.kind not in "iuf" or len(index) < 2:
+def meanings_of(coord: xarray.DataArray) -> set[str]:
+    """Return what the labels of a coordinate are by the CF conventions, or else by its name."""
+    attrs = coord.attrs
+    found = {_MEANINGS.get(str(attrs[key])) for key in _ATTRIBUTES if key in attrs}
+    if coord.dtype.kind == "M":
+        found.add("time")
+    return {*filter(None, found)} or {*filter(None, [NAMES.get(str(coord.name))])}
+
+
+def match_axes(data: xarray.Dataset, names: Iterable[Hashable]) -> dict[Hashable, Hashable]:
+    """Return the axes that names stand for, for each name that stands for one.
+
+    A name that is no dimension or coordinate stands for the only axis with the same meaning, such
+    as ``lat`` for ``latitude``. If none has it, ``x`` stands for longitudes, ``y`` for latitudes.
+    """
+    known = {*data.sizes, *data.coords}
+    axes: dict[Hashable, Hashable] = {name: name for name in names if name in known}
+    others = {name: NAMES[name] for name in names if name not in known and name in NAMES}
+    if not others:
+        return axes
+    lines = {name: coord for name, coord in data.coords.items() if coord.ndim == 1}
+    meant = {name: meanings_of(coord) for name, coord in lines.items()}
+    taken = {dim for name in axes for dim in (lines[name].dims if name in lines else (name,))}
+    for ranked in (others, {n: _ALSO[each] for n, each in others.items() if each in _ALSO}):
+        found: dict[Hashable, Hashable] = {}
+        for name, meaning in ranked.items():
+            fits = [axis for axis in meant if meaning in meant[axis] and name not in axes]
+            fits = [axis for axis in fits if lines[axis].dims[0] not in taken]
+            indexed = [axis for axis in fits if axis in data.xindexes]
+            if len(fits) == 1 or len(indexed) == 1:
+                found[name] = (indexed or fits)[0]
+        axes |= found
+        taken |= {dim for axis in found.values() for dim in lines[axis].dims}
+    return axes
+
+
+def goes_around(name: Hashable, index: pd.Index[Any], coord: xarray.DataArray, axes: Axes) -> bool:
+    """Return whether an axis has longitudes of the whole earth, as its attributes say."""
+    if index.dtype.kind not in "iuf" or len(index) < 2 or not is_longitude(coord):
         return False
     try:
         ring = sorted_axis("", name, index, index[:0].to_numpy(), CIRCLE, axes)
@@ -444,22 +509,42 @@ def goes_around(name: Hashable, index: pd.Index[Any], attrs: Mapping[Any, Any], 
     return ring is not None and not len(ring[0].gap)
 
 
-def check_longitudes(caller: str, name: Hashable, index: pd.Index[Any], labels: Array) -> None:
-    """Raise LabelError for a label that is neither a longitude nor in the range of its axis."""
-    if labels.dtype.kind not in "iuf":
-        return
-    low, high = min(_WEST, index.min()), max(_FAR_EAST, index.max())
-    outside = (labels < low) | (labels > high)
-    if outside.any():
-        at = tuple(int(i) for i in np.argwhere(outside)[0])
-        count = int(outside.sum())
-        more = f"; so are {count} of {labels.size} labels" if count > 1 else ""
-        raise LabelError(
-            f"{caller}: {name}{subscript(at)} = {labels[at]} is no longitude (allowed: {low}.."
-            f"{high}, or period={{{name!r}: 360}}){more}",
-            position=at,
-            count=count,
-        )
+def is_longitude(coord: xarray.DataArray) -> bool:
+    """Return whether attributes say that labels are longitudes in degrees."""
+    units = str(coord.attrs.get("units", "degrees"))
+    by_name = coord.attrs.get("standard_name") == "longitude" and units in ("degrees", "degree")
+    return _MEANINGS.get(units) == "longitude" or by_name
+
+
+def is_projected(coord: xarray.DataArray) -> bool:
+    """Return whether labels are lengths on a map."""
+    units = str(coord.attrs.get("units", "")).casefold()
+    return units in _METRES and not meanings_of(coord).isdisjoint("xy")
+
+
+def are_fillers(labels: Any) -> NDArray[np.bool]:
+    """Return which numbers are those that tables have in place of missing values."""
+    return np.isin(labels, [*_FILLERS])
+
+
+def longitude_range(axis: pd.Index[Any]) -> tuple[float, float]:
+    return min(_WEST, axis.min()), max(_FAR_EAST, axis.max())
+
+
+def are_texts(index: pd.Index[Any]) -> bool:
+    return index.dtype.kind not in "biufcmM" and kind_of(index) in ("texts", "bytes")
+
+
+def are_longitudes(axis: pd.Index[Any], labels: Array, any_turn: bool) -> NDArray[np.bool]:
+    """Return which numbers may be longitudes: a number for missing values is none.
+
+    Without `any_turn` they are also in the range of longitudes, or in that of the axis.
+    """
+    low, high = longitude_range(axis)
+    outside: NDArray[np.bool] = (labels < low) | (labels > high)
+    if any_turn and outside.any():
+        outside &= are_fillers(labels)
+    return ~outside
 
 
 def _sort_axis(

@@ -25,11 +25,27 @@ from ndgather import messages
 from ndgather.arrays.xarray import rasters, selection
 from ndgather.arrays.xarray.arrays import storage_options
 from ndgather.arrays.xarray.engine import ZARR_SUFFIX, zarr_store
-from ndgather.arrays.xarray.labels import WHOLE, kind_of, objects, parse_date
+from ndgather.arrays.xarray.labels import (
+    NAMES,
+    WHOLE,
+    is_projected,
+    kind_of,
+    match_axes,
+    objects,
+    parse_date,
+)
 from ndgather.arrays.xarray.selection import Request
 from ndgather.arrays.xarray.tables import Dialect, Table, read_table
-from ndgather.errors import FileError, one_line
-from ndgather.messages import did_you_mean, listed, plural, reason, shown_value, similar
+from ndgather.errors import AttributeValueError, FileError, one_line
+from ndgather.messages import (
+    did_you_mean,
+    listed,
+    plural,
+    quoted,
+    reason,
+    shown_value,
+    similar,
+)
 from ndgather.stored.estimates import Estimate
 
 _MISSING = frozenset(("", "NA", "NaN", "nan"))
@@ -69,7 +85,7 @@ class Lookup:
     def values(self) -> Result:
         """Return the table of points with a column for every variable."""
         with self._opened() as (table, chosen, labels):
-            request = self.request.with_periods(chosen, labels.labels)
+            request = labels.request
             options = storage_options("sel", self.memory, self.progress)
             result = selection.select_labels(
                 chosen.copy(deep=False), labels.labels, request, options
@@ -100,7 +116,7 @@ class Lookup:
     def estimates(self) -> dict[str, Estimate]:
         """Return what `values` would read of every variable that is stored in chunks."""
         with self._opened() as (_, chosen, labels):
-            request = self.request.with_periods(chosen, labels.labels)
+            request = labels.request
             estimates: dict[str, Estimate] = {}
             options = replace(storage_options("sel", self.memory), estimates=estimates)
             selection.select_labels(chosen.copy(deep=False), labels.labels, request, options)
@@ -121,10 +137,12 @@ class Lookup:
             dim = "point"
             while dim in chosen.sizes or dim in chosen.variables:
                 dim += "_"
-            labels = _Labels(chosen, self.request, dim)
+            names: dict[Hashable, Hashable] = dict(columns.items())
+            labels = _Labels(chosen, self.request.prepare(chosen, names), dim)
             for name, column in columns.items():
                 texts = _Texts(table.column(column), self)
                 labels.add(name, texts)
+            labels.find_pixels()
             yield table, chosen, labels
 
     def _error(self, text: str) -> FileError:
@@ -135,14 +153,22 @@ class Lookup:
     ) -> dict[str, str]:
         """Return the columns that select, by the coordinates that they have the labels of."""
         known = [*map(str, dims_of)]
+        free = [column for column in table.names if column not in self.keep]
+        written = [self.rename.get(column, column) for column in free]
+        written = [name if name in known else name.casefold() for name in written]
+        axes = match_axes(data, written)
         for column in (*self.keep, *self.rename):
             name = self.rename.get(column)
             option = f"--keep {column}" if name is None else f"--rename {column}={name}"
-            _check_known(option, "column", column, table.names)
+            reverse = f"; write --rename {name}={column}" if name in table.names else None
+            _check_known(option, "column", column, table.names, reverse)
             if name is not None:
                 _check_known(option, "coordinate with labels", name, known)
-        free = [column for column in table.names if column not in self.keep]
-        named = [(n, column) for column in free if (n := self.rename.get(column, column)) in known]
+        named = [
+            (str(axes[name]), column)
+            for column, name in zip(free, written, strict=True)
+            if name in axes
+        ]
         own = {*data.indexes, *data.sizes}  # other coordinates select where none of these does
         indexed = {dim for name, _ in named if name in own for dim in dims_of[name]}
         selecting: dict[str, str] = {}
@@ -162,9 +188,13 @@ class Lookup:
                 )
             selecting[name] = column
         if not along.keys() & data.sizes.keys():
+            hint = _hint(free, data.indexes)
+            degrees = {"latitude", "longitude"}.intersection(map(NAMES.get, written))
+            if degrees and any(is_projected(data[name]) for name in data.indexes):
+                hint = f"; {selection.reproject(data, in_metres=True)}"
             raise self._error(
                 f"has the columns {_listed(free)}, none of which is named as labels of the data "
-                f"(allowed: {_listed(data.indexes)}){_hint(free, data.indexes)}"
+                f"(allowed: {_listed(data.indexes)}){hint}"
             )
         return selecting
 
@@ -186,7 +216,7 @@ class Lookup:
                 f"{self.place}: {what} all the dimensions {_listed(dims)} of the points (allowed: "
                 f"columns for dimensions of one variable; {_KEEP})"
             )
-        for name in names if self.request.method == "linear" else ():
+        for name in names if self.request.is_linear else ():
             if data[name].dtype.kind not in "uifcmM":
                 raise FileError(
                     f"{self.place}: {name} has values of {data[name].dtype}, between which nothing "
@@ -237,6 +267,23 @@ class Result:
     @property
     def names(self) -> list[str]:
         return [*self.table.names, *map(str, self.values.columns)]
+
+
+def check_date_format(form: str) -> None:
+    """Raise AttributeValueError for a format of times that pandas does not read."""
+    if "%" not in form:
+        why = "it has no directive"
+    else:
+        try:
+            pd.to_datetime(["?"], format=form, errors="coerce")
+        except ValueError as error:
+            why = reason(error)
+        else:
+            return
+    raise AttributeValueError(
+        f"ndgather sel: --date-format = {quoted(form)} is not a format of times: {why} (allowed: "
+        f"directives of Python's strptime, such as %d/%m/%Y %H:%M)"
+    )
 
 
 def opened(place: str) -> xarray.Dataset:
@@ -313,23 +360,26 @@ class _Labels:
             allowed = f"{index[0]}; --keep {texts.name} leaves the column alone"
             texts.check(differ, f"is not the {name} of the data", allowed)
             return
-        of_pixels = name in ("x", "y") and rasters.TRANSFORM in self.data.encoding
-        if of_pixels and labels.size and self.request.method == "nearest":
-            labels = self._of_pixels(name, labels, texts)
         self.labels[name] = xarray.DataArray(labels, dims=self.dim)
 
-    def _of_pixels(self, name: str, labels: Any, texts: _Texts) -> Any:
-        """Return the centres of the pixels that hold labels; raise if a label is in none."""
-        centres = rasters.centres(self.data, name, labels)
-        tolerance = self.request.tolerance_of(name)
-        if tolerance is not None:
-            with np.errstate(invalid="ignore"):
-                return np.where(abs(centres - labels) <= tolerance, centres, labels)
-        if self.request.missing == "raise":
-            axis = self.data[name].values
-            outside = np.isnan(centres) & ~np.isnan(labels)
-            texts.check(outside, f"lies outside of {name}", f"{axis.min()}..{axis.max()}")
-        return centres
+    def find_pixels(self) -> None:
+        """Replace labels of a raster by the centres of the pixels that hold them."""
+        for name, array in self.labels.items() if rasters.TRANSFORM in self.data.encoding else ():
+            if name not in ("x", "y") or self.request.method_of(name) != "nearest":
+                continue
+            index, labels = self.data.indexes[name], array.values
+            selection.labels_of(self.request, self.data, name, labels, index)  # refuses degrees
+            centres = rasters.centres(self.data, name, labels, self.request.period.get(name))
+            tolerance = self.request.tolerance_of(name)
+            if tolerance is not None:
+                with np.errstate(invalid="ignore"):
+                    centres = np.where(abs(centres - labels) <= tolerance, centres, labels)
+            elif self.request.missing == "raise" and np.isnan(centres).any():
+                absent = np.where(np.isnan(centres), -1, 0)
+                raise selection.missing_labels(
+                    self.request, self.data, name, labels, absent, self.labels
+                )
+            self.labels[name] = array.copy(data=centres)
 
 
 class _Texts:
@@ -446,11 +496,13 @@ def _are(form: re.Pattern[str], texts: Sequence[str]) -> Any:
     return np.array([form.fullmatch(text) is not None for text in texts], bool)
 
 
-def _check_known(option: str, kind: str, name: str, known: Iterable[Hashable]) -> None:
+def _check_known(
+    option: str, kind: str, name: str, known: Iterable[Hashable], hint: str | None = None
+) -> None:
     if name not in known:
+        hint = did_you_mean(name, known) if hint is None else one_line(hint)
         raise FileError(
-            f"{one_line(option)}: {one_line(name)} is no {kind} (allowed: {_listed(known)})"
-            f"{did_you_mean(name, known)}"
+            f"{one_line(option)}: {one_line(name)} is no {kind} (allowed: {_listed(known)}){hint}"
         )
 
 

@@ -27,6 +27,10 @@ from ndgather.errors import FileError
 _EXACT = ("NONE", "LZW", "DEFLATE", "ADOBE_DEFLATE", "ZSTD", "PACKBITS", "LZMA")  # of tifffile
 _PLAIN = ("MINISBLACK", "RGB")
 SUFFIXES = (".tif", ".tiff")
+_UNITS = {  # the names of lengths, and the units and names of angles
+    "x": ("projection_x_coordinate", "degrees_east", "longitude"),
+    "y": ("projection_y_coordinate", "degrees_north", "latitude"),
+}
 TRANSFORM = "transform"  # in the encoding of a data set
 
 
@@ -79,11 +83,18 @@ def opened(place: str) -> xarray.Dataset:
     variable = xarray.Variable(dims, lazy, attrs, {"chunksizes": chunks})
     data = xarray.decode_cf(xarray.Dataset({name: variable}, coords))
     data.encoding[TRANSFORM] = transform
+    if file.crs is not None:
+        data.encoding["crs"] = file.crs.to_string()
+        for axis, (length, angle, at) in _UNITS.items():
+            if file.crs.is_projected:
+                data[axis].attrs.update(units=file.crs.linear_units, standard_name=length)
+            elif file.crs.is_geographic:
+                data[axis].attrs.update(units=angle, standard_name=at)
     data.set_close(file.close)
     return data
 
 
-def centres(data: xarray.Dataset, name: str, labels: Array) -> Array:
+def centres(data: xarray.Dataset, name: str, labels: Array, period: Any = None) -> Array:
     """Return the centres of the pixels that hold labels of a raster, NaN outside.
 
     A pixel holds its edges with the lower row and column, as in ``rasterio.sample``.
@@ -91,6 +102,12 @@ def centres(data: xarray.Dataset, name: str, labels: Array) -> Array:
     transform = data.encoding[TRANSFORM]
     from rasterio.transform import rowcol  # noqa: PLC0415 - an extra
 
+    if period is not None:
+        size = data.sizes[name]
+        edges = (transform.c, transform.a) if name == "x" else (transform.f, transform.e)
+        low, high = sorted((edges[0], edges[0] + size * edges[1]))
+        turned = low + (labels - low) % period
+        labels = np.where((labels < low) | (labels >= high), turned, labels)
     other = np.full(labels.shape, data["y" if name == "x" else "x"].values[0])
     rows, columns = rowcol(
         transform, *((labels, other) if name == "x" else (other, labels)), op=np.floor

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from itertools import product
 from typing import Any, cast
 
@@ -14,10 +15,10 @@ import numpy as np
 import pandas as pd
 import xarray
 from numpy.typing import NDArray
-from xarray.indexes import NDPointIndex, PandasIndex
+from xarray.indexes import CoordinateTransformIndex, NDPointIndex, PandasIndex
 
 from ndgather.array_call import Array
-from ndgather.arrays.xarray import arrays
+from ndgather.arrays.xarray import arrays, rasters
 from ndgather.arrays.xarray.arrays import (
     Options,
     as_array,
@@ -28,12 +29,21 @@ from ndgather.arrays.xarray.arrays import (
 )
 from ndgather.arrays.xarray.labels import (
     CIRCLE,
+    NAMES,
     NOT_A_TIME,
     Axes,
-    check_longitudes,
+    SortedLabels,
+    are_fillers,
+    are_longitudes,
+    are_texts,
     convert_labels,
     goes_around,
+    is_longitude,
+    is_projected,
+    longitude_range,
     look_up,
+    match_axes,
+    meanings_of,
     not_comparable,
     sorted_axis,
     zoned,
@@ -43,6 +53,7 @@ from ndgather.errors import (
     CallError,
     DTypeError,
     LabelError,
+    NdgatherError,
     ShapeError,
 )
 from ndgather.messages import converted_errors, did_you_mean, listed, reason, shown_value, subscript
@@ -50,39 +61,90 @@ from ndgather.messages import converted_errors, did_you_mean, listed, reason, sh
 _NAMED = xarray.DataArray | xarray.Variable
 _MEMORY = 2**27  # that an interpolation takes besides its result, by default
 _VARIABLE = "<variable>"  # a name for it in a Dataset
+_LEFT_OUT = {"sel": "nan", "add_at": "drop"}  # what `missing` may be, by function
 _CORNER = "<corner>"  # the dimension of the neighbours of a point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How labels are looked up; the fields are options of `Accessor.sel`."""
+    """How labels are looked up; the fields are options of `Accessor.sel`.
+
+    `method`, `tolerance` and `period` may be dicts by name. `prepare` returns a request whose dicts
+    have the names of axes.
+    """
 
     caller: str
-    method: str | None = None
+    method: Any = None
     tolerance: Any = None
     missing: str = "raise"
     period: Mapping[Hashable, Any] = field(default_factory=dict)
     around: frozenset[Hashable] = frozenset()  # whose period is that of longitudes
+    names: Mapping[Hashable, Hashable] = field(default_factory=dict)  # as written, by axis
     axes: Axes = field(default_factory=dict)  # that are known from other calls
+    in_shell: bool = False  # hints are options of the command
 
-    def with_periods(self, data: xarray.Dataset, names: Iterable[Hashable]) -> Request:
-        """Return the request with the period of axes whose units are those of longitudes."""
+    def prepare(self, data: xarray.Dataset, names: Mapping[Hashable, Hashable]) -> Request:
+        """Return the request for axes of a data set, by the names that were written for them.
+
+        Axes whose attributes say that they are longitudes of the whole earth have their period.
+        """
+        by_axis = partial(by_axes, data, names={name: axis for axis, name in names.items()})
+        period: dict[Hashable, Any] = by_axis(self.period)
         around = []
-        for name in names:
-            if name in self.period or name not in data.coords or data[name].ndim != 1:
+        for axis in names:
+            if axis in period or axis not in data.coords or data[axis].ndim != 1:
                 continue
-            index = data.xindexes.get(name)
-            if index is None or type(index) is PandasIndex:
-                index = cast("PandasIndex", pandas_index(data, name))
-                if goes_around(name, index.index, data[name].attrs, self.axes):
-                    around.append(name)
-        if not around:
-            return self
-        period = {**self.period, **dict.fromkeys(around, CIRCLE)}
-        return replace(self, period=period, around=frozenset(around))
+            index = pandas_index(data, axis)
+            if index is not None and goes_around(axis, index.index, data[axis], self.axes):
+                around.append(axis)
+        method = by_axis(self.method)
+        if isinstance(method, dict):  # with the method of other axes, by an empty name
+            method = {**dict.fromkeys(names, method.pop("", None)), **method}
+        return replace(
+            self,
+            method=method,
+            tolerance=by_axis(self.tolerance),
+            period=period | dict.fromkeys(around, CIRCLE),
+            around=frozenset(around),
+            names=names,
+        )
 
-    def tolerance_of(self, name: Hashable) -> Any:
-        return self.tolerance.get(name) if isinstance(self.tolerance, dict) else self.tolerance
+    @property
+    def is_linear(self) -> bool:
+        methods = self.method.values() if isinstance(self.method, dict) else (self.method,)
+        return "linear" in methods
+
+    def method_of(self, axis: Hashable) -> str | None:
+        method: str | None = _of_axis(self.method, axis)
+        return method
+
+    def tolerance_of(self, axis: Hashable) -> Any:
+        return _of_axis(self.tolerance, axis)
+
+    def name_of(self, axis: Hashable) -> Hashable:
+        return self.names.get(axis, axis)
+
+    def option(self, name: str, value: Any, axis: Hashable | None = None) -> str:
+        """Return an option as it is written in Python or in the shell."""
+        if axis is None:
+            return f"--{name} {value}" if self.in_shell else f"{name}={value!r}"
+        written = self.name_of(axis)
+        if self.in_shell:
+            return f"--{name} {written}={value}"
+        return f"{name}={{{written!r}: {value}}}"
+
+
+def _of_axis(option: Any, axis: Hashable) -> Any:
+    return option.get(axis) if isinstance(option, dict) else option
+
+
+def by_axes(data: xarray.Dataset, option: Any, names: Mapping[Hashable, Hashable]) -> Any:
+    """Return an option whose names, if it has any, are those of axes."""
+    if not hasattr(option, "items"):
+        return option
+    others = match_axes(data, [name for name in option if name not in names])
+    known = {**others, **names}
+    return {known.get(name, name): value for name, value in option.items()}
 
 
 def merged(
@@ -124,6 +186,25 @@ def _points(caller: str, table: pd.DataFrame) -> dict[Hashable, Any]:
     }
 
 
+def resolve(
+    data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request
+) -> tuple[dict[Hashable, Any], Request]:
+    """Return labels by axis, and the request for these axes."""
+    axes = match_axes(data, labels)
+    by_axis: dict[Hashable, Any] = {}
+    for name, label in labels.items():
+        axis = axes.get(name, name)
+        if axis in by_axis:
+            other = next(each for each in labels if axes.get(each) == axis)
+            raise CallError(
+                f"{request.caller}: {other} and {name} both select along {axis} (allowed: one of "
+                f"them)"
+            )
+        by_axis[axis] = label
+    names = {axes.get(name, name): name for name in labels}
+    return by_axis, request.prepare(data, names)
+
+
 def check_dict(caller: str, argument: str, value: Any) -> None:
     if value is not None and not hasattr(value, "items"):
         raise DTypeError(
@@ -137,75 +218,99 @@ def find_positions(
 ) -> tuple[xarray.Dataset, dict[Hashable, Any]]:
     """Return a data set and the positions for its `isel`; a position of -1 has no label.
 
-    xarray selects by an index that is not one of pandas, or has several levels.
+    `sel` leaves an index of several levels, or of another package, to xarray.
     """
     caller = request.caller
-    tolerances = request.tolerance if isinstance(request.tolerance, dict) else ()
-    check_names(caller, data, (*labels, *request.period, *tolerances))
+    options = (request.period, request.method, request.tolerance)
+    named = [name for option in options if isinstance(option, dict) for name in option]
+    check_names(caller, data, (*labels, *named))
     result: dict[Hashable, Any] = {}
-    others = {
-        name: indexer
-        for name, indexer in labels.items()
-        if name in data.xindexes and type(data.xindexes[name]) is not PandasIndex
-    }
-    if others:
-        indexes = {id(data.xindexes[name]): data.xindexes[name] for name in others}
-        index: Any
-        index, *more = indexes.values()
-        of_points = isinstance(index, NDPointIndex) and not more
-        if request.period or (request.missing != "raise" and not of_points):
-            name = next(iter(others))
-            raise other_index(caller, name, data.xindexes[name])
-        with errors_of_xarray(caller, others):
-            if of_points:
-                found = index.sel(others, method=request.method).dim_indexers
-                result |= _near(data, found, others, request)
-            else:
-                how = {"method": request.method, "tolerance": request.tolerance}
-                data = data.sel(others, **how)
+    others: dict[int, dict[Hashable, Any]] = {}
     for name, label in labels.items():
-        if name in others:
+        if name in data.xindexes and pandas_index(data, name) is None:
+            others.setdefault(id(data.xindexes[name]), {})[name] = label
             continue
-        dim, position = _of_one_axis(data, name, label, request)
-        if dim in result:
+        dims = data[name].dims
+        alike = [each for each in labels if data[each].dims == dims]
+        if len(alike) > 1:
+            mesh = {*dims}.isdisjoint(alike) and "nearest" in map(request.method_of, alike)
             raise CallError(
-                f"{caller}: {name} selects along {dim}, which another argument selects along "
-                f"(allowed: one argument for a dimension)"
+                f"{caller}: {alike[1]} selects along {dims[0]}, which {alike[0]} selects along too "
+                f"(allowed: one argument for a dimension){_for_points(alike) if mesh else ''}"
             )
+        dim, position = _of_one_axis(data, name, labels, request)
         result[dim] = position
+    for some in others.values():
+        index: Any = data.xindexes[next(iter(some))]
+        if caller == "sel" and not isinstance(index, NDPointIndex | CoordinateTransformIndex):
+            _check_other(index, some, request)
+            how = {"method": request.method, "tolerance": request.tolerance}
+            with errors_of_xarray(caller, some):
+                data = data.sel(some, **how)
+        else:
+            result |= _of_other_index(data, index, some, request)
     return data, {dim: without_coords(position, result) for dim, position in result.items()}
 
 
-def _near(
-    data: xarray.Dataset,
-    found: Mapping[Hashable, Any],
-    labels: Mapping[Hashable, Any],
-    request: Request,
-) -> dict[Hashable, Any]:
-    """Return the positions of the nearest points, -1 for one that the tolerance excludes."""
-    if request.tolerance is None:
-        return dict(found)
+def _check_other(index: Any, labels: Mapping[Hashable, Any], request: Request) -> None:
+    of_points = isinstance(index, NDPointIndex | CoordinateTransformIndex)
+    if not request.period.keys().isdisjoint(labels) or (
+        request.missing != "raise" and not of_points
+    ):
+        raise other_index(request.caller, next(iter(labels)), index)
     if isinstance(request.tolerance, dict):
         raise AttributeValueError(
-            f"{request.caller}: tolerance is a dict, and the nearest points are looked up by "
-            f"{listed(map(str, labels))} together (allowed: one distance, for all points)"
+            f"{request.caller}: tolerance is a dict, and {listed(map(str, labels))} are looked up "
+            f"together (allowed: one distance)"
         )
+
+
+def _of_other_index(
+    data: xarray.Dataset, index: Any, labels: Mapping[Hashable, Any], request: Request
+) -> dict[Hashable, Any]:
+    """Return the positions that an index of several coordinates or levels finds.
+
+    For the nearest points, -1 stands for one that the tolerance excludes, or outside of the axes.
+    """
+    _check_other(index, labels, request)
+    of_points = isinstance(index, NDPointIndex | CoordinateTransformIndex)
+    how = {} if of_points else {"tolerance": request.tolerance}
+    with errors_of_xarray(request.caller, labels):
+        method = request.method_of(next(iter(labels)))
+        found = index.sel(dict(labels), method=method, **how).dim_indexers
+    if not of_points:
+        return {dim: np.arange(data.sizes[dim])[position] for dim, position in found.items()}
+    if isinstance(index, NDPointIndex) and request.tolerance is None:
+        return dict(found)
+    outside: Any = False
+    inside = {}
+    for dim, position in found.items():
+        outside = outside | (position < 0) | (position >= data.sizes[dim])
+        inside[dim] = position.clip(0, data.sizes[dim] - 1)
     squares: Any = 0.0
     for name, label in labels.items():
         at = xarray.as_variable(label) if isinstance(label, _NAMED) else np.asarray(label)
-        squares = squares + (data[name].variable.isel(found).astype(float) - at) ** 2
+        squares = squares + (data[name].variable.isel(inside).astype(float) - at) ** 2
     distance = squares**0.5
-    outside = ~(distance <= request.tolerance)
+    if request.tolerance is not None:
+        outside = outside | ~(distance <= request.tolerance)
     if request.missing == "raise" and bool(outside.any()):
         first = tuple(int(i) for i in np.argwhere(outside.values)[0])
+        limit = "half a step" if request.tolerance is None else shown_value(request.tolerance)
         raise LabelError(
             f"{request.caller}: the nearest point to ({listed(map(str, labels))}){subscript(first)}"
-            f" is {distance.values[first]} from it (allowed: {shown_value(request.tolerance)})"
-            f"{_hint(request)}",
+            f" is {distance.values[first]} from it (allowed: {limit}){_hint(request)}",
             position=first,
             count=int(outside.sum()),
         )
     return {dim: position.where(~outside, -1).astype(np.intp) for dim, position in found.items()}
+
+
+def _for_points(names: Iterable[Hashable]) -> str:
+    return (
+        f"; write data = data.set_xindex({[*names]}, xarray.indexes.NDPointIndex), then select by "
+        f"all of these coordinates with method='nearest'"
+    )
 
 
 def check_name(caller: str, name: Hashable, names: Iterable[Hashable]) -> None:
@@ -228,37 +333,48 @@ def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) ->
             raise ShapeError(
                 f"{caller}: coordinate {name} has the dimensions ({listed(map(str, dims))}) "
                 f"(allowed: a coordinate of one dimension, or of several with an "
-                f"xarray.indexes.NDPointIndex); write data = data.set_xindex({alike}, "
-                f"xarray.indexes.NDPointIndex), then select by all of these coordinates with "
-                f"method='nearest'"
+                f"xarray.indexes.NDPointIndex){_for_points(alike)}"
             )
 
 
 def pandas_index(data: xarray.Dataset, name: Hashable) -> PandasIndex | None:
-    """Return the index of the labels of `name`; None for a dimension without labels."""
+    """Return the index of labels along one dimension; None for positions and other indexes."""
     index = data.xindexes.get(name)
-    if index is None and name in data.coords:
-        return PandasIndex.from_variables({name: data[name].variable}, options={})
-    return cast("PandasIndex | None", index)
+    if type(index) is PandasIndex:
+        return index
+    if index is not None and not isinstance(index, CoordinateTransformIndex):
+        return None
+    if name not in data.coords or data[name].ndim != 1:
+        return None
+    variable = xarray.Variable(data[name].dims, data[name].values)
+    return PandasIndex.from_variables({name: variable}, options={})
 
 
 def _of_one_axis(
-    data: xarray.Dataset, name: Hashable, label: Any, request: Request
+    data: xarray.Dataset, name: Hashable, all_labels: Mapping[Hashable, Any], request: Request
 ) -> tuple[Hashable, Any]:
     """Return the dimension that labels belong to, and their positions in it."""
-    caller, index = request.caller, pandas_index(data, name)
+    caller, index, label = request.caller, pandas_index(data, name), all_labels[name]
+    method, tolerance = request.method_of(name), request.tolerance_of(name)
     if index is None:
-        if request.method is not None:
+        if method is not None:
             raise no_labels(caller, name)
         return name, checked_positions(caller, name, label, data.sizes[name])
     if isinstance(label, slice):
-        return index.dim, _by_index(index, name, label, request)
+        return index.dim, _by_index(data.xindexes.get(name, index), name, label, request)
+    if method in ("nearest", "linear") and are_texts(index.index):  # which have no distance
+        method = tolerance = None
+    elif method is None and isinstance(request.tolerance, dict) and tolerance is not None:
+        raise AttributeValueError(
+            f"{caller}: tolerance[{name!r}] is given, but method = None takes exact labels "
+            f"(allowed: a method, such as 'nearest')"
+        )
     dtype = index.coord_dtype
-    as_xarray = request.method is None and request.missing == "raise" and name not in request.period
+    as_xarray = method is None and request.missing == "raise" and name not in request.period
     of_time = isinstance(index.index, pd.DatetimeIndex | pd.TimedeltaIndex | xarray.CFTimeIndex)
     if as_xarray and of_time and isinstance(label, str):  # of a month, it is all of its times
         return index.dim, _by_index(index, name, label, request)
-    labels = labels_of(request, name, label, index.index)
+    labels = labels_of(request, data, name, label, index.index)
     held = True
     if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype != dtype:
         if labels.dtype.kind not in "biu":
@@ -277,32 +393,48 @@ def _of_one_axis(
         name,
         index.index,
         labels,
-        method=request.method,
-        tolerance=request.tolerance_of(name),
+        method=method,
+        tolerance=tolerance,
         period=request.period.get(name),
         axes=request.axes,
     )
     if request.missing == "raise" and (positions < 0).any():
-        raise _missing(request, name, index.index, labels, positions)
+        raise missing_labels(request, data, name, labels, positions, all_labels)
     return index.dim, with_dims_of(label, positions)
 
 
-def _by_index(index: PandasIndex, name: Hashable, label: Any, request: Request) -> Any:
+def _by_index(index: Any, name: Hashable, label: Any, request: Request) -> Any:
     with errors_of_xarray(request.caller, (name,)):
         try:
-            return index.sel({name: label}).dim_indexers[index.dim]
+            return next(iter(index.sel({name: label}).dim_indexers.values()))
         except KeyError:
             if isinstance(label, slice):
                 raise
-            labels = np.asarray(label)
-            raise _missing(request, name, index.index, labels, np.full((), -1)) from None
+            labels, absent = np.asarray(label), np.full((), -1)
+            axis = xarray.DataArray(index.index, dims=[index.dim], name=name)
+            data = xarray.Dataset(coords={name: axis})
+            raise missing_labels(request, data, name, labels, absent, {}) from None
 
 
-def labels_of(request: Request, name: Hashable, indexer: Any, axis: pd.Index[Any]) -> Array:
+def labels_of(
+    request: Request, data: xarray.Dataset, name: Hashable, indexer: Any, axis: pd.Index[Any]
+) -> Array:
     """Return labels as an array; times with a zone are not those of an axis without."""
     caller, labels = request.caller, as_array(request.caller, name, indexer)
-    if name in request.around:
-        check_longitudes(caller, name, axis, labels)
+    written = request.name_of(name)
+    if (
+        written != name
+        and NAMES.get(str(written).casefold()) in ("latitude", "longitude")
+        and is_projected(data[name])
+        and not (labels.dtype.kind in "iuf" and (abs(labels) > CIRCLE).any())
+    ):
+        raise LabelError(f"{caller}: {written} has degrees; {reproject(data, in_metres=True)}")
+    if name in request.period and labels.dtype.kind in "iuf" and is_longitude(data[name]):
+        valid = are_longitudes(axis, labels, any_turn=name not in request.around)
+        if not valid.all():
+            if request.missing == "raise":
+                raise _no_longitude(request, name, labels, valid, axis)
+            labels = np.where(valid, labels, np.nan)
     naive = isinstance(axis.dtype, np.dtype) and axis.dtype.kind == "M"
     if naive and labels.dtype == object and labels.size:
         first = labels.flat[0]
@@ -326,10 +458,11 @@ def select_labels(
     options: Options,
 ) -> xarray.Dataset:
     """Return the values of a data set at labels, or between them."""
-    if request.method != "linear":
+    linear = [name for name in labels if request.method_of(name) == "linear"]
+    if not linear:
         data, positions = find_positions(data, labels, request)
         return select(data, positions, options, missing=request.missing)
-    if request.tolerance is not None:
+    if any(request.tolerance_of(name) is not None for name in linear):
         raise AttributeValueError(
             "sel: tolerance is given, but method = 'linear' looks for no nearest label (allowed: "
             "None)"
@@ -344,19 +477,26 @@ class _Neighbours:
     labels: xarray.Variable
     lower: NDArray[np.intp]
     upper: NDArray[np.intp]
-    share: NDArray[np.float64]  # of the upper neighbour
+    share: NDArray[np.float64]  # of the upper neighbour; NaN if there is none
+    is_linear: bool = True  # or both neighbours are the same label
 
     @classmethod
     def of(
-        cls, data: xarray.Dataset, name: Hashable, indexer: Any, request: Request
+        cls,
+        data: xarray.Dataset,
+        name: Hashable,
+        all_labels: Mapping[Hashable, Any],
+        request: Request,
     ) -> _Neighbours:
-        caller = request.caller
+        caller, indexer = request.caller, all_labels[name]
+        if name in data.xindexes and pandas_index(data, name) is None:
+            raise other_index(caller, name, data.xindexes[name])
         check_name(caller, name, data.sizes)
         index = pandas_index(data, name)
         axis: Any = pd.RangeIndex(data.sizes[name]) if index is None else index.index
-        if not isinstance(axis, pd.Index) or isinstance(axis, pd.MultiIndex):
-            raise other_index(caller, name, index)
-        labels = labels_of(request, name, indexer, axis)
+        if request.method_of(name) != "linear" or are_texts(axis):
+            return cls._of_labels(data, name, axis, all_labels, request)
+        labels = labels_of(request, data, name, indexer, axis)
         period = request.period.get(name)
         pair = sorted_axis(caller, name, axis, labels.ravel(), period, request.axes)
         if pair is None:
@@ -377,12 +517,35 @@ class _Neighbours:
         shape = labels.shape
         return cls(variable, lower.reshape(shape), upper.reshape(shape), share.reshape(shape))
 
+    @classmethod
+    def _of_labels(
+        cls,
+        data: xarray.Dataset,
+        name: Hashable,
+        axis: pd.Index[Any],
+        all_labels: Mapping[Hashable, Any],
+        request: Request,
+    ) -> _Neighbours:
+        """Return the labels of the axis itself that another method finds."""
+        _, position = _of_one_axis(data, name, all_labels, request)
+        if isinstance(position, slice) or np.asarray(position).dtype == bool:
+            position = np.arange(len(axis))[position]
+        if not isinstance(position, _NAMED):
+            position = xarray.Variable((name,) * np.ndim(position), position)
+        at = np.asarray(position)
+        found = xarray.Variable(position.dims, axis.to_numpy()[at])
+        if (at < 0).any():
+            found = found.where(at >= 0)  # type: ignore[no-untyped-call]
+        share = np.where(at < 0, np.nan, 0.0)
+        return cls(found, at.clip(0), at.clip(0), share, is_linear=False)
+
     def of_block(self, block: Mapping[Hashable, Any]) -> _Neighbours:
         """Return the labels of a part of the result."""
         labels = self.labels
         key = tuple(block.get(dim, slice(None)) for dim in labels.dims)
-        parts = (each[key] for each in (self.lower, self.upper, self.share))
-        return _Neighbours(labels.isel(dict(zip(labels.dims, key, strict=True))), *parts)
+        parts = {n: getattr(self, n)[key] for n in ("lower", "upper", "share")}
+        some = labels.isel(dict(zip(labels.dims, key, strict=True)))
+        return replace(self, labels=some, **parts)
 
 
 def interpolate(
@@ -390,7 +553,7 @@ def interpolate(
 ) -> xarray.Dataset:
     """Return values interpolated between labels, as ``data.interp(labels)`` does."""
     check_names(request.caller, data, labels)
-    axes = {name: _Neighbours.of(data, name, array, request) for name, array in labels.items()}
+    axes = {name: _Neighbours.of(data, name, labels, request) for name in labels}
     rest = data.drop_vars([name for name in axes if name in data.variables])
     coords: dict[Hashable, xarray.Variable] = {}
     variables: dict[Hashable, xarray.Variable] = {}
@@ -403,11 +566,12 @@ def interpolate(
         if variable.dtype.kind in "uifcmM":
             result = _interpolated(variable, along, options)
         elif all(axis.labels.dims == (dim,) for dim, axis in along.items()):
-            nearest = {
-                dim: xarray.Variable((dim,), np.where(axis.share < 0.5, axis.lower, axis.upper))
-                for dim, axis in along.items()
-            }
-            result = _selected(variable, nearest, options)
+            nearest = {}
+            for dim, axis in along.items():
+                at = np.where(axis.share < 0.5, axis.lower, axis.upper)
+                at = at if axis.is_linear else np.where(np.isnan(axis.share), -1, at)
+                nearest[dim] = xarray.Variable((dim,), at)
+            result = _selected(variable, nearest, options, request.missing)
         else:
             continue
         (coords if name in data.coords else variables)[name] = result
@@ -422,10 +586,13 @@ def interpolate(
 
 
 def _selected(
-    variable: xarray.Variable, positions: Mapping[Hashable, Any], options: Options
+    variable: xarray.Variable,
+    positions: Mapping[Hashable, Any],
+    options: Options,
+    missing: str = "raise",
 ) -> xarray.Variable:
     one = xarray.Dataset({_VARIABLE: variable.to_base_variable()})
-    return select(one, positions, options)[_VARIABLE].variable
+    return select(one, positions, options, missing)[_VARIABLE].variable
 
 
 def _interpolated(
@@ -501,7 +668,7 @@ def _weighted(
     variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
 ) -> xarray.Variable:
     """Return the weighted sums of the neighbours of points."""
-    corners = np.array([*product((0, 1), repeat=len(axes))])
+    corners = np.array([*product(*([0, 1][: 1 + each.is_linear] for each in axes.values()))])
     weights = xarray.Variable((_CORNER,), np.ones(len(corners)))
     positions = {}
     for axis, (dim, between) in enumerate(axes.items()):
@@ -526,8 +693,8 @@ def _weighted(
 
 def other_index(caller: str, name: Hashable, index: object) -> AttributeValueError:
     return AttributeValueError(
-        f"{caller}: {name} has a {type(index).__name__} (allowed with missing='nan', period and "
-        f"method='linear': the index of one coordinate, PandasIndex; with missing='nan' also "
+        f"{caller}: {name} has a {type(index).__name__} (allowed with missing, period and "
+        f"method='linear': the index of one coordinate, PandasIndex; with missing also "
         f"NDPointIndex)"
     )
 
@@ -539,15 +706,25 @@ def no_labels(caller: str, name: Hashable) -> LabelError:
     )
 
 
-def _missing(
-    request: Request, name: Hashable, index: pd.Index[Any], labels: Any, positions: Any
+def missing_labels(
+    request: Request,
+    data: xarray.Dataset,
+    name: Hashable,
+    labels: Any,
+    positions: Any,
+    all_labels: Mapping[Hashable, Any],
 ) -> LabelError:
     """Return the error of the first label that does not exist, with the nearest labels."""
+    index: Any = cast("PandasIndex", pandas_index(data, name)).index
     bad = np.argwhere(positions < 0)
     at = tuple(int(i) for i in bad[0])
     label, limit = labels[at], request.tolerance_of(name)
-    if request.method == "nearest" and limit is None and len(index) and not pd.isna(label):
-        return _outside(request, name, index, label, at, len(bad))
+    is_number = isinstance(label, np.number | np.datetime64) and not pd.isna(label)
+    if limit is None and is_number and len(index):
+        axis = _numeric_axis(request, name, index, labels)
+        is_outside = axis is not None and axis[0].outside(axis[1]).reshape(labels.shape)[at]
+        if is_outside or request.method_of(name) == "nearest":
+            return _outside(request, data, name, labels, positions, all_labels)
     near: list[Any] = []
     if isinstance(label, str):
         near = get_close_matches(label, map(str, index), 2)
@@ -557,48 +734,176 @@ def _missing(
     why = "not on the axis" if limit is None else f"further than {limit} from it"
     more = f"; {len(bad)} of {labels.size} labels are not found" if len(bad) > 1 else ""
     ordered = not isinstance(index, pd.IntervalIndex) and index.dtype.kind != "b"
-    ordered &= request.method is None and not isinstance(label, str | bytes) and not pd.isna(label)
-    hint = _hint(request, *["method='nearest' for the nearest label"] * ordered)
+    ordered &= request.method_of(name) is None and not isinstance(label, str | bytes)
+    ordered = ordered and not pd.isna(label)
+    way = f"{request.option('method', 'nearest')} for the nearest label"
+    hint = _hint(request, *[way] * ordered)
     return LabelError(
-        f"{request.caller}: {name}{subscript(at)} = {label} is {why} (allowed: the {len(index)} "
-        f"labels of {name}; nearest: {listed(map(str, near))}){more}{hint}",
+        f"{request.caller}: {request.name_of(name)}{subscript(at)} = {_shown(label)} is {why} "
+        f"(allowed: the {len(index)} labels of {name}; nearest: {listed(map(_shown, near))})"
+        f"{more}{hint}",
         position=at,
         count=len(bad),
     )
 
 
+def _numeric_axis(
+    request: Request, name: Hashable, index: pd.Index[Any], labels: Array
+) -> tuple[SortedLabels, Array] | None:
+    """Return the sorted labels of an axis and others as numbers; None for other types."""
+    with suppress(NdgatherError):
+        period = request.period.get(name)
+        return sorted_axis(request.caller, name, index, np.ravel(labels), period, request.axes)
+    return None
+
+
 def _outside(
     request: Request,
+    data: xarray.Dataset,
     name: Hashable,
-    index: pd.Index[Any],
-    label: Any,
-    at: tuple[int, ...],
-    count: int,
+    labels: Any,
+    positions: Any,
+    all_labels: Mapping[Hashable, Any],
 ) -> LabelError:
     """Return the error of a label that is more than half a step outside of its axis.
 
     The error names no tolerance of more than two steps, which would lead to another place.
     """
+    index: Any = cast("PandasIndex", pandas_index(data, name)).index
     low, high = index.min(), index.max()
-    ways = []
-    with suppress(TypeError, ValueError, IndexError):  # a single label has no step
-        far = max(low - label, label - high)
-        step = abs(index[1] - index[0]) if label < low else abs(index[-1] - index[-2])
-        if 0 * far < far <= 2 * step and index.dtype.kind in "iuf":
-            ways.append(f"tolerance={{{name!r}: {far}}} for the nearest label")
-    if str(name).casefold().startswith("lon") and name not in request.period:
-        ways.insert(0, f"period={{{name!r}: 360}} if longitudes go around")
+    bad = positions < 0
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    label = labels[at]
+    why = f"lies outside of {name}"
+    if rasters.TRANSFORM not in data.encoding:
+        why += " by more than half a step"
+    method = request.method_of(name)
+    if method is None:
+        why = "is not on the axis"
+    if index.dtype.kind == "M":
+        first = label < low
+        why = f"is {'before' if first else 'after'} the {'first' if first else 'last'} time of the "
+        why += f"grid, {_shown(low if first else high)}"
+    hint = _for_a_filler(request, label) or _swapped(request, data, name, all_labels)
+    hint = hint or _in_other_units(data, name, labels)
+    if not hint:
+        ways = []
+        if index.dtype.kind in "iuf" and len(index) > 1 and name not in request.period:
+            far = np.maximum(low - labels[bad], labels[bad] - high).max()
+            steps = np.abs(np.diff(index.to_numpy()[[0, 1, -2, -1]]))[[0, 2]]
+            is_place = "latitude" not in meanings_of(data[name]) or abs(labels[bad]).max() <= 90
+            if method == "nearest" and is_place and 0 < far <= 2 * steps.min():
+                ways = [f"{request.option('tolerance', far, name)} for the nearest label"]
+            if NAMES.get(str(name).casefold()) == "longitude" and (abs(labels[bad]) <= 540).all():
+                ways.insert(0, f"{request.option('period', 360, name)} if longitudes go around")
+        hint = _hint(request, *ways)
+    count = int(bad.sum())
     more = f"; {count} labels lie outside" if count > 1 else ""
     return LabelError(
-        f"{request.caller}: {name}{subscript(at)} = {label} lies outside of {name} by more than "
-        f"half a step (allowed: {low}..{high}){more}{_hint(request, *ways)}",
+        f"{request.caller}: {request.name_of(name)}{subscript(at)} = {_shown(label)} {why} "
+        f"(allowed: {_shown(low)}..{_shown(high)}){more}{hint}",
         position=at,
         count=count,
     )
 
 
+def _no_longitude(
+    request: Request, name: Hashable, labels: Array, valid: NDArray[np.bool], index: pd.Index[Any]
+) -> LabelError:
+    at = tuple(int(i) for i in np.argwhere(~valid)[0])
+    count = int((~valid).sum())
+    more = f"; so are {count} of {labels.size} labels" if count > 1 else ""
+    hint = _for_a_filler(request, labels[at])
+    way = "" if hint else f", or {request.option('period', CIRCLE, name)}"
+    low, high = longitude_range(index)
+    return LabelError(
+        f"{request.caller}: {request.name_of(name)}{subscript(at)} = {labels[at]} is no longitude "
+        f"(allowed: {low}..{high}{way}){more}{hint}",
+        position=at,
+        count=count,
+    )
+
+
+def _for_a_filler(request: Request, label: Any) -> str:
+    """Return the end of an error if a label is a number in place of missing values."""
+    if np.asarray(label).dtype.kind not in "iuf" or not are_fillers(label):
+        return ""
+    word = _LEFT_OUT.get(request.caller)
+    way = "leave it out" if word is None else request.option("missing", word)
+    return f"; {label:g} looks like a missing value: {way}"
+
+
+def _swapped(
+    request: Request, data: xarray.Dataset, name: Hashable, labels: Mapping[Hashable, Any]
+) -> str:
+    """Return the end of an error if the labels of two axes were swapped, otherwise nothing."""
+    pairs = {"latitude": "longitude", "longitude": "latitude", "x": "y", "y": "x"}
+    own = meanings_of(data[name])
+    for other in labels:
+        if other not in data.coords or other == name:
+            continue
+        if {pairs.get(each) for each in own}.isdisjoint(meanings_of(data[other])):
+            continue
+        if _fit(request, data, name, labels[other]) and _fit(request, data, other, labels[name]):
+            first, second = sorted((name, other), key=lambda n: n != name)
+            given = request.name_of(other)
+            text = f"; are {first} and {second} swapped? (all labels of `{given}` fit `{name}`)"
+            if request.in_shell:
+                text += f"; write --rename {request.name_of(name)}={other} --rename {given}={name}"
+            return text
+    return ""
+
+
+def _fit(request: Request, data: xarray.Dataset, name: Hashable, labels: Any) -> bool:
+    """Return whether all labels are numbers in the range of an axis."""
+    index, array = pandas_index(data, name), np.asarray(labels)
+    if index is None or array.dtype.kind not in "iuf":
+        return False
+    array = array[np.isfinite(array) & ~are_fillers(array)]
+    pair = _numeric_axis(request, name, index.index, array)
+    if pair is None or not array.size or pair[0].outside(pair[1]).any():
+        return False
+    is_turned = name in request.around
+    return not is_turned or bool(are_longitudes(index.index, array, any_turn=False).all())
+
+
+def _in_other_units(data: xarray.Dataset, name: Hashable, labels: Array) -> str:
+    """Return the end of an error if labels are degrees of metres, or the reverse."""
+    low, high = data[name].values.min(), data[name].values.max()
+    present = np.abs(labels[np.isfinite(labels)]) if labels.dtype.kind in "iuf" else np.empty(0)
+    in_metres = is_projected(data[name])
+    in_degrees = not meanings_of(data[name]).isdisjoint(("latitude", "longitude"))
+    if not present.size or not (
+        (in_metres and present.max() <= 360 < max(abs(low), abs(high)))
+        or (in_degrees and present.min() > 360)
+    ):
+        return ""
+    return f"; {reproject(data, in_metres)}"
+
+
+def reproject(data: xarray.Dataset, in_metres: bool) -> str:
+    """Return what to do with points in another reference system."""
+    system = data.encoding.get("crs")
+    what = f"the raster is in {system}, " if system else "the grid is in "
+    return (
+        f"{what}{'metres' if in_metres else 'degrees'}; reproject the points, for example with "
+        f"pyproj"
+    )
+
+
+def _shown(label: Any) -> str:
+    """Write a label; a time as short as possible."""
+    text = str(label)
+    if not isinstance(label, np.datetime64 | pd.Timestamp):
+        return text
+    date, _, clock = text.replace("T", " ").partition(" ")
+    clock = clock.rstrip("0").rstrip(".") if "." in clock else clock
+    return date if clock in ("", "00:00:00") else f"{date}T{clock}"
+
+
 def _hint(request: Request, *ways: str) -> str:
     """Return what to write for labels that do not exist, which is not the same in every method."""
-    leave_out = {"sel": "missing='nan' for NaN", "add_at": "missing='drop' to leave them out"}
-    ways = (*ways, *filter(None, [leave_out.get(request.caller)]))
+    word = _LEFT_OUT.get(request.caller)
+    what = {"nan": "for NaN", "drop": "to leave them out"}
+    ways = (*ways, *([f"{request.option('missing', word)} {what[word]}"] if word else []))
     return f"; write {', or '.join(ways)}" if ways else ""

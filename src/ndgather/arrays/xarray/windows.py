@@ -42,6 +42,8 @@ def windows(
         raise CallError(f"{caller}: no labels are given (allowed: one coordinate or more)")
     data, positions = selection.find_positions(data, labels, request)
     centres, coords = _centres(caller, data, positions)
+    written = {name: axis for axis, name in request.names.items()}
+    size, mode = (selection.by_axes(data, option, written) for option in (size, mode))
     names = {dim: (dim, *(name for name in labels if data[name].dims == (dim,))) for dim in centres}
     starts, sizes, modes = {}, {}, {}
     for dim, centre in centres.items():

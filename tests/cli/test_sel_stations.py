@@ -1,0 +1,209 @@
+"""``ndgather sel`` at stations: axes by their meaning, hints that never lead to a wrong number."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
+
+README = Path(__file__).parents[2] / "README.md"
+LAT, LON = np.arange(90.0, -90.5, -15), np.arange(0.0, 360, 15)
+TIMES = pd.date_range("2020-12-31", periods=2, freq="6h")
+# Of stations: the name, latitude and longitude, and the row and column of the nearest label.
+STATIONS = {
+    "Quito": (-0.2, -78.5, 6, 19),
+    "Honolulu": (21.3, -157.9, 5, 13),
+    "Greenwich": (51.5, -0.1, 3, 0),
+}
+
+
+@pytest.fixture(params=["int16", "float32"])
+def era5(request, folder):
+    """A data set with the names, units and packing of ERA5 in era5.zarr and era5.nc."""
+    dims = ("valid_time", "latitude", "longitude")
+    values = 250 + np.arange(2 * len(LAT) * len(LON)).reshape(2, len(LAT), len(LON)) / 8
+    data = xr.Dataset(
+        {"t2m": (dims, values.astype("f4"), {"units": "K"})},
+        {
+            "valid_time": ("valid_time", TIMES, {"standard_name": "time", "long_name": "time"}),
+            "latitude": ("latitude", LAT, {"units": "degrees_north", "standard_name": "latitude"}),
+            "longitude": (
+                "longitude",
+                LON,
+                {"units": "degrees_east", "standard_name": "longitude"},
+            ),
+        },
+    )
+    encoding = {"dtype": request.param}
+    if request.param == "int16":
+        encoding |= {"scale_factor": 0.125, "add_offset": 250.0, "_FillValue": -32767}
+    data.to_netcdf("era5.nc", engine="h5netcdf", encoding={"t2m": encoding})
+    data.to_zarr("era5.zarr", consolidated=False, encoding={"t2m": encoding})
+    return values
+
+
+def write(name, **columns):
+    pd.DataFrame({"station": [*STATIONS], **columns}).to_csv(name, index=False)
+
+
+def column(number):
+    return [each[number] for each in STATIONS.values()]
+
+
+@pytest.mark.parametrize(
+    ("lat", "lon", "time"),
+    [
+        ("lat", "lon", "time"),
+        ("latitude", "longitude", "valid_time"),
+        ("LAT", "Long", "date"),
+        ("y", "x", "time"),
+    ],
+)
+def test_the_line_of_the_readme_works_on_a_file_of_era5(ndgather, era5, lat, lon, time):
+    line = re.search(r"^ndgather (sel era5.zarr .*)$", README.read_text(), re.MULTILINE)[1]
+    write("stations.csv", **{lat: column(0), lon: column(1), time: ["2020-12-31T06:00"] * 3})
+    outcome = ndgather(line)
+    assert outcome.err == ""
+    found = pd.read_csv("values.csv")["t2m"]
+    np.testing.assert_allclose(found, era5[1, column(2), column(3)])
+    assert ndgather(line.replace(" --period lon=360", "").replace(".zarr", ".nc")).err == ""
+    np.testing.assert_array_equal(pd.read_csv("values.csv")["t2m"], found)
+
+
+def test_command_and_accessor_agree(ndgather, era5):
+    write("s.csv", lat=column(0), lon=column(1))
+    assert ndgather("sel era5.nc s.csv -o out.csv --method nearest --outer").err == ""
+    table = pd.read_csv("out.csv")
+    with xr.open_dataset("era5.nc", engine="h5netcdf") as data:
+        points = {"lat": ("p", column(0)), "lon": ("p", column(1))}
+        found = data.t2m.ndgather.sel(points, method="nearest").transpose("p", ...)
+        np.testing.assert_array_equal(found.values.ravel(), table["t2m"].astype("f4"))
+
+
+# The columns of a table, options, and what the error says.
+WRONG = {
+    "swapped": (
+        {"lat": column(1), "lon": column(0)},
+        "",
+        "latitude and longitude swapped? (all labels of `lon` fit `latitude`)",
+    ),
+    "a missing latitude": ({"lat": [0, -999, 0], "lon": column(1)}, "", "; -999 looks like a mis"),
+    "a missing longitude": ({"lat": column(0), "lon": [0, 0, -9999]}, "", "; -9999 looks like a"),
+    "metres": (
+        {"lat": [4e6] * 3, "lon": [5e5] * 3},
+        "",
+        "the grid is in degrees; reproject the points, for example with pyproj",
+    ),
+    "a later year": (
+        {"lat": column(0), "lon": column(1), "time": ["2035"] * 3},
+        "",
+        "is after the last time of the grid, 2020-12-31T06:00:00",
+    ),
+    "a reversed name": (
+        {"lat": column(0), "lon": column(1)},
+        "--rename latitude=lat",
+        "; write --rename lat=latitude",
+    ),
+}
+
+
+@pytest.mark.parametrize(("columns", "options", "text"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_and_hints_work(ndgather, era5, columns, options, text):
+    if "time" in columns:
+        columns = columns | {"time": ["2035-01-01"] * 3}
+    write("s.csv", **columns)
+    line = "sel era5.nc s.csv -o out.csv --outer --method nearest "
+    outcome = ndgather(line + options)
+    assert outcome.status == 1
+    assert text in outcome.err
+    assert "--tolerance" not in outcome.err
+    hint = re.search(r"(?:write|value:) ((?:--\S+ \S+ ?)+)", outcome.err.replace(", or", " or"))
+    if hint is not None:
+        assert ndgather(line + hint[1]).err == ""
+        found = pd.read_csv("out.csv")["t2m"].to_numpy().reshape(3, -1)
+        rows = {row for row in range(3) if np.isfinite(found[row]).all()}
+        assert rows <= {0, 1, 2}
+        for row in rows - {n for n in range(3) if columns["lat"][n] != column(0)[n]}:
+            if columns["lon"][row] == column(1)[row]:
+                expected = era5[: found.shape[1], column(2)[row], column(3)[row]]
+                np.testing.assert_allclose(found[row], expected)
+
+
+def test_a_column_of_texts_and_a_method_for_each_column(ndgather, folder):
+    xr.Dataset(
+        {"t": (("station", "time"), np.arange(6.0).reshape(2, 3))},
+        {"station": ["AAA", "BBB"], "time": pd.date_range("2020-01-01", periods=3)},
+    ).to_netcdf("s.nc", engine="h5netcdf")
+    (folder / "p.csv").write_text("station,time\nBBB,2020-01-02T17:00\n")
+    for method, value in (
+        ("nearest", 5.0),
+        ("time=pad", 4.0),
+        ("station=pad --method backfill", 5.0),
+        ("linear", 4 + 17 / 24),
+        ("time=linear", 4 + 17 / 24),
+    ):
+        assert ndgather(f"sel s.nc p.csv -o out.csv --method {method}").err == ""
+        np.testing.assert_allclose(pd.read_csv("out.csv")["t"], [value])
+    for options, text in (
+        ("nearst", "invalid choice: 'nearst' (choose from 'nearest', "),
+        ("time=pad --method time=nearest", "'time' is given twice"),
+        ("tme=pad", "tme is not a dimension or coordinate"),
+    ):
+        assert text in ndgather(f"sel s.nc p.csv -o out.csv --method {options}").err
+
+
+@pytest.mark.parametrize("form", ["%-d/%-m/%Y", "%s", "%", "mixed", "%d/%m/%Y %Q", "d.m.Y"])
+def test_formats_of_dates_that_are_none(ndgather, era5, form):
+    write("s.csv", lat=column(0), lon=column(1), time=["29/3/2020"] * 3)
+    outcome = ndgather(
+        f"sel era5.nc s.csv -o out.csv --date-format {shlex.quote(form)}".replace(" %Q", "%Q")
+    )
+    assert outcome.status == 1
+    assert "is not a format of times" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.fixture
+def rasters(folder):
+    """Rasters of one number per pixel: around the earth in degrees, and a map in metres."""
+    rasterio = pytest.importorskip("rasterio")
+    for name, crs, transform in (
+        ("earth.tif", "EPSG:4326", rasterio.Affine(1, 0, 0, 0, -1, 90)),
+        ("map.tif", "EPSG:32633", rasterio.Affine(1000, 0, 300_000, 0, -1000, 6_000_000)),
+    ):
+        options = {"width": 360, "height": 180, "count": 1, "dtype": "int32", "crs": crs}
+        with rasterio.open(name, "w", driver="GTiff", transform=transform, **options) as file:
+            file.write(np.arange(64800, dtype="i4").reshape(1, 180, 360))
+
+
+@pytest.mark.parametrize("option", ["", "--period x=360", "--period lon=360"])
+@pytest.mark.parametrize("names", ["x,y", "lon,lat", "longitude,latitude"])
+def test_rasters_in_degrees_go_around(ndgather, folder, rasters, names, option):
+    (folder / "p.csv").write_text(f"{names}\n-10,0.5\n350.0,0.5\n")
+    assert ndgather(f"sel earth.tif p.csv -o out.csv --method nearest {option}").err == ""
+    assert pd.read_csv("out.csv")["earth"].tolist() == [32390, 32390]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options"),
+    [
+        ("x,y", ""),
+        ("lon,lat", ""),
+        ("lon,lat", "--rename lon=x --rename lat=y"),
+        ("east,north", "--rename east=x --rename north=y"),
+    ],
+)
+@pytest.mark.parametrize("missing", ["", "--missing nan"])
+def test_degrees_into_a_map_are_named_as_such(ndgather, folder, rasters, columns, options, missing):
+    (folder / "p.csv").write_text(f"{columns}\n13.4,52.5\n12.0,52.0\n")
+    outcome = ndgather(f"sel map.tif p.csv -o out.csv --method nearest {options} {missing}")
+    if missing and "lon" not in columns:
+        assert pd.read_csv("out.csv")["map"].isna().all()
+        return
+    text = "the raster is in EPSG:32633, metres; reproject the points, for example with pyproj"
+    assert text in outcome.err
