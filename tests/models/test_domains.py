@@ -22,6 +22,7 @@ RULES = {
     "Add": "p = Clip(a, minus, five) q = Clip(b, minus, two) y = Add(p, q)",
     "Add that may wrap": "y = Add(a, b)",
     "ArgMax": "y = ArgMax(x)",
+    "ArgMax of columns": "y = ArgMax<axis=-1>(w)",
     "ArgMin": "y = ArgMin(x)",
     "Cast to more bits": "y = Cast<to = 7>(h)",
     "Cast to fewer bits": "y = Cast<to = 6>(a)",
@@ -53,7 +54,13 @@ RULES = {
     "Mul that may wrap": "p = Clip(a, two) q = Clip(b, two) y = Mul(p, q)",
     "Neg": "p = Clip(a, minus, five) y = Neg(p)",
     "Neg that may wrap": "y = Neg(a)",
+    "NonMaxSuppression": (
+        "k = Reshape(two, all) q = Constant<value=float[1,4,4] {0,0,1,1,2,2,3,3,4,4,5,5,0,0,2,2}>()"
+        " s = Constant<value=float[1,2,4] {1,2,3,4,4,3,2,1}>() h = Constant<value_floats=[0.5]>()"
+        " y = NonMaxSuppression(q, s, k, h, h)"
+    ),
     "NonZero": "y = NonZero(x)",
+    "NonZero of a matrix": "y = NonZero(w)",
     "Range": "y = Range(two, five, one)",
     "Range down": "y = Range(five, minus, minus)",
     "Range of nothing": "y = Range(five, two, one)",
@@ -67,6 +74,9 @@ RULES = {
     "Sub that may wrap": "p = Clip(a, two) y = Sub(b, p)",
     "Tile": "p = Clip(a, two) y = Tile(p, line2)",
     "TopK": "k = Reshape(two, all) z, y = TopK(x, k)",
+    "TopK of columns": "k = Reshape(two, all) z, y = TopK(w, k)",
+    "TopK of rows": "k = Reshape(one, all) z, y = TopK<axis=0>(w, k)",
+    "TopK, cast to fewer bits": "k = Reshape(two, all) z, p = TopK(x, k) y = Cast<to = 6>(p)",
     "Transpose": "p = Clip(a, two) y = Transpose(p)",
     "Unique": "z, p, q, y = Unique(a)",
     "Unsqueeze": "p = Clip(a, two) y = Unsqueeze(p, line)",
@@ -104,11 +114,22 @@ PROVEN = {  # the best that a rule can say
     "Mod of positive": (0, 5),
     "Mul": (-10, 10),
     "Neg": (-5, 2),
-    "NonZero": (0, INT64.max),
+    "ArgMax": (0, 2),
+    "ArgMax of columns": (0, 4),
+    "ArgMin": (0, 2),
+    "NonMaxSuppression": (0, 3),
+    "NonZero": (0, 2),
+    "NonZero of a matrix": (0, 4),
+    "Shape": (0, 3),
+    "Size": (0, 3),
     "Range": (2, 4),
     "Range down": (-1, 5),
     "Sub": (-4, 7),
-    "TopK": (0, INT64.max),
+    "TopK": (0, 2),
+    "TopK of columns": (0, 4),
+    "TopK of rows": (0, 1),
+    "TopK, cast to fewer bits": (0, 2),
+    "Unique": (0, 3),
     "Where": (2, INT64.max),
     "Where below": (2, INT64.max),
     "Where not below": (INT64.min, 5),
@@ -119,7 +140,8 @@ WHOLE = {"Abs", "Add that may wrap", "Cast of floats", "Mul that may wrap", "Neg
 WHOLE |= {"Div of any", "Mod by negative", "Mod as in C", "Sub that may wrap", "no rule"}
 
 DECLARED = """<ir_version: 8, opset_import: ["" : 18]>
-    g (int64[3] a, int64[3] b, int32[3] h, uint8[3] u, bool[3] m, float[3] x) => (int64 y)
+    g (int64[3] a, int64[3] b, int32[3] h, uint8[3] u, bool[3] m, float[3] x, float[2,5] w)
+    => (int64 y)
     <int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 five = {5}, int64 minus = {-2},
      int64[1] line = {0}, int64[1] line2 = {2}, int64[1] form = {3}, int64[1] all = {-1},
      int64[3] back = {2, 0, 1}, bool[1] yes = {1}>"""
@@ -155,6 +177,9 @@ VALUES = {
     "u": integers(np.uint8),
     "m": three(st.booleans(), bool),
     "x": three(st.integers(-9, 9), np.float32),
+    "w": st.lists(st.integers(-2, 2), min_size=10, max_size=10).map(
+        lambda values: np.array(values, np.float32).reshape(2, 5)
+    ),
 }
 
 

@@ -369,6 +369,72 @@ def test_many_repeated_updates_stay_where_onnxruntime_adds_all_of_them(count, ke
     assert any("onnxruntime" in finding.what for finding in conversion.findings) is kept
 
 
+# Indices that are never negative and in bounds, whatever the inputs are: the inputs, and the nodes.
+IN_BOUNDS = {
+    "rows of TopK": (
+        "float[1,100] x, float[100,4] b",
+        "v, i = TopK(x, five) j = Squeeze(i, none) y = Gather(b, j)",
+    ),
+    "elements of TopK": ("float[8,100] x", "v, i = TopK(x, five) y = GatherElements<axis=1>(x, i)"),
+    "tuples of TopK": (
+        "float[1,100] x, float[1,100,4] b",
+        "v, i = TopK(x, five) u = Unsqueeze(i, two) y = GatherND<batch_dims=1>(b, u)",
+    ),
+    "ArgMax": ("float[8,50] x, float[50,4] b", "i = ArgMax<axis=1>(x) y = Gather(b, i)"),
+    "NonZero": (
+        "float[8] x, float[8,4] b", "i = NonZero(x) s = Squeeze(i, none) y = Gather(b, s)",
+    ),
+    "Clip": ("int64[5] a, float[8,4] b", "i = Clip(a, zero, seven) y = Gather(b, i)"),
+    "Shape": ("float[8] x, float[9,4] b", "i = Shape(x) y = Gather(b, i)"),
+    "casts there and back": (
+        "float[8,100] x",
+        "v, i = TopK(x, five) c = Cast<to=6>(i) d = Cast<to=7>(c) y = GatherElements<axis=1>(x, d)",
+    ),
+    "quotients": (
+        "float[300] x, float[100,4] b", "v, i = TopK(x, five) q = Div(i, three) y = Gather(b, q)",
+    ),
+    "remainders": (
+        "float[300] x, float[100,4] b",
+        "v, i = TopK(x, five) q = Mod(i, hundred) y = Gather(b, q)",
+    ),
+}  # fmt: skip
+NARROW = """
+    operators = ["Add", "Mul", "Reshape", "Slice", "Concat", "Cast"]
+    limits.Gather = { negative = false, index_types = ["int32"] }"""
+
+
+@NEEDS_ONNXRUNTIME
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("name", IN_BOUNDS)
+def test_narrow_indices_need_a_cast_alone_if_they_are_in_bounds(name, checked, tmp_path):
+    inputs, nodes = IN_BOUNDS[name]
+    model = parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18]> g ({inputs}) => (float[K,L] y)
+        <int64[1] five = {{5}}, int64[1] none = {{0}}, int64[1] two = {{2}}, int64 zero = {{0}},
+         int64 three = {{3}}, int64 seven = {{7}}, int64 hundred = {{100}}> {{ {nodes} }}"""
+    )
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    wide = written_target(tmp_path, "wide", NARROW.replace(', index_types = ["int32"]', ""))
+    narrow = written_target(tmp_path, "narrow", NARROW)
+    random = np.random.default_rng(0)
+    feeds = {
+        port.name: random.integers(
+            -9, 9, [dim.dim_value for dim in port.type.tensor_type.shape.dim]
+        )
+        for port in model.graph.input
+    }
+    feeds = {key: x if key == "a" else x.astype(np.float32) for key, x in feeds.items()}
+
+    before, after = (
+        onnx_models.conversion(model, target=target, checked=checked) for target in (wide, narrow)
+    )
+
+    assert after.node_count <= before.node_count + 1
+    assert after.nodes[-1].outside.startswith("not possible")
+    (*_, run), (*_, run_after) = map(runs_of, (model, after.model))
+    np.testing.assert_array_equal(run_after(feeds)[0], run(feeds)[0], strict=True)
+
+
 GATHERED = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
 # By target: the gathers and scatters that it takes, what it does not take of them, and why. The
 # call has data of rank 2 and constant indices of rank 1, or of its own rank; options change that.

@@ -6,6 +6,7 @@ but the type is known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -86,7 +87,8 @@ class _Search:
         if row_domain(node.domain) != DEFAULT_DOMAIN:
             return full
         if list(node.output).index(name) >= _COUNTING.get(node.op_type, len(node.output)):
-            return self._counts
+            most = _most_counted(inner, node)
+            return self._counts if most is None else Domain(0, most)
 
         def find(value: str, known: Mapping[str, Domain] | None = None) -> Domain:
             return self.find(inner, value, known, nodes - 1)
@@ -101,6 +103,23 @@ class _Search:
         here = assumed if node.op_type in _ELEMENTWISE else None
         found = rule(node, [find(value, here) if value else _UNKNOWN for value in node.input])
         return found if found.within(full) else full
+
+
+def _most_counted(scope: Scope, node: NodeProto) -> int | None:
+    """Return the highest position or size that a node of `_COUNTING` can return, if it is known.
+
+    TopK of 8 rows of 100 columns returns positions up to 99.
+    """
+    counted = node.input[1 if node.op_type == "NonMaxSuppression" else 0]
+    sizes = scope.type_of(counted).numbers
+    if sizes is None:
+        return None
+    if node.op_type in {"Size", "Unique"}:
+        return math.prod(sizes)
+    if node.op_type in {"ArgMax", "ArgMin", "TopK"}:
+        axis = _attribute(node, "axis", -1 if node.op_type == "TopK" else 0)
+        sizes = sizes[axis : axis + 1 or None]
+    return max(sizes, default=1) - (node.op_type != "Shape")
 
 
 def _of_type(dtype: str | None) -> Domain:
@@ -151,8 +170,8 @@ _TESTS = {"Less": 1, "LessOrEqual": 1, "Greater": -1, "GreaterOrEqual": -1}
 """Comparisons, and -1 for those whose inputs change places."""
 
 
-def _attribute(node: NodeProto, name: str) -> int:
-    return next((attribute_value(item) for item in node.attribute if item.name == name), 0)
+def _attribute(node: NodeProto, name: str, default: int = 0) -> int:
+    return next((attribute_value(item) for item in node.attribute if item.name == name), default)
 
 
 def _mul(node: NodeProto, inputs: list[Domain]) -> Domain:

@@ -106,7 +106,7 @@ class RewriteGathers:
     def _write_cache(self, op_node: OpNode, name: str, write: _Writer, new: SizedNodes) -> str:
         """Add the nodes of a TensorScatter, and return how they treat an out-of-bounds start."""
         outside = write(cache_call(op_node, new, name, checked=self.checked))
-        if self.checked or outside == "not possible":
+        if self.checked or outside.startswith("not possible"):
             return outside
         return "is dropped" if name == "GatherND" else "may change another element"
 
@@ -199,12 +199,12 @@ class RewriteGathers:
             call.attributes["axis"] %= len(call.dims(Role.DATA))
         outside = "stays outside"
         if self.target.refusal(call, scope):
-            self._rows(call, self.target.limits[name]).fold()
+            rows = self._rows(call, self.target.limits[name])
+            rows.fold()
             refusal = self.target.refusal(call, scope, folded=True)
             if refusal:
                 raise call.cannot_become(name, refusal)
-            verb = "change" if call.row.kind.scatters else "take"
-            outside = outside if self.checked else f"may {verb} another element"
+            outside = rows.outside(outside)
         attributes = {key: x for key, x in call.attributes.items() if (key, x) not in _DEFAULTS}
         call.new.add(name, *call.inputs.values(), **attributes)
         return "not possible" if constant else outside

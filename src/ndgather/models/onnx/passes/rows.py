@@ -26,7 +26,7 @@ import numpy as np
 
 from ndgather.array_call import Kind
 from ndgather.models import Array
-from ndgather.models.onnx.domains import may_be_negative
+from ndgather.models.onnx.domains import Domain, domain_of
 from ndgather.models.onnx.nodes import element_type, implementation
 from ndgather.models.onnx.passes.calls import Meaning
 from ndgather.models.onnx.passes.new_nodes import Size, product, strides
@@ -66,6 +66,7 @@ class Rows:
         self.meaning = Meaning.of(call.row, call.attributes)
         self._why = ""  # why the target takes no rows
         self._row: Sequence[Size] = ()  # the sizes of a row
+        self.inside: Domain | None = None  # of indices that cannot be out of bounds
         self.mask = ""  # that of a scatter whose indices are the true elements of a mask
 
     def write(self) -> str:
@@ -93,11 +94,18 @@ class Rows:
                     self._scatter_rows(len(self.data), self._elements(name), self.indices)
                 else:
                     self._scatter_slices(shared)
-        if Role.INDICES in call.constants or self.mask:
+        if self.mask:
             return "not possible"
-        if call.row.kind.scatters:
-            return "is dropped or refused" if self.checked else "may change another element"
-        return "stays outside" if self.checked else "may take another element"
+        return self.outside("is dropped or refused" if call.row.kind.scatters else "stays outside")
+
+    def outside(self, checked: str) -> str:
+        """Return how the nodes treat out-of-bounds indices; `checked` is what checked ones do."""
+        if Role.INDICES in self.call.constants:
+            return "not possible"
+        if self.inside is not None:
+            return f"not possible: the indices are {self.inside.lowest}..{self.inside.highest}"
+        verb = "change" if self.call.row.kind.scatters else "take"
+        return checked if self.checked else f"may {verb} another element"
 
     def fold(self) -> None:
         """Normalize negative indices of the call, in a type that the target supports."""
@@ -148,23 +156,30 @@ class Rows:
         -6, become `beyond`.
         """
         new, dtype = self.new, self.new.dtype
-        if self.checked:  # in their type, since those outside may not fit another one
+        # Before a cast, which keeps all indices that are in bounds.
+        known, least = domain_of(new.scope, name), min(size.number for size in sizes)
+        is_negative = known.lowest < 0
+        if not any(size.open for size in sizes) and known.within(Domain(-least, least - 1)):
+            self.inside = known
+        if (
+            self.checked and self.inside is None
+        ):  # in their type, since those outside may not fit another one
             dtype = self.call.types[Role.INDICES].dtype or dtype
         elif self.call.types[Role.INDICES].dtype != dtype:
             name = new.cast(name, dtype)
         zero, size = new.constant(0, "zero", dtype), new.numbers(sizes, dtype)
         compares = self.target.has("Less") and self.target.has("Where")
-        if may_be_negative(new.scope, name) and (compares or self.checked):
+        if is_negative and (compares or self.checked):
             behind = new.compute("Add", name, size)
             name = new.compute("Where", new.compute("Less", name, zero), behind, name)
-        elif may_be_negative(new.scope, name):
+        elif is_negative:
             # Max(-Max(index, -1), 0) is 1 for a negative index, and 0 for any other: how often the
             # size is added.
             below = new.compute("Max", name, new.constant(-1, "below", dtype))
             negated = new.compute("Mul", below, new.constant(-1, "below", dtype))
             turns = new.compute("Mul", new.compute("Max", negated, zero), size)
             name = new.compute("Max", new.compute("Add", name, turns), zero)
-        if self.checked and new.scope.constant(name) is None:
+        if self.checked and self.inside is None and new.scope.constant(name) is None:
             large = new.numbers(beyond, dtype)
             name = new.compute("Where", new.compute("Less", name, zero), large, name)
             name = new.compute("Where", new.compute("Less", name, size), name, large)
