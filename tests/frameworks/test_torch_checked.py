@@ -122,6 +122,10 @@ def planted():
         last = torch.Size(shape).numel() - 1
         line = FIRST_LINE + number
         tree = ast.increment_lineno(ast.parse(call, mode="eval"), line - 1)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.expr):
+                node.col_offset += len(row) - len(call)
+                node.end_col_offset += len(row) - len(call)
         code = compile(tree, __file__, "eval")
         *values, more = values.split(",") if values.endswith(",32") else (*values.split(","), "")
         types = (torch.int64, torch.int32) if more else (torch.int64,)
@@ -311,9 +315,9 @@ def test_a_fault_of_a_backward_pass_is_named(step, wait):
 BACKWARD = {
     "embedding_dense_backward": lambda x, i: F.embedding(i, x),
     "embedding_bag_backward": lambda x, i: F.embedding_bag(i[None], x),
-    "scatter_add": lambda x, i: x.gather(0, i[:, None].expand(5, 4)),
-    "index_add": lambda x, i: x.index_select(0, i),
-    "index_put": lambda x, i: x[i],
+    "scatter_add_": lambda x, i: x.gather(0, i[:, None].expand(5, 4)),
+    "index_add_": lambda x, i: x.index_select(0, i),
+    "index_put_": lambda x, i: x[i],
     "nll_loss_backward": lambda x, i: F.cross_entropy(x, i % 4 if i.max() < 4 else i),
 }
 

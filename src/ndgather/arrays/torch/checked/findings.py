@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import math
 import os
 import re
 import sys
 import traceback
-from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
 
-from ndgather.arrays.torch.checked.positions import Entries
+from ndgather.arrays.torch.checked.positions import MASKS, Entries
 from ndgather.errors import IndexOutOfBoundsError
 from ndgather.messages import subscript
 
+_NOT_READ = object()
 _RECORDED = re.compile(r'  File "(.*)", line (\d+), in .*\n(?: *(.*)\n)?')
+
+
+def _is_own(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] in ("ndgather", "contextlib") or name == "torch._ops"
 
 
 def find_place() -> tuple[str, int, str, list[torch.nn.Module]]:
@@ -56,34 +64,76 @@ def find_path(modules: list[torch.nn.Module]) -> str:
     return ""
 
 
-def describe_argument(call: Any, entries: Entries) -> tuple[str, int, tuple[int, ...]]:
+def describe_argument(entries: Entries) -> tuple[str, int, tuple[int, ...]]:
     """Return the argument, the axis, and the shape of the values as the user's call has them."""
     argument, values, axis = entries[:3]
-    user: Any = call or (None, (), {})
-    shape, (func, args, kwargs) = tuple(values.shape), user
-    with suppress(Exception):  # else the operator's are as right
-        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and entries.of == "self":
-            argument, axis = find_subscript(axis, args[0].dim(), args[1])
-        for each in (*args, *kwargs.values()):
-            same = isinstance(each, torch.Tensor) and each.numel() == values.numel()
-            if same and each.is_set_to(values.view(each.shape)):
-                shape = tuple(each.shape)  # before it was flattened
+    shape, base = tuple(values.shape), values._base
+    if base is not None and base.numel() == values.numel():
+        flattened = base.dim() > values.dim() or not base.dim()
+        if flattened and base.is_contiguous() and values.is_contiguous():
+            shape = tuple(base.shape)
+    if entries.subscripts:
+        argument, axis = find_subscript(argument, axis, entries.subscripts)
     return argument, axis, shape
 
 
-def find_subscript(axis: int, axes: int, index: Any) -> tuple[str, int]:
-    """Return which item of ``x[index]`` is on an axis of the sliced x, and on which axis of x."""
-    items = index if isinstance(index, tuple) else (index,)
-    is_mask = [str(getattr(item, "dtype", "")).endswith(("bool", "uint8")) for item in items]
-    new = [item is None or item is Ellipsis for item in items]
-    spans = [0 if a else b.ndim if c else 1 for a, b, c in zip(new, items, is_mask, strict=True)]
-    kept, at = [], 0
-    for number, item in enumerate(items):
-        span = axes - sum(spans) if item is Ellipsis else spans[number]
-        if new[number] or isinstance(item, slice) or np.ndim(item):  # an integer leaves no axis
-            kept += [(f"indices[{number}]", at + each) for each in range(span or item is None)]
-        at += span
-    return kept[axis]
+def find_subscript(argument: str, axis: int, subscripts: tuple[bool, ...]) -> tuple[str, int]:
+    """Return which item of ``x[index]`` holds positions, and on which axis of x.
+
+    torch takes integers and None out of an index before it calls the operator, so the items are
+    read in the source of the line. If they cannot be read, the operator's view is right, too.
+    """
+    kinds = _read_subscripts()
+    places = [place for place, kind in enumerate(kinds) if kind == "tensor"]
+    if len(places) != sum(subscripts):
+        return argument, axis
+    number = sum(subscripts[: int(argument[len("indices[") : -1])])
+    before = kinds[: places[number]]
+    axis += before.count("integer") - before.count("new axis")
+    return f"indices[{places[number]}]", axis
+
+
+def _read_subscripts() -> list[str]:
+    """Return the kinds of the items in the subscript that the innermost frame evaluates."""
+    frame = next(frame for frame, _ in traceback.walk_stack(None) if not _is_own(frame))
+    positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    first, last, start, end = positions
+    if first is None or last is None or start is None or end is None:
+        return []
+    lines = [linecache.getline(frame.f_code.co_filename, each) for each in range(first, last + 1)]
+    encoded = [line.encode() for line in lines]
+    encoded[-1] = encoded[-1][:end]
+    encoded[0] = encoded[0][start:]
+    try:
+        tree = ast.parse(b"(" + b"".join(encoded) + b")", mode="eval").body
+    except SyntaxError:
+        return []
+    if isinstance(tree, ast.Subscript):
+        index = tree.slice
+    elif isinstance(tree, ast.Call) and tree.args:  # of __getitem__ or __setitem__
+        index = tree.args[0]
+    else:
+        return []
+    items = index.elts if isinstance(index, ast.Tuple) else [index]
+    return [_subscript_kind(item, {**frame.f_globals, **frame.f_locals}) for item in items]
+
+
+def _subscript_kind(item: ast.expr, names: dict[str, Any]) -> str:
+    if isinstance(item, ast.Slice) or (
+        isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and item.func.id == "slice"
+    ):
+        return "slice"
+    if isinstance(item, ast.UnaryOp):
+        item = item.operand
+    value = item.value if isinstance(item, ast.Constant) else _NOT_READ
+    if isinstance(item, ast.Name):
+        value = names.get(item.id, _NOT_READ)
+    if value is None:
+        return "new axis"
+    if value is Ellipsis or isinstance(value, slice):
+        return "slice"
+    scalar = isinstance(value, torch.Tensor) and value.dim() == 0 and value.dtype not in MASKS
+    return "integer" if scalar or isinstance(value, int) else "tensor"
 
 
 def describe_error(

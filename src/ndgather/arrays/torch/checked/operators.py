@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 
-from ndgather.arrays.torch.checked.positions import Entries, Found, Get, IndexRule
+from ndgather.arrays.torch.checked.positions import MASKS, Entries, Found, Get, IndexRule
 
-MASKS = (torch.bool, torch.uint8)  # if they are subscripts
 _DECORATION = re.compile(
     r"^_(?:unsafe_)?|_forward_only|_forward|_impl|_with_dims_and_tensors|_unsafe$"
 )
@@ -24,10 +23,11 @@ Rule: TypeAlias = Callable[[Get], Found]  # yields the positions in the argument
 def find_subscripts(get: Get) -> Found:
     """Find the positions of ``self[indices]``; a mask takes as many axes as it has."""
     shape, axis = get("self").shape, 0
+    given = tuple(values is not None for values in get("indices"))
     for number, values in enumerate(get("indices")):
         if values is not None and values.dtype not in MASKS:
             size = shape[axis]
-            yield Entries(f"indices[{number}]", values, axis, "self", size, -size)
+            yield Entries(f"indices[{number}]", values, axis, "self", size, -size, subscripts=given)
         axis += values.dim() if values is not None and values.dtype in MASKS else 1
 
 
@@ -90,6 +90,7 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "scatter": (_ALONG,),
     "scatter_add": (_ALONG,),
     "scatter_reduce": (_ALONG,),
+    "take_along_dim": (IndexRule("indices", "dim", "self", from_end=True),),
     # Positions in the flattened tensor.
     "put": (_FLAT,),
     "take": (_FLAT,),
@@ -123,6 +124,7 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "max_unpool3d": (IndexRule("indices", -1, "result.flatten(-3)", size="output_size"),),
     # Counts, segments and sorted values.
     "bincount": (IndexRule("self", 0, "result", unlimited=True),),
+    "one_hot": (IndexRule("self", -1, "result", size="num_classes"),),
     "repeat_interleave": (IndexRule("repeats", 0, "result", unlimited=True),),
     "searchsorted": (IndexRule("sorter", -1, "sorted_sequence"),),
     "segment_reduce": _SEGMENTS,
@@ -142,23 +144,9 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "sparse_coo_tensor": (find_coordinates,),
 }
 
-# Functions that hide their positions from operators: their rules, their parameters with defaults,
-# and their name. torch takes the indices of take_along_dim modulo the size.
-_ALONG_DIM = (
-    (IndexRule("indices", "dim", "input", from_end=True),),
-    dict.fromkeys(("input", "indices", "dim")),
-    "take_along_dim",
-)
-_ONE_HOT = (
-    (IndexRule("input", -1, "result", size="num_classes"),),
-    {"input": None, "num_classes": -1},
-    "one_hot",
-)
-FUNCTIONS: dict[Any, tuple[tuple[Rule, ...], dict[str, Any], str]] = {
-    torch.nn.functional.one_hot: _ONE_HOT,
-    torch.take_along_dim: _ALONG_DIM,
-    torch.Tensor.take_along_dim: _ALONG_DIM,
-}
+# Composite operators that hide positions from their parts. torch takes the indices of
+# take_along_dim modulo the size.
+WHOLE = ("one_hot", "take_along_dim")
 
 
 def operator_name(schema_name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
+MASKS = (torch.bool, torch.uint8)  # if they are subscripts
 Get: TypeAlias = Callable[[str], Any]  # returns an argument of a call by its name
 
 
@@ -25,6 +26,7 @@ class Entries(NamedTuple):
     end: int = 0  # the highest is size - 1 + end
     passed: int | torch.Tensor | None = None  # a value, or where values are, that are never read
     before: tuple[int, ...] = ()  # leads to `values` in the argument
+    subscripts: tuple[bool, ...] = ()  # which axes of a subscripted tensor have an index
 
     @property
     def highest(self) -> int:
@@ -38,11 +40,18 @@ class Entries(NamedTuple):
         return bad & ~(passed if isinstance(passed, torch.Tensor) else values == passed)
 
     def fit(self) -> bool:
-        """Whether all are in bounds: one wait for the device."""
-        if self.passed is not None:
-            return not self.outside().any().item()
-        low, high = torch.stack(torch.aminmax(self.values)).tolist()
-        return bool(self.lowest <= low and high <= self.highest)
+        """Return whether all are in bounds: one wait for the device."""
+        values = self.values
+        low: Any = None
+        if values.numel() == 1:
+            low = high = values.item()
+        elif values.is_cpu:
+            low, high = (each.item() for each in torch.aminmax(values))
+        else:
+            low, high = torch.stack(torch.aminmax(values)).tolist()
+        if self.lowest <= low and high <= self.highest:
+            return True
+        return self.passed is not None and not self.outside().any().item()
 
     def first(self) -> torch.Tensor:
         """Return how many are outside, the flat number of the first, and its value."""
@@ -71,8 +80,9 @@ class IndexRule:
     def __call__(self, get: Get) -> Found:
         name, of = (each.replace("self", "input") for each in (self.argument, self.of))
         values, size, passed = get(self.argument), None, get(self.passed)
-        if not isinstance(values, torch.Tensor):
+        if values is None or isinstance(values, int):
             return
+        values = torch.as_tensor(values)  # lengths may be a list
         axis = get(self.axis) if isinstance(self.axis, str) else self.axis
         if self.size:
             size = get(self.size)

@@ -1,0 +1,134 @@
+"""Kernels that torch's dispatcher calls in a block, for operators that read positions only.
+
+A `TorchDispatchMode` sees every operator, which costs several microseconds for each, and a program
+can notice it. Here the operators of the table get a kernel for a dispatch key that torch has for
+its own C++ tests, and no other operator has a kernel for that key. A block includes the key in the
+state of its thread; outside of blocks, and for all other operators, nothing changes.
+
+All private names of torch that this needs are in this module. They exist in torch 2.11 to 2.13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, TypeAlias
+
+import torch
+
+from ndgather.arrays.torch.checked.operators import OPERATORS, WHOLE, operator_name
+
+Kernel: TypeAlias = Callable[..., Any]  # called with the keys of the call, then its arguments
+
+_NAME = "TESTING_ONLY_GenericMode"
+_KEY = torch._C._parse_dispatch_key(_NAME)
+_BELOW = torch._C._dispatch_keyset_full_after(_KEY)
+_OWN = torch._C.DispatchKeySet(_KEY)
+_HIDDEN = _OWN  # what the checks compute is hidden from everything that a program can switch on
+for _name in (
+    *("PreDispatch", "PythonDispatcher", "FuncTorchDynamicLayerFrontMode", "PythonTLSSnapshot"),
+    *("FuncTorchDynamicLayerBackMode", "FuncTorchVmapMode", "Functionalize", "Python", "Tracer"),
+):
+    _HIDDEN = _HIDDEN | torch._C.DispatchKeySet(torch._C._parse_dispatch_key(_name))
+_MODES = tuple(torch._C._TorchDispatchModeKey.__members__.values())
+_LIBRARIES: list[torch.library.Library] = []  # an implementation goes when its library does
+
+
+def list_operators() -> Iterator[torch._ops.OpOverload]:
+    """Yield the overloads of `torch.ops.aten` to which a rule of the table applies.
+
+    A composite operator is left to its parts, unless it changes positions before they read them.
+    """
+    for full in torch._C._dispatch_get_all_op_names():
+        namespace, _, name = full.partition("::")
+        name, _, overload = name.partition(".")
+        if namespace != "aten" or operator_name(name) not in OPERATORS:
+            continue
+        operator = getattr(getattr(torch.ops.aten, name), overload or "default")
+        if name.startswith("_") or name in WHOLE or not operator._can_decompose():
+            yield operator
+
+
+@cache
+def install_kernels(make_kernel: Callable[[torch._ops.OpOverload], Kernel]) -> None:
+    """Give each operator of the table its kernel, once in a process."""
+    fallback = torch.library.Library("_", "IMPL")
+    fallback.fallback(torch.library.fallthrough_kernel, _NAME)
+    library = torch.library.Library("aten", "IMPL")
+    _LIBRARIES.extend([fallback, library])
+    for operator in list_operators():
+        library.impl(operator, make_kernel(operator), _NAME, with_keyset=True)
+    # Higher-order operators such as torch.cond have their dispatcher in Python, and refuse keys for
+    # which they have neither a kernel nor this. Their branches are checked.
+    torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(_KEY)
+    for each in torch._ops._higher_order_ops.values():
+        each.fallthrough(_KEY)
+
+
+def switch_kernels(on: bool) -> bool:
+    """Let this thread's calls take the kernels, or not; return whether they did."""
+    before = bool(torch._C._dispatch_tls_is_dispatch_key_included(_KEY))
+    torch._C._dispatch_tls_set_dispatch_key_included(_KEY, on)
+    return before
+
+
+def call_below(operator: Any, keys: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operator; the operators that it calls take their kernels."""
+    return operator.redispatch(keys & _BELOW, *args, **kwargs)
+
+
+def call_checked(operator: Any, keys: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operator whose positions were checked; what it calls is not checked again."""
+    with torch._C._ExcludeDispatchKeyGuard(_OWN):
+        return operator.redispatch(keys & _BELOW, *args, **kwargs)
+
+
+class HiddenChecks:
+    """Hide what is computed from modes, transforms and tracers of a program."""
+
+    def __enter__(self) -> None:
+        self.functions = torch._C.DisableTorchFunction()
+        self.keys = torch._C._ExcludeDispatchKeyGuard(_HIDDEN)
+        self.tracing = torch._C._get_tracing_state()
+        self.functions.__enter__()
+        self.keys.__enter__()
+        if self.tracing is not None:
+            torch._C._set_tracing_state(None)
+
+    def __exit__(self, *error: object) -> None:
+        if self.tracing is not None:
+            torch._C._set_tracing_state(self.tracing)
+        self.keys.__exit__(*error)
+        self.functions.__exit__(*error)
+
+
+def is_traced() -> bool:
+    """Return whether a graph is made, or only sizes are computed."""
+    if not torch._C._len_torch_dispatch_stack():
+        return False
+    return any(torch._C._get_dispatch_mode(key) is not None for key in _MODES)
+
+
+def unwrap_batches(values: torch.Tensor) -> torch.Tensor | None:
+    """Return a tensor without the wrappers of `torch.func`, axes of batches first."""
+    functorch, axes = torch._C._functorch, []
+    while functorch.is_functorch_wrapped_tensor(values):
+        if functorch.is_functionaltensor(values):
+            return None  # its values are computed later
+        if functorch.is_batchedtensor(values):
+            axes.append(functorch.maybe_get_bdim(values))
+        values = functorch.get_unwrapped(values)
+    for number, axis in enumerate(reversed(axes)):
+        values = values.movedim(number + axis, number)
+    return values
+
+
+def is_readable(values: torch.Tensor) -> bool:
+    """Return whether the values of a tensor exist and can be read now."""
+    if values.numel() == 0 or values.is_nested or values.layout != torch.strided:
+        return False
+    if type(values).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl:
+        return False
+    if values.is_cpu:
+        return True
+    return not (values.is_meta or (values.is_cuda and torch.cuda.is_current_stream_capturing()))
