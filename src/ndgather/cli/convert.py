@@ -132,6 +132,8 @@ def _convert_to_target(options: argparse.Namespace) -> None:
         tensor_files.check_place(options.output, (".onnx",))
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
     from ndgather.models.onnx import conversion_report as report  # noqa: PLC0415
+    from ndgather.models.onnx.inference import open_sizes  # noqa: PLC0415
+    from ndgather.models.onnx.nodes import model_ports  # noqa: PLC0415
 
     with working(options.model):
         result = onnx.conversion(
@@ -157,10 +159,14 @@ def _convert_to_target(options: argparse.Namespace) -> None:
         if written:
             print(f"{one_line(str(options.output))}: {plural(result.node_count, 'node')}")
             errors = [x for x in onnx.check(options.output) if x.severity is diagnostics.ERROR]
-            if errors:
-                print(diagnostics.as_text(errors, page_width()))
+            findings = [*result.findings, *errors]
+            if findings:
+                print(diagnostics.as_text(findings, page_width()))
     if stay and not (options.dry_run or options.partial):
+        inputs, _ = model_ports(result.model)
+        sizes = "".join(f" --size {name}=1" for name in sorted({*open_sizes(inputs).values()}))
+        numbers = f", or numbers for sizes: ndgather infer {options.model}{sizes} -o FIXED.onnx"
         raise ModelError(
             f"{options.output}: is not written, because {plural(len(stay), 'node')} cannot become "
-            f"{known.name} (allowed: --partial)"
+            f"{known.name} (allowed: --partial{numbers if sizes else ''})"
         )
