@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgather import messages
 from ndgather.cli.terminal import (
@@ -20,6 +23,9 @@ from ndgather.cli.terminal import (
 from ndgather.errors import AttributeValueError, LabelError, one_line
 from ndgather.models import tensor_files
 from ndgather.stored import Estimate, missing_chunks
+
+if TYPE_CHECKING:
+    from ndgather.arrays.xarray.points import Plan
 
 METHODS = ("nearest", "pad", "backfill", "linear")
 
@@ -67,8 +73,9 @@ examples:
 
 DATA is a file that xarray opens: netCDF, a zarr folder or its URL; or a
 GeoTIFF, with the coordinates x, y and band. POINTS and OUT are .csv, .tsv,
-.csv.gz, .tsv.gz or .parquet; POINTS may be -, text from standard input, and OUT
-.nc, a netCDF file whose only dimension is "point". The columns of POINTS are
+.csv.gz, .tsv.gz or .parquet; either may be -, text from standard input or to
+standard output, and OUT may be .nc, a netCDF file whose only dimension is
+"point". The columns of POINTS are
 written as they are; columns that select have the type of their labels in
 .parquet and .nc. OUT is written completely or not at all.
 """
@@ -185,6 +192,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print how much of DATA would be read, and read no values",
     )
+    add("--json", action="store_true", help="print the last line, or the dry run, as JSON")
     add_common(parser)
 
 
@@ -194,9 +202,10 @@ def work(options: argparse.Namespace) -> None:
         from ndgather.arrays.xarray import points, selection, tables  # noqa: PLC0415 - slow, and an extra
     except ImportError as error:
         raise messages.extra_missing(error.name or "xarray", "xarray") from None
-    if options.output is not None:
-        tables.suffix_of(options.output, tables.OUTPUTS)
-        tensor_files.check_place(options.output, (options.output.suffix,))
+    output = options.output
+    if output not in (None, tables.PIPE):
+        tables.suffix_of(output, tables.OUTPUTS)
+        tensor_files.check_place(output, (output.suffix,))
     if options.date_format is not None:
         points.check_date_format(options.date_format)
     lookup = points.Lookup(
@@ -230,21 +239,49 @@ def work(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     try:
         with missing_chunks(options.missing_chunks):
-            result: Any = lookup.estimates() if options.dry_run else lookup.values()
+            result: Any = lookup.plan() if options.dry_run else lookup.values()
     except LabelError as error:
         error.args = (str(error).replace("sel:", f"{options.points}:", 1),)
         raise
     if options.dry_run:
-        for name, needed in result.items():
-            print(f"{name}: {estimate_text(needed)}")
+        print(_json_text(result) if options.json else _plan_text(options.points, result))
         return
+    if output == tables.PIPE:
+        with messages.converted_errors(_standard_output_error):
+            result.print_to(sys.stdout.buffer)
+    else:
+        tensor_files.replace_file((output, lambda part: result.write(part, output)))
     seconds = time.perf_counter() - start
-    output = options.output
-    tensor_files.replace_file((output, lambda part: result.write(part, output)))
-    print(
-        f"{output}: {messages.plural(len(result.rows), 'row')} of "
+    about = {"output": str(output), "rows": result.row_count, "columns": result.names}
+    text = (
+        f"{output}: {messages.plural(result.row_count, 'row')} of "
         f"{one_line(', '.join(result.names))}; {time_text(seconds)}"
     )
+    if options.json:
+        text = json.dumps({**about, "seconds": seconds}, indent=2)
+    if output != tables.PIPE or options.json:
+        print(text, file=sys.stderr if output == tables.PIPE else sys.stdout)
+
+
+def _standard_output_error(error: Exception) -> Exception:
+    is_closed = isinstance(error, BrokenPipeError)
+    return error if is_closed else messages.unwritable("standard output", error)
+
+
+def _plan_text(points: Path, plan: Plan) -> str:
+    """Write what a command would read and allocate."""
+    return "\n".join(
+        [
+            *(f"{name}: {estimate_text(needed)}" for name, needed in plan.variables.items()),
+            f"{points}: {messages.plural(plan.rows, 'row')}, "
+            f"{scaled(plan.table_bytes, BYTES)} with the labels; "
+            f"memory at most {scaled(plan.memory_bytes, BYTES)} in all",
+        ]
+    )
+
+
+def _json_text(plan: Plan) -> str:
+    return json.dumps(asdict(plan), indent=2)
 
 
 def estimate_text(needed: Estimate) -> str:

@@ -12,8 +12,9 @@ import re
 import shlex
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import xarray
 
 from ndgather import messages
 from ndgather.arrays.xarray import rasters, selection
-from ndgather.arrays.xarray.arrays import storage_options
+from ndgather.arrays.xarray.arrays import Options, select, storage_options
 from ndgather.arrays.xarray.engine import ZARR_SUFFIX, zarr_store
 from ndgather.arrays.xarray.labels import (
     NAMES,
@@ -35,7 +36,16 @@ from ndgather.arrays.xarray.labels import (
     parse_date,
 )
 from ndgather.arrays.xarray.selection import Request
-from ndgather.arrays.xarray.tables import Dialect, Table, read_table
+from ndgather.arrays.xarray.tables import (
+    BLOCK,
+    PIPE,
+    Dialect,
+    Table,
+    read_table,
+    row_bar,
+    write_table,
+    write_text,
+)
 from ndgather.errors import AttributeValueError, FileError, one_line
 from ndgather.messages import (
     did_you_mean,
@@ -51,11 +61,13 @@ from ndgather.stored.estimates import Estimate
 _MISSING = frozenset(("", "NA", "NaN", "nan"))
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _INTEGER = re.compile(r"[+-]?\d{1,30}")
+_NOT_OF_NUMBERS = re.compile(r"[^0-9.eE+-]")
 _POSITION = re.compile(r"\d{1,18}")
 _ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
 _CLOCK = r"\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?"
 _ISO = re.compile(rf"\d{{4}}-?\d\d-?\d\d(?:[T ]{_CLOCK} ?{_ZONE}?)?|\d{{4}}-\d\d")
 _ZONED = re.compile(rf".*[T ]\d\d.*{_ZONE}")
+_CELL = 200  # bytes of a cell in a block, as Python objects
 _EXAMPLE = "such as 2010-07-14T06:30"
 _KEEP = "--keep COLUMN leaves a column alone"
 
@@ -87,40 +99,40 @@ class Lookup:
         with self._opened() as (table, chosen, labels):
             request = labels.request
             options = storage_options("sel", self.memory, self.progress)
-            result = selection.select_labels(
-                chosen.copy(deep=False), labels.labels, request, options
-            )
-            plain = result.reset_coords(drop=True).drop_vars(labels.dim, errors="ignore")
-            others = [name for name in plain.sizes if name != labels.dim]
-            with messages.converted_errors(
-                lambda error: self._error(f"gets no table: {reason(error)}")
-            ):
-                values = plain.to_dataframe(dim_order=[labels.dim, *others]).reset_index(others)
-            rows = values.index.to_numpy(np.intp)
-            values = values.reset_index(drop=True)
-            added = labels.chosen(result, request.period) if self.add_labels else {}
-            taken = [name for name in added if name in values]
-            taken += [name for name in map(str, (*values, *added)) if name in table.names]
+            found, whole, absent = _select(chosen, labels.labels, labels.dim, request, options)
+            added = labels.chosen(found, request.period) if self.add_labels else {}
+            plain = found.reset_coords(drop=True).drop_vars(labels.dim, errors="ignore")
+            result = Result(self, table, plain, labels.dim, added, labels.of_table, whole, absent)
+            taken = [name for name in added if name in plain.variables]
+            taken += [name for name in result.new_names if name in table.names]
             if taken:
                 raise self._error(
                     f"has a column {taken[0]}, or the data have, which is the name of what is "
                     f"added (allowed: other names)"
                 )
-            for name, each in added.items():
-                values[name] = each[rows]
-            for name, each in values.items():  # Parquet has no type for times of other calendars
-                if each.dtype.kind == "O" and hasattr(next(iter(each.dropna()), None), "calendar"):
-                    values[name] = each.map(str, na_action="ignore")
-            return Result(table, rows, values, labels.of_table)
+            return result
 
-    def estimates(self) -> dict[str, Estimate]:
-        """Return what `values` would read of every variable that is stored in chunks."""
-        with self._opened() as (_, chosen, labels):
+    def plan(self) -> Plan:
+        """Return what `values` would read of the variables that are stored in chunks."""
+        with self._opened() as (table, chosen, labels):
             request = labels.request
             estimates: dict[str, Estimate] = {}
             options = replace(storage_options("sel", self.memory), estimates=estimates)
             selection.select_labels(chosen.copy(deep=False), labels.labels, request, options)
-            return estimates
+            rows = max((len(each) for each in labels.of_table.values()), default=0)
+            of_labels = sum(each.nbytes for each in labels.of_table.values())
+            # The labels, their positions, and what is computed from them.
+            held = table.nbytes + 4 * of_labels
+            cells = min(rows, BLOCK) * (len(table.names) + len(chosen.data_vars))
+            results = sum(each.result_bytes for each in estimates.values())
+            more = max((e.memory_bytes - e.result_bytes for e in estimates.values()), default=0)
+            table_bytes = held + _CELL * cells
+            return Plan(
+                variables=estimates,
+                rows=rows,
+                table_bytes=table_bytes,
+                memory_bytes=table_bytes + results + more,
+            )
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Table, xarray.Dataset, _Labels]]:
@@ -139,9 +151,14 @@ class Lookup:
                 dim += "_"
             names: dict[Hashable, Hashable] = dict(columns.items())
             labels = _Labels(chosen, self.request.prepare(chosen, names), dim)
-            for name, column in columns.items():
-                texts = _Texts(table.column(column), self)
-                labels.add(name, texts)
+            read = {n: _Column(c, labels.index_of(n), table, self) for n, c in columns.items()}
+            with row_bar(self.progress, self.points, table.size or None) as count:
+                for block in table.columns():
+                    for column in read.values():
+                        column.read(block[table.names.index(column.name)])
+                    count(len(block[0]))
+            for name, column in read.items():
+                labels.add(name, column)
             labels.find_pixels()
             yield table, chosen, labels
 
@@ -251,22 +268,154 @@ class Lookup:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a lookup would read and allocate."""
+
+    variables: Mapping[str, Estimate]
+    rows: int  # of the table of points
+    table_bytes: int  # of the table and its labels
+    memory_bytes: int  # at most, of all
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The points of a table with values: what is written."""
 
+    lookup: Lookup
     table: Table
-    rows: Any  # of the table, for every row of the result
-    values: pd.DataFrame
+    data: xarray.Dataset  # with the dimension `dim` of points
+    dim: str
+    added: Mapping[str, Any]  # more columns, with a value for every point
     labels: Mapping[str, Any]  # of the columns that select
+    whole: Sequence[str]  # variables of integers that float64 does not hold
+    absent: Any  # whether a point has no value in these
 
-    def write(self, part: Path, output: Path) -> None:
-        typed = {name: labels for name, labels in self.labels.items() if labels.dtype.kind != "O"}
-        self.table.write(part, output, self.rows, self.values, typed)
+    @property
+    def _others(self) -> list[Hashable]:
+        return [name for name in self.data.sizes if name != self.dim]
+
+    @property
+    def new_names(self) -> list[str]:
+        return [*map(str, (*self._others, *self.data.data_vars, *self.added))]
 
     @property
     def names(self) -> list[str]:
-        return [*self.table.names, *map(str, self.values.columns)]
+        return [*self.table.names, *self.new_names]
+
+    @property
+    def rows_per_point(self) -> int:
+        return math.prod(self.data.sizes[name] for name in self._others)
+
+    @property
+    def row_count(self) -> int:
+        return self.data.sizes[self.dim] * self.rows_per_point
+
+    def write(self, part: Path, output: Path) -> None:
+        """Write the table to `part`, which becomes `output`."""
+        typed = {}
+        if output.name.endswith(".nc") or (
+            output.name.endswith(".parquet") and self.table.metadata is None
+        ):
+            typed = {n: labels for n, labels in self.labels.items() if labels.dtype.kind != "O"}
+        as_lines = self._can_copy_lines(output)
+        blocks = self._blocks(output, typed, as_lines)
+        write_table(part, output, blocks, self.table, as_lines=as_lines)
+
+    def print_to(self, file: Any) -> None:
+        """Write the table as text to a pipe."""
+        as_lines = self._can_copy_lines(PIPE)
+        blocks = self._blocks(PIPE, {}, as_lines)
+        write_text(file, PIPE, blocks, self.table, as_lines=as_lines)
+
+    def _can_copy_lines(self, output: Path) -> bool:
+        """Return whether rows are lines of the table with numbers behind, without quotes."""
+        dialect = self.table.dialect
+        variables = [self.data[name] for name in (*self._others, *self.data.data_vars)]
+        kinds = {each.dtype.kind for each in (*variables, *self.added.values())}
+        return (
+            kinds <= {*"biuf"}
+            and all(name.isidentifier() for name in self.new_names)
+            and dialect.decimal != dialect.separator_of(output)
+            and self.table.has_plain_lines(output)
+        )
+
+    def _blocks(
+        self, output: Path, typed: Mapping[str, Any], as_lines: bool
+    ) -> Iterator[pd.DataFrame]:
+        """Yield the rows of the output; in `typed` are columns that replace those of text."""
+        times = "" if output.name.endswith((".nc", ".parquet")) else "mM"
+        data = self.data.map(_texts_of_times, args=(times,))
+        data = data.assign_coords({n: _texts_of_times(c, times) for n, c in data.coords.items()})
+        added = {n: _texts_of_times(xarray.Variable("x", a), times) for n, a in self.added.items()}
+        start, step = 0, max(1, BLOCK // max(1, self.rows_per_point))
+        fronts = self.table.lines(step) if as_lines else self.table.frames(step)
+        with row_bar(self.lookup.progress, output, self.row_count) as count:
+            for block in fronts:
+                at = slice(start, start := start + len(block))
+                front = block.assign(**{name: labels[at] for name, labels in typed.items()})
+                behind = self._values(data, at)
+                rows = behind.index.to_numpy(np.intp)
+                behind = behind.reset_index(drop=True)
+                for name, each in added.items():
+                    behind[name] = each.values[at][rows]
+                yield pd.concat([front.iloc[rows].reset_index(drop=True), behind], axis=1)
+                count(len(rows))
+
+    def _values(self, data: xarray.Dataset, at: slice) -> pd.DataFrame:
+        """Return the values of some points; the index has their numbers among these."""
+        with messages.converted_errors(
+            lambda error: self.lookup._error(f"gets no table: {reason(error)}")
+        ):
+            values = data.isel({self.dim: at}).to_dataframe([self.dim, *self._others])
+            values = values.reset_index(self._others)
+        for name in self.whole:
+            missing = self.absent[at][values.index.to_numpy(np.intp)]
+            values[name] = pd.arrays.IntegerArray(values[name].to_numpy(), missing)
+        return values
+
+
+def _texts_of_times(array: Any, kinds: str) -> Any:
+    """Return an array with texts for times of other calendars, and those of `kinds` of dtypes.
+
+    Parquet has no type for times of other calendars. All times of an array have the same form.
+    """
+    flat = pd.Series(array.values.ravel())
+    if array.dtype.kind in kinds:
+        texts = flat.astype(str).astype(object).mask(flat.isna().to_numpy(), None)
+    elif array.dtype == object and hasattr(next(iter(flat.dropna()), None), "calendar"):
+        texts = flat.map(str, na_action="ignore")
+    else:
+        return array
+    return array.copy(data=texts.to_numpy(object).reshape(array.shape))
+
+
+def _select(
+    data: xarray.Dataset,
+    labels: Mapping[Hashable, Any],
+    dim: str,
+    request: Request,
+    options: Options,
+) -> tuple[xarray.Dataset, list[str], Any]:
+    """Return values at labels, the variables that stay integers, and the points without a value.
+
+    Integers of 8 bytes keep their digits beside missing values; other ones become floats.
+    """
+    data = data.copy(deep=False)
+    wide = [name for name, array in data.data_vars.items() if array.dtype in ("int64", "uint64")]
+    if request.missing == "raise" or request.is_linear or not wide:
+        return selection.select_labels(data, labels, request, options), [], None
+    data, positions = selection.find_positions(data, labels, request)
+    absent = np.any([np.asarray(each) < 0 for each in positions.values()], axis=0)
+    if not absent.any() or absent.all():
+        return select(data, positions, options, missing=request.missing), [], None
+    alone = data[wide].copy(deep=False)
+    found = select(data.drop_vars(wide), positions, options, missing=request.missing)
+    there = {name: each[~absent] for name, each in positions.items()}
+    present = select(alone, there, replace(options, plans=[]))
+    present = present.isel({dim: (np.cumsum(~absent) - 1).clip(0)})
+    found = found.assign({name: present[name].variable for name in wide})
+    return found[[*data.data_vars]], [*map(str, wide)], absent
 
 
 def check_date_format(form: str) -> None:
@@ -343,15 +492,16 @@ class _Labels:
                     added[f"{name}_distance"] = distance
         return added
 
-    def add(self, name: str, texts: _Texts) -> None:
+    def index_of(self, name: str) -> Any:
+        """Return the labels of an axis, or None for an axis without labels."""
+        if name not in self.data.coords or name in self.data.indexes:
+            return self.data.indexes.get(name)
+        values = np.atleast_1d(self.data[name].values)
+        return xarray.Variable("x", values).to_index_variable().to_index()
+
+    def add(self, name: str, texts: _Column) -> None:
         """Add the labels of a column, unless they lie far outside of the axis."""
-        index: Any = None
-        if name in self.data.coords:
-            index = self.data.indexes.get(name)
-            if index is None:
-                values = np.atleast_1d(self.data[name].values)
-                index = xarray.Variable("x", values).to_index_variable().to_index()
-        labels = texts.labels(index)
+        index, labels = texts.index, texts.labels()
         self.of_table[texts.name] = self.asked[name] = labels
         if name in self.data.coords and not self.data[name].ndim:
             if index.dtype.kind == "f" and labels.dtype.kind in "iuf":
@@ -382,113 +532,176 @@ class _Labels:
             self.labels[name] = array.copy(data=centres)
 
 
-class _Texts:
-    """A column of a table, whose texts are read as labels of an axis."""
+class _CellError(Exception):
+    """Some cells of a block are not labels."""
 
-    def __init__(self, column: pd.Series[Any], lookup: Lookup) -> None:
-        self.name, self.lookup, self.column = str(column.name), lookup, column
-        self.cells = ["" if value is None else str(value) for value in column]
-        self.texts = [cell.strip() for cell in self.cells]
-        self.present = np.array([text not in _MISSING for text in self.texts], bool)
+    def __init__(self, bad: Any, *texts: str) -> None:
+        super().__init__()
+        self.bad, self.texts = bad, texts
 
-    def error(self, bad: Any, what: str, allowed: str, more: str = "") -> FileError:
-        row, count = int(np.argmax(bad)), int(np.sum(bad))
-        others = f"; so are {count} of {len(bad)} rows" if count > 1 else ""
+
+class _Column:
+    """A column of a table, whose cells are read as labels of an axis, block by block.
+
+    `index` has the labels of the axis, or is None for an axis without labels.
+    """
+
+    def __init__(self, name: str, index: Any, table: Table, lookup: Lookup) -> None:
+        self.name, self.index, self.table, self.lookup = name, index, table, lookup
+        self.parts: list[Any] = []
+        self.error: _CellError | None = None
+        self.first, self.bad_count, self.row_count = 0, 0, 0
+        self.zoned: bool | None = None  # whether times have a zone; None before the first time
+
+    def read(self, column: Any) -> None:
+        """Read the cells of the column in a block of the table."""
+        try:
+            self.parts.append(self._labels_of(column))
+        except _CellError as error:
+            if self.error is None:
+                self.error, self.first = error, self.row_count + int(np.argmax(error.bad))
+            self.bad_count += int(np.sum(error.bad))
+        self.row_count += len(column)
+
+    def labels(self) -> Any:
+        """Return all labels in the type of those of the axis; raise if a cell is none."""
+        if self.error is not None:
+            raise self._error(self.first, self.bad_count, *self.error.texts)
+        parts, self.parts = self.parts, []
+        if len({part.dtype for part in parts}) > 1 and self._is_exact:
+            whole = [part for part in parts if part.dtype.kind in "iu" and part.size]
+            if any(max(int(part.max()), -int(part.min())) > WHOLE for part in whole):
+                parts = [part.astype(object) for part in parts]  # float64 would round them
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def check(self, bad: Any, what: str, allowed: str) -> None:
+        """Raise if a row of the table is bad."""
+        if bad.any():
+            raise self._error(int(np.argmax(bad)), int(np.sum(bad)), what, allowed)
+
+    def _error(self, row: int, count: int, what: str, allowed: str, more: str = "") -> FileError:
+        block = next(islice(self.table.columns(), row // BLOCK, None))
+        cell = block[self.table.names.index(self.name)][row % BLOCK]
+        others = f"; so are {count} of {self.row_count} rows" if count > 1 else ""
         return FileError(
             f"{self.lookup.points}: {one_line(self.name)}[{row}] = "
-            f"{shown_value(self.texts[row])} {what} (allowed: {allowed}){others}{more}"
+            f"{shown_value('' if cell is None else str(cell).strip())} {what} (allowed: {allowed})"
+            f"{others}{more}"
         )
 
-    def labels(self, index: pd.Index[Any] | None) -> Any:
-        """Return the labels in the type of those of an axis; positions where it has none."""
-        if self.column.dtype.kind == "M":  # of Parquet
-            times: Any = self.column.dt
-            return (times.tz_convert(None) if times.tz else self.column).to_numpy()
-        if self.column.dtype.kind in "iufm":
-            return self.column.to_numpy()
-        if index is None:
+    @property
+    def _is_exact(self) -> bool:
+        index = self.index
+        return index is not None and index.dtype.kind in "iu" and self.lookup.request.method is None
+
+    def _labels_of(self, column: Any) -> Any:
+        """Return the labels in a part of the column."""
+        cells: Sequence[str] = column
+        if isinstance(column, pd.Series):  # of Parquet
+            if column.dtype.kind == "M":
+                times: Any = column.dt
+                return (times.tz_convert(None) if times.tz else column).to_numpy()
+            if column.dtype.kind in "iufm":
+                return column.to_numpy()
+            cells = ["" if value is None else str(value) for value in column]
+        texts = [*map(str.strip, cells)]
+        if self.index is None:
             allowed = "0 and above: the axis has no labels"
-            self.check(~_are(_POSITION, self.texts), "is not a position", allowed)
-            return np.array([int(text) for text in self.texts], np.int64)
-        if isinstance(index, xarray.CFTimeIndex):
-            return self._of_calendar(index)
-        kind = kind_of(index)
+            _check(~_are(_POSITION, texts), "is not a position", allowed)
+            return np.array([int(text) for text in texts], np.int64)
+        if isinstance(self.index, xarray.CFTimeIndex):
+            return self._of_calendar(texts)
+        kind = kind_of(self.index)
         if kind == "numbers":
-            return self._numbers(index.dtype.kind in "iu")
-        readers: dict[str, Any] = {
-            "times": self._times,
-            "durations": self._durations,
-            "bytes": lambda: objects(cell.encode(errors="surrogatepass") for cell in self.cells),
-            "texts": lambda: objects(self.cells),
-        }
-        if kind is None and len(index):
+            return self._numbers(texts)
+        if kind == "times":
+            return self._times(texts)
+        if kind == "durations":
+            return _durations(texts)
+        if kind == "bytes":
+            return objects(cell.encode(errors="surrogatepass") for cell in cells)
+        if kind is None and len(self.index):
             raise FileError(
-                f"{self.lookup.points}: {one_line(self.name)} has labels of {index.dtype}, which "
-                f"no text stands for (allowed: numbers, texts, times and durations)"
+                f"{self.lookup.points}: {one_line(self.name)} has labels of {self.index.dtype}, "
+                f"which no text stands for (allowed: numbers, texts, times and durations)"
             )
-        return readers[kind or "texts"]()
+        return objects(cells)
 
-    def check(self, bad: Any, what: str, allowed: str, more: str = "") -> None:
-        if bad.any():
-            raise self.error(bad, what, allowed, more)
-
-    def _numbers(self, of_integers: bool) -> Any:
-        texts, decimal = self.texts, self.lookup.dialect.decimal
+    def _numbers(self, texts: Sequence[str]) -> Any:
+        decimal = self.lookup.dialect.decimal
         if decimal != ".":
             texts = [text.replace(".", "?").replace(decimal, ".") for text in texts]
-        bad = self.present & ~_are(_NUMBER, texts)
+        joined = "".join(texts)
+        if not (self._is_exact or _NOT_OF_NUMBERS.search(joined)):
+            kind: Any = float if any(each in joined for each in ".eE") else int
+            with suppress(ValueError):  # Python reads such texts in the same way, but faster
+                found = np.array([*map(kind, texts)])
+                if found.dtype.kind in ("f" if kind is float else "iu"):
+                    return found
+        present = _are_present(texts)
+        bad = present & ~_are(_NUMBER, texts)
         comma = bad.any() and decimal == "." and "," in texts[bad.argmax()]
         hint = "; write --decimal ',' for a decimal comma" if comma else ""
-        self.check(bad, "is not a number", f"numbers such as 1{decimal}5", hint)
+        _check(bad, "is not a number", f"numbers such as 1{decimal}5", hint)
         whole, numbers = _are(_INTEGER, texts), []
-        for text, present, is_whole in zip(texts, self.present, whole, strict=True):
-            numbers.append(int(text) if is_whole else float(text) if present else None)
+        for text, is_there, is_whole in zip(texts, present, whole, strict=True):
+            numbers.append(int(text) if is_whole else float(text) if is_there else None)
         if texts and whole.all() and np.array(numbers).dtype.kind in "iu":
             return np.array(numbers)
-        is_exact = of_integers and self.lookup.request.method is None
-        if is_exact and any(type(each) is int and abs(each) > WHOLE for each in numbers):
+        if self._is_exact and any(type(each) is int and abs(each) > WHOLE for each in numbers):
             return objects(numbers)  # float64 would round them
         return np.array(numbers, float)
 
-    def _durations(self) -> Any:
-        with warnings.catch_warnings(action="ignore"):
-            found = pd.to_timedelta(pd.Series(self._given(self.texts)), errors="coerce")
-        bad = self.present & (_are(_NUMBER, self.texts) | found.isna().to_numpy())
-        self.check(bad, "is not a duration with a unit", "durations such as 6h")
-        return found.to_numpy("m8[ns]" if not len(found) else None)
-
-    def _given(self, texts: Iterable[str]) -> Any:
-        return np.where(self.present, objects(texts), None)
-
-    def _of_calendar(self, index: xarray.CFTimeIndex) -> Any:
-        labels = objects([None] * len(self.texts))
-        for row in np.flatnonzero(self.present):
+    def _of_calendar(self, texts: Sequence[str]) -> Any:
+        labels, bad = objects([None] * len(texts)), np.zeros(len(texts), bool)
+        calendar = self.index.calendar
+        for row in np.flatnonzero(_are_present(texts)).tolist():
             try:
-                labels[row] = parse_date(self.texts[row], index.calendar, self.lookup.date_format)
+                labels[row] = parse_date(texts[row], calendar, self.lookup.date_format)
             except (ValueError, TypeError, OverflowError):
-                what = f"is not a time of the calendar {index.calendar}"
-                bad = np.arange(len(labels)) == row
-                raise self.error(bad, what, f"times {_EXAMPLE}") from None
+                bad[row] = True
+        _check(bad, f"is not a time of the calendar {calendar}", f"times {_EXAMPLE}")
         return labels
 
-    def _times(self) -> Any:
+    def _times(self, texts: Sequence[str]) -> Any:
         """Return times in the format that is given, or as ISO 8601 writes them."""
-        form, present = self.lookup.date_format, self.present
-        zoned = _are(_ZONED, self.texts)
-        mixed = present & (zoned != (present & zoned).any())
-        if mixed.any():
-            mixed = present & (zoned != zoned[present.argmax()])
-            allowed = f"all times with a zone, or all without, {_EXAMPLE}"
-            raise self.error(mixed, "and the first are not both in a time zone", allowed)
-        given = pd.Series(self._given(self.texts), dtype=object)
+        codes, distinct = pd.factorize(objects(texts))  # many rows have the same time
+        texts = distinct.tolist()
+        form, present = self.lookup.date_format, _are_present(texts)
+        zoned = _are(_ZONED, texts)
+        if self.zoned is None and present.any():
+            self.zoned = bool(zoned[present.argmax()])
+        mixed = present & (zoned != self.zoned)
+        allowed = f"all times with a zone, or all without, {_EXAMPLE}"
+        _check(mixed[codes], "and the first are not both in a time zone", allowed)
+        given = pd.Series(np.where(present, distinct, None), dtype=object)
         times = pd.to_datetime(given, utc=True, errors="coerce", format=form or "ISO8601")
         failed = present & times.isna().to_numpy()
         allowed = f"times as {form}, or without it times {_EXAMPLE}"
         if form is None:
-            failed |= present & ~_are(_ISO, self.texts)
+            failed |= present & ~_are(_ISO, texts)
             allowed = f"times {_EXAMPLE}; others by --date-format, such as %d/%m/%Y"
-        self.check(failed, "is not a time", allowed)
-        return times.dt.tz_localize(None).to_numpy()
+        _check(failed[codes], "is not a time", allowed)
+        return times.dt.tz_localize(None).to_numpy()[codes]
+
+
+def _durations(texts: Sequence[str]) -> Any:
+    present = _are_present(texts)
+    given = pd.Series(np.where(present, objects(texts), None))
+    with warnings.catch_warnings(action="ignore"):
+        found = pd.to_timedelta(given, errors="coerce")
+    bad = present & (_are(_NUMBER, texts) | found.isna().to_numpy())
+    _check(bad, "is not a duration with a unit", "durations such as 6h")
+    return found.to_numpy("m8[ns]" if not len(found) else None)
+
+
+def _check(bad: Any, what: str, allowed: str, more: str = "") -> None:
+    if bad.any():
+        raise _CellError(bad, what, allowed, more)
+
+
+def _are_present(texts: Sequence[str]) -> Any:
+    return np.array([text not in _MISSING for text in texts], bool)
 
 
 def _are(form: re.Pattern[str], texts: Sequence[str]) -> Any:

@@ -1,33 +1,39 @@
 """Tables in files: text with separators, Parquet, and netCDF as output.
 
-Cells of text are kept as they are written; columns of Parquet keep their types.
+Cells of text are kept as they are written; columns of Parquet keep their types. Tables are parsed
+and written in blocks of rows: between two passes, a table of text is the bytes of its file.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray
-from numpy.typing import NDArray
 
 from ndgather import messages
-from ndgather.errors import FileError
+from ndgather.errors import FileError, one_line
 from ndgather.messages import plural, quoted
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 OUTPUTS = (*SUFFIXES, ".nc")
-STDIN = Path("-")
+PIPE = Path("-")  # standard input or output, with text
+BLOCK = 2**13  # rows: Python's garbage collector takes longer over more lists
+
 _BYTE_ORDER_MARK = "\ufeff"
+_LONGEST_CELL = 2**31 - 1
+_WHOLE = 2**53  # integers up to here are float64 as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +48,195 @@ class Dialect:
         return self.separator or ("\t" if path.name.endswith((".tsv", ".tsv.gz")) else ",")
 
 
-class _Lines(io.TextIOWrapper):
+class TextTable:
+    """A table of text, whose cells are strings."""
+
+    metadata = None
+
+    def __init__(self, path: Path, content: bytes, dialect: Dialect) -> None:
+        self.path, self.dialect, self.nbytes = path, dialect, len(content)
+        self._content = content
+        self.size = 0  # the number of rows, once all of them were parsed
+        self._separator = dialect.separator_of(path)
+        first: list[str] = []
+        self.names = next(self._rows(first), [])
+        if not self.names:
+            raise FileError(
+                f"{path}: cannot be read: No columns (allowed: a line with their names)"
+            )
+        self.mark = _BYTE_ORDER_MARK if first[0].startswith(_BYTE_ORDER_MARK) else ""
+        self.line_end = first[-1][len(first[-1].rstrip("\r\n")) :] or "\n"
+        next(self.columns())  # a wrong separator is named before anything is looked for
+
+    def _rows(self, lines_read: list[str] | None = None) -> Iterator[list[str]]:
+        """Yield the header and the rows, without empty lines at the end."""
+        csv.field_size_limit(_LONGEST_CELL)
+        with messages.converted_errors(lambda error: messages.unreadable(self.path, error)):
+            file = io.BytesIO(self._content)
+            lines = iter(io.TextIOWrapper(file, self.dialect.encoding, newline=""))
+            first = next(lines, "")
+            lines = chain([first.removeprefix(_BYTE_ORDER_MARK)], lines)
+            if lines_read is not None:
+                lines_read.append(first)
+                lines = _noted(lines, lines_read)
+            empty = 0
+            for row in csv.reader(lines, delimiter=self._separator, strict=True):
+                if not row:
+                    empty += 1
+                    continue
+                if empty:
+                    yield from repeat([], empty)
+                    empty = 0
+                yield row
+
+    def columns(self, count: int = BLOCK) -> Iterator[list[Any]]:
+        """Yield the cells of every column, `count` rows at a time; at least one block."""
+        rows, start = self._rows(), 0
+        next(rows)
+        while (block := [*islice(rows, count)]) or not start:
+            if {*map(len, block)} - {len(self.names)}:
+                raise self._ragged(block, start)
+            yield [*zip(*block, strict=True)] or [()] * len(self.names)
+            start += len(block)
+            if not block:
+                break
+        self.size = start
+
+    def frames(self, count: int = BLOCK) -> Iterator[pd.DataFrame]:
+        """Yield at most `count` rows at a time; an empty table has one block without rows."""
+        for columns in self.columns(count):
+            frame = pd.DataFrame(dict(enumerate(columns)), dtype=object)
+            yield frame.set_axis(self.names, axis=1)
+
+    def has_plain_lines(self, output: Path) -> bool:
+        """Return whether text output begins with the lines of this table as they are."""
+        of_utf8 = codecs.lookup(self.dialect.encoding).name == "utf-8"
+        separators = {self._separator, self.dialect.separator_of(output)}
+        is_text = output == PIPE or not output.name.endswith((".nc", ".parquet"))
+        quoted_or_broken = any(each in self._content for each in (b'"', b"\r"))
+        return is_text and of_utf8 and len(separators) == 1 and not quoted_or_broken
+
+    def lines(self, count: int = BLOCK) -> Iterator[pd.DataFrame]:
+        """Yield lines, in frames of one column that has the line of the header for its name."""
+        lines = io.TextIOWrapper(io.BytesIO(self._content), "utf-8", newline="\n")
+        header = next(lines).removeprefix(_BYTE_ORDER_MARK).removesuffix("\n")
+        for start in range(0, max(1, self.size), count):
+            some = islice(lines, min(count, self.size - start))  # without empty lines at the end
+            yield pd.DataFrame({header: [line.removesuffix("\n") for line in some]}, dtype=object)
+
+    def _ragged(self, block: Sequence[Sequence[str]], start: int) -> FileError:
+        names, separator = self.names, self._separator
+        at, row = next(pair for pair in enumerate(block) if len(pair[1]) != len(names))
+        others = [other for other in ",;\t|" if other != separator and other in "".join(names)]
+        hint = f"; write --separator {others[0]!r}" if others and len(names) == 1 else ""
+        return FileError(
+            f"{self.path}: row[{start + at}] = {quoted(separator.join(row))} has "
+            f"{plural(len(row), 'field')}, and the header has {len(names)} (allowed: as many "
+            f"as the header, separated by {separator!r}){hint}"
+        )
+
+
+def _noted(lines: Iterable[str], noted: list[str]) -> Iterator[str]:
+    for line in lines:
+        noted.append(line)
+        yield line
+
+
+class ParquetTable:
+    """A table of Parquet, whose columns have the types of Arrow."""
+
+    mark, line_end = "", "\n"
+
+    def __init__(self, path: Path, dialect: Dialect) -> None:
+        self.path, self.dialect = path, dialect
+        with messages.converted_errors(lambda error: messages.unreadable(path, error)):
+            self._table = _pyarrow().parquet.read_table(path)
+        self.names = [*map(str, self._table.column_names)]
+        self.nbytes, self.size = self._table.nbytes, len(self._table)
+        self.metadata = self._table.schema.metadata or {}  # such as which columns are an index
+
+    def columns(self, count: int = BLOCK) -> Iterator[list[Any]]:
+        for frame in self.frames(count):
+            yield [numpy_column(column) for _, column in frame.items()]
+
+    def frames(self, count: int = BLOCK) -> Iterator[pd.DataFrame]:
+        for start in range(0, max(1, self.size), count):
+            part = self._table.slice(start, count)
+            yield part.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
+
+    def has_plain_lines(self, output: Path) -> bool:
+        """Return False: rows have no lines."""
+        return False
+
+    lines = frames
+
+
+Table = TextTable | ParquetTable
+
+
+def read_table(path: Path, dialect: Dialect) -> Table:
+    """Return the table in a file, or in standard input if the path is ``-``."""
+    suffix = "" if path == PIPE else suffix_of(path)
+    if suffix == ".parquet":
+        return ParquetTable(path, dialect)
+    with messages.converted_errors(lambda error: messages.unreadable(path, error)):
+        content = sys.stdin.buffer.read() if path == PIPE else path.read_bytes()
+        if suffix.endswith(".gz"):
+            content = gzip.decompress(content)
+    return TextTable(path, content, dialect)
+
+
+@contextmanager
+def row_bar(
+    progress: Any, what: object, total: int | None = None
+) -> Iterator[Callable[[int], Any]]:
+    """Yield a function that is called with numbers of rows that were read or written.
+
+    With True for `progress`, a bar of tqdm shows them.
+    """
+    if progress is not True:
+        yield lambda count: None
+        return
+    from tqdm.auto import tqdm  # noqa: PLC0415 - an optional package
+
+    name = one_line(str(what))
+    with tqdm(desc=name, total=total, unit="row", unit_scale=True, leave=False) as bar:
+        yield bar.update
+
+
+def write_table(
+    part: Path,
+    output: Path,
+    blocks: Iterable[pd.DataFrame],
+    like: Table,
+    *,
+    as_lines: bool = False,
+) -> None:
+    """Write rows to `part`, which becomes `output`; the form of text is that of another table."""
+    suffix = suffix_of(output, OUTPUTS)
+
+    def refused(error: Exception) -> Exception:
+        return error if isinstance(error, OSError) else messages.unwritable(output, error)
+
+    with messages.converted_errors(refused):
+        if suffix == ".nc":
+            _write_netcdf(part, output, pd.concat([*blocks], ignore_index=True))
+        elif suffix == ".parquet":
+            arrow = _pyarrow()
+            parts = [arrow.Table.from_pandas(block, preserve_index=False) for block in blocks]
+            table = arrow.concat_tables(parts, promote_options="default")
+            with part.open("wb") as file:
+                arrow.parquet.write_table(table.replace_schema_metadata(like.metadata), file)
+        else:
+            with part.open("wb") as file:
+                if suffix.endswith(".gz"):  # a name and a time would make it another file
+                    with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+                        write_text(packed, output, blocks, like, as_lines=as_lines)
+                else:
+                    write_text(file, output, blocks, like, as_lines=as_lines)
+
+
+class _Lines(io.StringIO):
     """Text that csv writes: with its own end of lines, it quotes all cells with line breaks."""
 
     end = ""
@@ -51,115 +245,114 @@ class _Lines(io.TextIOWrapper):
         return super().write(text.removesuffix("\r\n") + self.end)
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Columns of texts, or of the types of Arrow."""
+def write_text(
+    file: Any, output: Path, blocks: Iterable[pd.DataFrame], like: Table, *, as_lines: bool = False
+) -> None:
+    """Write rows as text, with the separators and line breaks of another table.
 
-    frame: pd.DataFrame
-    dialect: Dialect
-    mark: str = ""  # before the text
-    line_end: str = "\n"
-    metadata: Any = None  # of Parquet, such as which columns are an index
-
-    @property
-    def names(self) -> list[str]:
-        return [*map(str, self.frame.columns)]
-
-    def column(self, name: str) -> pd.Series[Any]:
-        column = self.frame.iloc[:, self.names.index(name)]
-        if not isinstance(column.dtype, pd.ArrowDtype):
-            return column
-        if column.hasnans and column.dtype.kind in "iu":  # which would become floats
-            return column.astype(object).where(column.notna(), None)
-        of_numpy: pd.Series[Any] = _pyarrow().array(column).to_pandas()
-        return of_numpy.rename(name)
-
-    def write(
-        self,
-        part: Path,
-        output: Path,
-        rows: NDArray[np.intp],
-        more: pd.DataFrame,
-        typed: Mapping[str, Any],
-    ) -> None:
-        """Write rows with the columns of `more` behind to `part`, which becomes `output`.
-
-        In Parquet and netCDF, columns of text have the values of `typed`, if they are there.
-        """
-        suffix, frame = suffix_of(output, OUTPUTS), self.frame
-        if suffix == ".nc" or (suffix == ".parquet" and self.metadata is None):
-            frame = frame.assign(**typed)
-        front = frame.iloc[rows].reset_index(drop=True)
-        whole = pd.concat([front, more.reset_index(drop=True)], axis=1)
-
-        def refused(error: Exception) -> Exception:
-            return error if isinstance(error, OSError) else messages.unwritable(output, error)
-
-        if suffix == ".nc":
-            messages.need("h5netcdf", "stores")
-            columns = {name: ("point", column.to_numpy()) for name, column in whole.items()}
-            with messages.converted_errors(refused):
-                xarray.Dataset(columns).to_netcdf(part, engine="h5netcdf")
-            return
-        with messages.converted_errors(refused), part.open("wb") as raw:
-            if suffix == ".parquet":
-                arrow = _pyarrow().Table.from_pandas(whole, preserve_index=False)
-                arrow = arrow.replace_schema_metadata(self.metadata)
-                _pyarrow().parquet.write_table(arrow, raw)
-                return
-            # A name and a time would make the same table another file.
-            is_packed = suffix.endswith(".gz")
-            with (
-                gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_packed else raw as file,
-                _Lines(file, self.dialect.encoding, newline="") as lines,
-            ):
-                lines.write(self.mark)
-                lines.end = self.line_end
-                whole.to_csv(
-                    lines,
-                    sep=self.dialect.separator_of(output),
-                    index=False,
-                    lineterminator="\r\n",
-                    decimal=self.dialect.decimal,
-                )
+    With `as_lines`, no cell needs quotes, and the first column has lines of the table.
+    """
+    dialect, separator = like.dialect, like.dialect.separator_of(output)
+    encoder = codecs.getincrementalencoder(dialect.encoding)()
+    is_first = True
+    for block in blocks:
+        lines = _Lines(newline="")
+        lines.write(like.mark * is_first)
+        lines.end = like.line_end
+        columns = [_cells(column, dialect.decimal) for _, column in block.items()]
+        rows = chain([block.columns] * is_first, zip(*columns, strict=True))
+        if as_lines:
+            lines.write(lines.end.join([separator.join(map(str, row)) for row in rows]))
+        else:
+            csv.writer(lines, delimiter=separator).writerows(rows)
+        file.write(encoder.encode(lines.getvalue()))
+        is_first = False
+    file.flush()
 
 
-def read_table(path: Path, dialect: Dialect) -> Table:
-    """Return the table in a file, or in standard input if the path is ``-``."""
-    suffix = "" if path == STDIN else suffix_of(path)
-    with messages.converted_errors(lambda error: messages.unreadable(path, error)):
-        if suffix == ".parquet":
-            table = _pyarrow().parquet.read_table(path)
-            frame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
-            return Table(frame, dialect, metadata=table.schema.metadata or {})
-        content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
-        if suffix.endswith(".gz"):
-            content = gzip.decompress(content)
-        text = content.decode(dialect.encoding)
-        plain = text.removeprefix(_BYTE_ORDER_MARK)
-        separator = dialect.separator_of(path)
-        stream = io.StringIO(plain, newline="")
-        lines = csv.reader(stream, delimiter=separator, strict=True)
-        rows = [*islice(lines, 1)]
-        first = plain[: stream.tell()]
-        rows += lines
-    while rows and not rows[-1]:  # empty lines at the end
-        rows.pop()
-    if not rows:
-        raise FileError(f"{path}: cannot be read: No columns (allowed: a line with their names)")
-    names = rows.pop(0)
-    for at, row in enumerate(rows):
-        if len(row) != len(names):
-            others = [other for other in ",;\t|" if other != separator and other in "".join(names)]
-            hint = f"; write --separator {others[0]!r}" if others and len(names) == 1 else ""
+def _cells(column: pd.Series[Any], decimal: str) -> Any:
+    """Return what csv writes as the cells of a column; a missing value is an empty cell."""
+    absent = column.isna().to_numpy()
+    if column.dtype.kind == "f":
+        values = column.to_numpy(_numpy_dtype(column.dtype), na_value=np.nan)
+        cells: Any = values.tolist() if values.dtype == float else [*map(str, values)]
+        if decimal != ".":
+            cells = [str(cell).replace(".", decimal) for cell in cells]
+    else:
+        cells = column.tolist()
+    if absent.any():
+        cells = ["" if is_absent else cell for cell, is_absent in zip(cells, absent, strict=True)]
+    return cells
+
+
+def _write_netcdf(part: Path, output: Path, table: pd.DataFrame) -> None:
+    messages.need("h5netcdf", "stores")
+    columns: dict[str, Any] = {}
+    for name, column in table.items():
+        values: Any = f"the name {name!r}" if not name or "/" in str(name) else None
+        if name in columns:
+            values = "the same name as another column"
+        values = values or _netcdf_values(column)
+        if isinstance(values, str):
             raise FileError(
-                f"{path}: row[{at}] = {quoted(separator.join(row))} has "
-                f"{plural(len(row), 'field')}, and the header has {len(names)} (allowed: as many "
-                f"as the header, separated by {separator!r}){hint}"
+                f"{output}: cannot be written: a column of netCDF cannot have {values}, as "
+                f"{one_line(str(name))!r} does (allowed: .parquet, which keeps all columns)"
             )
-    end = first[len(first.rstrip("\r\n")) :] or "\n"
-    mark = text[: len(text) - len(plain)]
-    return Table(pd.DataFrame(rows, columns=names, dtype=object), dialect, mark, end)
+        columns[str(name)] = ("point", values)
+    xarray.Dataset(columns).to_netcdf(part, engine="h5netcdf")
+
+
+def _netcdf_values(column: pd.Series[Any]) -> Any:
+    """Return the values of a column for netCDF, or what netCDF does not have."""
+    dtype, absent = column.dtype, column.isna().to_numpy()
+    kind = dtype.kind
+    if kind in "OU":
+        present = column[~absent].tolist()
+        if all(isinstance(value, str) for value in present):
+            return column.astype(object).where(~absent, "").to_numpy(object)
+        if all(isinstance(value, bytes) and value[-1:] != b"\0" for value in present):
+            return column.where(~absent, b"").to_numpy("S")
+        return f"values of {_type_name(column, present)}"
+    if kind not in "biufmM" or getattr(_arrow_type(dtype), "tz", None):
+        return f"values of {_type_name(column, [])}"
+    if kind == "b" and absent.any():
+        return "missing values beside true and false"
+    if kind in "iu" and absent.any():
+        present = column[~absent].to_numpy(_numpy_dtype(dtype))
+        if len(present) and max(int(present.max()), -int(present.min())) > _WHOLE:
+            return "integers above 2**53 beside missing values"
+        return column.to_numpy(float, na_value=np.nan)
+    if kind == "f":
+        return column.to_numpy(max(_numpy_dtype(dtype), np.dtype("f4")), na_value=np.nan)
+    missing = {"M": np.datetime64("NaT"), "m": np.timedelta64("NaT")}
+    return column.to_numpy(_numpy_dtype(dtype), na_value=missing.get(kind, 0))
+
+
+def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    held: Any = getattr(dtype, "numpy_dtype", dtype)
+    return np.dtype(held)  # type: ignore[no-any-return]
+
+
+def _arrow_type(dtype: Any) -> Any:
+    return getattr(dtype, "pyarrow_dtype", None)
+
+
+def _type_name(column: pd.Series[Any], present: Sequence[object]) -> str:
+    """Return the name of the type of values that netCDF does not have."""
+    arrow = _arrow_type(column.dtype)
+    if arrow is not None:
+        return str(arrow)
+    return type(present[0]).__name__ if present else str(column.dtype)
+
+
+def numpy_column(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column of Arrow with values of NumPy; integers beside None stay integers."""
+    if not isinstance(column.dtype, pd.ArrowDtype):
+        return column
+    if column.hasnans and column.dtype.kind in "iu":
+        return column.astype(object).where(column.notna(), None)
+    converted: pd.Series[Any] = _pyarrow().array(column).to_pandas()
+    return converted
 
 
 def _pyarrow() -> Any:
