@@ -91,6 +91,10 @@ def __getattr__(name: str) -> object:
     return module if name == _LATER[name] else getattr(module, name)
 
 
+def __dir__() -> list[str]:
+    return sorted((*__all__, "checked_indices"))
+
+
 @own_errors("get_num_threads")
 def get_num_threads() -> int:
     """Return how many threads one call may use.

@@ -508,6 +508,16 @@ def extra_missing(package: str, extra: str) -> ExtraMissingError:
     )
 
 
+def reader_missing(place: str, package: str | None) -> ExtraMissingError:
+    """Return the error for a missing package, with the extras that read a data set of this name."""
+    name = place.lower()
+    if name.endswith((".tif", ".tiff")):
+        return extra_missing(package or "rasterio", "geotiff")
+    if ".zarr" in name or "://" in name:
+        return extra_missing(package or "zarr", "xarray,zarr")
+    return extra_missing(package or "h5netcdf", "stores")
+
+
 def need(package: str, extra: str) -> None:
     """Raise ExtraMissingError if a package is not installed, or not importable."""
     with foreign_errors(ExtraMissingError, f"the package {package} cannot be imported"):

@@ -56,6 +56,6 @@ def importable(name):
     """Whether the module of a name can be imported: its library is installed."""
     try:
         importlib.import_module(name.rpartition(".")[0])
-    except ModuleNotFoundError:
+    except ImportError:
         return False
     return True

@@ -91,6 +91,18 @@ def test_every_runtime_gives_the_definition(runtime):
     assert (result.runtime, result.gather_nodes, result.remaining_nodes) == (runtime, 1, 2)
 
 
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32"])
+def test_integers_are_printed_as_those_of_numpy(runtime, dtype):
+    """Of two integer types of one size NumPy prints only one by its name alone."""
+    model = parse_model(f"""<ir_version: 8, opset_import: ["" : 16]>
+        pick ({dtype}[a, b] data, int64[n, 2] indices) => ({dtype}[n] y)
+        {{ y = GatherND(data, indices) }}""")
+    data = DATA.astype(dtype)
+    (result,) = onnx_models.run(model, {"data": data, "indices": INDICES}, runtime=runtime).values()
+    assert repr(result) == repr(reference.gather_nd(data, INDICES))
+
+
 def test_a_value_that_differs_ends_the_run_by_the_name_of_its_node(wrong):
     def changed(value):
         value = value.copy()

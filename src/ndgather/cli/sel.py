@@ -201,7 +201,7 @@ def work(options: argparse.Namespace) -> None:
     try:
         from ndgather.arrays.xarray import points, selection, tables  # noqa: PLC0415 - slow, and an extra
     except ImportError as error:
-        raise messages.extra_missing(error.name or "xarray", "xarray") from None
+        raise messages.reader_missing(str(options.data), error.name or "xarray") from None
     output = options.output
     if output not in (None, tables.PIPE):
         tables.suffix_of(output, tables.OUTPUTS)

@@ -8,13 +8,19 @@ or in a store; their values are checked when the result is computed.
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
+
+from ndgather import messages
+
+if find_spec("dask") is None:
+    raise messages.extra_missing("dask", "dask")
 
 import numpy as np
 from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
-from ndgather import arguments, exchange, foreign, messages, slow_path, windows
+from ndgather import arguments, exchange, foreign, slow_path, windows
 from ndgather.array_call import Call, with_padding
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.points import layout_of, masked

@@ -9,13 +9,19 @@ text, when the result is awaited.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
+
+from ndgather import messages
+
+if find_spec("jax") is None:
+    raise messages.extra_missing("jax", "jax")
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ndgather import dtypes, messages, reductions
+from ndgather import dtypes, reductions
 from ndgather.array_call import Call, Kind
 from ndgather.arrays.jax import derivatives
 from ndgather.arrays.jax.operation import (

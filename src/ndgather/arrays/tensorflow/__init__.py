@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
+
+from ndgather import messages
+
+if find_spec("tensorflow") is None:
+    raise messages.extra_missing("tensorflow", "tensorflow")
 
 import numpy as np
 import tensorflow as tf
 
-from ndgather import arguments, exchange, messages, reductions, slow_path, windows
+from ndgather import arguments, exchange, reductions, slow_path, windows
 from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError

@@ -7,7 +7,13 @@ imports this module. Import `compiling` before `torch.compile` meets the first c
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
+
+from ndgather import messages
+
+if find_spec("torch") is None:
+    raise messages.extra_missing("torch", "torch")
 
 import numpy as np
 import torch
@@ -16,7 +22,7 @@ from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 
-from ndgather import arguments, exchange, foreign, messages, slow_path
+from ndgather import arguments, exchange, foreign, slow_path
 from ndgather.array_call import Call
 from ndgather.arrays.torch import autograd, checks, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations

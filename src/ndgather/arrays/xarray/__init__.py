@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
+
+from ndgather import messages
+
+if find_spec("xarray") is None:
+    raise messages.extra_missing("xarray", "xarray")
 
 import numpy as np
 import xarray

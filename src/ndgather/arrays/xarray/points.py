@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ from ndgather.arrays.xarray.tables import (
     write_table,
     write_text,
 )
-from ndgather.errors import AttributeValueError, FileError, one_line
+from ndgather.errors import AttributeValueError, FileError, NdgatherError, one_line
 from ndgather.messages import (
     did_you_mean,
     listed,
@@ -450,8 +451,12 @@ def opened(place: str) -> xarray.Dataset:
             return xarray.open_dataset(zarr_store(place), engine="zarr", chunks=None)
 
 
-def _unreadable(place: str, error: Exception) -> FileError:
-    """Return the error of a place that cannot be opened."""
+def _unreadable(place: str, error: Exception) -> NdgatherError:
+    """Return the error of a place that cannot be opened, or of a missing package."""
+    # If no package reads netCDF, xarray raises ValueError.
+    no_reader = isinstance(error, ValueError) and not any(map(find_spec, ("h5netcdf", "netCDF4")))
+    if no_reader or isinstance(error, ImportError):
+        return messages.reader_missing(place, getattr(error, "name", None))
     why = reason(error).partition(" Debug source:")[0]  # of obstore, with its structs
     if "PROPFIND" in why:  # how obstore lists the files of a folder
         why = (

@@ -430,7 +430,9 @@ def _output_array(name: str, value: object) -> Array:
             return np.array([[row[key] for key in keys] for row in value], np.float32)
     if not isinstance(value, np.ndarray | np.generic):
         raise messages.not_a_tensor("output", name, type(value).__name__)
-    return np.asarray(value)
+    array = np.asarray(value)
+    # On Linux, onnxruntime returns `long long`, which NumPy prints as dtype=int64.
+    return array.view(array.dtype.str) if array.dtype.kind in "iu" else array
 
 
 # Runtimes and their options
