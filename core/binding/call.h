@@ -98,6 +98,7 @@ PyObject* make_chunk_table(PyObject*, PyObject* arguments);
 PyObject* set_chunk(PyObject*, PyObject* arguments);
 PyObject* count_hits(PyObject*, PyObject* table);
 PyObject* last_use_of_chunk(PyObject*, PyObject* arguments);
+PyObject* unpack_lzf(PyObject*, PyObject* arguments);
 PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count);
 
 // A capsule for jax.ffi.register_ffi_target and the version of XLA's interface that it was built for, as two numbers.

@@ -1,5 +1,7 @@
-// chunks.cpp - functions for the table of chunks that are in memory: chunks come and go, and points are looked up.
+// chunks.cpp - functions for the table of chunks that are in memory: chunks come and go, and points are looked up; and the
+// decoder of LZF, which HDF5 has and no library for Python.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "../chunk_table.h"
@@ -78,7 +80,49 @@ PyObject* TableCall::run(ChunkTable& table, bool again) {
   return Py_BuildValue("(Nn)", numbers, found.hits);
 }
 
+// Decodes LZF, and returns the size of what was encoded, of which only `room` bytes are written; -1 if the bytes are not LZF.
+// A head below 32 is followed by head + 1 literal bytes. Any other head holds a length and the upper 5 bits of a distance, with
+// which decoded bytes are repeated: a length of 7 is continued in one more byte, and the last byte holds the rest of the distance.
+Size unpack(const unsigned char* in, Size count, unsigned char* out, Size room) {
+  Size at = 0, done = 0;
+  while (at < count) {
+    const Size head = in[at++];
+    Size length = head < 32 ? head + 1 : (head >> 5) + 2;
+    if (head < 32) {
+      if (length > count - at) return -1;
+      if (done + length <= room) std::memcpy(out + done, in + at, static_cast<std::size_t>(length));
+      at += length;
+    } else {
+      if (at + 1 + (length == 9) > count) return -1;
+      if (length == 9) length += in[at++];
+      const Size distance = (head % 32 << 8) + in[at++] + 1;
+      if (distance > done) return -1;
+      if (done + length <= room && distance >= length) {
+        std::memcpy(out + done, out + done - distance, static_cast<std::size_t>(length));
+      } else if (done + length <= room) {  // the copy repeats itself
+        for (Size n = 0; n < length; ++n) out[done + n] = out[done + n - distance];
+      }
+    }
+    done += length;
+  }
+  return done;
+}
+
 }  // namespace
+
+PyObject* unpack_lzf(PyObject*, PyObject* args) {
+  Py_buffer in, out;
+  if (!PyArg_ParseTuple(args, "y*w*", &in, &out)) return nullptr;
+  Size size = 0;
+  or_sleep([&] {
+    GilRelease release(static_cast<double>(out.len), false);
+    size = unpack(static_cast<unsigned char*>(in.buf), in.len, static_cast<unsigned char*>(out.buf), out.len);
+    return true;
+  });
+  PyBuffer_Release(&in);
+  PyBuffer_Release(&out);
+  return PyLong_FromSsize_t(size);
+}
 
 PyObject* make_chunk_table(PyObject*, PyObject* args) {
   PyObject *shape, *steps;

@@ -98,6 +98,7 @@ PyMethodDef methods[] = {
     {"chunk_table", make_chunk_table, METH_VARARGS, nullptr},
     {"set_chunk", set_chunk, METH_VARARGS, nullptr},
     {"count_hits", count_hits, METH_O, nullptr},
+    {"unpack_lzf", unpack_lzf, METH_VARARGS, nullptr},
     {"last_use", last_use_of_chunk, METH_VARARGS, nullptr},
     {"look_up", fast(look_up), METH_FASTCALL, nullptr},
     {"in_default_environment", fast(in_default_environment), METH_VARARGS | METH_KEYWORDS, nullptr},

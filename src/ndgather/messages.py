@@ -148,6 +148,7 @@ def reason(error: BaseException) -> str:
 
 def shortened(text: str) -> str:
     """Write a text of another library on one line of bounded length, without source locations."""
+    text = text.partition("\n\nDebug source:")[0]  # of obstore, followed by structs of Rust
     if len(text) > _LONGEST_REASON:  # the cause stands first or last
         half = _LONGEST_REASON // 2
         text = f"{text[:half]} ... {text[-half:]}"

@@ -18,9 +18,8 @@ from typing import Any
 import h5py
 import numpy as np
 from h5py._objects import phil
-from numpy.typing import NDArray
 
-from ndgather.array_call import Array, Call
+from ndgather.array_call import Array, Call, _core
 from ndgather.errors import DTypeError
 from ndgather.messages import LOGGER
 from ndgather.stored import calls, ranges
@@ -35,16 +34,17 @@ from ndgather.stored.chunks import (
     no_chunk,
 )
 
-# The filters that are decoded here, in the order of encoding.
+# The filters that are decoded here.
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
-_KNOWN_FILTERS = ((), (_DEFLATE,), (_SHUFFLE, _DEFLATE))
 _LZF, _CHECKSUM, _CHECKSUM_BYTES = h5py.h5z.FILTER_LZF, h5py.h5z.FILTER_FLETCHER32, 4
+_KNOWN_FILTERS = {_DEFLATE, _SHUFFLE, _LZF, _CHECKSUM}
 # Those that give back what they are given; and bzip2, LZ4, Bitshuffle, Zstandard, both of Blosc.
-_LOSSLESS = {_DEFLATE, _SHUFFLE, _LZF, _CHECKSUM, h5py.h5z.FILTER_SZIP}
+_LOSSLESS = _KNOWN_FILTERS | {h5py.h5z.FILTER_SZIP}
 _LOSSLESS |= {307, 32001, 32004, 32008, 32015, 32026}
 
 _BOX_BYTES = 2**16  # of datasets in one piece: small enough for few points, and large for many
 _VIRTUAL_BOX_BYTES = 2**20
+_BLOCK_WORDS = 2**14  # whose sums stay in the cache of a processor
 _PACKING = ("scale_factor", "add_offset", "_FillValue")  # attributes of netCDF
 
 
@@ -95,12 +95,14 @@ class DatasetReader:
         # A dataset of many sources takes long to read, however small the box.
         most = _BOX_BYTES if not array.is_virtual else _VIRTUAL_BOX_BYTES
         boxes = box_shape(shape, array.dtype.itemsize, most)
-        self.grid = Grid.regular(shape + inside, (array.chunks or boxes) + inside)
+        self._chunk_shape = array.chunks  # h5py asks HDF5 each time
+        self._rank = len(shape)
+        self.grid = Grid.regular(shape + inside, (self._chunk_shape or boxes) + inside)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
         self._filters = _filters_of(array)
-        is_known = array.chunks is not None and self._filters in _KNOWN_FILTERS
-        self._is_known = is_known and _is_plain(array)
+        self._item_bytes = array.id.get_type().get_size()  # in the file
+        self._is_plain = _is_plain(array)
         self._file = _own_file(array)
         if self._file is not None:
             self._place = _offset(array)
@@ -131,19 +133,19 @@ class DatasetReader:
 
     def stored_size(self, chunk: Chunk) -> int:
         """Return the bytes of a chunk as it is stored."""
-        if self.array.chunks is None:
+        if self._chunk_shape is None:
             return int(self.dtype.itemsize * prod(self.grid.extent(chunk)))
         return int(self._stored(chunk).size)
 
     def _box(self, chunk: Chunk) -> Box:
-        return self.grid.box(chunk)[: self.array.ndim]
+        return self.grid.box(chunk)[: self._rank]
 
     def _stored(self, chunk: Chunk) -> Any:
         start = tuple(each.start for each in self._box(chunk))
         return self.array.id.get_chunk_info_by_coord(start)
 
     def exists(self, chunk: Chunk) -> bool:
-        if self.array.chunks is not None:
+        if self._chunk_shape is not None:
             return self._stored(chunk).byte_offset is not None
         layout = self.array.id.get_create_plist().get_layout()
         is_here = layout != h5py.h5d.CONTIGUOUS or _offset(self.array) is not None
@@ -152,13 +154,11 @@ class DatasetReader:
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         if self._all_exist and not self.exists(chunk):
             raise no_chunk()
-        if self._is_known:
-            start = tuple(each.start for each in self._box(chunk))
-            whole = self._decoded(start, buffers)
-            if whole is not None:
-                return whole[tuple(map(slice, self.grid.extent(chunk)))]
-        elif self.array.chunks is not None and not self.dtype.hasobject:  # else pointers
-            self._check_filtered(chunk)
+        if self._chunk_shape is not None and not self.dtype.hasobject:  # else pointers
+            whole = self._decoded(chunk, buffers)
+            if whole is not None and self._is_plain:
+                values: Array = whole.view(self.dtype).reshape(self._chunk_shape)
+                return values[tuple(map(slice, self.grid.extent(chunk)))]
         if self._file is not None:
             starts = (each.start for each in self.grid.box(chunk))
             shape, at = self.grid.extent(chunk), self._place + sum(map(mul, starts, self._strides))
@@ -174,7 +174,7 @@ class DatasetReader:
         read = self.array[self._box(chunk)]
         if isinstance(read, np.ndarray) and read.dtype == self.dtype:
             return read
-        values: Array = np.empty((), self.dtype)  # one element, as h5py returns it
+        values = np.empty((), self.dtype)  # one element, as h5py returns it
         values[()] = read
         return values
 
@@ -182,96 +182,89 @@ class DatasetReader:
         self.array[self._box(chunk)] = values
         self.array.flush()  # so that a full disk is an error now
 
-    def _check_filtered(self, chunk: Chunk) -> None:
-        """Raise if the filters of HDF5 would read behind a chunk, or not fill all of its memory."""
-        stored = self._stored(chunk)
-        if stored.byte_offset is None:
-            return
-        size, content = stored.size, None
-        left = [each for n, each in enumerate(self._filters) if not stored.filter_mask >> n & 1]
-        packed = _LZF in left or _DEFLATE in left
-        while left:
-            each = left.pop()
-            if each == _CHECKSUM:
-                if size < _CHECKSUM_BYTES:
-                    raise ValueError(f"the chunk holds {size} bytes, and no checksum")
-                size -= _CHECKSUM_BYTES
-            elif packed and each in (_SHUFFLE, _LZF, _DEFLATE):
-                if content is None:
-                    with phil:
-                        at = tuple(part.start for part in self._box(chunk))
-                        content = self.array.id.read_direct_chunk(at)[1]
-                content = content[:size]
-                if each == _SHUFFLE:
-                    content = _unshuffled(content, self.array.id.get_type().get_size())
-                    continue
-                packed = False
-                if each == _LZF:
-                    size = _lzf_size(content)
-                else:
-                    most = self._whole() + _CHECKSUM_BYTES * left.count(_CHECKSUM)
-                    size = len(zlib.decompressobj().decompress(content, most + 1))
-            elif each != _SHUFFLE:
-                return  # a filter that HDF5 alone knows
-        self._check_size(size)
+    def _decoded(self, chunk: Chunk, buffers: Buffers) -> Array | None:
+        """Return the bytes of a whole chunk, or None if it is missing or only HDF5 can decode it.
 
-    def _whole(self) -> int:
-        """Return the bytes of a decoded chunk in memory of HDF5."""
-        size: int = self.array.id.get_type().get_size() * prod(self.array.chunks)
-        return size
-
-    def _check_size(self, size: int) -> None:
-        whole = self._whole()
-        if size != whole:
-            raise ValueError(f"the chunk holds {size} bytes, and not the {whole} that it should")
-
-    def _decoded(self, start: tuple[int, ...], buffers: Buffers) -> Array | None:
-        """Decode a whole chunk; return None if it is missing, or the library has to read it.
-
-        For a missing chunk h5py may take any number for its size, and allocate as much.
+        Raise if the filters of HDF5 would read behind a chunk, or not fill all of its memory.
         """
+        if self._filters and self._filters[-1] not in _KNOWN_FILTERS:
+            stored = self._stored(chunk)
+            if stored.byte_offset is None or not stored.filter_mask:
+                return None
+        start = tuple(each.start for each in self._box(chunk))
         try:
             with phil:  # h5py takes it in all other functions that are called here
-                left_out, stored = self.array.id.read_direct_chunk(start)
+                left_out, content = self.array.id.read_direct_chunk(start)
         except (MemoryError, OSError, RuntimeError, ValueError):
-            return None
-        filters = [each for n, each in enumerate(self._filters) if not left_out >> n & 1]
-        chunk = self.array.chunks
-        count = self.dtype.itemsize * prod(chunk)
+            return None  # for a missing chunk h5py may take any number for its size
         buffers.acquire_permit()
-        if _DEFLATE in filters:
-            stored = zlib.decompressobj().decompress(stored, count + 1)
-        self._check_size(len(stored))
-        raw: NDArray[np.uint8] = np.frombuffer(stored, np.uint8)
-        if _SHUFFLE in filters:
-            values = buffers.decoded(count)
-            item_bytes = self.dtype.itemsize
-            np.copyto(values.reshape(-1, item_bytes), raw.reshape(item_bytes, -1).T)
-            raw = values
-        whole: Array = raw.view(self.dtype).reshape(chunk)
-        return whole
+        left = [*self._filters]
+        if left_out:
+            left = [each for n, each in enumerate(left) if not left_out >> n & 1]
+        whole = self._item_bytes * prod(self._chunk_shape)
+        values = np.frombuffer(content, np.uint8)
+        while left:
+            each = left.pop()
+            if each not in _KNOWN_FILTERS:
+                return None
+            # Of what several filters compress, the size after the last one is not known.
+            room = whole + _CHECKSUM_BYTES * left.count(_CHECKSUM)
+            room += (whole + 1024) * (_LZF in left or _DEFLATE in left)
+            if each == _CHECKSUM:
+                values = _checked(values)
+            elif each == _DEFLATE:
+                content = zlib.decompressobj().decompress(values.data, room + 1)
+                values = np.frombuffer(content, np.uint8)
+            elif each == _LZF:
+                memory = buffers.memory("LZF", room) if left else buffers.decoded(room)
+                size = _core.unpack_lzf(values, memory)
+                if size < 0:
+                    raise ValueError(f"the {values.size} bytes of the chunk are not LZF")
+                if size > room:
+                    raise _wrong_size(size, whole)
+                values = memory[:size]
+            else:
+                memory = buffers.memory("shuffled", values.size)
+                if not left:
+                    memory = buffers.decoded(values.size)
+                values = _unshuffled(values, self._item_bytes, memory)
+        if values.size != whole:
+            raise _wrong_size(values.size, whole)
+        return values
 
 
-def _unshuffled(stored: bytes, item_bytes: int) -> bytes:
-    """Return bytes in the order of elements; those of no whole element are where they were."""
-    whole = len(stored) // item_bytes * item_bytes
-    planes = np.frombuffer(stored[:whole], np.uint8).reshape(item_bytes, -1)
-    return planes.T.tobytes() + stored[whole:]
+def _wrong_size(size: int, whole: int) -> ValueError:
+    return ValueError(f"the chunk holds {size} bytes, and not the {whole} that it should")
 
 
-def _lzf_size(stored: bytes) -> int:
-    """Return how many bytes LZF makes of some, -1 if the last ones are missing."""
-    at = size = 0
-    while at < len(stored):
-        head = stored[at]
-        if head < 32:  # that many bytes, and one more, as they are
-            at, length = at + head + 2, head + 1
-        else:  # bytes that came before; seven or more have their number in a byte of its own
-            is_long = head >= 224
-            length = (head >> 5) + 2 + (stored[at + 1] if is_long and at + 1 < len(stored) else 0)
-            at += 2 + is_long
-        size += length
-    return size if at == len(stored) else -1
+def _unshuffled(planes: Array, item_bytes: int, memory: Array) -> Array:
+    """Put bytes into the order of elements; those of no whole element are where they were."""
+    whole = planes.size // item_bytes * item_bytes
+    items, plane = memory[:whole].reshape(-1, item_bytes), whole // item_bytes
+    for number in range(item_bytes):  # three times as fast as one copy of all
+        items[:, number] = planes[number * plane : (number + 1) * plane]
+    memory[whole:] = planes[whole:]
+    return memory
+
+
+def _checked(stored: Array) -> Array:
+    """Return all but the checksum Fletcher32 at the end, which is checked."""
+    if stored.size < _CHECKSUM_BYTES:
+        raise ValueError(f"the chunk holds {stored.size} bytes, and no checksum")
+    content, end = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
+    words = np.append(content, np.uint8(0)) if content.size % 2 else content
+    words, first, second = words.view(np.uint16), 0, 0
+    for begin in range(0, words.size, _BLOCK_WORDS):
+        sums = words[begin : begin + _BLOCK_WORDS].cumsum(dtype=np.uint64)
+        second += first * sums.size + int(sums.sum())
+        first += int(sums[-1])
+    # HDF5 folds sums to 16 bits, so that only sums of zeros are 0. Sums of swapped words are the
+    # swapped sums, and HDF5 takes both, because old versions swapped bytes.
+    folded = [total and (total - 1) % 65535 + 1 for total in (first, second)]
+    found = [np.array(folded, order).tobytes() for order in ("<u2", ">u2")]
+    if end.tobytes() not in found:
+        raise ValueError("the checksum Fletcher32 is not that of the bytes")
+    return content
 
 
 def reader(array: h5py.Dataset) -> DatasetReader:
@@ -289,7 +282,7 @@ def writer(array: h5py.Dataset) -> DatasetReader:
 
 def _is_plain(array: h5py.Dataset) -> bool:
     """Whether elements are stored as NumPy has them in memory; integers of 24 bits are not."""
-    if array.dtype.kind not in "iufc":
+    if array.dtype.kind not in "biufc":
         return False
     return bool(array.id.get_type().equal(h5py.h5t.py_create(array.dtype)))
 

@@ -16,7 +16,7 @@ class Faults:
         self.change = None  # what becomes of the content of an answer
         self.cut = 0  # so many bytes of an answer are promised and not sent
         self.requests = []
-        self.at_once = 0
+        self.running = []  # handlers; those that outlive a test are in its own list
         self.most_at_once = 0
         self.lock = threading.Lock()
 
@@ -34,8 +34,9 @@ def handler_of(folder, faults):
         def do_GET(self):
             with faults.lock:
                 faults.requests.append((self.path, self.headers.get("Range")))
-                faults.at_once += 1
-                faults.most_at_once = max(faults.most_at_once, faults.at_once)
+                running = faults.running
+                running.append(self)
+                faults.most_at_once = max(faults.most_at_once, len(running))
                 ours = faults.part in self.path
                 status = faults.statuses.pop(0) if ours and faults.statuses else 200
             try:
@@ -46,7 +47,7 @@ def handler_of(folder, faults):
                 pass
             finally:
                 with faults.lock:
-                    faults.at_once -= 1
+                    running.remove(self)
 
         def _answer(self, status, ours):
             file = folder / self.path.lstrip("/")

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import zlib
-from itertools import permutations
 
 import h5py
 import numpy as np
@@ -114,32 +113,6 @@ def test_a_chunk_of_hdf5_that_was_not_shuffled(file):
     file.close()
     with h5py.File(name) as opened:
         same(opened["a"], expected)
-
-
-PIPELINES = {
-    order
-    for packed in ("deflate", "lzf")
-    for count in range(4)
-    for order in permutations(("shuffle", packed, "checksum"), count)
-}
-
-
-@pytest.mark.parametrize("filters", sorted(PIPELINES), ids="-".join)
-def test_filters_of_hdf5_in_any_order(file, filters):
-    layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    layout.set_chunk((7, 9))
-    for name in filters:
-        {
-            "shuffle": layout.set_shuffle,
-            "deflate": layout.set_deflate,
-            "checksum": layout.set_fletcher32,
-            "lzf": lambda: layout.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL),
-        }[name]()
-    for dtype in (">i2", "f8"):
-        kind, space = h5py.h5t.py_create(np.dtype(dtype)), h5py.h5s.create_simple(VALUES.shape)
-        stored = h5py.Dataset(h5py.h5d.create(file.id, dtype.encode(), kind, space, layout))
-        stored[...] = values = VALUES.astype(dtype)
-        same(stored, values)
 
 
 def test_integers_of_hdf5_that_are_narrower_than_their_bytes(file):

@@ -80,6 +80,7 @@ def refuses(stored):
     assert error.box == tuple(slice(2 * i, 2 * i + 2) for i in error.chunk[:1]) + tuple(
         slice(3 * i, 3 * i + 3) for i in error.chunk[1:]
     )
+    assert "Debug source" not in str(error)  # structs of Rust
     return str(error)
 
 

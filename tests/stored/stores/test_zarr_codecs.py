@@ -7,9 +7,12 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
+from hypothesis import given
+from hypothesis import strategies as st
 from zarr import codecs
 
 import ndgather
+from ndgather.errors import StoredArrayError
 
 SHAPE = (7, 5, 9)
 DTYPES = ["<f4", ">i2", "bool", "u1", ">f8", "<c8", "M8[ns]", "U3"]
@@ -213,3 +216,41 @@ def test_no_axes_and_empty_axes():
     assert ndgather.gather_nd(point, np.empty((2, 0), int)).tolist() == [3, 3]
     empty = zarr.create_array(store={}, shape=(0, 5), chunks=(2, 2), dtype="f4")
     assert ndgather.gather(empty, [1, 2], 1).shape == (0, 2)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("codec", ["zstd", "gzip"])
+@given(data=st.data())
+def test_chunks_of_several_frames_or_members(codec, zarr_format, data):
+    """Programs that compress in parallel write such; zarr reads them as one."""
+    length = data.draw(st.sampled_from([1, 9, 20_000]))  # of 160,000 bytes, more than a small chunk
+    compressors = {
+        (2, "zstd"): numcodecs.Zstd(),
+        (2, "gzip"): numcodecs.GZip(),
+        (3, "zstd"): zarr.codecs.ZstdCodec(),
+        (3, "gzip"): zarr.codecs.GzipCodec(),
+    }[zarr_format, codec]
+    store = {}
+    array = zarr.create_array(
+        store,
+        shape=(2 * length,),
+        chunks=(length,),
+        dtype="i8",
+        zarr_format=zarr_format,
+        compressors=compressors,
+    )
+    array[...] = values = np.arange(2 * length)
+    ends = sorted(data.draw(st.lists(st.integers(0, 8 * length), max_size=3)))
+    pack = {"zstd": numcodecs.Zstd().encode, "gzip": numcodecs.GZip().encode}[codec]
+    parts = np.split(values[length:].view("u1"), ends)
+    content = b"".join(bytes(pack(part)) for part in parts)
+    if codec == "zstd" and data.draw(st.booleans()):
+        content = b"\x50\x2a\x4d\x18\x03\0\0\0abc" + content  # a frame without values
+    key = "1" if zarr_format == 2 else "c/1"
+    store[key] = zarr.buffer.cpu.Buffer.from_bytes(content)
+    every = np.arange(2 * length)
+    np.testing.assert_array_equal(array[...], values)
+    np.testing.assert_array_equal(ndgather.gather(array, every), values, strict=True)
+    store[key] = zarr.buffer.cpu.Buffer.from_bytes(content + bytes(pack(b"more")))
+    with pytest.raises(StoredArrayError, match="bytes"):
+        ndgather.gather(array, every)

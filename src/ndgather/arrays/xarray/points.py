@@ -457,7 +457,7 @@ def _unreadable(place: str, error: Exception) -> NdgatherError:
     no_reader = isinstance(error, ValueError) and not any(map(find_spec, ("h5netcdf", "netCDF4")))
     if no_reader or isinstance(error, ImportError):
         return messages.reader_missing(place, getattr(error, "name", None))
-    why = reason(error).partition(" Debug source:")[0]  # of obstore, with its structs
+    why = reason(error)
     if "PROPFIND" in why:  # how obstore lists the files of a folder
         why = (
             "the server does not list its files, and the metadata of the group is not in one file "

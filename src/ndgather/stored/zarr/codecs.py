@@ -88,7 +88,7 @@ def _lz4_size(stored: Bytes) -> int | None:
 
 
 def _gzip_size(stored: Bytes) -> int | None:
-    """Return the size at the end of the last member (RFC 1952, 2.3.1), usually the only one."""
+    """Return the size at the end of the last member (RFC 1952, 2.3.1), often the only one."""
     _check_kind(stored[:2].tobytes(), "gzip")
     if stored.size < _GZIP_LEAST_BYTES:
         return None
@@ -141,9 +141,10 @@ class Decoder:
 
 def _decoded(step: Step, stored: Bytes, buffers: Buffers) -> Bytes:
     size, expected = step.size_of(stored) if step.size_of else None, step.size
-    if size is not None and expected is not None and size != expected:
+    if size is not None and expected is not None and size > expected:
         raise _wrong_size(size, expected)
-    if size is None or expected is None or size <= _SMALL_BYTES:
+    # A smaller size may be that of one of several frames or members, which one codec decodes.
+    if size is None or size != expected or size <= _SMALL_BYTES:
         decoded = step.decode(stored)
         if isinstance(decoded, np.ndarray):
             return decoded.reshape(-1, order="A").view(np.uint8)
