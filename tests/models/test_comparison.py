@@ -494,8 +494,6 @@ def test_all_kinds_of_differences_are_a_table(odd_runtimes, ndgather_in, tmp_pat
     for options, text in {
         "--random --all": "--all does not apply (allowed: --search)",
         "--valid-indices": "--valid-indices does not apply (allowed: --search)",
-        "--search 2 --inside-loops": "--inside-loops does not apply to --search (allowed: --inputs,"
-        " --random)",
         "--search 2 --all --html a.html": "--html does not apply to --all (allowed: --inputs)",
     }.items():
         outcome = ndgather_in(tmp_path, f"compare model.onnx {options}")

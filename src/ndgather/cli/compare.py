@@ -89,17 +89,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("found"),
         help="where --search saves the inputs, for --inputs (default: found)",
     )
-    add(
-        "--inside-loops",
-        action="store_true",
-        help="also compare the nodes inside Loop and Scan, in every iteration",
-    )
-    add(
-        "--memory",
-        metavar="SIZE",
-        default="1 GiB",
-        help="how much memory the values in loops may use (default: 1 GiB)",
-    )
     add("--json", action="store_true", help="print the report as JSON")
     add("--html", metavar="FILE", type=Path, help="write the report as an HTML page")
     add_common(parser)
@@ -153,10 +142,6 @@ def _check_together(options: argparse.Namespace) -> None:
     for name in ("all", "valid_indices"):
         if getattr(options, name) and options.search is None:
             options.parser.error(f"--{name.replace('_', '-')} does not apply (allowed: --search)")
-    if options.search is not None and options.inside_loops:
-        options.parser.error(
-            "--inside-loops does not apply to --search (allowed: --inputs, --random)"
-        )
     if options.all and options.html is not None:
         options.parser.error("--html does not apply to --all (allowed: --inputs)")
 
@@ -167,11 +152,10 @@ def _compare_on_inputs(
     """Compare the runtimes on the inputs of the options."""
     from ndgather.models import onnx  # noqa: PLC0415 - as above
 
-    loops = {"inside_loops": options.inside_loops, "memory": options.memory}
     given = given_inputs(options, ports)
     if options.random is None:
-        return onnx.compare(options.model, given, **how, **loops)
-    return onnx.compare(options.model, {**drawn_inputs(options), **given}, **how, **loops)
+        return onnx.compare(options.model, given, **how)
+    return onnx.compare(options.model, {**drawn_inputs(options), **given}, **how)
 
 
 def _print(options: argparse.Namespace, proto: Any, result: Comparison, **more: object) -> int:

@@ -305,8 +305,7 @@ class RuntimeModel(HasPorts):
                 if checked is None or checked.same:
                     continue
                 difference = self._difference(checked)
-                top = not (node.in_branch or node.in_loops)
-                if self._own and top and checked.expected is not None:
+                if self._own and not node.in_branch and checked.expected is not None:
                     replaced = own[node.gives] = checked.expected
                 elif not self._accept:
                     raise difference

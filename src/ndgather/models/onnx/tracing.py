@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from onnx import (
@@ -36,84 +35,21 @@ from ndgather.runtimes.runtime import ModelSource
 
 
 @dataclass(frozen=True, slots=True)
-class ValueInLoops:
-    """Two outputs of the model, vectors that have a value of a loop in every iteration.
-
-    A vector has as many parts of one length as the outermost loop has iterations at most, and one
-    element more; a part is such a vector of the next loop. In an iteration of all loops, the output
-    `data_name` has the elements of the value, and `shapes_name` its rank + 1 and its shape, or
-    zeros if it did not run. More zeros follow. `counts` are the numbers of iterations, the
-    outermost loop first.
-    """
-
-    data_name: str
-    shapes_name: str
-    counts: tuple[int, ...]
-
-    def iterations(self, values: Mapping[str, Array]) -> Iterator[tuple[int, ...]]:
-        """Yield the iterations that ran, as a number for every loop."""
-        parts = values[self.shapes_name]
-        for count in self.counts:
-            parts = parts[..., :-1].reshape(*parts.shape[:-1], count, -1)
-        return (tuple(map(int, iteration)) for iteration in np.argwhere(parts[..., 0]))
-
-    def at(self, values: Mapping[str, Array], iteration: tuple[int, ...]) -> Array | None:
-        """Return the value in an iteration; None if it was not computed."""
-        if self.data_name not in values or self.shapes_name not in values:
-            return None
-        elements, shape = values[self.data_name], values[self.shapes_name]
-        for count, number in zip(self.counts, iteration, strict=False):
-            elements = elements[:-1].reshape(count, -1)[number]
-            shape = shape[:-1].reshape(count, -1)[number]
-        if not shape[0]:
-            return None
-        dims = tuple(map(int, shape[1 : int(shape[0])]))
-        return np.asarray(elements[: math.prod(dims)].reshape(dims))
-
-
-@dataclass(frozen=True, slots=True)
 class TracedNode:
     """A gather or scatter node, and the outputs of the model that have its inputs and its output.
 
-    The outputs in `in_branch` are empty where the branch of the node did not run; `in_loops` are
-    those that have a value in every iteration.
+    The outputs in `in_branch` are empty if the branch of the node did not run.
     """
 
     op_node: OpNode
     reads: tuple[str, ...]
     gives: str
     in_branch: frozenset[str]
-    in_loops: Mapping[str, ValueInLoops] = field(default_factory=dict)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The outputs of the model that `checks` reads."""
-        return (*self.reads, self.gives, *(value.shapes_name for value in self.in_loops.values()))
-
-    def checks(
-        self, values: Mapping[str, Array]
-    ) -> Iterator[tuple[tuple[int, ...], CheckedNode | None]]:
-        """Yield `check` of the node, and for a node in loops that of every iteration."""
-        in_loops = self.in_loops.values()
-        if not in_loops:
-            yield (), self.check(values)
-        elif all(value.data_name in values and value.shapes_name in values for value in in_loops):
-            for iteration in self.in_loops[self.gives].iterations(values):
-                yield iteration, self.check(self.values_at(values, iteration))
-
-    def values_at(
-        self, values: Mapping[str, Array], iteration: tuple[int, ...]
-    ) -> Mapping[str, Array]:
-        """Return the values that the node has in an iteration, or all if that is of no loop."""
-        if not iteration:
-            return values
-        names = {*self.reads, self.gives}.difference(self.in_loops)
-        found = {name: values[name] for name in names if name in values}
-        for name, value in self.in_loops.items():
-            array = value.at(values, iteration)
-            if array is not None:
-                found[name] = array
-        return found
+        """The outputs of the model that `check` reads."""
+        return (*self.reads, self.gives)
 
     def check(self, values: Mapping[str, Array]) -> CheckedNode | None:
         """Compute the node again from its inputs in a run, and compare its outputs.
@@ -204,7 +140,7 @@ class TracedModel:
         return replace(self, proto=proto, names=tuple(x for x in self.names if x not in given))
 
 
-def trace(model: ModelProto, folder: str | None, outputs: Outputs | None = None) -> TracedModel:
+def trace(model: ModelProto, folder: str | None) -> TracedModel:
     """Add the inputs and outputs of the gather and scatter nodes to the outputs of a model.
 
     The model is changed in place, unless functions have such nodes; they are inlined in a copy.
@@ -217,8 +153,7 @@ def trace(model: ModelProto, folder: str | None, outputs: Outputs | None = None)
         with foreign_errors(ModelError, "the types of the model cannot be inferred"):
             model = shape_inference.infer_shapes(model)  # a branch must declare its outputs
         gathers = list(op_nodes(model, folder))
-    outputs = outputs or Outputs()
-    outputs.start(model.graph)
+    outputs = Outputs(model.graph)
     traced, untraced = [], []
     for op_node in gathers:
         try:
@@ -235,15 +170,11 @@ class NotTraceableError(Exception):
 class Outputs:
     """The outputs that are added to a graph and to the branches in it."""
 
-    def __init__(self) -> None:
-        self._graph = GraphProto()
-        self._names: set[str] = set()
-        self._lifted: dict[tuple[int, str], str] = {}
-        self.added: list[str] = []
-
-    def start(self, graph: GraphProto) -> None:
+    def __init__(self, graph: GraphProto) -> None:
         self._graph = graph
         self._names = {output.name for output in graph.output}
+        self._lifted: dict[tuple[int, str], str] = {}
+        self.added: list[str] = []
 
     def traced(self, op_node: OpNode) -> TracedNode:
         if not isinstance(op_node.scope.outermost.body, GraphProto):  # onnx did not inline it
@@ -265,19 +196,13 @@ class Outputs:
             return name, False  # a value that the model holds, or an input of it
         is_lifted, known = inner.outer is not None, inner.type_of(name)
         if inner.loops:
-            return self.value_in_loops(inner, name), False
+            what = f"it is in the body of a {inner.loops[-1].op_type}"
+            raise NotTraceableError(f"{what}, which computes a value in every iteration")
         while inner.outer is not None:
             name = self._lift(inner, name, known)
             inner = inner.outer
         self.expose(name)
         return name, is_lifted
-
-    def value_in_loops(self, scope: Scope, _name: str) -> str:
-        """Add the outputs that have a value of a loop, and return the name of the first."""
-        raise NotTraceableError(
-            f"it is in the body of a {scope.loops[-1].op_type}, which computes a value in every "
-            "iteration (compare --inside-loops, inside_loops=True, compares it)"
-        )
 
     def expose(self, name: str) -> None:
         if name not in self._names:

@@ -13,13 +13,11 @@ from functools import cache, partial
 import numpy as np
 
 from ndgather.api import own_errors
-from ndgather.arguments import byte_count
-from ndgather.errors import ModelError, NdgatherError
+from ndgather.errors import NdgatherError
 from ndgather.messages import LOGGER, shown, subscript
-from ndgather.models import Array, instance, named_arrays
+from ndgather.models import Array, named_arrays
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison.explanation import explain
-from ndgather.models.onnx.comparison.loops import Extents, SizeOutputs, ValueOutputs
 from ndgather.models.onnx.comparison.report import (
     Comparison,
     NodeComparison,
@@ -47,8 +45,6 @@ def compare(
     providers: ForRuntimes = (),
     libraries: ForRuntimes = (),
     timeout: float | None = None,
-    inside_loops: bool = False,
-    memory: int | str = "1 GiB",
 ) -> Comparison:
     """Run a model in several runtimes and compare every gather and scatter node.
 
@@ -74,11 +70,6 @@ def compare(
     timeout : float, default 600
         The limit in seconds of every run in a runtime. A run that takes longer is ended, and
         reported as crashed.
-    inside_loops : bool, default False
-        Compare the nodes in the bodies of Loop and Scan too, in every iteration. The model runs
-        once more in every runtime, for the sizes of the values in the loops.
-    memory : int or str, default "1 GiB"
-        The limit for these values. If they take more, `compare` raises an error that says how much.
 
     Returns
     -------
@@ -90,8 +81,7 @@ def compare(
     Raises
     ------
     FileError, ModelError, ExtraMissingError
-        The model cannot be read, an input is missing, or a runtime is not known or not installed;
-        the values in loops take more than `memory`.
+        The model cannot be read, an input is missing, or a runtime is not known or not installed.
 
     Examples
     --------
@@ -107,13 +97,8 @@ def compare(
     (True, 'same')
     """
     settings = RunSettings(runtimes, rtol, atol, threads, providers, libraries, timeout)
-    inside_loops = instance("compare", "inside_loops", inside_loops, bool, "a choice")
-    limit = byte_count("compare", memory)
     comparer = Comparer("compare", model, settings)
-    arrays = named_arrays("compare", inputs)
-    if inside_loops:
-        comparer.trace_loops(arrays, limit)
-    return comparer.compare(arrays)
+    return comparer.compare(named_arrays("compare", inputs))
 
 
 class Comparer:
@@ -139,25 +124,6 @@ class Comparer:
         """Start a runtime with the model or a part of it."""
         options, limit_s = self.options[runtime], self.settings.limit_s
         return RuntimeProcess(runtime, model.source(), options, limit_s=limit_s)
-
-    def trace_loops(self, inputs: Values, limit: int) -> None:
-        """Trace the nodes in loops too, with outputs that are as large as `inputs` require."""
-        sizes, fitted, found = SizeOutputs(), fit_inputs(self.ports, inputs), []
-        part = trace(deepcopy(self.proto), self.folder, sizes).up_to(sizes.vectors)
-        for name in self.options if sizes.vectors else ():
-            with self.process(name, part) as process:
-                answer = process.run(part.names, fitted)
-            if answer.values is not None:
-                found.append(dict(zip(part.names, answer.values, strict=True)))
-        vectors = sizes.vectors if found else ()
-        extents = (Extents.of([run[vector] for run in found]) for vector in vectors)
-        values = ValueOutputs(extents)
-        self.traced = trace(deepcopy(self.proto), self.folder, values)
-        if values.bytes > limit:
-            raise ModelError(
-                f"compare: memory = {limit} is less than the {values.bytes} bytes of the values in "
-                "loops (allowed: as much, or no --inside-loops, inside_loops=True)"
-            )
 
     def compare(self, inputs: Values) -> Comparison:
         fitted = fit_inputs(self.ports, inputs)
@@ -199,8 +165,7 @@ class Comparer:
         for run in traced_runs:
             node_run, values = run.node_run(node), run.values or {}
             if node_run.status != "not run" and values is not first:
-                numbers = tuple(number for _, number in node_run.iteration)
-                differing = self._differing_inputs(node, first, values, numbers)
+                differing = self._differing_inputs(node, first, values)
                 node_run = replace(node_run, inputs_differ=any(differing))
             node_runs.append(node_run)
         op_node, row = node.op_node, node.op_node.operator().row
@@ -211,25 +176,18 @@ class Comparer:
     def _other_input(
         self, nodes: Sequence[NodeComparison], number: int, run: TracedRun, first: Values
     ) -> str | None:
-        """Return the first input of a node that differs in a run, outside of loops and branches."""
+        """Return the first input of a node that differs in a run, outside of branches."""
         for node, traced in zip(nodes, self.traced.nodes, strict=True):
-            outside = not (traced.in_branch or traced.in_loops)
-            if node.runs[number].inputs_differ and outside:
-                return next(self._differing_inputs(traced, first, run.values or {}, ()), None)
+            if node.runs[number].inputs_differ and not traced.in_branch:
+                return next(self._differing_inputs(traced, first, run.values or {}), None)
         return None
 
-    def _differing_inputs(
-        self, node: TracedNode, first: Values, values: Values, iteration: tuple[int, ...]
-    ) -> Iterator[str]:
+    def _differing_inputs(self, node: TracedNode, first: Values, values: Values) -> Iterator[str]:
         """Yield the names of the inputs of a node that differ from those in the first runtime."""
-        here, there = node.values_at(first, iteration), node.values_at(values, iteration)
-        names = list(node.reads)
-        if not iteration:  # the shapes of all iterations are compared too
-            names += [x.shapes_name for name, x in node.in_loops.items() if name in node.reads]
-        for name in names:
-            if name not in here or name not in there:
+        for name in node.reads:
+            if name not in first or name not in values:
                 continue
-            pair = here[name], there[name]
+            pair = first[name], values[name]
             if self.differ(*(alike(pair) if node.in_branch else pair)):
                 yield name
 
@@ -343,18 +301,11 @@ class TracedRun:
 
     def node_run(self, node: TracedNode) -> NodeRun:
         failed = self.failed_node is node
-        numbers: tuple[int, ...] = ()
-        check = None
-        for iteration, checked in node.checks(self.values or {}):
-            if checked is not None and (checked.actual is not None or failed):
-                numbers, check = iteration, checked
-                if not checked.same:
-                    break
-        if check is None:
+        check = node.check(self.values or {})
+        if check is None or (check.actual is None and not failed):
             return NodeRun(runtime=self.runtime, status="not run")
         if check.same:
             return NodeRun(runtime=self.runtime, status="same", obeys=True)
-        loops = map(title_of, node.op_node.scope.loops)
         op_node, explanation, picture = check.op_node, explain(check), None
         with suppress(NdgatherError):
             picture = op_node.operator().show(*check.inputs, **op_node.attributes())
@@ -372,7 +323,6 @@ class TracedRun:
             runtime=self.runtime,
             status="differs" if explanation.decided else "open",
             obeys=False if explanation.decided else None,
-            iteration=tuple(zip(loops, numbers, strict=True)),
             place=check.first,
             theirs=_value_text(check.actual, check.first),
             ours="refused" if check.expected is None else _value_text(check.expected, check.first),

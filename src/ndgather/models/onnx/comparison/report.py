@@ -38,8 +38,6 @@ class NodeRun:
     status: str
     obeys: bool | None = None  # whether the runtime follows the specification; None if it is open
     inputs_differ: bool = False  # from those in the first runtime
-    # For a node in loops: the first iteration that differs, as (loop, number), outermost first.
-    iteration: tuple[tuple[str, int], ...] = ()
     place: tuple[int, ...] | None = None  # of the first element that differs:
     theirs: str = ""  # its value in the runtime,
     ours: str = ""  # and that of the specification
@@ -176,9 +174,6 @@ def _outcome(run: NodeRun) -> str:
     parts = [run.status]
     if run.inputs_differ:
         parts = [f"{run.status} for the inputs it received, which already differ"]
-    if run.iteration:
-        where = " of ".join(f"iteration {number} of {loop}" for loop, number in run.iteration)
-        parts = [f"{parts[0]} in {where}"]
     refused = run.ours == "refused"
     if run.place is not None:
         at = subscript(run.place)
