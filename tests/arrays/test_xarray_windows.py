@@ -245,3 +245,46 @@ def test_coordinates_of_two_dimensions():
 def test_what_is_refused(labels, options, error, text):
     with pytest.raises(error, match=text):
         WORLD.ndgather.windows(labels, **options)
+
+
+DTYPES = [
+    "?",
+    *("i1", "u2", ">i4", "u8", "f2", "f4", "f8", "c16"),
+    "M8[ns]",
+    "m8[s]",
+    "S3",
+    "U3",
+    "O",
+]
+DTYPES += [np.dtypes.StringDType(), np.dtype([("a", "i4"), ("b", ">f8")]), "V3"]
+
+
+def plain(element):
+    return element.item() if isinstance(element, np.generic) else element
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("mode", ["raise", "clip", "fill", "wrap", "edge", "reflect"])
+def test_windows_of_every_dtype(dtype, mode):
+    """Each element is one of the array, or missing as in `sel`."""
+    if np.dtype(dtype).names:
+        values = np.array([(n, n / 2) for n in range(6)], dtype)
+    elif np.dtype(dtype).kind == "V":
+        values = np.frombuffer(b"abcdefghijklmnopqr", dtype)
+    else:
+        values = np.array([1, 0, 1, 1, 0, 1]).astype(str if np.dtype(dtype).kind in "TSU" else "i8")
+        values = values.astype(dtype)
+    data = xr.DataArray(values, {"x": np.arange(6.0)}, "x")
+    centres = [1, 4] if mode == "raise" else [0, 5]
+    found = data.ndgather.windows(x=[float(n) for n in centres], size=3, mode=mode)
+    missing = data.ndgather.sel(x=[0.0, 9.0], missing="nan").values
+    for row, centre in zip(found.values, centres, strict=True):
+        start = min(max(centre - 1, 0), 3) if mode == "clip" else centre - 1
+        for element, at in zip(row, range(start, start + 3), strict=True):
+            places = {"wrap": at % 6, "edge": min(max(at, 0), 5), "reflect": 5 - abs(5 - abs(at))}
+            place = places.get(mode, at)
+            if 0 <= place < 6:
+                assert plain(element) == plain(values[place])
+            else:
+                assert str(element) == str(missing[1])
+    assert found.dtype == (missing.dtype if mode == "fill" else values.dtype)

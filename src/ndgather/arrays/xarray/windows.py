@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray
 
-from ndgather import arguments
+from ndgather import arguments, messages
 from ndgather.array_call import Kind
 from ndgather.arrays.xarray import arrays, selection
 from ndgather.arrays.xarray.arrays import Options
@@ -203,10 +204,19 @@ def _cut(
         inside = (position >= 0) & (position < size)
         if bool(inside.all()):
             continue
-        if result.dtype == bool:
-            result = result.astype(float)
-        result = result.where(inside)  # type: ignore[no-untyped-call]
+        with messages.converted_errors(partial(_no_filler, options, dim, variable)):
+            dtype, missing = arrays.missing_value(result.dtype)
+            result = result.astype(dtype).where(inside, missing)  # type: ignore[no-untyped-call]
     ordered = [f"{dim}_offset" if dim in dims else dim for dim in variable.dims]
     result = result.transpose(*lead, *ordered)
     result.attrs.update(variable.attrs)
     return result
+
+
+def _no_filler(
+    options: Options, dim: Hashable, variable: xarray.Variable, error: Exception
+) -> DTypeError:
+    return DTypeError(
+        f"{options.call.caller}: mode[{dim!r}] = 'fill' has no missing value for values of "
+        f"{variable.dtype}: {messages.reason(error)} (allowed: other modes)"
+    )
