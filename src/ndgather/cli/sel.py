@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -238,7 +239,8 @@ def work(options: argparse.Namespace) -> None:
         )
     start = time.perf_counter()
     try:
-        with missing_chunks(options.missing_chunks):
+        is_default = options.missing_chunks == "fill"
+        with nullcontext() if is_default else missing_chunks(options.missing_chunks):
             result: Any = lookup.plan() if options.dry_run else lookup.values()
     except LabelError as error:
         error.args = (str(error).replace("sel:", f"{options.points}:", 1),)

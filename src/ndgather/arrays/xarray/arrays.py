@@ -48,7 +48,6 @@ from ndgather.stored.chunks import (
     IndexedArray,
     Reader,
     box_shape,
-    stand_in,
 )
 from ndgather.stored.estimates import Estimate, estimate_of
 from ndgather.stored.plan import StoredPlan
@@ -71,7 +70,6 @@ class Options:
     name: str = ""  # of the variable
     chunks: Any = None  # of the stored array, if its variable knows them
     plans: list[StoredPlan] = field(default_factory=list)  # shared by the variables of a data set
-    estimates: dict[str, Estimate] | None = None  # by variable, in place of values
 
     def of(self, name: Hashable, variable: xarray.Variable) -> Options:
         """Return the options for a variable of a data set."""
@@ -363,7 +361,7 @@ class Source:
 
     def reader(self, options: Options) -> Reader:
         """Return the reader of the whole array."""
-        if self.cached is None or options.estimates is not None:
+        if self.cached is None:
             return open_reader(self.array, options.chunks, options.name)
         return cached_array.reader(self.cached.of(self.array))
 
@@ -395,17 +393,35 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     if isinstance(inner, np.ndarray):
         return source.decoded(_take_in_memory(inner, key, front, positions))
     call = replace(options.call, indices=tuples(positions))
-    if source.cached is not None and options.estimates is None and not behind:
+    if source.cached is not None and not behind:
         return source.decoded(cached_array.run(replace(call, data=source.cached.of(inner))))
     reader = source.reader(options)
-    if not behind and options.estimates is None:  # all axes, in their order
+    if not behind:  # all axes, in their order
         return source.decoded(calls.gather(call, reader, options.plans))
     part = PartReader(reader, (*front, *behind), key, call.caller)
-    if options.estimates is not None:
-        options.estimates[options.name] = estimate_of(call, part)
-        lengths = [len(_along(key[axis], inner.shape[axis])) for axis in behind]
-        return stand_in((*call.indices.shape[:-1], *lengths), np.dtype(array.dtype))
     return source.decoded(part.arranged(calls.gather(call, part, options.plans)))
+
+
+def estimate_points(
+    array: Any, positions: Mapping[int, Positions], options: Options
+) -> Estimate | None:
+    """Return what reading an array at positions by axis needs; None for an array in memory.
+
+    Positions of -1 are not read.
+    """
+    if not is_lazy(array):
+        return None
+    points = np.broadcast_arrays(*positions.values())
+    present = np.logical_and.reduce([each >= 0 for each in points])
+    entries = {axis: each[present] for axis, each in zip(positions, points, strict=True)}
+    source = Source.of(array)
+    source = source.taken(tuple(entries.get(n, slice(None)) for n in range(len(array.shape))))
+    front = [axis for axis, entry in enumerate(source.key) if isinstance(entry, np.ndarray)]
+    order = (*front, *(axis for axis in range(len(source.key)) if axis not in front))
+    indices: list[Any] = [source.key[axis] for axis in front]
+    call = replace(options.call, indices=tuples(indices))
+    reader = open_reader(source.array, options.chunks, options.name)
+    return estimate_of(call, PartReader(reader, order, source.key, call.caller))
 
 
 def _take_in_memory(data: Array, key: Key, front: list[int], positions: list[Any]) -> Array:

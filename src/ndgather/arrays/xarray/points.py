@@ -117,9 +117,8 @@ class Lookup:
         """Return what `values` would read of the variables that are stored in chunks."""
         with self._opened() as (table, chosen, labels):
             request = labels.request
-            estimates: dict[str, Estimate] = {}
-            options = replace(storage_options("sel", self.memory), estimates=estimates)
-            selection.select_labels(chosen.copy(deep=False), labels.labels, request, options)
+            options = storage_options("sel", self.memory)
+            estimates = selection.estimate_labels(chosen, labels.labels, request, options)
             rows = max((len(each) for each in labels.of_table.values()), default=0)
             of_labels = sum(each.nbytes for each in labels.of_table.values())
             # The labels, their positions, and what is computed from them.

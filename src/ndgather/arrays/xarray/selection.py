@@ -57,6 +57,7 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.messages import converted_errors, did_you_mean, listed, reason, shown_value, subscript
+from ndgather.stored.estimates import Estimate
 
 _NAMED = xarray.DataArray | xarray.Variable
 _MEMORY = 2**27  # that an interpolation takes besides its result, by default
@@ -470,6 +471,31 @@ def select_labels(
     return interpolate(data, labels, request, options)
 
 
+def estimate_labels(
+    data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request, options: Options
+) -> dict[str, Estimate]:
+    """Return what `select_labels` reads of each variable that is stored in chunks."""
+    positions: Mapping[Hashable, Any] = {}
+    axes: dict[Hashable, _Neighbours] = {}
+    if request.is_linear:
+        axes = {name: _Neighbours.of(data, name, labels, request) for name in labels}
+    else:
+        data, positions = find_positions(data, labels, request)
+    estimates = {}
+    for name, variable in data.variables.items():
+        if axes:
+            positions, _ = _corners({dim: axes[dim] for dim in variable.dims if dim in axes})
+        along = {n: positions[dim] for n, dim in enumerate(variable.dims) if dim in positions}
+        if not along or name in data.xindexes:
+            continue
+        own = options.of(name, variable)
+        points = {axis: np.asarray(each, np.int64) for axis, each in along.items()}
+        estimate = arrays.estimate_points(arrays.array_of(variable), points, own)
+        if estimate is not None:
+            estimates[str(name)] = estimate
+    return estimates
+
+
 @dataclass(frozen=True, slots=True)
 class _Neighbours:
     """Labels to interpolate at along one dimension, and their neighbours on its axis."""
@@ -601,7 +627,7 @@ def _interpolated(
     """Return the weighted sums of the neighbours of points, which are taken in blocks."""
     call, array = options.call, arrays.array_of(variable)
     blocks: list[dict[Hashable, Any]] = [{}]
-    if options.estimates is None and (isinstance(array, np.ndarray) or arrays.is_lazy(array)):
+    if isinstance(array, np.ndarray) or arrays.is_lazy(array):
         chunks = arrays.chunks_of(variable) or ()
         if len(chunks) != variable.ndim:
             chunks = (1,) * variable.ndim
@@ -664,10 +690,10 @@ def _blocks(
     return [dict(zip(cuts, parts, strict=True)) for parts in product(*cuts.values())]
 
 
-def _weighted(
-    variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
-) -> xarray.Variable:
-    """Return the weighted sums of the neighbours of points."""
+def _corners(
+    axes: Mapping[Hashable, _Neighbours],
+) -> tuple[dict[Hashable, xarray.Variable], xarray.Variable]:
+    """Return the positions of the neighbours of points by dimension, and their weights."""
     corners = np.array([*product(*([0, 1][: 1 + each.is_linear] for each in axes.values()))])
     weights = xarray.Variable((_CORNER,), np.ones(len(corners)))
     positions = {}
@@ -677,9 +703,17 @@ def _weighted(
         positions[dim] = xarray.Variable(dims, np.where(upper, between.upper, between.lower))
         share = np.where(upper, between.share, 1 - between.share)
         weights = weights * xarray.Variable(dims, share)
+    return positions, weights
+
+
+def _weighted(
+    variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
+) -> xarray.Variable:
+    """Return the weighted sums of the neighbours of points."""
+    positions, weights = _corners(axes)
     taken = _selected(variable, positions, options)
     total: Any = 0
-    for corner in range(len(corners)):
+    for corner in range(weights.sizes[_CORNER]):
         values: Any = taken.isel({_CORNER: corner})
         if variable.dtype.kind in "mM":
             values = values.astype(np.int64)
