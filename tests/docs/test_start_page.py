@@ -4,8 +4,11 @@ import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import xarray as xr
 
+from ndgather.cli import main
 from tools import versions
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +31,36 @@ def numbers_of_pages():
     return module.numbers()
 
 
+def test_the_doors_are_the_same_on_both_pages():
+    of_site = INDEX[INDEX.index("**Gather** reads") : INDEX.index(":::::{grid}")]
+    of_readme = README[README.index("**Gather** reads") : README.index("![The first of")]
+    of_readme = re.sub(r" +# one index.*", "", of_readme.replace("](docs/", "]("))
+    assert of_site == of_readme
+
+
+def test_the_list_of_stations_gives_the_values_that_are_shown(tmp_path, monkeypatch, capsys):
+    """The grid has the longitudes of ERA5, from 0 to 359.75, and a value for each place."""
+    block = next(block for block in TEXT.findall(README) if "cat stations.csv" in block)
+    shown = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)[1:]
+    before, command, after = zip(shown[::2], shown[1::2], strict=True)
+    monkeypatch.chdir(tmp_path)
+    Path("stations.csv").write_text(before[1].strip() + "\n")
+    latitudes, longitudes = np.arange(90, -90.1, -0.25), np.arange(0, 360, 0.25)
+    along = 5 * np.sin(np.deg2rad(longitudes))
+    kelvin = 288 + 10 * np.cos(np.deg2rad(latitudes))[:, None] + along
+    axes = {
+        "latitude": ("latitude", latitudes, {"units": "degrees_north"}),
+        "longitude": ("longitude", longitudes, {"units": "degrees_east"}),
+    }
+    field = xr.DataArray(kelvin.round(1).astype("f4"), axes, ("latitude", "longitude"), "t2m")
+    field.to_netcdf("t2m.nc", engine="h5netcdf")
+    program, *arguments = command[0].split()
+    assert (before[0], program, after[0]) == ("cat stations.csv", "ndgather", "cat values.csv")
+    assert main(arguments) == 0
+    assert capsys.readouterr().err == ""
+    assert Path("values.csv").read_text() == after[1]
+
+
 @pytest.mark.parametrize("page", [README, INDEX], ids=["README", "site"])
 def test_a_list_of_stations_is_on_the_first_screen(page):
     screen = "\n".join(page[page.index("# ndgather") :].splitlines()[:32])
@@ -36,12 +69,13 @@ def test_a_list_of_stations_is_on_the_first_screen(page):
 
 
 def test_numbers_are_those_of_the_pages():
-    table = INDEX[INDEX.index("| number |") : INDEX.index("| what you have |")]
+    sentences = INDEX[INDEX.index("Over {{ cases }} calls") : INDEX.index("[Install](install.md)")]
     for name, value in numbers_of_pages().items():
-        table = table.replace(f"{{{{ {name} }}}}", value)
+        sentences = sentences.replace(f"{{{{ {name} }}}}", value)
 
-    assert "{{" not in table
-    assert table.strip().replace("](", "](docs/") in README
+    assert "{{" not in sentences
+    assert len(sentences.strip().splitlines()) == 3
+    assert sentences.strip().replace("](", "](docs/") in README
 
 
 def test_install_texts_are_the_same_everywhere():
