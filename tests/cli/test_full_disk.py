@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
+import xarray
 from onnx import TensorProto, helper, numpy_helper
 
 resource = pytest.importorskip("resource")
@@ -55,7 +56,11 @@ def files(folder):
     onnx.save(proto, "large.onnx")
     np.save("few.npy", np.array([[1]]))
     np.save("many.npy", LARGE[:, None])
-    for name in "out.npy", "out.pb", "out.onnx", "small.npy", "big.npy":
+    lat = np.arange(2.0 * LIMIT)
+    xarray.Dataset({"v": ("lat", lat)}, {"lat": lat}).to_netcdf("d.nc", engine="h5netcdf")
+    (folder / "p.csv").write_text("lat\n" + "".join(f"{label}\n" for label in lat))
+    tables = ("out.csv", "out.csv.gz", "out.parquet", "out.nc")
+    for name in ("out.npy", "out.pb", "out.onnx", "small.npy", "big.npy", *tables):
         (folder / name).write_text(OLD)
     return folder
 
@@ -68,6 +73,10 @@ LINES = [
     (f"{RUN} --output small=small.npy --output big=big.npy", "big.npy"),
     (f"{RUN} --output-dir .", "big.npy"),
     ("convert large.onnx --opset 14 -o out.onnx", "out.onnx"),
+    *(
+        (f"sel d.nc p.csv -o {name}", name)
+        for name in ("out.csv", "out.csv.gz", "out.parquet", "out.nc")
+    ),
 ]
 
 

@@ -377,3 +377,50 @@ def test_commands_in_the_picture_are_those_that_ran(ship_track, ndgather, folder
         outcome = ndgather(line.removeprefix("ndgather "))
         assert (outcome.status, outcome.err) == (0, "")
         assert "48 rows of city, latitude, longitude, time, air_temperature" in outcome.out
+
+
+@pytest.fixture
+def groups(folder):
+    """Data in groups of groups.nc and groups.zarr: one in PRODUCT, one deeper; none of its own."""
+    for group, value in (("PRODUCT", 1.0), ("PRODUCT/more", 2.0)):
+        data = xr.Dataset({"no2": ("lat", [value, 0.0])}, {"lat": [1.0, 2.0]})
+        data.to_netcdf("groups.nc", group=group, engine="h5netcdf", mode="a")
+        data.to_zarr("groups.zarr", group=group, consolidated=False)
+    (folder / "p.csv").write_text("lat\n1\n")
+    return folder
+
+
+@pytest.mark.parametrize("file", ["groups.nc", "groups.zarr"])
+def test_a_group_of_a_file(ndgather, groups, file):
+    places = {"{}/PRODUCT": 1.0, "{} --group PRODUCT": 1.0, "{}/PRODUCT --group more": 2.0}
+    for place, value in {**places, "{}/PRODUCT/more": 2.0}.items():
+        assert ndgather(f"sel {place.format(file)} p.csv -o out.csv").err == ""
+        assert column("no2") == [value]
+    for place in ("{}", "{}/none", "{} --group none", "{}/PRODUCT/none"):
+        error = ndgather(f"sel {place.format(file)} p.csv -o out.csv").err
+        assert "has no variables (allowed: the groups PRODUCT, PRODUCT/more); write" in error
+        way = re.search(r"; write (\S+)", error)[1]
+        assert ndgather(f"sel {way} p.csv -o out.csv").err == ""
+        assert column("no2") == [1.0]
+    error = ndgather(f"sel {file}/PRODUCT p.csv -o out.csv --variable NO2").err
+    assert "has no variable 'NO2' (allowed: no2)" in error
+    assert "the file also has the groups more" in error.replace("PRODUCT, PRODUCT/more", "more")
+
+
+@pytest.mark.parametrize("file", ["groups.nc", "groups.zarr"])
+def test_groups_by_the_engine(groups, file):
+    options = {} if file.endswith("nc") else {"consolidated": False}
+    with xr.open_datatree(file, engine="ndgather", **options) as tree:
+        points = xr.DataArray([2.0, 1.0], dims="p")
+        assert tree["PRODUCT"]["no2"].sel(lat=points).values.tolist() == [0.0, 1.0]
+        assert tree["PRODUCT/more"]["no2"].sel(lat=points).values.tolist() == [0.0, 2.0]
+    with xr.open_datatree(file, engine="ndgather", group="PRODUCT", **options) as tree:
+        assert tree["more"]["no2"].values.tolist() == [2.0, 0.0]
+
+
+def test_places_of_a_mesh_are_told_about_its_index(ndgather, folder):
+    mesh = xr.Dataset({"v": ("cell", [1.0, 2.0])}, {"lat": ("cell", [1.0, 2.0])})
+    mesh.assign_coords(lon=("cell", [3.0, 4.0])).to_netcdf("m.nc", engine="h5netcdf")
+    (folder / "p.csv").write_text("lat,lon\n1,3\n")
+    error = ndgather("sel m.nc p.csv -o out.csv --method nearest").err
+    assert "both in Python, by set_xindex(..., xarray.indexes.NDPointIndex)" in error

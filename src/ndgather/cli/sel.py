@@ -94,6 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a variable of DATA; may be repeated (default: all that have these coordinates)",
     )
+    add("--group", metavar="NAME", help="the group of DATA; DATA/NAME is the same")
     add(
         "--method",
         metavar="[NAME=]METHOD",
@@ -212,6 +213,7 @@ def work(options: argparse.Namespace) -> None:
     lookup = points.Lookup(
         place=options.data,
         points=options.points,
+        group=options.group,
         variables=options.variable,
         rename=options.rename,
         keep=options.keep,

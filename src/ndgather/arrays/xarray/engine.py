@@ -62,6 +62,7 @@ class Engine(BackendEntrypoint):
     """
 
     description = "Open zarr stores and netCDF 4 files, and read many points of them at once"
+    supports_groups = True
     open_dataset_parameters = (  # the decoders that xarray passes
         *("filename_or_obj", "drop_variables", "mask_and_scale", "decode_times"),
         *("decode_timedelta", "use_cftime", "concat_characters", "decode_coords"),
@@ -75,31 +76,61 @@ class Engine(BackendEntrypoint):
         chunk_cache: ChunkCache | int | str | None = "512 MiB",
         **options: Any,
     ) -> xarray.Dataset:
-        common = arrays.storage_options("isel", memory)
-        is_zarr = _is_zarr(filename_or_obj)
-        engine: Any = ZarrBackendEntrypoint() if is_zarr else H5netcdfBackendEntrypoint()
-        messages.need("zarr" if is_zarr else "h5netcdf", "stores")
-        if is_zarr and isinstance(filename_or_obj, str):
-            store = zarr_store(filename_or_obj, storage_options=options.get("storage_options"))
-            if not isinstance(store, str):
-                filename_or_obj = store
-                options.pop("storage_options", None)  # it has them
-        cache = chunk_cache
-        if not (cache is None or isinstance(cache, ChunkCache)):
-            cache = ChunkCache(cache)
-        all_kept: list[arrays.CachedVariable] = []
-        data: xarray.Dataset = engine.open_dataset(filename_or_obj, **options)
-        pointwise = data.copy(deep=False)
-        for name, variable in pointwise.variables.items():
-            array = arrays.array_of(variable)
-            if arrays.is_lazy(array) and variable.dtype.kind in _KINDS:
-                own = common.of(name, variable)
-                kept = None if cache is None else arrays.CachedVariable(cache, own.chunks, own.name)
-                source = replace(arrays.Source.of(array), cached=kept)
-                variable.data = StoredArray(array, source, own)
-                all_kept += [] if kept is None else [kept]
-        pointwise.set_close(partial(_close, data, all_kept))
-        return pointwise
+        engine, place, options = _engine_of(filename_or_obj, options)
+        data: xarray.Dataset = engine.open_dataset(place, **options)
+        return _with_points(data, memory, _as_cache(chunk_cache))
+
+    def open_groups_as_dict(
+        self,
+        filename_or_obj: Any,
+        *,
+        memory: Any = None,
+        chunk_cache: ChunkCache | int | str | None = "512 MiB",
+        **options: Any,
+    ) -> dict[str, xarray.Dataset]:
+        engine, place, options = _engine_of(filename_or_obj, options)
+        groups: dict[str, xarray.Dataset] = engine.open_groups_as_dict(place, **options)
+        cache = _as_cache(chunk_cache)
+        return {name: _with_points(data, memory, cache) for name, data in groups.items()}
+
+    def open_datatree(self, filename_or_obj: Any, **options: Any) -> xarray.DataTree:
+        groups = self.open_groups_as_dict(filename_or_obj, **options)
+        tree = xarray.DataTree.from_dict(groups)
+        for name, data in groups.items():
+            tree[name].set_close(data.close)
+        return tree
+
+
+def _engine_of(place: Any, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the engine of xarray for a place, what it opens, and its options."""
+    is_zarr = _is_zarr(place)
+    messages.need("zarr" if is_zarr else "h5netcdf", "stores")
+    if is_zarr and isinstance(place, str):
+        store = zarr_store(place, storage_options=options.get("storage_options"))
+        if not isinstance(store, str):  # it has the options
+            return ZarrBackendEntrypoint(), store, {**options, "storage_options": None}
+    return ZarrBackendEntrypoint() if is_zarr else H5netcdfBackendEntrypoint(), place, options
+
+
+def _as_cache(cache: ChunkCache | int | str | None) -> ChunkCache | None:
+    return cache if cache is None or isinstance(cache, ChunkCache) else ChunkCache(cache)
+
+
+def _with_points(data: xarray.Dataset, memory: Any, cache: ChunkCache | None) -> xarray.Dataset:
+    """Return a data set whose stored arrays keep selections of points until they are needed."""
+    common = arrays.storage_options("isel", memory)
+    all_kept: list[arrays.CachedVariable] = []
+    pointwise = data.copy(deep=False)
+    for name, variable in pointwise.variables.items():
+        array = arrays.array_of(variable)
+        if arrays.is_lazy(array) and variable.dtype.kind in _KINDS:
+            own = common.of(name, variable)
+            kept = None if cache is None else arrays.CachedVariable(cache, own.chunks, own.name)
+            source = replace(arrays.Source.of(array), cached=kept)
+            variable.data = StoredArray(array, source, own)
+            all_kept += [] if kept is None else [kept]
+    pointwise.set_close(partial(_close, data, all_kept))
+    return pointwise
 
 
 def _close(data: xarray.Dataset, all_kept: list[arrays.CachedVariable]) -> None:

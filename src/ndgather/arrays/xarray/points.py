@@ -84,6 +84,7 @@ class Lookup:
 
     place: str
     points: Path
+    group: str | None = None
     dialect: Dialect
     request: Request  # how labels are looked up
     memory: Any = None
@@ -138,7 +139,7 @@ class Lookup:
     def _opened(self) -> Iterator[tuple[Table, xarray.Dataset, _Labels]]:
         """Open the data set; yield the points, the variables and the labels."""
         table = read_table(self.points, self.dialect)
-        with opened(self.place) as data:
+        with opened(self.place, self.group) as data:
             dims_of = _dims_by_name(data)
             columns = self._selecting(table, data, dims_of)
             selected = dict.fromkeys([dim for name in columns for dim in dims_of[name]])
@@ -201,7 +202,8 @@ class Lookup:
             if other is not column or name in selecting:
                 raise self._error(
                     f"has the columns {other}, {column}, which both select along {dim} (allowed: "
-                    f"one of them; {_KEEP})"
+                    f"one of them; {_KEEP}; both in Python, by "
+                    f"set_xindex(..., xarray.indexes.NDPointIndex))"
                 )
             selecting[name] = column
         if not along.keys() & data.sizes.keys():
@@ -211,9 +213,14 @@ class Lookup:
                 hint = f"; {selection.reproject(data, in_metres=True)}"
             raise self._error(
                 f"has the columns {_listed(free)}, none of which is named as labels of the data "
-                f"(allowed: {_listed(data.indexes)}){hint}"
+                f"(allowed: {_listed(data.indexes)}){hint}{self._other_groups()}"
             )
         return selecting
+
+    def _other_groups(self) -> str:
+        """Return the end of an error about something that another group may have."""
+        groups = groups_of(self.place, self.group)
+        return f"; the file also has the groups {_listed(groups)}" if groups else ""
 
     def _variables(self, data: xarray.Dataset, dims: Iterable[Hashable]) -> list[str]:
         """Return the variables that are asked for, or all that have the dimensions of points."""
@@ -221,7 +228,7 @@ class Lookup:
             if name not in data.data_vars:
                 raise FileError(
                     f"{self.place}: has no variable {name!r} (allowed: {_listed(data.data_vars)})"
-                    f"{did_you_mean(name, data.data_vars)}"
+                    f"{did_you_mean(name, data.data_vars)}{self._other_groups()}"
                 )
         names = [*self.variables] or [
             str(name) for name, array in data.data_vars.items() if {*dims} <= {*array.dims}
@@ -435,19 +442,58 @@ def check_date_format(form: str) -> None:
     )
 
 
-def opened(place: str) -> xarray.Dataset:
-    """Open a data set without reading its arrays."""
-    is_zarr = "://" in place or Path(place).suffix == ZARR_SUFFIX or Path(place).is_dir()
+def opened(place: str, group: str | None = None) -> xarray.Dataset:
+    """Open a data set without reading its arrays; ``FILE/GROUP`` is a group of a file."""
+    path, opener, options = _opener_of(place, group)
+    data: xarray.Dataset | None = None
     with messages.converted_errors(lambda error: _unreadable(place, error)):
-        if not (is_zarr or Path(place).exists()):
-            raise FileNotFoundError(2, os.strerror(2))
-        if not is_zarr and Path(place).suffix.lower() in rasters.SUFFIXES:
-            return rasters.opened(place)
-        if not is_zarr:
-            return xarray.open_dataset(place, chunks=None)
+        try:
+            data = opener(xarray.open_dataset, **options)
+        except Exception:
+            if not groups_of(place, group):
+                raise
+    if data is not None and (data.data_vars or not groups_of(place, group)):
+        return data
+    groups = groups_of(place, group)
+    what = options.get("group") or "the data set"
+    raise FileError(
+        f"{one_line(place)}: {one_line(what)} has no variables (allowed: the groups "
+        f"{_listed(groups)}); write {shlex.quote(f'{path}/{groups[0]}')}"
+    )
+
+
+def groups_of(place: str, group: str | None = None) -> list[str]:
+    """Return the groups with variables in the file or store of a place."""
+    with suppress(Exception):  # files without groups, and stores that do not list them
+        _, opener, options = _opener_of(place, group)
+        found = opener(xarray.open_groups, **{**options, "group": None})
+        return [name.strip("/") for name, data in found.items() if data.data_vars and name != "/"]
+    return []
+
+
+def _opener_of(place: str, group: str | None) -> tuple[str, Any, dict[str, Any]]:
+    """Return the file or store of a place, a function that opens it, and the options of xarray."""
+    path = Path(place)
+    inside = [each for each in path.parents if each.is_file() or each.suffix == ZARR_SUFFIX]
+    if "://" not in place and inside and not path.exists():
+        path, inner = inside[0], str(path.relative_to(inside[0]))
+        place, group = str(path), inner if group is None else f"{inner}/{group}"
+    options: dict[str, Any] = {"chunks": None} | ({} if group is None else {"group": group})
+    if "://" in place or path.suffix == ZARR_SUFFIX or path.is_dir():
+        options["engine"] = "zarr"
+
+    def open_by(function: Any, **options: Any) -> Any:
         with warnings.catch_warnings():  # xarray's, that it reads more files than it might
             warnings.filterwarnings("ignore", "Failed to open Zarr store", RuntimeWarning)
-            return xarray.open_dataset(zarr_store(place), engine="zarr", chunks=None)
+            if "engine" in options:
+                return function(zarr_store(place), **options)
+            if not path.exists():
+                raise FileNotFoundError(2, os.strerror(2))
+            if path.suffix.lower() in rasters.SUFFIXES:
+                return rasters.opened(place)
+            return function(place, **options)
+
+    return place, open_by, options
 
 
 def _unreadable(place: str, error: Exception) -> NdgatherError:
