@@ -13,7 +13,7 @@ import tensorstore
 import zarr
 
 import ndgather
-from ndgather.errors import AttributeValueError, StoredArrayError
+from ndgather.errors import AttributeValueError, FileError, StoredArrayError
 from ndgather.stored import cached, journal
 
 SHAPE, CHUNKS = (40, 30), (10, 10)
@@ -376,3 +376,55 @@ def test_arrays_in_memory_are_not_noted(tmp_path):
     with journal(tmp_path / "log"):
         ndgather.scatter_nd(memory, [[3]], [5.0], out=memory)
     assert memory[3] == 5
+
+
+@pytest.mark.parametrize("path", ["", "no folder/log", "folder", "a\0b"])
+def test_a_place_that_has_no_journal_is_an_error_that_names_it(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FileError) as raised, journal(path):
+        pass
+    text = str(raised.value)
+    assert text.startswith(f"journal: path = {path!r}: cannot be written: ")
+    assert text.isprintable()
+
+
+ON_A_FULL_DISK = """
+import resource, sys
+import numpy as np, zarr
+import ndgather
+from ndgather.errors import FileError
+from ndgather.stored import journal
+
+path, log = sys.argv[1:]
+counts = zarr.create_array(path, shape=(64,), chunks=(1,), dtype="i1")
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+
+def add():
+    with journal(log):
+        ndgather.scatter_nd(
+            counts, np.arange(64)[:, None], np.ones(64, "i1"), reduction="add", out=counts
+        )
+
+for size in range(5, 2000, 333):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        add()
+        raise AssertionError("there was space")
+    except FileError as error:
+        print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+add()
+assert (counts[:] == 1).all()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+def test_a_full_disk_is_an_error_that_names_the_journal(tmp_path):
+    """The limit of the size of a file stands for the disk: chunks are smaller than it."""
+    log = str(tmp_path / "log")
+    words = [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path / "counts.zarr"), log]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    texts = done.stdout.splitlines()
+    assert texts == [f"journal: path = {log!r}: cannot be written: file too large"] * len(texts)
+    assert len(texts) == 6

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from ndgather.api import own_errors
 from ndgather.array_call import Array
 from ndgather.errors import AttributeValueError, one_line
-from ndgather.messages import shown_value
+from ndgather.messages import converted_errors, shown_value, unwritable
 from ndgather.stored.chunks import Chunk, Writer
 from ndgather.stored.plan import StoredPlan
 from ndgather.stored.walk import chunk_error
@@ -42,10 +42,13 @@ class Journal:
         self.path = os.fspath(path)
         self.calls: list[CallRecord] = []
         self.next_call = 0
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        with self._own_errors():
+            self._file = os.open(self.path, flags, 0o666)
         try:
             self._lock()
-            self._read()
+            with self._own_errors():
+                self._read()
         except BaseException:
             os.close(self._file)
             raise
@@ -89,10 +92,17 @@ class Journal:
         if whole == 0:
             self._write(_FIRST_LINE)
 
+    def _own_errors(self) -> AbstractContextManager[None]:
+        """Raise FileError with the path for an error of the file system."""
+        return converted_errors(
+            lambda error: unwritable(f"journal: path = {shown_value(self.path)}", error)
+        )
+
     def _write(self, line: str) -> None:
         left = f"{line}\n".encode()
-        while left:  # a write may be shorter than what it is given
-            left = left[os.write(self._file, left) :]
+        with self._own_errors():
+            while left:  # a write may be shorter than what it is given
+                left = left[os.write(self._file, left) :]
 
     def _error(self, what: str) -> AttributeValueError:
         return AttributeValueError(f"journal: path = {shown_value(self.path)} {what}")
@@ -229,6 +239,9 @@ def journal(path: str | os.PathLike[str]) -> Iterator[None]:
     StoredArrayError
         The chunk that was being replaced when the process ended holds neither its old nor its new
         values: its codec is lossy, or another process has written to it.
+    FileError
+        The file cannot be read or written, because it is a folder, for example, or the disk is
+        full. Of a full disk, the same call goes on when there is space.
 
     Notes
     -----

@@ -299,7 +299,9 @@ def _write_netcdf(part: Path, output: Path, table: pd.DataFrame) -> None:
                 f"{one_line(str(name))!r} does (allowed: .parquet, which keeps all columns)"
             )
         columns[str(name)] = ("point", values)
-    xarray.Dataset(columns).to_netcdf(part, engine="h5netcdf")
+    buffer = io.BytesIO()  # on a full disk, HDF5 itself ends the process
+    xarray.Dataset(columns).to_netcdf(buffer, engine="h5netcdf")
+    part.write_bytes(buffer.getbuffer())
 
 
 def _netcdf_values(column: pd.Series[Any]) -> Any:
