@@ -65,6 +65,13 @@ bool is_vector(PyObject* object, int type);
 // A new array of the type of `like`; large ones live in reusable memory. Refused: `made` is not set.
 Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made);
 
+// Makes an array of a plain number, or of nested lists and tuples of them. Refused by Rule::fallback: Python converts them.
+// The caller releases what is made, also then.
+Refusal make_array_of_lists(PyObject* lists, PyArrayObject*& made);
+
+// Replaces such an array by one of the type of `like`. Refused by Rule::fallback if that does not hold a number.
+Refusal convert_numbers(PyArrayObject*& numbers, const View& like);
+
 // How many bytes a result takes, at least one element. False: more than there can be.
 bool count_bytes(const Shape& shape, Size element, Size& bytes, bool& empty);
 

@@ -70,6 +70,7 @@ PyObject* run(Kind kind, PyObject* const* given) {
 
 Call::~Call() {
   Py_XDECREF(result_);
+  for (int n = 0; n < converted_count_; ++n) Py_XDECREF(object(converted_[n]));
   if (library_ == nullptr) return;
   for (dlpack::Managed* each : {exported_, made_, held_[0], held_[1], held_[2]}) {
     if (each != nullptr && each->deleter != nullptr) each->deleter(each);
@@ -101,13 +102,20 @@ Refusal Call::read_options() {
   return read_mode(given_[kMode], kind_, plan_.mode);
 }
 
+[[gnu::noinline]] Refusal Call::view_list(PyObject* object, View& view) {
+  PyArrayObject*& converted = converted_[converted_count_++] = nullptr;
+  const Refusal refusal = make_array_of_lists(object, converted);
+  if (!refusal) view.take(converted);
+  return refusal;
+}
+
 Refusal Call::view(PyObject* object, View& view) {
   if (PyArray_CheckExact(object)) {
     view.take(array(object));
     return {};
   }
   const Library* const library = library_of(object);
-  if (library == nullptr) return {Rule::fallback};
+  if (library == nullptr) return view_list(object, view);
   if (library != library_) {
     if (auto refusal = library->refuse_transforms()) return refusal;
     library_ = library;
@@ -118,13 +126,27 @@ Refusal Call::view(PyObject* object, View& view) {
   return {};
 }
 
+// Views updates or a fill value: numbers and lists take the type of data if it holds them.
+Refusal Call::view_held(PyObject* object, View& view) {
+  const int before = converted_count_;
+  const Refusal refusal = this->view(object, view);
+  return refusal || converted_count_ == before || view.has_type_of(data_) ? refusal : convert(view);
+}
+
+[[gnu::noinline]] Refusal Call::convert(View& view) {
+  PyArrayObject*& last = converted_[converted_count_ - 1];
+  if (auto refusal = convert_numbers(last, data_)) return refusal;
+  view.take(last);
+  return {};
+}
+
 Refusal Call::read_arguments() {
   // Options come first: an __index__ may run any code, and what is viewed is not held.
   if (auto refusal = read_options()) return refusal;
   if (auto refusal = view(given_[kIndices], indices_)) return refusal;
   if (auto refusal = view(given_[kData], data_)) return refusal;
   if (scatters(kind_)) {
-    if (auto refusal = view(given_[kUpdates], updates_)) return refusal;
+    if (auto refusal = view_held(given_[kUpdates], updates_)) return refusal;
     // A result that is made is of the library of the updates, which may give it a gradient.
     const bool is_of_updates = data_.numpy() != nullptr && updates_.numpy() == nullptr;
     if (is_of_updates && given_[kOut] == Py_None) return {Rule::fallback};
@@ -148,7 +170,7 @@ Refusal Call::read_arguments() {
   } else if (PyObject* const fill = given_[kFillValue]; fill != Py_None) {
     View element;
     if (plan_.mode != Mode::fill) return {Rule::fallback};
-    if (auto refusal = view(fill, element)) return refusal;
+    if (auto refusal = view_held(fill, element)) return refusal;
     if (element.array().rank != 0 || !element.has_type_of(data_)) return {Rule::fallback};
     plan_.fill = element.array().bytes;
     if (element.numpy() == nullptr) {  // a copy: nothing keeps that memory
@@ -350,6 +372,9 @@ Refusal Call::deliver() {
 // Null where an exception is set.
 PyObject* Call::refused(const Refusal& refusal) const {
   if (refusal.rule == Rule::raised) return nullptr;
+  if (converted_count_ > 0 && (refusal.rule == Rule::index_dtype || refusal.rule == Rule::out_dtype)) {
+    return refused_for_python();  // the text names the dtype of a list
+  }
   PyObject* facts = refusal.rule == Rule::out_of_bounds ? bad_entry() : facts_of(refusal);
   return ndgather::refused(refusal, facts, data_.array(), indices_.array(), slices_, updates_.array());
 }

@@ -59,6 +59,9 @@ class Call {
  private:
   Refusal read_options();
   Refusal view(PyObject* object, View& view);
+  Refusal view_list(PyObject* object, View& view);
+  Refusal convert(View& view);
+  Refusal view_held(PyObject* object, View& view);
   Refusal view_out(const Shape& shape);
   Refusal hold();
   // Of work around which the GIL may be given up.
@@ -78,6 +81,8 @@ class Call {
   Outside bad_;
   // Of another library: the caller's `out`, or a result that is not an object yet.
   dlpack::Managed *exported_ = nullptr, *made_ = nullptr, *held_[3] = {};
+  PyArrayObject* converted_[3];  // owned: the arrays of lists and numbers
+  int converted_count_ = 0;
   char fill_[2 * sizeof(double)];  // a copy of such a fill value
 };
 

@@ -154,8 +154,14 @@
     call.window_shape ??= [];
     checkMode(call);
     call.data = toArray(call, "data", given.data);
-    call.indices = toArray(call, call.windows ? "starts" : "indices", given.indices);
-    call.indices.name = call.windows ? "starts" : "indices";
+    const name = call.windows ? "starts" : "indices";
+    if (call.tuples && Array.isArray(given.indices) && !given.indices.length) {
+      const what = `${name} = [] does not say how many axes an index tuple has`;
+      const hint = "; for no points of k axes, write np.empty((0, k), int)";
+      throw error("ShapeError", call, what, "an array of integers", hint);
+    }
+    call.indices = toArray(call, name, given.indices);
+    call.indices.name = name;
     if (!call.indices.values.length) call.indices.dtype = "int64";
     call.lead = call.tuples ? call.indices.shape.slice(0, -1) : call.indices.shape;
     call.depth = call.tuples ? call.indices.shape.at(-1) : 1;
@@ -243,7 +249,8 @@
     const { dtype, name } = call.indices;
     if (dtype === "int64") return;
     const isMask = dtype === "bool" && ["gather_nd", "scatter_nd"].includes(call.function);
-    const hint = isMask ? "; the index tuples of a mask are np.argwhere(indices)" : "";
+    const whole = dtype === "float64" ? `; if all are whole numbers, write np.asarray(${name}).astype(int)` : "";
+    const hint = isMask ? "; the index tuples of a mask are np.argwhere(indices)" : whole;
     throw error("DTypeError", call, `${name}.dtype = ${dtype} is not an integer type`, "int8..int64, uint8..uint64", hint);
   }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
@@ -187,9 +187,25 @@ def slices_shape(call: Call) -> tuple[int, ...]:
     return refusal.slices
 
 
+def separate_hint(kind: Kind, arrays: Mapping[str, object]) -> str:
+    """Return the hint for index arrays that are an argument each, by their names; "" for none.
+
+    Behind those of a scatter are its updates.
+    """
+    names = [*arrays]
+    updates = f", {names.pop()}" if kind.scatters else ""
+    text = foreign.stacked([arrays[name] for name in names], f"({', '.join(names)})")
+    return f"write {_by_tuples(kind)}(data, {text}{updates})" if text and len(names) > 1 else ""
+
+
 def _not_integer(call: Call, option: str) -> DTypeError:
     """Return the error; its hint is for the order of torch, which has the axis before indices."""
     hint = messages.ORDERS.get(call.caller, "") if option == "axis" else ""
+    names = ("indices", "updates", "axis", "batch_dims")
+    given = {name: getattr(call, name) for name in names}
+    arrays = {name: each for name, each in given.items() if foreign.is_listed(each)}
+    if option in arrays and "indices" in arrays:
+        hint = separate_hint(call.kind, arrays) or hint
     return messages.option_not_integer(call.caller, option, getattr(call, option), hint)
 
 
@@ -285,32 +301,60 @@ def plain_array(
     return array
 
 
-def native_indices(caller: str, value: object, name: str = "indices") -> Array:
+def native_indices(
+    caller: str, value: object, name: str = "indices", kind: Kind | None = None
+) -> Array:
     """Return indices in native byte order; the core checks their dtype.
 
     An empty array of floats counts as empty indices: ``np.empty((0, 2))`` is often written for no
     index tuples.
     """
-    indices = plain_indices(caller, value, name)
+    indices = plain_indices(caller, value, name, kind)
     return indices.astype(np.int64) if indices.size == 0 and indices.dtype.kind == "f" else indices
 
 
-def integer_indices(caller: str, value: object, name: str = "indices") -> Array:
+def integer_indices(
+    caller: str, value: object, name: str = "indices", kind: Kind | None = None
+) -> Array:
     """Return indices in native byte order, or raise DTypeError if they are no integers."""
-    indices = native_indices(caller, value, name)
+    indices = native_indices(caller, value, name, kind)
     if indices.dtype.kind not in "iu":
         raise index_dtype(caller, indices.dtype, name)
     return indices
 
 
-def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
-    """Return indices in native byte order; an empty list has no dtype of its own."""
+def plain_indices(
+    caller: str, value: object, name: str = "indices", kind: Kind | None = None
+) -> Array:
+    """Return indices in native byte order; an empty list has no dtype of its own.
+
+    With a kind of call, lists and tuples that mean something else in NumPy are refused.
+    """
+    if kind is not None and isinstance(value, list | tuple):
+        _check_listed(caller, value, name, kind)
     indices = plain_array(caller, name, value)
     if indices.size == 0 and not isinstance(value, np.ndarray):
         return indices.astype(np.int64)
     if indices.dtype.kind in "iu" and not indices.dtype.isnative:
         return indices.astype(indices.dtype.newbyteorder("="))
     return indices
+
+
+def _check_listed(caller: str, value: Sequence[object], name: str, kind: Kind) -> None:
+    """Raise for a tuple of index arrays, and for an empty list of index tuples."""
+    if isinstance(value, tuple) and any(map(foreign.is_array, value)):
+        hint = foreign.stacked(value, name)
+        if hint is not None and not kind.tuples:
+            hint = f"{name}[0]" if len(value) == 1 else f"{hint}, for {_by_tuples(kind)}"
+        if hint is not None:
+            raise messages.separate_indices(caller, name, len(value), f"; write {hint}")
+    if kind.tuples and not value:
+        raise messages.no_index_tuples(caller, name, value)
+
+
+def _by_tuples(kind: Kind) -> str:
+    """Return the function that takes index tuples."""
+    return "scatter_nd" if kind.scatters else "gather_nd"
 
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
@@ -370,12 +414,14 @@ def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
     return messages.index_out_of_bounds(call.caller, *facts, window=window)
 
 
-def index_dtype(caller: str, dtype: object, name: str = "indices") -> DTypeError:
+def index_dtype(caller: str, dtype: object, name: str = "indices", library: str = "") -> DTypeError:
     """Return the error of indices, of any library, that are no integers."""
     word, hint = dtype_name(dtype), ""
+    library = library or type(dtype).__module__.partition(".")[0]
     if "bool" in word and caller in ("gather_nd", "scatter_nd"):
-        library = "torch" if word.startswith("torch.") else "np"
-        hint = f"; the index tuples of a mask are {library}.argwhere({name})"
+        hint = f"; the index tuples of a mask are {foreign.short_name(library)}.argwhere({name})"
+    elif "float" in word:
+        hint = f"; if all are whole numbers, write {foreign.whole(name, library)}"
     return DTypeError(
         f"{caller}: {name}.dtype = {word} is not an integer type (allowed: int8..int64, "
         f"uint8..uint64){hint}"

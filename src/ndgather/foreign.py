@@ -6,7 +6,8 @@ what costs more than a view of memory: copies from a device, lazy and sparse arr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +33,17 @@ _MOST_AXES = 64
 _ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
 # Methods of arrays whose conversion is costly, and what these arrays are.
 _COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
+_INDICES = ("indices", "starts")
+_BASIC = {slice, type(None), type(...)}  # in brackets, these index without arrays
+# How libraries stack arrays: the functions that stack, broadcast and convert, and the axis.
+_STACKS = {
+    "dask": ("da.stack", "da.broadcast_arrays", "da.asarray", "axis=-1"),
+    "jax": ("jnp.stack", "jnp.broadcast_arrays", "jnp.asarray", "axis=-1"),
+    "jaxlib": ("jnp.stack", "jnp.broadcast_arrays", "jnp.asarray", "axis=-1"),
+    "numpy": ("np.stack", "np.broadcast_arrays", "np.asarray", "axis=-1"),
+    "tensorflow": ("tf.stack", "np.broadcast_arrays", "tf.convert_to_tensor", "axis=-1"),
+    "torch": ("torch.stack", "torch.broadcast_tensors", "torch.as_tensor", "dim=-1"),
+}
 ON_HOST = (1, 3, 11)  # devices of DLPack: the CPU, and its memory pinned for CUDA or ROCm
 
 
@@ -41,11 +53,15 @@ def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
     Columns may be indices and updates: `column_values` converts them.
     """
     kind = type(value)
+    if kind in _BASIC and argument in _INDICES:
+        raise messages.basic_indexing(caller, argument, value)
     if kind is np.ndarray or issubclass(kind, np.generic) or kind in _ELEMENTS:
         return
     if issubclass(kind, list | tuple):
         elements = cast("Sequence[object]", value)
-        if depth < _MOST_AXES and not {*map(type, elements)} <= _ELEMENTS:
+        types = {*map(type, elements)}
+        of_indices = argument in _INDICES
+        if depth < _MOST_AXES and (not types <= _ELEMENTS or (of_indices and types & _BASIC)):
             for element in elements:
                 check(caller, argument, element, depth + 1)
     elif is_table(value):
@@ -65,6 +81,85 @@ def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
             lambda _: messages.not_an_array(caller, argument, value, why)
         ):
             check_storage(caller, argument, value)
+
+
+def is_array(value: object) -> bool:
+    """Whether `value` is an array of any library, not a scalar of NumPy."""
+    kind = type(value)
+    if issubclass(kind, np.generic | list | tuple):
+        return False
+    return hasattr(kind, "shape") or hasattr(kind, "__array__") or kind in (array, memoryview)
+
+
+def is_listed(value: object) -> bool:
+    """Whether `value` is a list or array with at least one axis."""
+    try:
+        return isinstance(value, list | tuple) or (is_array(value) and np.ndim(value) > 0)  # type: ignore[arg-type]
+    except MemoryError:
+        raise
+    except Exception:  # of the methods of `value`
+        return False
+
+
+def short_name(library: str) -> str:
+    """Return the name by which code calls a library."""
+    return _STACKS[library][0].partition(".")[0] if library in _STACKS else library
+
+
+def library_of(values: Iterable[object]) -> str:
+    """Return the package of the arrays among `values`; numpy if it has no functions of its own."""
+    for value in values:
+        for base in type(value).__mro__:
+            package = base.__module__.partition(".")[0]
+            if package in _STACKS and package != "numpy":
+                return package
+        if hasattr(value, "__array_namespace__") and not isinstance(value, np.ndarray):
+            return str(value.__array_namespace__().__name__)
+    return "numpy"
+
+
+def stacked(items: Sequence[object], name: str) -> str | None:
+    """Return how to write index arrays of one axis each, the tuple `name`, as index tuples.
+
+    None if their shapes do not fit each other, or items are no arrays, numbers or lists.
+    """
+    if not all(isinstance(item, int | np.integer | list) or is_array(item) for item in items):
+        return None
+    try:
+        shapes = {tuple(np.shape(cast("Any", item))) for item in items}
+        np.broadcast_shapes(*shapes)
+        dtypes = {str(getattr(item, "dtype", "int")).rpartition(".")[2] for item in items}
+        library = library_of(items)
+        is_mixed = library != "numpy" and any(library_of([item]) != library for item in items)
+    except MemoryError:
+        raise
+    except Exception:  # of the methods of arrays; of sizes that are not known
+        return None
+    if any("bool" in dtype for dtype in dtypes):
+        return None
+    names = (f"{library}.{function}" for function in ("stack", "broadcast_arrays", "asarray"))
+    stack, broadcast, convert, axis = _STACKS.get(library, (*names, "axis=-1"))
+    if is_mixed:
+        name = f"[*map({convert}, {name})]"
+    if len(shapes) > 1:
+        name = f"{broadcast}(*{name})"
+    text = f"{stack}({name}, {axis})"
+    stays_integer = len(dtypes) == 1 or "uint64" not in dtypes
+    is_whole = stays_integer and all("int" in dtype.lower() for dtype in dtypes)
+    return text if is_whole else whole(text, library)
+
+
+def whole(name: str, library: str) -> str:
+    """Return how to write floats as integers."""
+    if library == "torch":
+        return f"{name}.long()"
+    if library == "tensorflow":
+        return f"tf.cast({name}, tf.int64)"
+    if library in ("jax", "jaxlib", "dask") or "(" in name:
+        return f"{name}.astype(int)"
+    if library == "numpy":
+        return f"np.asarray({name}).astype(int)"
+    return f"{library}.astype({name}, {library}.int64)"
 
 
 def has_mask(value: object) -> bool:
@@ -115,15 +210,15 @@ def column_values(caller: str, argument: str, value: object) -> Array:
         dtypes = [each.dtype if hasattr(each, "dtype") else each.type for each in columns]
         names = {str(dtype).lower().removesuffix("[pyarrow]") for dtype in dtypes}
         nulls = sum(map(_null_count, columns, dtypes))
-        array = np.asarray(table)
-    known = {array.dtype.name} == {_NAMES.get(name, name) for name in names} or not columns
-    if nulls or not known or array.dtype.kind not in "biuf":
+        values = np.asarray(table)
+    known = {values.dtype.name} == {_NAMES.get(name, name) for name in names} or not columns
+    if nulls or not known or values.dtype.kind not in "biuf":
         what = plural(nulls, "null") if nulls else f"the dtypes {listed(map(str, dtypes))}"
         raise DTypeError(
             f"{caller}: {argument} = {type(value).__name__} object has {what} (allowed: one dtype "
             f"of integers, booleans or floats of NumPy for all columns, without nulls)"
         )
-    return array
+    return values
 
 
 def _null_count(column: Any, dtype: object) -> int:

@@ -74,10 +74,10 @@ ELSEWHERE = {
         "from ndgather.models import onnx": "check compare convert infer load models onnx run",
     },
     "choice": {  # reductions and modes
-        "none": "assign replace update",
-        "add": "sum",
-        "sub": "subtract",
-        "mul": "multiply prod product",
+        "none": "assign replace update =",
+        "add": "sum + +=",
+        "sub": "subtract - -=",
+        "mul": "multiply prod product * *=",
         "min": "minimum amin",
         "max": "maximum amax",
         "mean": "average",
@@ -192,6 +192,28 @@ def not_an_array(
 ) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument} = {type(value).__name__} object {why} (allowed: {allowed})"
+    )
+
+
+def basic_indexing(caller: str, argument: str, value: object) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = {shown_value(value)} is basic indexing (allowed: integers); "
+        f"index data by slices, None and ... first, then call {caller} with the result"
+    )
+
+
+def separate_indices(caller: str, name: str, count: int, hint: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {name} = tuple of {plural(count, 'array')} would not name the points that it "
+        f"names in NumPy's brackets (allowed: one array of integers){hint}"
+    )
+
+
+def no_index_tuples(caller: str, name: str, value: object) -> ShapeError:
+    return ShapeError(
+        f"{caller}: {name} = {shown_value(value)} does not say how many axes an index tuple has "
+        f"(allowed: an array of integers); for no points of k axes, write "
+        f"np.empty((0, k), int)"
     )
 
 
@@ -379,7 +401,8 @@ def option_not_integer(caller: str, option: str, value: object, hint: str = "") 
 def unknown_choice(
     caller: str, option: str, value: object, choices: Sequence[str]
 ) -> AttributeValueError:
-    lower = str.lower(value) if isinstance(value, str) else ""
+    word = value if isinstance(value, str) else getattr(value, "__name__", "")  # as np.add has
+    lower = str.lower(word)
     meant = name_here("choice", lower) or lower
     hint = f"; write {meant!r}" if meant in choices else did_you_mean(value, choices)
     return AttributeValueError(

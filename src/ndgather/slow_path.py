@@ -114,14 +114,14 @@ def result_shape(call: Call) -> tuple[int, ...]:
 
 def _plain_gather(call: Call) -> Call:
     data = arguments.plain_array(call.caller, "data", call.data)
-    indices = arguments.native_indices(call.caller, call.indices, call.indices_name)
+    indices = arguments.native_indices(call.caller, call.indices, call.indices_name, call.kind)
     return arguments.checked(replace(call, data=data, indices=indices), data.dtype)
 
 
 def plain_scatter(call: Call) -> Call:
     """Return a scatter with NumPy arrays, and with its options checked by `arguments.checked`."""
     data = arguments.plain_array(call.caller, "data", call.data)
-    indices = arguments.native_indices(call.caller, call.indices)
+    indices = arguments.native_indices(call.caller, call.indices, kind=call.kind)
     updates = arguments.plain_updates(call, data.dtype)
     call = replace(call, data=data, indices=indices, updates=updates)
     call = arguments.checked(call, data.dtype, any_start=True)

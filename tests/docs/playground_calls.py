@@ -49,6 +49,9 @@ def _call(chance):
     if function == "gather_windows":
         call["window_shape"] = (1,)
     indices_shape = _indices_shape(chance, function, shape, call)
+    by_tuples = function in ("gather_nd", "scatter_nd", "gather_windows")
+    if by_tuples and indices_shape[:1] == (0,) and chance.random() < 0.9:
+        indices_shape = (1, *(indices_shape[1:] or (0,)))  # an empty list of tuples is refused
     off = 5 if chance.random() < 0.3 else 0  # how far index values are out of bounds
     name = "starts" if function == "gather_windows" else "indices"
     call[name] = _indices(chance, indices_shape, max((*shape, 1)), off)

@@ -98,8 +98,9 @@ class StandardLibrary(lowering.Library):
         at = at + self.reshape(self.arange(prod(shape)), shape)
         return self.reshape(xp.take(xp.concat([*sides]), self.reshape(at, (-1,)), axis=0), shape)
 
-    def indices(self, name: str, value: Any) -> Any:
+    def indices(self, call: Call) -> Any:
         """Return indices as an array of the library, on the device of data."""
+        name, value = call.indices_name, call.indices
         if type(value) is not type(self.data):
             listed = not isinstance(value, np.ndarray | np.generic) and not is_standard(value)
             if not listed and foreign.device_of(self.data) not in (None, *foreign.ON_HOST):
@@ -109,13 +110,13 @@ class StandardLibrary(lowering.Library):
                     f"library, on that device)"
                 )
             plain = host_array(self.caller, name, value) if is_standard(value) else value
-            return self.asarray(arguments.integer_indices(self.caller, plain, name))
-        isdtype, dtype = self.xp.isdtype, value.dtype
+            return self.asarray(arguments.integer_indices(self.caller, plain, name, call.kind))
+        xp, isdtype, dtype = self.xp, self.xp.isdtype, value.dtype
         if isdtype(dtype, "integral"):
             return value
         if isdtype(dtype, "real floating") and 0 in value.shape:
             return self.integers(value, None)  # how an empty list is often written
-        raise arguments.index_dtype(self.caller, dtype, name)
+        raise arguments.index_dtype(self.caller, dtype, name, xp.__name__)
 
     def fill_element(self, value: Any) -> Any:
         """Return a fill value as a number that the dtype of data can hold."""
@@ -167,7 +168,7 @@ def _torch_takes(data: Any) -> bool:
 
 def _by_torch(call: Call, library: StandardLibrary) -> Any:
     """Make a call on tensors that share the memory of its arrays."""
-    torch, indices = import_module("torch"), library.indices(call.indices_name, call.indices)
+    torch, indices = import_module("torch"), library.indices(call)
     arrays = {"data": call.data, "indices": indices, "updates": call.updates}
     tensors = {
         name: torch.from_dlpack(array) if is_standard(array) else array
@@ -230,7 +231,7 @@ def _on_host(call: Call) -> Call:
 
 
 def _gather(call: Call, library: StandardLibrary) -> Any:
-    call = replace(call, indices=library.indices(call.indices_name, call.indices))
+    call = replace(call, indices=library.indices(call))
     call = arguments.checked(call, None)
     fill = library.fill_element(0 if call.fill_value is None else call.fill_value)
     shapes = call.data.shape, call.indices.shape

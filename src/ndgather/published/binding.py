@@ -168,7 +168,7 @@ def _is_integer(value: object) -> bool:
 
 def _numpy_array(row: OperatorVersion, name: str, value: object) -> Array:
     if name == Role.INDICES:
-        return arguments.plain_indices(str(row), value)
+        return arguments.plain_indices(str(row), value, kind=row.kind)
     return arguments.plain_array(str(row), name, value)
 
 

@@ -22,6 +22,7 @@ from tests.definitions.calls import element_bytes
 DATA = np.arange(6).reshape(2, 3)
 DATA.flags.writeable = False
 EMPTY = np.zeros((2, 0, 3), int)
+WHOLE = "; if all are whole numbers, write np.asarray(indices).astype(int)"
 A_MASK = (
     "gather_nd: indices.dtype = bool is not an integer type (allowed: int8..int64, uint8..uint64); "
     "the index tuples of a mask are np.argwhere(indices)"
@@ -280,7 +281,7 @@ BAD_DTYPE = (
             error=DTypeError,
             indices=np.zeros((2, 2), dtype),
             text=f"gather_nd: indices.dtype = {shown} is not an integer type "
-            "(allowed: int8..int64, uint8..uint64)",
+            f"(allowed: int8..int64, uint8..uint64){WHOLE if 'float' in shown else ''}",
         )
         for name, dtype, shown in (
             ("floating", "f8", "float64"),
@@ -298,7 +299,7 @@ BAD_DTYPE = (
         indices=((0.0, 1.0),),
         out_shape=(1,),
         text="gather_nd: indices.dtype = float64 is not an integer type (allowed: int8..int64, "
-        "uint8..uint64)",
+        f"uint8..uint64){WHOLE}",
     ),
     Bad(
         name="boolean indices",

@@ -199,7 +199,7 @@ MORE = {
     "another type": {"updates": Tensor(DATA.astype("f4"))},
     "mean": {"updates": Tensor(DATA), "reduction": "mean"},
     "without the old values": {"updates": Tensor(DATA), "reduction": "add", "use_init_val": False},
-    "a list": {"updates": DATA.tolist()},
+    "a list of several types": {"updates": [[True, *row[1:]] for row in DATA.tolist()]},
 }
 
 

@@ -30,8 +30,8 @@ DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 SLIPS = {
     "the output of nonzero": (
         lambda: gather_nd(DATA, np.nonzero(DATA)),
-        ShapeError,
-        "; index tuples are on the last axis, as argwhere returns them",
+        DTypeError,
+        "; write np.stack(indices, axis=-1)",
     ),
     "one number for a tuple": (
         lambda: gather_nd(DATA, 2),

@@ -213,7 +213,7 @@ def test_a_window_around_each_place_of_a_picture():
             (DATA, [[0.0, 0.0]], (1, 1)),
             DTypeError,
             "gather_windows: starts.dtype = float64 is not an integer type (allowed: int8..int64, "
-            "uint8..uint64)",
+            "uint8..uint64); if all are whole numbers, write np.asarray(starts).astype(int)",
         ),
         (
             (np.broadcast_to(DATA[0, 0], 2**59), [[0], [0]], (2**59,)),

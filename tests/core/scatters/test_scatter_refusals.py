@@ -68,7 +68,7 @@ CASES = [
     # types
     (ND | {"indices": [[0.0], [1.0]]}, DTypeError,
      "scatter_nd: indices.dtype = float64 is not an integer type (allowed: int8..int64, "
-     "uint8..uint64)"),
+     "uint8..uint64); if all are whole numbers, write np.asarray(indices).astype(int)"),
     (ND | {"indices": [[False], [True]]}, DTypeError,
      "scatter_nd: indices.dtype = bool is not an integer type (allowed: int8..int64, "
      "uint8..uint64); the index tuples of a mask are np.argwhere(indices)"),

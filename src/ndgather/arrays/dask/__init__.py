@@ -49,7 +49,7 @@ def run(call: Call) -> DaskArray:
     indices = _checked(caller, call.indices_name, call.indices)
     if not isinstance(indices, DaskArray):
         # A copy: the graph has parts of it, and the caller may change them before it is computed.
-        indices = arguments.native_indices(caller, indices, call.indices_name).copy()
+        indices = arguments.native_indices(caller, indices, call.indices_name, call.kind).copy()
     call = replace(call, data=data, indices=indices)
     if call.scatters:
         return _scatter(replace(call, updates=_checked(caller, "updates", call.updates)))

@@ -221,12 +221,12 @@ def _indices(call: Call) -> Any:
     """Return indices as integers, of JAX or of NumPy."""
     name, indices = call.indices_name, call.indices
     if not isinstance(indices, jax.Array):
-        indices = arguments.native_indices(call.caller, indices, name)
+        indices = arguments.native_indices(call.caller, indices, name, call.kind)
     _check_rank(call.caller, name, indices.ndim)
     if 0 in indices.shape and jnp.issubdtype(indices.dtype, jnp.floating):
         return jnp.zeros(indices.shape, jnp.int32)
     if indices.dtype.kind not in "iu":
-        raise arguments.index_dtype(call.caller, indices.dtype, name)
+        raise arguments.index_dtype(call.caller, indices.dtype, name, "jax")
     return indices
 
 
