@@ -97,6 +97,7 @@ def test_nested_lists_are_indices_too(function, data):
     call = data.draw(calls(function, index_dtypes=native))
     nested = call.indices.tolist()
     found = np.array(nested)
+    assume(nested != [] or function != "gather_nd")  # no length of index tuples
     assume(found.shape == call.indices.shape and (not found.size or found.dtype.kind in "iu"))
     if bad_entries(call):
         with pytest.raises(IndexOutOfBoundsError):
