@@ -369,6 +369,21 @@ def test_many_repeated_updates_stay_where_onnxruntime_adds_all_of_them(count, ke
     assert any("onnxruntime" in finding.what for finding in conversion.findings) is kept
 
 
+@pytest.mark.parametrize("dtype", ["float", "int64"])
+@pytest.mark.parametrize("word", ["add", "max", "min"])
+def test_a_rewritten_maximum_says_that_zeros_may_change_their_sign(word, dtype):
+    model = parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18]>
+        g ({dtype}[3] x, int64[2] i, {dtype}[2] u) => ({dtype}[3] y)
+        {{ y = ScatterElements<reduction="{word}">(x, i, u) }}"""
+    )
+
+    conversion = onnx_models.conversion(model, target="basic")
+
+    says = [finding.rule for finding in conversion.findings] == ["signs of zeros"]
+    assert says is (word != "add" and dtype == "float")
+
+
 # Indices that are never negative and in bounds, whatever the inputs are: the inputs, and the nodes.
 IN_BOUNDS = {
     "rows of TopK": (

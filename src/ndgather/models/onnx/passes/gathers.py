@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from onnx import NodeProto
 
 from ndgather.errors import ModelError, NdgatherError
+from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.conversion_report import RewrittenNode
 from ndgather.models.onnx.inference import InferredGraph, InferredNode
 from ndgather.models.onnx.nodes import (
@@ -137,7 +138,15 @@ class RewriteGathers:
             became = ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
             added = sum(counts.values()) - 1
             self._report(draft, op_node, became, new.before, added=added, why=why, outside=outside)
-            draft.assume(op_node.where, f"{row_domain(node.domain)} {node.op_type}", node.input)
+            operator = f"{row_domain(node.domain)} {node.op_type}"
+            draft.assume(op_node.where, operator, node.input)
+            dtype = op_node.scope.type_of(node.input[0]).dtype or ""
+            word = op_node.attributes().get("reduction")
+            if word in {"max", "min"} and "float" in dtype and word.title() in counts:
+                what = f"{word.title()} of a runtime returns either of 0.0 and -0.0"
+                draft.findings.append(
+                    Finding(op_node.where, operator, "signs of zeros", what, Severity.DIFFERS)
+                )
             return keep_identity(node, new.before, draft.titles)
         self._report(draft, op_node, None, why="; ".join(dict.fromkeys(reasons)))
         return [node]
