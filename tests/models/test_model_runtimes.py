@@ -235,6 +235,26 @@ def test_nodes_in_a_loop_are_left_and_said(runtime):
 
 
 @pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime"))
+def test_a_sequence_does_not_stop_the_other_outputs(runtime, ndgather_in, tmp_path, caplog):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[3] data) => (seq(float[3]) many, float[3] out)
+        { many = SequenceConstruct(data)  out = Neg(data) }""")
+
+    outputs = onnx_models.run(model, {"data": DATA[0, :3].copy()}, runtime=runtime)
+
+    assert [*outputs] == ["out"]
+    np.testing.assert_array_equal(outputs["out"], -DATA[0, :3])
+    assert "output 'many' is a sequence, and is left out" in caplog.text
+    onnx.save(model, tmp_path / "model.onnx")
+    line = f"run model.onnx --random --runtime {runtime}"
+    assert ndgather_in(tmp_path, f"{line} --output-dir results").status == 0
+    assert [each.name for each in (tmp_path / "results").iterdir()] == ["out.npy"]
+    refused = ndgather_in(tmp_path, f"{line} --output many=many.npy")
+    assert refused.status == 1
+    assert refused.err.endswith("output 'many' is a list (allowed: a tensor)\n")
+
+
+@pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime"))
 def test_slices_of_strings(runtime):
     """onnxruntime copies the first string of a slice (`check`: "string slices"); run raises."""
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ndgather import set_num_threads
+from ndgather import messages, set_num_threads
 from ndgather.cli.inputs import (
     add_inputs,
     compare_outputs,
@@ -144,7 +144,11 @@ def work(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     run = _run_in_child(options) if _needs_child(options) else load_and_run(options)
     outputs = {output.name: output.array for output in run.result.outputs}
-    tensor_files.write_all({file: outputs[name] for name, file in run.files.items()})
+    for name in options.outputs:
+        if name not in outputs:
+            raise messages.not_a_tensor("output", name, "list")
+    files = {file: outputs[name] for name, file in run.files.items() if name in outputs}
+    tensor_files.write_all(files)
     seconds = time.perf_counter() - start
     if options.json:
         print(json.dumps(_as_json(run, seconds), indent=2))

@@ -276,6 +276,16 @@ class OutputArray:
     seconds: float | None
 
 
+def leave_out_sequences(path: object, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outputs that are not lists; warn of lists, and raise if all are lists."""
+    arrays = {name: value for name, value in values.items() if not isinstance(value, list)}
+    for name in (name for name in values if name not in arrays):
+        if not arrays:
+            raise messages.not_a_tensor("output", name, "list")
+        messages.LOGGER.warning("%s: output %r is a sequence, and is left out", path, name)
+    return arrays
+
+
 @dataclass(frozen=True, slots=True)
 class NodeTime:
     """The time of a node, and the size of its results."""

@@ -22,7 +22,7 @@ from ndgather.api import own_errors
 from ndgather.errors import AttributeValueError, DTypeError, ModelError, one_line
 from ndgather.messages import LOGGER, foreign_errors, listed, plural
 from ndgather.models import Array, Content, FilePath, array, instance, named_arrays, sequence
-from ndgather.models.graph import HasPorts, Run, fit_inputs
+from ndgather.models.graph import HasPorts, Run, fit_inputs, leave_out_sequences
 from ndgather.models.graph.evaluation import TimedNode, finished
 from ndgather.models.onnx.files import (
     IN_MEMORY,
@@ -158,12 +158,13 @@ class Model(HasPorts):
                     values: Any = evaluator.run(names, fitted)
         finally:
             _COUNTS.reset(token)
-        for name, value in zip(names, values, strict=True):
+        results = leave_out_sequences(self._path, dict(zip(names, values, strict=True)))
+        for name, value in results.items():
             if not isinstance(value, np.ndarray):
                 raise messages.not_a_tensor("output", name, type(value).__name__)
         run = finished(
             evaluator.steps,
-            list(zip(names, names, values, strict=True)),
+            [(name, name, value) for name, value in results.items()],
             gather_nodes=counts[True],
             remaining_nodes=counts[False],
         )

@@ -38,7 +38,14 @@ from ndgather.models import (
     tolerance,
     whole_number,
 )
-from ndgather.models.graph import HasPorts, NodeTime, OutputArray, Run, fit_inputs
+from ndgather.models.graph import (
+    HasPorts,
+    NodeTime,
+    OutputArray,
+    Run,
+    fit_inputs,
+    leave_out_sequences,
+)
 from ndgather.models.onnx import files
 from ndgather.models.onnx.comparison.explanation import LOST_UPDATES, explain
 from ndgather.models.onnx.files import Source
@@ -323,7 +330,9 @@ class RuntimeModel(HasPorts):
                 session = self._adapter.session(self._traced.after(own).source(), self._options)
         if progress is not None:
             progress(self._count, self._count)
-        arrays = {name: _output_array(name, values[name]) for name in outputs}
+        tables = {name: _as_matrix(values[name]) for name in outputs}
+        tensors = leave_out_sequences(self._path, tables).items()
+        arrays = {name: _output_array(name, value) for name, value in tensors}
         seconds, count = time.perf_counter() - start, plural(self._count, "node")
         what = f"{count} ran in {self.runtime}, {plural(compared, 'node')} compared"
         LOGGER.info("%s: %s, %.3f s", self._path, what, seconds)
@@ -421,12 +430,16 @@ class RuntimeModel(HasPorts):
             return {}
 
 
-def _output_array(name: str, value: object) -> Array:
-    """Return an output as an array; a list of dicts with the same keys becomes a matrix."""
+def _as_matrix(value: object) -> object:
+    """Return a list of dicts with the same keys as a matrix, and any other value as it is."""
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
         keys = list(value[0])
         if all(list(row) == keys for row in value):
             return np.array([[row[key] for key in keys] for row in value], np.float32)
+    return value
+
+
+def _output_array(name: str, value: object) -> Array:
     if not isinstance(value, np.ndarray | np.generic):
         raise messages.not_a_tensor("output", name, type(value).__name__)
     array = np.asarray(value)
