@@ -65,7 +65,8 @@ WIDE = ("benchmarks", "benchmarks-stored", "conformance", "exporters", "kinds", 
 
 html_baseurl = os.environ.get("SITE", "")  # of a release: https://.../
 html_favicon = "static/favicon.svg"
-html_context = {"default_mode": "auto"}
+repository = os.environ.get("REPOSITORY", "").rstrip("/")  # of a release: https://.../ndgather
+html_context = {"default_mode": "auto", "repository": repository}
 html_sidebars = {"**": ["site-nav.html"]}
 html_theme = "pydata_sphinx_theme"
 html_title = "ndgather: gather and scatter for Python"
@@ -78,10 +79,10 @@ html_use_index = False
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "logo": {"text": "ndgather"},
+    "logo": {"text": f"ndgather {__version__}"},
     "navbar_align": "left",
     "navbar_center": [],  # the pages stand on the left
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["project-links", "theme-switcher"],
     "show_prev_next": True,
     "secondary_sidebar_items": {
         page: [] if page in WIDE else ["page-toc"] for page in (*WIDE, "**")
@@ -105,8 +106,8 @@ def setup(app: Sphinx) -> None:
 
 def _with_repository(_app: Sphinx, _page: str, source: list[str]) -> None:
     """Write the addresses of the repository and the site that a release has in its environment."""
-    link, address = "[the repository](REPOSITORY)", os.environ.get("REPOSITORY", "")
-    known = link.replace("REPOSITORY", address) if address else "the repository"
+    link = "[the repository](REPOSITORY)"
+    known = link.replace("REPOSITORY", repository) if repository else "the repository"
     source[0] = source[0].replace(link, known)
     source[0] = source[0].replace("_static/social.png", f"{html_baseurl}_static/social.png")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import doctest
 import importlib
 import re
 from pathlib import Path
@@ -147,6 +150,35 @@ def evaluated(code, caption, drawn):
 
 def test_every_page_is_here():
     assert set(INPUTS) == {page.stem for page in QUESTIONS.glob("*.md")} - {"index"}
+
+
+def free_names(code):
+    """Return the names that a call uses and does not define, but for those of libraries."""
+    nodes = list(ast.walk(ast.parse(code)))
+    own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return (
+        names_in(nodes, ast.Load)
+        - names_in(nodes, ast.Store)
+        - own
+        - {*MODULES, "ndgather", "dask", "xr"}
+    )
+
+
+def names_in(nodes, context):
+    names = (node for node in nodes if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, context)} - {*dir(builtins)}
+
+
+@pytest.mark.parametrize("stem", INPUTS)
+def test_a_page_defines_what_its_calls_use(stem):
+    """The examples themselves are run with those of the guide."""
+    text = (QUESTIONS / f"{stem}.md").read_text()
+    examples = doctest.DocTestParser().get_examples(text)
+    calls = [code for section in SECTION.findall(text) for _, code in BLOCK.findall(section)]
+    trees = [ast.parse(example.source) for example in examples]
+    defined = names_in([node for tree in trees for node in ast.walk(tree)], ast.Store)
+    assert {name for code in calls for name in free_names(code)} <= defined
+    assert any(example.want for example in examples)
 
 
 @pytest.mark.parametrize(("draw", "caption", "code", "ours"), CALLS)
