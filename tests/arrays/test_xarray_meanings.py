@@ -117,7 +117,7 @@ def refused(array, method="nearest", **labels):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("method", [None, "nearest"])
+@pytest.mark.parametrize("method", [None, "nearest", "linear"])
 @given(st.lists(st.tuples(DEGREES["lat"], st.integers(106, 250)), min_size=1, max_size=5))
 def test_swapped_labels_are_named_as_such(method, points):
     lat, lon = map(list, zip(*points, strict=True))
@@ -240,3 +240,33 @@ def test_degrees_on_a_map_are_named_as_such():
     text = refused(east, x=[500030.0])
     assert "the grid is in degrees; reproject the points" in text
     assert "tolerance" not in text
+
+
+@pytest.mark.parametrize("method", [None, "nearest", "linear"])
+@pytest.mark.parametrize("label", [500_030.0, 4e6])
+def test_metres_on_a_grid_of_the_earth_are_named_as_such(method, label):
+    text = refused(grid(**PLAIN), method, lat=[4e6], lon=[label])
+    assert text.endswith("the grid is in degrees; reproject the points, for example with pyproj")
+    text = refused(grid(**PLAIN), method, lon=[label])
+    assert text.endswith("the grid is in degrees; reproject the points, for example with pyproj")
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["2035", "2035-01-01", pd.Timestamp("2035-01-01"), np.datetime64("2035-01-01")],
+    ids=["year", "text", "pandas", "numpy"],
+)
+@pytest.mark.parametrize("method", [None, "nearest"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_date_of_every_type_is_said_to_be_later(label, method, listed):
+    with pytest.raises(
+        LabelError, match="= 2035-01-01 is after the last time of the grid, 2020-01-03 "
+    ):
+        grid(**PLAIN).ndgather.sel(time=[label] if listed else label, method=method)
+
+
+@pytest.mark.parametrize(("size", "has_hint"), [(5, False), (36, True)])
+def test_a_period_is_suggested_only_around_the_earth(size, has_hint):
+    data = xr.DataArray(np.arange(float(size)), {"lon": 10.0 * np.arange(size)}, "lon")
+    text = refused(data, lon=[-100.0])
+    assert ("period={'lon': 360} if longitudes go around" in text) == has_hint

@@ -527,7 +527,7 @@ def are_fillers(labels: Any) -> NDArray[np.bool]:
     return np.isin(labels, [*_FILLERS])
 
 
-def longitude_range(axis: pd.Index[Any]) -> tuple[float, float]:
+def longitude_range(axis: Any) -> tuple[float, float]:
     return min(_WEST, axis.min()), max(_FAR_EAST, axis.max())
 
 

@@ -31,6 +31,7 @@ from ndgather.arrays.xarray.labels import (
     CIRCLE,
     NAMES,
     NOT_A_TIME,
+    WIDEST,
     Axes,
     SortedLabels,
     are_fillers,
@@ -63,6 +64,7 @@ _NAMED = xarray.DataArray | xarray.Variable
 _MEMORY = 2**27  # that an interpolation takes besides its result, by default
 _VARIABLE = "<variable>"  # a name for it in a Dataset
 _LEFT_OUT = {"sel": "nan", "add_at": "drop"}  # what `missing` may be, by function
+_FAR = 5000  # degrees that no longitude has, however often a track goes around the earth
 _CORNER = "<corner>"  # the dimension of the neighbours of a point
 
 
@@ -362,7 +364,8 @@ def _of_one_axis(
             raise no_labels(caller, name)
         return name, checked_positions(caller, name, label, data.sizes[name])
     if isinstance(label, slice):
-        return index.dim, _by_index(data.xindexes.get(name, index), name, label, request)
+        found = data.xindexes.get(name, index)
+        return index.dim, _by_index(data, found, name, all_labels, request)
     if method in ("nearest", "linear") and are_texts(index.index):  # which have no distance
         method = tolerance = None
     elif method is None and isinstance(request.tolerance, dict) and tolerance is not None:
@@ -374,7 +377,7 @@ def _of_one_axis(
     as_xarray = method is None and request.missing == "raise" and name not in request.period
     of_time = isinstance(index.index, pd.DatetimeIndex | pd.TimedeltaIndex | xarray.CFTimeIndex)
     if as_xarray and of_time and isinstance(label, str):  # of a month, it is all of its times
-        return index.dim, _by_index(index, name, label, request)
+        return index.dim, _by_index(data, index, name, all_labels, request)
     labels = labels_of(request, data, name, label, index.index)
     held = True
     if isinstance(dtype, np.dtype) and dtype.kind == "f" and labels.dtype != dtype:
@@ -386,7 +389,7 @@ def _of_one_axis(
         elif labels.ndim == 0:
             held = labels.astype(dtype).item() == labels.item()
     if as_xarray and held and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
-        return index.dim, _by_index(index, name, label, request)  # it may select several
+        return index.dim, _by_index(data, index, name, all_labels, request)  # it may select several
     if labels.dtype.kind == "b":
         return index.dim, with_dims_of(label, labels)
     positions = look_up(
@@ -404,17 +407,26 @@ def _of_one_axis(
     return index.dim, with_dims_of(label, positions)
 
 
-def _by_index(index: Any, name: Hashable, label: Any, request: Request) -> Any:
+def _by_index(
+    data: xarray.Dataset,
+    index: Any,
+    name: Hashable,
+    all_labels: Mapping[Hashable, Any],
+    request: Request,
+) -> Any:
+    label = all_labels[name]
     with errors_of_xarray(request.caller, (name,)):
         try:
             return next(iter(index.sel({name: label}).dim_indexers.values()))
         except KeyError:
             if isinstance(label, slice):
                 raise
-            labels, absent = np.asarray(label), np.full((), -1)
-            axis = xarray.DataArray(index.index, dims=[index.dim], name=name)
-            data = xarray.Dataset(coords={name: axis})
-            raise missing_labels(request, data, name, labels, absent, {}) from None
+            labels = np.asarray(label)
+            with suppress(NdgatherError):  # a text or a Timestamp is a time
+                labels = convert_labels(request.caller, name, labels, index.index)
+            absent = np.full((), -1)
+            error = missing_labels(request, data, name, labels, absent, all_labels)
+            raise error from None
 
 
 def labels_of(
@@ -434,7 +446,7 @@ def labels_of(
         valid = are_longitudes(axis, labels, any_turn=name not in request.around)
         if not valid.all():
             if request.missing == "raise":
-                raise _no_longitude(request, name, labels, valid, axis)
+                raise _no_longitude(request, data, name, labels, valid)
             labels = np.where(valid, labels, np.nan)
     naive = isinstance(axis.dtype, np.dtype) and axis.dtype.kind == "M"
     if naive and labels.dtype == object and labels.size:
@@ -541,6 +553,11 @@ class _Neighbours:
             variable = xarray.Variable(variable.dims, labels, variable.attrs)
         lower, upper, share = pair[0].brackets(pair[1])
         shape = labels.shape
+        if request.missing == "raise" and np.isnan(share).any():
+            positions = np.where(pair[0].outside(pair[1]), -1, 0).reshape(shape)
+            hint = _swapped(request, data, name, all_labels) or _in_other_units(data, name, labels)
+            if hint and (positions < 0).any():
+                raise missing_labels(request, data, name, labels, positions, all_labels)
         return cls(variable, lower.reshape(shape), upper.reshape(shape), share.reshape(shape))
 
     @classmethod
@@ -828,7 +845,9 @@ def _outside(
             is_place = "latitude" not in meanings_of(data[name]) or abs(labels[bad]).max() <= 90
             if method == "nearest" and is_place and 0 < far <= 2 * steps.min():
                 ways = [f"{request.option('tolerance', far, name)} for the nearest label"]
-            if NAMES.get(str(name).casefold()) == "longitude" and (abs(labels[bad]) <= 540).all():
+            is_round = CIRCLE - (high - low) <= WIDEST * steps.max()
+            by_name = NAMES.get(str(name).casefold()) == "longitude"
+            if is_round and by_name and (abs(labels[bad]) <= 540).all():
                 ways.insert(0, f"{request.option('period', 360, name)} if longitudes go around")
         hint = _hint(request, *ways)
     count = int(bad.sum())
@@ -842,14 +861,18 @@ def _outside(
 
 
 def _no_longitude(
-    request: Request, name: Hashable, labels: Array, valid: NDArray[np.bool], index: pd.Index[Any]
+    request: Request, data: xarray.Dataset, name: Hashable, labels: Array, valid: NDArray[np.bool]
 ) -> LabelError:
     at = tuple(int(i) for i in np.argwhere(~valid)[0])
     count = int((~valid).sum())
     more = f"; so are {count} of {labels.size} labels" if count > 1 else ""
     hint = _for_a_filler(request, labels[at])
-    way = "" if hint else f", or {request.option('period', CIRCLE, name)}"
-    low, high = longitude_range(index)
+    way = ""
+    if not hint and abs(labels[at]) > _FAR:
+        hint = f"; {reproject(data, in_metres=False)}"
+    elif not hint:
+        way = f", or {request.option('period', CIRCLE, name)}"
+    low, high = longitude_range(data[name].values)
     return LabelError(
         f"{request.caller}: {request.name_of(name)}{subscript(at)} = {labels[at]} is no longitude "
         f"(allowed: {low}..{high}{way}){more}{hint}",
@@ -883,7 +906,9 @@ def _swapped(
             given = request.name_of(other)
             text = f"; are {first} and {second} swapped? (all labels of `{given}` fit `{name}`)"
             if request.in_shell:
-                text += f"; write --rename {request.name_of(name)}={other} --rename {given}={name}"
+                right = {request.name_of(name): other, given: name}
+                ways = [f"--rename {column}={axis}" for column, axis in right.items()]
+                text += f"; if so, write {' '.join(ways)}"
             return text
     return ""
 
