@@ -131,8 +131,8 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
     ----------
     position : tuple of int
         The position in `indices` of the first bad entry, in C order.
-    value : int
-        The entry.
+    value : int or float
+        The entry; a float where `checked_indices` finds a value that an operator does not allow.
     axis : int
         The axis of data that it addresses; 0 in errors of xarray, whose texts name the dimension.
     size : int
@@ -144,6 +144,10 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
         the module, and the file of the program that called it; empty where unknown.
     line : int
         The line of that file.
+    user_file : str
+        The innermost file that is not in an installed package: `file`, or what called it.
+    user_line : int
+        The line of that file.
     """
 
     def __init__(
@@ -151,7 +155,7 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
         text: str,
         *,
         position: tuple[int, ...] = (),
-        value: int = 0,
+        value: float = 0,
         axis: int = 0,
         size: int = 0,
         count: int = 0,
@@ -160,6 +164,8 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
         module: str = "",
         file: str = "",
         line: int = 0,
+        user_file: str = "",
+        user_line: int = 0,
     ) -> None:
         super().__init__(text)
         self.position = position
@@ -172,3 +178,5 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
         self.module = module
         self.file = file
         self.line = line
+        self.user_file = user_file
+        self.user_line = user_line

@@ -14,7 +14,12 @@ from typing import Any, Self
 import torch
 
 from ndgather.arrays.torch.checked import dispatch
-from ndgather.arrays.torch.checked.findings import describe_argument, describe_error, find_place
+from ndgather.arrays.torch.checked.findings import (
+    describe_argument,
+    describe_error,
+    find_caller,
+    hide_own_frames,
+)
 from ndgather.arrays.torch.checked.operators import OPERATORS, operator_name
 from ndgather.arrays.torch.checked.positions import Entries
 from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
@@ -24,7 +29,11 @@ _FRAMES = torch._C._dynamo.eval_frame
 _OPEN: list[Any] = []  # an item for every block; the first is what torch.compile did before
 _LOCK = threading.Lock()
 _MOST_CALLS = 4096  # after a flag is kept, until it is read
-_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, AttributeError)
+_KINDS = (  # of values and of positions
+    (torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
+)
 
 
 class _Blocks(threading.local):
@@ -133,6 +142,8 @@ class checked_indices(ContextDecorator):  # noqa: N801
             if stance := _OPEN.pop():
                 stance.__exit__(*error)
         _FRAMES.set_eval_frame(self._compilers.pop())
+        if isinstance(error[1], BaseException):
+            hide_own_frames(error[1])
         if error[1] is None or isinstance(error[1], Exception):
             with nullcontext() if error[1] is None else suppress(RuntimeError):  # of a lost device
                 self.check()
@@ -156,13 +167,13 @@ class checked_indices(ContextDecorator):  # noqa: N801
                     values = dispatch.unwrap_batches(entries.values)
                     if values is None or not dispatch.is_readable(values):
                         checked = False
-                    elif values.dtype in _INTEGERS:
+                    elif entries.wrong is not None or values.dtype in _KINDS[entries.limit is None]:
                         if values is not entries.values:
                             entries = entries._replace(values=values)  # noqa: PLW2901
                         if (self._wait or values.is_cpu) and entries.fit():
                             continue
                         error = error or self._find_error(operator, entries, given)
-        except Exception:  # of a call that torch refuses, with its own words
+        except _REFUSALS:  # torch refuses the call, and says why
             return False, False
         self._calls += bool(self._flags)
         if error or self._calls >= _MOST_CALLS:
@@ -176,17 +187,18 @@ class checked_indices(ContextDecorator):  # noqa: N801
     ) -> Exception | None:
         """Return what is wrong; without waiting, replace what may be wrong and keep a flag."""
         # Nobody looks at the flags of a process that was forked.
+        values = entries.values
         waits = self._wait or os.getpid() != self._process or entries.lowest > entries.highest
         name, _, item = entries.argument.rstrip("]").partition("[")
-        name = name if name in given else "self"
-        waits = waits or name not in given or bool(entries.before)  # they cannot be replaced
+        name = "self" if name == "input" and name not in given else name
+        waits = waits or name not in given or bool(entries.before) or entries.wrong is not None
         waits = waits or (isinstance(given[name], (list, tuple)) and not item)
         if waits and not self._wait and entries.fit():
             return None
         passed = entries.passed if isinstance(entries.passed, int) else None
-        bare = entries._replace(values=_NOTHING, passed=passed)
+        bare = entries._replace(values=_NOTHING.to(values.dtype), passed=passed, wrong=None)
         called = describe_argument(entries)
-        flag = (entries.first(), partial(describe_error, operator, bare, called, find_place()))
+        flag = (entries.first(), partial(describe_error, operator, bare, called, find_caller()))
         if waits:
             return flag[1](*flag[0].tolist())
         self._flags.append(flag)

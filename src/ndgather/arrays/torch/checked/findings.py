@@ -8,11 +8,12 @@ import math
 import os
 import re
 import sys
+import sysconfig
 import traceback
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ from ndgather.errors import IndexOutOfBoundsError
 from ndgather.messages import subscript
 
 _NOT_READ = object()
+_NARROW = (torch.int8, torch.uint8, torch.int16, torch.int32)
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 _RECORDED = re.compile(r'  File "(.*)", line (\d+), in .*\n(?: *(.*)\n)?')
 
 
@@ -30,29 +33,59 @@ def _is_own(frame: FrameType) -> bool:
     return name.partition(".")[0] in ("ndgather", "contextlib") or name == "torch._ops"
 
 
-def find_place() -> tuple[str, int, str, list[torch.nn.Module]]:
-    """Find the innermost line that is not torch's, and the modules that call it, innermost first.
+class Place(NamedTuple):
+    """The line of a program that called an operator."""
 
-    In a backward pass it is the line of the forward call, if torch keeps it.
+    file: str = ""
+    line: int = 0
+    source: str = ""
+
+    def __str__(self) -> str:
+        near = os.path.relpath(self.file)
+        file = self.file if near.startswith("..") else near
+        return f"{file}:{self.line}: {self.source}".rstrip(": ")
+
+
+class Caller(NamedTuple):
+    """Who called an operator: the innermost line that is not torch's, the user's line, modules."""
+
+    place: Place
+    user: Place
+    modules: list[torch.nn.Module]  # innermost first
+    names: frozenset[str]  # local variables of the functions
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith(("<frozen", *_LIBRARIES)) or "-packages" + os.sep in file
+
+
+def find_caller() -> Caller:
+    """Find who calls the operator.
+
+    In a backward pass the line is that of the forward call, if torch keeps it.
     """
     node = torch._C._current_autograd_node()
     kept = _RECORDED.findall("".join(node.metadata.get("traceback_", ()))) if node else []
-    kept = [found for found in kept if not found[0].startswith(str(Path(torch.__file__).parent))]
-    file, line, source = "", 0, ""
+    torch_folder = str(Path(torch.__file__).parent)
+    places = [Place(file, int(line), text) for file, line, text in reversed(kept)]
+    places = [place for place in places if not place.file.startswith(torch_folder)]
+    found: list[Place] = []
     modules: list[torch.nn.Module] = []
+    names: set[str] = set()
     for frame, number in traceback.walk_stack(sys._getframe(1)):
         code, package = frame.f_code, frame.f_globals.get("__name__", "").partition(".")[0]
-        if not line and package not in ("torch", "ndgather", "contextlib", ""):
-            file, line = code.co_filename, number
-            source = linecache.getline(file, line, frame.f_globals)
-        if code.co_name == "_engine_run_backward" and (line or kept):
+        if package not in ("torch", "ndgather", "contextlib", ""):
+            source = linecache.getline(code.co_filename, number, frame.f_globals)
+            found.append(Place(code.co_filename, number, source.strip()))
+        if code.co_name == "_engine_run_backward" and (found or places):
             break  # who calls backward() does not call the operator
+        names.update(code.co_varnames)
         owner = frame.f_locals.get("self") if code.co_varnames[:1] == ("self",) else None
         if isinstance(owner, torch.nn.Module):
             modules.append(owner)
-    if not line and kept:
-        file, line, source = kept[-1]
-    return file, int(line), source.strip(), modules
+    found = found or places or [Place()]
+    user = next((place for place in found if not _is_library(place.file)), Place())
+    return Caller(found[0], user, modules, frozenset(names))
 
 
 def find_path(modules: list[torch.nn.Module]) -> str:
@@ -60,8 +93,25 @@ def find_path(modules: list[torch.nn.Module]) -> str:
     for outer in reversed(modules):
         for name, module in outer.named_modules():
             if module is modules[0]:
-                return name.replace("_orig_mod.", "") or type(module).__name__
+                parts = [part for part in name.split(".") if part not in ("", "_orig_mod")]
+                return ".".join(parts) or type(getattr(module, "_orig_mod", module)).__name__
     return ""
+
+
+def hide_own_frames(error: BaseException) -> None:
+    """Take the frames of the checks out of a traceback, and those of torch behind the program's."""
+    kept = last = error.__traceback__
+    trace = kept.tb_next if kept else None
+    while kept is not None and trace is not None:
+        name = trace.tb_frame.f_globals.get("__name__", "")
+        if name.startswith(__package__) or name == "torch._ops":
+            kept.tb_next = trace.tb_next
+        else:
+            kept = trace
+            last = last if name.partition(".")[0] == "torch" else trace
+        trace = trace.tb_next
+    if last is not None and isinstance(error, IndexOutOfBoundsError) and error.operator:
+        last.tb_next = None
 
 
 def describe_argument(entries: Entries) -> tuple[str, int, tuple[int, ...]]:
@@ -137,25 +187,70 @@ def _subscript_kind(item: ast.expr, names: dict[str, Any]) -> str:
 
 
 def describe_error(
-    operator: str, entries: Entries, called: Any, place: Any, count: int, first: int, value: int
+    operator: str, entries: Entries, called: Any, caller: Caller, count: int, first: int, value: Any
 ) -> IndexOutOfBoundsError:
-    (argument, axis, shape), (file, line, source, modules) = called, place
-    position = entries.before + tuple(map(int, np.unravel_index(first, shape)))
+    (argument, axis, shape), place, user = called, caller.place, caller.user
+    position = entries.before + tuple(map(int, np.unravel_index(int(first), shape)))
+    if entries.values.is_floating_point():
+        narrow = entries.values.dtype != torch.float64
+        value = float(str(np.float32(value))) if narrow else float(value)
     what = f"is outside axis {axis} of {entries.of}, which has size {entries.size}"
     allowed = f"allowed: {entries.lowest}..{entries.highest}"
-    if entries.size is None:
+    if entries.problem:
+        what, allowed = (
+            entries.problem,
+            f"allowed: {entries.allowed}" if entries.allowed else allowed,
+        )
+    elif entries.size is None:
         what, allowed = "is negative", "allowed: 0 and more"
     elif entries.lowest > entries.highest:
         allowed = "the axis is empty"
     if entries.passed is not None:
         allowed += f"; ignore_index {entries.passed}"
     if count > 1:
-        allowed += f"; {count} of {math.prod(shape)} entries are outside"
-    module, near = find_path(modules), os.path.relpath(file) if line else ""
-    place = f"{file if near.startswith('..') else near}:{line}: {source}".rstrip(": ")
-    where = ", ".join(filter(None, (module, place if line else "")))
-    text = f"{operator}: {argument}{subscript(position)} = {value} {what} ({allowed})"
-    names = "position value axis size count operator argument module file line"
-    values: Any = (position, value, axis, entries.size or 0, count, operator, argument)
-    known = dict(zip(names.split(), (*values, module, file, line), strict=True))
-    return IndexOutOfBoundsError(f"{text}\n  in {where}" if where else text, **known)
+        outside = "" if entries.problem else " are outside"
+        allowed += f"; {int(count)} of {math.prod(shape)} entries{outside}"
+    module = find_path(caller.modules)
+    where = ", ".join(filter(None, (module, str(place) if place.line else "")))
+    lines = [f"{operator}: {argument}{subscript(position)} = {value} {what} ({allowed})"]
+    lines += [f"  in {where}"] if where else []
+    lines += [f"  called from {user}"] if user.line and user != place else []
+    lines += [f"  {advice}" for advice in _advise(operator, entries, value, caller, module)]
+    return IndexOutOfBoundsError(
+        "\n".join(lines),
+        position=position,
+        value=value,
+        axis=axis,
+        size=entries.size or 0,
+        count=int(count),
+        operator=operator,
+        argument=argument,
+        module=module,
+        file=place.file,
+        line=place.line,
+        user_file=user.file,
+        user_line=user.line,
+    )
+
+
+def _advise(operator: str, entries: Entries, value: int, caller: Caller, module: str) -> list[str]:
+    """Return the advice for a pattern that is certain, if there is one."""
+    size, dtype = entries.size or 0, entries.values.dtype
+    if entries.problem:
+        return []
+    if dtype in _NARROW and value < 0 and size - 1 > torch.iinfo(dtype).max:
+        most = torch.iinfo(dtype).max
+        return [f"{dtype} holds at most {most}, so the index has overflowed: use torch.int64"]
+    if operator.startswith("nll_loss") and entries.passed is not None:
+        if value in (-1, 255) and not entries.lowest <= value <= entries.highest:
+            return [f"if {value} means that there is no label: pass ignore_index={value}"]
+        if value == size:
+            return [f"labels start at 0: those of {size} classes are 0..{size - 1}"]
+    if operator in ("embedding", "embedding_renorm_") and value >= size:
+        if re.search(r"(^|[._])(wpe|pos(ition)?(_?emb\w*|s)?|embed_positions)", module):
+            return [f"the model has {size} positions: shorten the sequence, or use more positions"]
+        if any(hasattr(each, "resize_token_embeddings") for each in caller.modules):
+            return ["if tokens were added: model.resize_token_embeddings(len(tokenizer))"]
+    if value >= size and "edge_index" in caller.names:
+        return [f"if this is edge_index: it names node {value}, and there are nodes 0..{size - 1}"]
+    return []

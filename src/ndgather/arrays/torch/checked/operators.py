@@ -6,13 +6,24 @@ is not there is passed on.
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
 
-from ndgather.arrays.torch.checked.positions import MASKS, Entries, Found, Get, IndexRule
+from ndgather.arrays.torch.checked.positions import (
+    MASKS,
+    Entries,
+    Found,
+    Get,
+    IndexRule,
+    OrderRule,
+    SumRule,
+    ValueRule,
+)
 
 _DECORATION = re.compile(
     r"^_(?:unsafe_)?|_forward_only|_forward|_impl|_with_dims_and_tensors|_unsafe$"
@@ -62,9 +73,58 @@ def find_compressed_indices(get: Get) -> Found:
         starts, others = get("compressed_indices"), get("plain_indices")
         axis, of = others.dim() - 1, f"{second}_indices"
         yield Entries(f"{first}_indices", starts, axis, of, others.shape[-1], end=1)
+        yield from OrderRule("compressed_indices", f"{first}_indices", "plain_indices")(get)
         yield Entries(of, others, axis + by_rows, "result", get("size")[axis + by_rows])
 
 
+def find_pooled_indices(axes: int) -> Rule:
+    """Return the rule for the indices of a maximum, which count in the last axes of the input."""
+
+    def find(get: Get) -> Found:
+        size, of = math.prod(get("self").shape[-axes:]), f"input.flatten(-{axes})"
+        yield Entries("indices", get("indices"), -1, of, size)
+
+    return find
+
+
+def find_probabilities(get: Get) -> Found:
+    """Find the probabilities of `bernoulli`: p if it is a tensor, or the input."""
+    yield from (_PROBABILITIES if get("p") is None else ValueRule("p", *_PROBABILITY))(get)
+
+
+def find_weights(get: Get) -> Found:
+    """Find the weights of `multinomial`; those of a row are not all 0."""
+    yield from _WEIGHTS(get)
+    total = get("self").detach().sum(-1)
+    yield Entries(
+        "input.sum(-1)",
+        total,
+        0,
+        "",
+        None,
+        problem="is not positive",
+        wrong=total <= 0,
+        allowed="a row with a weight above 0",
+    )
+
+
+def find_selected(get: Get) -> Found:
+    """Find how many elements a mask selects; the source has to have as many."""
+    chosen, size = get("mask").expand_as(get("self")).sum(), get("source").numel()
+    yield Entries(
+        "mask.sum()",
+        chosen,
+        0,
+        "source",
+        size,
+        end=1,
+        problem="is more than the number of elements of source",
+    )
+
+
+_PROBABILITY = ("is not a probability", 1.0, "0..1")
+_PROBABILITIES = ValueRule("self", *_PROBABILITY)
+_WEIGHTS = ValueRule("self", "is not a weight", sys.float_info.max, "0 and more, finite")
 _ALONG = IndexRule("index", "dim", "self")
 _FLAT = IndexRule("index", None, "self", from_end=True)
 _ROWS = IndexRule("indices", 0, "weight")
@@ -75,7 +135,9 @@ _STEPS = IndexRule("input_lengths", 0, "log_probs", end=1)
 _LABELS = IndexRule("target_lengths", -1, "targets", end=1)
 _SEGMENTS = (
     IndexRule("lengths", "axis", "data", end=1),
+    SumRule("lengths", "axis", "data"),
     IndexRule("offsets", "axis", "data", end=1),
+    OrderRule("offsets"),
 )
 
 # The names are those of `operator_name`: every overload and variant of an operator has one line.
@@ -99,7 +161,7 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "index_put": (find_subscripts,),
     # Embeddings.
     "embedding": (_ROWS,),
-    "embedding_bag": (_ROWS, IndexRule("offsets", 0, "indices", end=1)),
+    "embedding_bag": (_ROWS, IndexRule("offsets", 0, "indices", end=1), OrderRule("offsets")),
     "embedding_bag_backward": (_ROWS_OF_GRADIENT,),
     "embedding_bag_dense_backward": (_ROWS_OF_GRADIENT,),
     "embedding_bag_per_sample_weights_backward": (_ROWS,),
@@ -122,6 +184,12 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     # Pooling.
     "max_unpool2d": (IndexRule("indices", -1, "result.flatten(-2)", size="output_size"),),
     "max_unpool3d": (IndexRule("indices", -1, "result.flatten(-3)", size="output_size"),),
+    "max_pool2d_with_indices_backward": (find_pooled_indices(2),),
+    "max_pool3d_with_indices_backward": (find_pooled_indices(3),),
+    "adaptive_max_pool2d_backward": (find_pooled_indices(2),),
+    "adaptive_max_pool3d_backward": (find_pooled_indices(3),),
+    "fractional_max_pool2d_backward": (find_pooled_indices(2),),
+    "fractional_max_pool3d_backward": (find_pooled_indices(3),),
     # Counts, segments and sorted values.
     "bincount": (IndexRule("self", 0, "result", unlimited=True),),
     "one_hot": (IndexRule("self", -1, "result", size="num_classes"),),
@@ -134,7 +202,10 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "lu_unpack": (IndexRule("LU_pivots", -2, "LU_data", lowest=1, end=1),),
     # Packed sequences.
     "pack_padded_sequence": (IndexRule("lengths", "batch_first", "input", lowest=1, end=1),),
-    "pad_packed_sequence": (IndexRule("batch_sizes", 0, "data", end=1),),
+    "pad_packed_sequence": (
+        IndexRule("batch_sizes", 0, "data", end=1),
+        SumRule("batch_sizes", 0, "data"),
+    ),
     # Groups of a product of matrices.
     "grouped_mm": (find_group_ends,),
     "scaled_grouped_mm": (find_group_ends,),
@@ -142,6 +213,13 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     # Sparse tensors.
     "sparse_compressed_tensor": (find_compressed_indices,),
     "sparse_coo_tensor": (find_coordinates,),
+    # Values that a GPU asserts.
+    "bernoulli": (find_probabilities,),
+    "binary_cross_entropy": (_PROBABILITIES,),
+    "binary_cross_entropy_backward": (_PROBABILITIES,),
+    "masked_scatter": (find_selected,),
+    "multinomial": (find_weights,),
+    "poisson": (ValueRule("self", "is not a rate", math.inf, "0 and more"),),
 }
 
 # Composite operators that hide positions from their parts. torch takes the indices of

@@ -15,7 +15,7 @@ Get: TypeAlias = Callable[[str], Any]  # returns an argument of a call by its na
 
 
 class Entries(NamedTuple):
-    """Positions that one argument of one call holds, and what they may be."""
+    """Positions or values that one argument of one call holds, and what they may be."""
 
     argument: str
     values: torch.Tensor
@@ -27,14 +27,27 @@ class Entries(NamedTuple):
     passed: int | torch.Tensor | None = None  # a value, or where values are, that are never read
     before: tuple[int, ...] = ()  # leads to `values` in the argument
     subscripts: tuple[bool, ...] = ()  # which axes of a subscripted tensor have an index
+    problem: str = ""  # of values that are no positions
+    limit: float | None = None  # the highest of values that are no positions
+    wrong: torch.Tensor | None = None  # which values are wrong, if that is no matter of bounds
+    allowed: str = ""  # a text instead of the bounds
 
     @property
-    def highest(self) -> int:
+    def highest(self) -> float:
+        if self.limit is not None:
+            return self.limit
         return sys.maxsize if self.size is None else self.size - 1 + self.end
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The dtype in which all values and bounds can be compared."""
+        return torch.float64 if self.values.is_floating_point() else torch.int64
+
     def outside(self) -> torch.Tensor:
-        values = self.values.long()  # a bound may be too large for the type of the values
-        bad, passed = (values < self.lowest) | (values > self.highest), self.passed
+        if self.wrong is not None:
+            return self.wrong
+        values, passed = self.values.to(self.kind), self.passed
+        bad = ~((values >= self.lowest) & (values <= self.highest))  # NaN is bad
         if passed is None:
             return bad
         return bad & ~(passed if isinstance(passed, torch.Tensor) else values == passed)
@@ -42,6 +55,8 @@ class Entries(NamedTuple):
     def fit(self) -> bool:
         """Return whether all are in bounds: one wait for the device."""
         values = self.values
+        if self.wrong is not None:
+            return not self.wrong.any().item()
         low: Any = None
         if values.numel() == 1:
             low = high = values.item()
@@ -57,7 +72,7 @@ class Entries(NamedTuple):
         """Return how many are outside, the flat number of the first, and its value."""
         bad = self.outside().flatten()
         first = bad.byte().argmax().reshape(1)
-        return torch.cat([bad.sum().reshape(1), first, self.values.long().take(first)])
+        return torch.cat([bad.sum().reshape(1), first, self.values.to(self.kind).take(first)])
 
 
 Found: TypeAlias = Iterator[Entries]
@@ -98,3 +113,81 @@ class IndexRule:
         size = None if size == -1 else size
         lowest = -size if from_end and size is not None else self.lowest
         yield Entries(name, values, axis or 0, of, size, lowest, self.end, passed)
+
+
+@dataclass(frozen=True)
+class ValueRule:
+    """Bounds of the values of an argument."""
+
+    argument: str
+    problem: str
+    limit: float
+    allowed: str
+
+    def __call__(self, get: Get) -> Found:
+        values = get(self.argument)
+        if isinstance(values, torch.Tensor) and values.is_floating_point():
+            name = self.argument.replace("self", "input")
+            yield Entries(
+                name,
+                values,
+                0,
+                "",
+                None,
+                problem=self.problem,
+                limit=self.limit,
+                allowed=self.allowed,
+            )
+
+
+@dataclass(frozen=True)
+class OrderRule:
+    """Starts of the parts of another argument: in ascending order, and the first is 0.
+
+    An `IndexRule` has their bounds.
+    """
+
+    argument: str
+    shown: str = ""  # the user's name of the argument
+    last: str = ""  # the argument whose length is the last start
+
+    def __call__(self, get: Get) -> Found:
+        starts = get(self.argument)
+        if starts is None or not starts.numel():
+            return
+        first, before, after = starts[..., :1], starts[..., :-1], starts[..., 1:]
+        wrong = torch.cat([first != 0, after < before], -1)
+        bare = Entries(self.shown or self.argument, starts, 0, "", None, wrong=wrong)
+        yield bare._replace(problem="is out of order", allowed="0 first, then ascending")
+        if self.last:
+            size = get(self.last).shape[-1]
+            wrong = torch.cat([before < 0, starts[..., -1:] != size], -1)
+            yield bare._replace(problem="is not the last end", wrong=wrong, allowed=f"{size}")
+
+
+@dataclass(frozen=True)
+class SumRule:
+    """Lengths of parts, which make up an axis of another argument."""
+
+    argument: str
+    axis: int | str
+    of: str
+
+    def __call__(self, get: Get) -> Found:
+        lengths = get(self.argument)
+        if lengths is None:
+            return
+        lengths = torch.as_tensor(lengths)
+        axis = get(self.axis) if isinstance(self.axis, str) else self.axis
+        size = get(self.of).shape[axis]
+        total = lengths.sum(-1)
+        yield Entries(
+            f"{self.argument}.sum(-1)",
+            total,
+            axis,
+            self.of,
+            size,
+            wrong=total != size,
+            problem=f"is not the size of axis {axis} of {self.of}",
+            allowed=f"{size}",
+        )

@@ -1,0 +1,241 @@
+"""`checked_indices` on values that a GPU asserts, and what its errors say to a user.
+
+Every operator is tried one step beyond each border, and on the border itself.
+"""
+
+import importlib
+import math
+import traceback
+import warnings
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 - as everybody calls it
+
+import ndgather
+from ndgather.errors import IndexOutOfBoundsError
+
+T = torch.tensor
+X = torch.arange(20.0).reshape(5, 4)
+SEVEN = torch.arange(7) % 5
+NAN, INF = math.nan, math.inf
+TINY = 5e-324  # the smallest denormal number
+
+# The operator, its argument, its problem, values that are refused, values that are allowed, and
+# the call, in which v holds one of them.
+VALUES = """
+binary_cross_entropy|input|is not a probability|1.0002,-0.1,NAN,INF|0.0,-0.0,1.0,TINY|F.binary_cross_entropy(v, torch.zeros_like(v))
+bernoulli|input|is not a probability|1.5,-0.1,NAN|0.0,-0.0,1.0,TINY|torch.bernoulli(v)
+bernoulli_|p|is not a probability|1.5,-0.1,NAN|0.0,-0.0,1.0,TINY|torch.zeros_like(v).bernoulli_(v)
+multinomial|input|is not a weight|-0.1,NAN,INF|0.0,-0.0,9.0,TINY|torch.multinomial(v, 1)
+poisson|input|is not a rate|-0.1,NAN|0.0,-0.0,9.0,TINY|torch.poisson(v)
+""".strip().splitlines()  # noqa: E501 - a table
+
+
+def rows():
+    for row in VALUES:
+        operator, argument, problem, refused, allowed, call = row.split("|")
+        for value in refused.split(","):
+            yield operator, argument, problem, eval(value), call
+        for value in allowed.split(","):
+            yield operator, argument, "", eval(value), call
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize(("operator", "argument", "problem", "value", "call"), list(rows()))
+def test_values_are_checked_up_to_their_borders(
+    operator, argument, problem, value, call, wait, dtype
+):
+    values = torch.full((3, 4), 0.5, dtype=dtype)
+    values[1, 2] = value
+    if not problem:
+        torch.manual_seed(0)
+        expected = eval(call, globals() | {"v": values})
+        torch.manual_seed(0)
+        with ndgather.checked_indices(wait=wait):
+            result = eval(call, globals() | {"v": values})
+        torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+        return
+    with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices(wait=wait):
+        eval(call, globals() | {"v": values})
+    error = caught.value
+    assert (error.operator, error.argument, error.position) == (operator, argument, (1, 2))
+    assert error.value == value or (math.isnan(error.value) and math.isnan(value))
+    assert str(error).startswith(f"{operator}: {argument}[1, 2] = {value} {problem} (allowed: 0")
+
+
+def test_the_sentence_counts_the_values():
+    values = torch.full((16, 4), 0.5)
+    values[3, 0], values[7, 1] = 1.0002, -1
+    with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
+        nn.BCELoss()(values.requires_grad_(), torch.zeros(16, 4))
+    assert str(caught.value).splitlines()[0] == (
+        "binary_cross_entropy: input[3, 0] = 1.0002 is not a probability "
+        "(allowed: 0..1; 2 of 64 entries)"
+    )
+
+
+# What else reads out of bounds, or asserts on a GPU: the call, and the begin of the text.
+OTHERS = """
+torch.multinomial(T([[0.5], [0.0]]), 1)|multinomial: input.sum(-1)[1] = 0.0 is not positive
+X.masked_scatter(X > 3, torch.ones(9))|masked_scatter: mask.sum() = 16 is more than
+X.clone().masked_scatter_(T([True] * 4), torch.ones(9))|masked_scatter_: mask.sum() = 20 is
+F.embedding_bag(SEVEN, X, T([0, 3, 2]))|embedding_bag: offsets[2] = 2 is out of order (allowed: 0
+F.embedding_bag(SEVEN, X, T([1, 3]))|embedding_bag: offsets[0] = 1 is out of order
+csr(T([0, 2, 1]), T([0, 1]), X[0, :2], (2, 4))|sparse_compressed_tensor: crow_indices[2] = 1 is out
+csr(T([0, 1, 1]), T([0, 1]), X[0, :2], (2, 4))|sparse_compressed_tensor: crow_indices[2] = 1 is not
+csr(T([1, 1, 2]), T([0, 1]), X[0, :2], (2, 4))|sparse_compressed_tensor: crow_indices[0] = 1 is out
+torch.segment_reduce(X, "sum", lengths=T([2, 2]))|segment_reduce: lengths.sum(-1) = 4 is not
+pool2d(X[None, :1, :1, None], 9)|max_pool2d_with_indices_backward: indices[0, 0, 0, 0] = 9 is
+pool2d(X[None, :1, :1, None], -1)|max_pool2d_with_indices_backward: indices[0, 0, 0, 0] = -1 is
+torch.vmap(lambda x, i: x[i])(X, SEVEN[:5] + T([0, 0, 0, 0, 3]))|index: indices[0][4] = 7 is outside
+torch.vmap(lambda x, i: x.take(i), 1)(X, T([[0, 9, 0, 0]]))|take: index[1, 0] = 9 is outside axis 0
+pick(X, T([4, 5]))|index_select: index[1] = 5 is outside axis 0 of input
+F.cross_entropy(X[:2], T([[1], [7]]).view(-1))|nll_loss: target[1, 0]
+""".strip().splitlines()
+csr = torch.sparse_csr_tensor
+
+
+def pool2d(grad, index):
+    indices = torch.full((1, 1, 1, 1), index)
+    backward = torch.ops.aten.max_pool2d_with_indices_backward
+    return backward(grad, torch.ones(1, 1, 3, 3), [3, 3], [3, 3], [0, 0], [1, 1], False, indices)
+
+
+@torch.library.custom_op("ndgather_tests::pick", mutates_args=())
+def pick(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.index_select(0, i)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("row", OTHERS)
+def test_other_faults_are_named(row, wait):
+    call, text = row.split("|")
+    with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices(wait=wait):
+        eval(call)
+    assert str(caught.value).startswith(text)
+
+
+ALLOWED = """
+torch.multinomial(T([[0.0, 1e-30], [1.0, 0.0]]), 1)
+X.masked_scatter(X > 3, torch.ones(16)), X.masked_scatter(X > 99, torch.ones(0))
+F.embedding_bag(SEVEN, X, T([0, 0, 7]))
+csr(T([0, 0, 2]), T([0, 1]), X[0, :2], (2, 4)).to_dense()
+torch.segment_reduce(X, "sum", lengths=T([5, 0]))
+pool2d(X[None, :1, :1, None], 8)
+F.binary_cross_entropy(torch.empty(0), torch.empty(0)), torch.bernoulli(torch.empty(0, 3))
+torch.zeros(3).bernoulli_(0.0), torch.poisson(torch.empty(2, 0))
+pick(X, T([4, 0]))
+""".strip().splitlines()
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("call", ALLOWED)
+def test_what_is_allowed_has_the_same_result(call, wait):
+    torch.manual_seed(0)
+    expected = eval(call)
+    torch.manual_seed(0)
+    with ndgather.checked_indices(wait=wait):
+        result = eval(call)
+    torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+
+
+LIBRARY = """
+from torch import nn
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.position_embeddings, self.tokens = nn.Embedding(5, 2), nn.Embedding(5, 2)
+
+    def forward(self, positions, tokens=None):
+        return self.position_embeddings(positions) if tokens is None else self.tokens(tokens)
+
+    def resize_token_embeddings(self, size):
+        pass
+"""
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "installed_encoder.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(folder)
+    return importlib.import_module("installed_encoder")
+
+
+def test_the_user_is_named_behind_a_library(library):
+    encoder = torch.compile(library.Encoder(), backend="eager")
+    with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
+        encoder(T([9]))  # the user's line
+    error, lines = caught.value, str(caught.value).splitlines()
+    assert error.file.endswith("installed_encoder.py")
+    assert lines[1].startswith("  in position_embeddings, ")
+    assert lines[2].startswith("  called from ")
+    assert lines[2].endswith(f":{error.user_line}: encoder(T([9]))  # the user's line")
+    assert error.user_file == __file__
+    assert lines[3] == "  the model has 5 positions: shorten the sequence, or use more positions"
+
+
+def test_a_compiled_module_has_its_own_name():
+    for call in (torch.compile(nn.Embedding(5, 2), backend="eager"), nn.Embedding(5, 2)):
+        with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
+            call(T([7]))
+        assert caught.value.module == "Embedding"
+
+
+def pass_messages(x, edge_index):
+    return x[edge_index[0]]
+
+
+ADVICE = {
+    "labels start at 0: those of 4 classes are 0..3": lambda _: F.cross_entropy(X, SEVEN[:5]),
+    "pass ignore_index=255": lambda _: F.cross_entropy(X, SEVEN[:5] * 0 + 255),
+    "pass ignore_index=-1": lambda _: F.cross_entropy(X, SEVEN[:5] * 0 - 1),
+    "edge_index: it names node 5": lambda _: pass_messages(X, T([[5, 1], [0, 1]])),
+    "torch.int8 holds at most 127": lambda _: F.cross_entropy(
+        torch.ones(1, 200), T([100]).to(torch.int8) * 2
+    ),
+    "model.resize_token_embeddings(len(tokenizer))": lambda library: library.Encoder()(
+        None, T([6])
+    ),
+}
+
+
+@pytest.mark.parametrize("advice", ADVICE)
+def test_a_certain_pattern_has_advice(advice, library):
+    with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
+        ADVICE[advice](library)
+    assert advice in str(caught.value).splitlines()[-1]
+
+
+def test_other_patterns_have_none():
+    calls = [lambda: F.cross_entropy(X, SEVEN[:5] + 9), lambda: F.embedding(T([5]), X)]
+    for call in calls:
+        with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
+            call()
+        assert len(str(caught.value).splitlines()) == 2
+
+
+def test_a_traceback_ends_in_the_program():
+    wrong = [lambda: F.embedding(T([5]), X), lambda: X.gather(9, T([[7]]))]
+    for call, wait in product(wrong, [True, False]):
+        with pytest.raises((IndexError, RuntimeError)) as caught:  # noqa: SIM117
+            with ndgather.checked_indices(wait=wait):
+                call()
+        files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+        assert set(files[:2]) == {__file__} or not wait
+        assert not any("torch/checked/dispatch" in file for file in files)
+
+
+def test_a_warning_of_torch_names_the_line_of_the_program():
+    with warnings.catch_warnings(record=True) as caught, ndgather.checked_indices():
+        warnings.simplefilter("always")
+        torch.ones(3).T  # noqa: B018
+    assert [warning.filename for warning in caught] == [__file__]
