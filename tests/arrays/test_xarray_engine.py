@@ -252,6 +252,28 @@ def test_a_file_that_was_closed_is_opened_again(tmp_path):
         second.close()
 
 
+@pytest.mark.parametrize("of", ["data set", "variable", "part"])
+@pytest.mark.parametrize(
+    "encoding", [{}, {"shards": (2, 4)}, {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -1}]
+)
+def test_what_is_written_later_is_seen_after_clear(encoding, of, tmp_path):
+    """By another object of the same process, as slices see it at once."""
+    data = xr.Dataset({"a": (("y", "x"), np.arange(24.0).reshape(4, 6))})
+    options = {"store": tmp_path / "z.zarr", "consolidated": False}
+    data.to_zarr(**options, encoding={"a": {"chunks": (1, 2), **encoding}})
+    points = {"y": xr.DataArray([3, 0], dims="p"), "x": xr.DataArray([5, 1], dims="p")}
+    with xr.open_dataset(
+        tmp_path / "z.zarr", engine=Engine, cache=False, consolidated=False
+    ) as opened:
+        kept = {"data set": opened, "variable": opened.a, "part": opened.a[1:]}[of]
+        for offset in (0, 100, 200):
+            (data + offset).isel(y=[3]).to_zarr(**options, region={"y": slice(3, 4)})
+            kept.ndgather.clear()
+            assert opened.a[3].values.tolist() == [offset + each for each in range(18, 24)]
+            assert opened.a.isel(points).values.tolist() == [23 + offset, 1]
+    assert data.ndgather.clear() is None  # in memory
+
+
 def test_a_wrong_budget_is_named(stored):
     opened, _ = stored
     with pytest.raises(AttributeValueError, match="ChunkCache: memory = 'much'"):

@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -638,6 +639,73 @@ def test_a_new_shape_is_seen_after_clear(store, all_arrays, tmp_path):
     assert c[1, 8, 10] == array[1, 8, 10] == -3
     c.close()
     assert c.shape == (2, 9, 11)
+
+
+def appended(store, folder):
+    """Return an array, and an appending call that does not use its object."""
+    place = str(folder / "a")
+    if store == "hdf5":
+        file = h5py.File(place, "w", libver="latest")
+        array = file.create_dataset("a", data=DATA, chunks=CHUNKS, maxshape=(None, 9, 11))
+        file.swmr_mode = True
+
+        def append(values):
+            array.resize(len(array) + len(values), axis=0)
+            array[-len(values) :] = values
+            array.flush()
+
+        return h5py.File(place, "r", libver="latest", swmr=True)["a"], append
+    if store.startswith("tensorstore"):
+        tensorstore = pytest.importorskip("tensorstore")
+        spec = {"driver": store.partition(" ")[2], "kvstore": f"file://{place}"}
+        opened = tensorstore.open(spec, create=True, dtype=tensorstore.int32, shape=DATA.shape)
+        opened.result().write(DATA).result()
+
+        def append(values):
+            array = tensorstore.open(spec, context=tensorstore.Context()).result()
+            before = array.shape[0]
+            array = array.resize(exclusive_max=[before + len(values), 9, 11]).result()
+            array[before:].write(values).result()
+
+        return tensorstore.open(spec, context=tensorstore.Context()).result(), append
+    layout = {"shards": {"shards": (4, 8, 12)}, "zarr 2": {"zarr_format": 2}}.get(store, {})
+    zarr.create_array(place, data=DATA, chunks=(2, 4, 6), **layout)
+    mode = "r" if store == "read-only" else "r+"
+    return zarr.open_array(place, mode=mode), lambda new: zarr.open_array(place).append(new)
+
+
+@pytest.mark.parametrize(
+    "store",
+    ["zarr 2", "zarr 3", "shards", "read-only", "hdf5", "tensorstore zarr", "tensorstore zarr3"],
+)
+def test_what_another_program_appends_is_seen_after_clear(store, tmp_path):
+    array, append = appended(store, tmp_path)
+    expected = DATA
+    c = ndgather.cached(array)
+    for count in (1, 5, 8):
+        np.testing.assert_array_equal(c[...], expected)
+        assert ndgather.gather_nd(c, [[len(expected) - 1, 8, 10]]) == expected[-1, 8, 10]
+        new = np.full((count, 9, 11), count, np.int32)
+        append(new)
+        expected = np.concatenate([expected, new])
+        assert c.shape[0] == len(expected) - count
+        c.clear()
+        assert c.shape == expected.shape
+    rows = np.arange(len(expected))
+    np.testing.assert_array_equal(ndgather.gather(c, rows), expected, strict=True)
+    if "zarr" in store:
+        ndgather.scatter_nd(c, [[len(expected) - 1, 8, 10]], np.int32([-5]), out=c)
+        assert c[-1, 8, 10] == -5
+
+
+def test_a_store_that_is_gone_is_an_error_after_clear(tmp_path):
+    c = ndgather.cached(in_zarr(tmp_path))
+    assert c[0, 0, 0] == DATA[0, 0, 0]
+    shutil.rmtree(tmp_path)
+    c.clear()
+    with pytest.raises(StoredArrayError, match="cannot be opened again"):
+        ndgather.gather_nd(c, [[0, 0, 0]])
+    c.close()
 
 
 def test_other_types_of_elements(tmp_path):

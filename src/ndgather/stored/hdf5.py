@@ -280,6 +280,13 @@ def writer(array: h5py.Dataset) -> DatasetReader:
     return DatasetReader(array, False)  # a scatter makes the chunks that do not exist
 
 
+def as_stored_now(array: h5py.Dataset) -> h5py.Dataset:
+    """Return the array, with the shape that a process which writes has given it meanwhile."""
+    if array and array.file.swmr_mode:
+        array.refresh()
+    return array
+
+
 def _is_plain(array: h5py.Dataset) -> bool:
     """Whether elements are stored as NumPy has them in memory; integers of 24 bits are not."""
     if array.dtype.kind not in "biufc":

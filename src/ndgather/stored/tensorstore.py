@@ -39,6 +39,12 @@ def writer(array: tensorstore.TensorStore) -> TensorStoreReader:
     return TensorStoreReader(array, array.chunk_layout.write_chunk.shape)
 
 
+def as_stored_now(array: tensorstore.TensorStore) -> tensorstore.TensorStore:
+    """Return the array with the bounds that its store has now."""
+    spec = array.spec(retain_context=True, minimal_spec=True)
+    return tensorstore.open(spec, read=array.readable, write=array.writable).result()
+
+
 class TensorStoreReader:
     """Reads and writes an array by units of one shape."""
 

@@ -318,6 +318,28 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         result: Any = _add_at(array, values, positions)
         return result  # type: ignore[no-any-return]  # a DataArray, as self._data
 
+    def clear(self) -> None:
+        """Drop the decoded chunks of data that `Engine` opened, so that its store is read again.
+
+        Selections of points by ``engine="ndgather"`` do not see what is written to the store after
+        their chunks were read, also by this process, until this call. It has no effect on other
+        data, nor on values that xarray has loaded.
+
+        Examples
+        --------
+        >>> import tempfile, xarray as xr
+        >>> import ndgather.arrays.xarray
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> _ = xr.DataArray([1.0, 2.0], dims="x", name="a").to_netcdf(f"{folder.name}/a.nc")
+        >>> with xr.open_dataset(f"{folder.name}/a.nc", engine="ndgather") as data:
+        ...     data.ndgather.clear()
+        >>> folder.cleanup()
+        """
+        for variable in self._dataset().variables.values():
+            kept = arrays.Source.of(arrays.array_of(variable)).cached
+            if kept is not None:
+                kept.clear()
+
     def _request(
         self,
         caller: str,

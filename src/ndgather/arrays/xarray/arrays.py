@@ -100,6 +100,11 @@ class CachedVariable:
             self.array = CachedArray(array, self.cache, opened)
         return self.array
 
+    def clear(self) -> None:
+        """Drop the chunks, so that the next selection reads them again."""
+        if self.array is not None:
+            self.array.clear()
+
 
 def array_of(variable: xarray.Variable) -> Any:
     """Return the array of a variable without reading it if it is lazy."""

@@ -41,12 +41,16 @@ _S3_OPTIONS = {  # of fsspec, and of obstore
 class Engine(BackendEntrypoint):
     """Open zarr stores and netCDF 4 files as data sets; ``engine="ndgather"`` of `open_dataset`.
 
+    The decoded chunks of selections of points stay in memory. If the store is written to
+    afterwards, also by this process, selections of points return the old values until
+    ``data.ndgather.clear()``; ``chunk_cache=None`` keeps no chunks.
+
     Values, coordinates and attributes are those of the engines "zarr" and "h5netcdf", which also
-    have the options. `memory` limits the buffers of a selection of points. The decoded chunks of
-    such selections stay in memory, up to the bytes of `chunk_cache` for the data set: a number, a
-    text such as "2 GiB", a `ndgather.ChunkCache` that other data sets share, or None to keep none.
-    Closing the data set drops them. (``cache=True`` is an option of xarray: it keeps the values of
-    whole variables that were loaded.)
+    have the options. `memory` limits the buffers of a selection of points. `chunk_cache` limits the
+    bytes of the decoded chunks of the data set: a number, a text such as "2 GiB", a
+    `ndgather.ChunkCache` that other data sets share, or None. Closing the data set drops the
+    chunks. (``cache=True`` is an option of xarray: it keeps the values of whole variables that were
+    loaded.)
 
     Examples
     --------
@@ -103,13 +107,13 @@ class Engine(BackendEntrypoint):
 
 def _engine_of(place: Any, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Return the engine of xarray for a place, what it opens, and its options."""
-    is_zarr = _is_zarr(place)
-    messages.need("zarr" if is_zarr else "h5netcdf", "stores")
-    if is_zarr and isinstance(place, str):
+    in_zarr = is_zarr(place)
+    messages.need("zarr" if in_zarr else "h5netcdf", "stores")
+    if in_zarr and isinstance(place, str):
         store = zarr_store(place, storage_options=options.get("storage_options"))
         if not isinstance(store, str):  # it has the options
             return ZarrBackendEntrypoint(), store, {**options, "storage_options": None}
-    return ZarrBackendEntrypoint() if is_zarr else H5netcdfBackendEntrypoint(), place, options
+    return ZarrBackendEntrypoint() if in_zarr else H5netcdfBackendEntrypoint(), place, options
 
 
 def _as_cache(cache: ChunkCache | int | str | None) -> ChunkCache | None:
@@ -136,12 +140,12 @@ def _with_points(data: xarray.Dataset, memory: Any, cache: ChunkCache | None) ->
 def _close(data: xarray.Dataset, all_kept: list[arrays.CachedVariable]) -> None:
     """Close a data set, and drop its chunks."""
     for kept in all_kept:
-        if kept.array is not None:
-            kept.array.clear()
+        kept.clear()
     data.close()
 
 
-def _is_zarr(place: Any) -> bool:
+def is_zarr(place: Any) -> bool:
+    """Return whether a file name, a URL or an object stands for a zarr store, not for a file."""
     if not isinstance(place, str | os.PathLike):
         return not hasattr(place, "read") and not isinstance(place, bytes | memoryview)
     text = os.fspath(place)

@@ -26,7 +26,7 @@ import xarray
 from ndgather import messages
 from ndgather.arrays.xarray import rasters, selection
 from ndgather.arrays.xarray.arrays import Options, select, storage_options
-from ndgather.arrays.xarray.engine import ZARR_SUFFIX, zarr_store
+from ndgather.arrays.xarray.engine import ZARR_SUFFIX, is_zarr, zarr_store
 from ndgather.arrays.xarray.labels import (
     NAMES,
     WHOLE,
@@ -479,7 +479,7 @@ def _opener_of(place: str, group: str | None) -> tuple[str, Any, dict[str, Any]]
         path, inner = inside[0], str(path.relative_to(inside[0]))
         place, group = str(path), inner if group is None else f"{inner}/{group}"
     options: dict[str, Any] = {"chunks": None} | ({} if group is None else {"group": group})
-    if "://" in place or path.suffix == ZARR_SUFFIX or path.is_dir():
+    if is_zarr(place):
         options["engine"] = "zarr"
 
     def open_by(function: Any, **options: Any) -> Any:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from ndgather import arguments, exchange, foreign, messages
 from ndgather.api import own_errors
 from ndgather.array_call import Array, Call, Kind, _core, with_padding
-from ndgather.errors import CallError, DTypeError
+from ndgather.errors import CallError, DTypeError, StoredArrayError
 from ndgather.messages import shown_value
 from ndgather.stored import calls, ranges
 from ndgather.stored.cache.chunk_cache import ArrayChunks, CacheInfo, ChunkCache, itself
@@ -101,8 +101,8 @@ def cached(
 class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array whose decoded chunks stay in memory; see `ndgather.cached`.
 
-    Many threads may use it at once. A scatter into it writes the store, then the cache. Chunks
-    that other code changes in the store are not seen until `clear`. A forked child, and a process
+    Many threads may use it at once. A scatter into it writes the store, then the cache. What other
+    code changes in the store is not seen until `clear`. A forked child, and a process
     that it is sent to, start with an empty cache.
 
     Attributes
@@ -136,7 +136,10 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def _kept(self) -> ArrayChunks:
         """The chunks of the array as it was when it was opened, or used first after `clear`."""
         if self._chunks.is_cleared:
-            opened = self._chunks.opened_again()
+            if self._open_reader is None and not self._chunks.closed:
+                self.array = _as_stored_now(self.array)
+            open_reader = partial(self._open_reader or _opened, self.array)
+            opened = self._chunks.opened_again(open_reader)
             if opened is not self._chunks:
                 self._chunks = self._watched(opened)
         return self._chunks
@@ -172,13 +175,14 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def clear(self) -> None:
         """Drop all chunks and counts of this array, so that the next calls read its store again.
 
-        They also see a shape that has changed since.
+        They also see a new shape, such as that of an array to which another program has appended:
+        `array` is then another object.
         """
-        self.cache.clear_array(self._kept)
+        self.cache.clear_array(self._chunks)
 
     def close(self) -> None:
         """Drop all chunks: later reads raise. The array itself stays open."""
-        self._kept.closed = True
+        self._chunks.closed = True
         self.clear()
 
     def __enter__(self) -> Self:
@@ -407,6 +411,13 @@ def _opened(array: Any, what: str = "reader") -> Any:
         )
     kind = Kind.GATHER_ND if what == "reader" else Kind.SCATTER_ND
     return exchange.opened(Call("cached", kind, array, None), "array")
+
+
+def _as_stored_now(array: Any) -> Any:
+    """Return an array of the same store whose metadata, such as its shape, was read again."""
+    read_again = getattr(exchange.store_of(array), "as_stored_now", lambda array: array)
+    with messages.foreign_errors(StoredArrayError, "cached: the array cannot be opened again"):
+        return read_again(array)
 
 
 def _indexed(array: Any) -> IndexedArray:

@@ -101,8 +101,9 @@ class ArrayChunks:
         """Do not use what the reader knows of the store, such as the index of a shard."""
         self._reader = None
 
-    def opened_again(self) -> ArrayChunks:
+    def opened_again(self, open_reader: Callable[[], Reader]) -> ArrayChunks:
         """Return what is to be used after `start_empty`: others if the array has changed."""
+        self._open_reader = open_reader
         with suppress(NdgatherError):  # which a read will raise
             reader = None if self.closed else self._open_reader()
             self.is_cleared = False

@@ -188,3 +188,11 @@ class ZarrWriter(ZarrReader):
 
 
 reader, writer = ZarrReader, ZarrWriter
+
+
+def as_stored_now(array: zarr.Array[Any]) -> zarr.Array[Any]:
+    """Return the array with the metadata that its store has now."""
+    options: Any = {"path": array.path, "zarr_format": array.metadata.zarr_format}
+    found: Any = zarr.open_array(array.store, mode="r" if array.read_only else "r+", **options)
+    config = getattr(array, "config", None)
+    return zarr.Array(zarr.AsyncArray(found.metadata, array.store_path, config=config))
