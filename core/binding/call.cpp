@@ -147,9 +147,6 @@ Refusal Call::read_arguments() {
   if (auto refusal = view(given_[kData], data_)) return refusal;
   if (scatters(kind_)) {
     if (auto refusal = view_held(given_[kUpdates], updates_)) return refusal;
-    // A result that is made is of the library of the updates, which may give it a gradient.
-    const bool is_of_updates = data_.numpy() != nullptr && updates_.numpy() == nullptr;
-    if (is_of_updates && given_[kOut] == Py_None) return {Rule::fallback};
   }
   if (auto refusal = read_index_type(indices_, plan_.index_type)) return refusal;
   plan_.element = plan_.width = data_.element();
@@ -220,8 +217,11 @@ Refusal Call::provide_out() {
 Refusal Call::view_out(const Shape& shape) {
   PyObject* const out = given_[kOut];
   const Library* const library = library_ != nullptr ? library_of(out) : nullptr;
+  if ((library == nullptr) != (data_.numpy() != nullptr)) return {Rule::fallback};  // of another library than data
   if (library == nullptr) {
     if (auto refusal = ndgather::view_out(out, data_, shape, out_)) return refusal;
+    // What lies between the fields of records belongs to the caller.
+    if (PyDataType_HASFIELDS(PyArray_DESCR(out_.numpy()))) return {Rule::fallback};
   } else {
     // A borrowed view does not tell whether it may be written to.
     if (auto refusal = library->export_managed(out, exported_)) return refusal;

@@ -337,6 +337,8 @@ def plain_indices(
         return indices.astype(np.int64)
     if indices.dtype.kind in "iu" and not indices.dtype.isnative:
         return indices.astype(indices.dtype.newbyteorder("="))
+    if indices.dtype.isbuiltin == dtypes.REGISTERED and number_kind(indices.dtype) == "i":
+        return indices.astype(np.int8)  # of two or four bits
     return indices
 
 
@@ -366,23 +368,23 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> 
     return element
 
 
-def plain_updates(call: Call, dtype: np.dtype[Any]) -> Array:
+def plain_updates(call: Call, dtype: np.dtype[Any] | Numbers) -> Array:
     """Return the updates of a call, of `dtype`, the one of data.
 
-    Arrays must have that dtype, in any byte order. Numbers, lists and columns are converted if it
-    holds their values, as `dtypes.hold` has it.
+    Arrays of any library must have that dtype, in any byte order, because digits could be lost.
+    Numbers and lists are converted if the dtype holds their values, as `dtypes.hold` has it.
     """
     caller, name, value = call.caller, call.updates_name, call.updates
-    if not isinstance(value, np.ndarray):
+    if not foreign.is_array(value):
         return held(caller, name, value, dtype)
     updates = plain_array(caller, name, value)
-    if not np.can_cast(updates.dtype, dtype, "equiv"):
+    if not isinstance(dtype, np.dtype) or not np.can_cast(updates.dtype, dtype, "equiv"):
         raise messages.updates_dtype(caller, updates.dtype, dtype, name)
     return updates.astype(dtype, copy=False)
 
 
 def held(caller: str, name: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return numbers, lists or columns in a dtype that holds them."""
+    """Return numbers or lists in a dtype that holds them."""
     by_object = isinstance(dtype, np.dtype) and dtype.kind == "O"
     convert = partial(np.asarray, dtype=dtype) if by_object else dtypes.array_of
     values = plain_array(caller, name, value, convert)
@@ -392,10 +394,7 @@ def held(caller: str, name: str, value: object, dtype: np.dtype[Any] | Numbers) 
         if values.size == 0 or by_object:
             return values.astype(dtype)  # an empty list has no dtype of its own
     converted, position = dtypes.hold(values, dtype, same_kind=True)
-    if converted is not None and values.dtype.kind in "iu" and foreign.is_table(value):
-        changed = np.flatnonzero(converted.astype(values.dtype) != values)  # keep all digits
-        position = int(changed[0]) if len(changed) else None
-    if converted is None or position is not None:
+    if converted is None:
         by_value = dtypes.hold(values, dtype)[1]  # the value that says most
         position = position if by_value is None else by_value
         raise messages.update_lost(caller, name + _shown_at(values, position or 0), dtype)

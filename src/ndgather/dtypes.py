@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from math import prod
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,22 @@ def number_kind(dtype: np.dtype[Any]) -> NumberKind:
 def every_element(dtype: np.dtype[Any]) -> Array:
     """Return the elements of a dtype of one byte, from byte 0 to byte 255."""
     return np.arange(256, dtype=np.uint8).view(dtype)
+
+
+@lru_cache(maxsize=64)
+def has_gaps(dtype: np.dtype[Any]) -> bool:
+    """Return whether a record has bytes that belong to none of its fields, such as padding."""
+    return not _bytes_of_fields(dtype).all()
+
+
+def _bytes_of_fields(dtype: np.dtype[Any]) -> NDArray[np.bool_]:
+    """Return a flag for each byte of an element: whether it belongs to a field."""
+    base, shape = dtype.subdtype or (dtype, ())
+    used = np.full(base.itemsize, base.names is None)
+    for name in base.names or ():
+        field, offset = cast("dict[str, Any]", base.fields)[name][:2]
+        used[offset : offset + field.itemsize] |= _bytes_of_fields(field)
+    return np.tile(used, prod(shape))
 
 
 def extremes(dtype: np.dtype[Any] | Numbers) -> Array:

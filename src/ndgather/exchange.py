@@ -136,6 +136,9 @@ _ADAPTERS = {
     "cupy.ndarray": "ndgather.arrays.standard",  # whose arrays do not name their library
 }
 
+# Beside data of another library, arrays of these become NumPy arrays, or the call is refused.
+_FRAMEWORKS = {_ADAPTERS[name] for name in ("jax", "tensorflow", "torch", _STANDARD)}
+
 _RANKS = {module: rank for rank, module in enumerate(_ADAPTERS.values())}
 
 
@@ -211,6 +214,20 @@ def adapter(*arguments: object) -> Adapter | None:
         return None
     found: Any = sys.modules.get(module) or import_module(module)
     return found  # type: ignore[no-any-return]  # a module with a function run
+
+
+def is_of_another_library(value: object, data: object) -> bool:
+    """Return whether two arguments are of two libraries, at least one of which is a framework.
+
+    Classes that name an adapter and labelled arrays are not: their adapters decide.
+    """
+    types = type(value), type(data)
+    if any(getattr(cls, "__ndgather_adapter__", None) is not None for cls in types):
+        return False
+    of_value, own = map(adapter_name, types)
+    if of_value in (None, own) or _ADAPTERS["xarray"] in (of_value, own):
+        return False
+    return of_value in _FRAMEWORKS or own in _FRAMEWORKS
 
 
 def adapter_named(name: str) -> Adapter:

@@ -29,6 +29,7 @@ MEANINGS = ("unit", "units", "__array_ufunc__")
 RULES = (*MEANINGS, "__array_finalize__", "__array_function__", "__array_wrap__", "__setitem__")
 # What NumPy converts has one of these.
 _CONVERTED = ("__array__", "__array_interface__", "__array_struct__", "__len__", "__float__")
+_OF_ARRAYS = ("dtype", "__array__", "__array_interface__", "__array_struct__", "__dlpack__")
 _MOST_AXES = 64
 _ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
 # Methods of arrays whose conversion is costly, and what these arrays are.
@@ -194,6 +195,20 @@ def is_table(value: object) -> bool:
     packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
     known = not packages.isdisjoint(_TABLES)
     return known and (hasattr(kind, "__array__") or hasattr(kind, "shape"))
+
+
+def is_array(value: object) -> bool:
+    """Return whether `value` has a dtype of its own, unlike numbers and lists of them."""
+    kind = type(value)
+    if issubclass(kind, np.generic | str | bytes) or kind in _ELEMENTS:
+        return False
+    if any(hasattr(kind, name) for name in _OF_ARRAYS) or is_table(value):
+        return True
+    try:
+        memoryview(value).release()  # type: ignore[arg-type]  # or it raises
+    except (TypeError, BufferError, ValueError):
+        return False
+    return True
 
 
 def column_values(caller: str, argument: str, value: object) -> Array:

@@ -329,6 +329,21 @@ def out_not_an_array(caller: str, out: object) -> DTypeError:
     )
 
 
+def out_of_another_library(caller: str, out: object, data: object) -> DTypeError:
+    own = type(data).__name__ if hasattr(type(data), "__array__") else "NumPy"
+    return DTypeError(
+        f"{caller}: out = {type(out).__name__} object is of another library than data (allowed: "
+        f"an array of the library of data, which is {own})"
+    )
+
+
+def unknown_values(caller: str, argument: str, value: object, why: str, convert: str) -> DTypeError:
+    return DTypeError(
+        f"{caller}: {argument} = {type(value).__name__} object {why}, and data is of another "
+        f"library (allowed: data of the library of {argument}); write {convert}(data)"
+    )
+
+
 def out_dtype(caller: str, out: object, data: object) -> DTypeError:
     return DTypeError(
         f"{caller}: out.dtype = {out} differs from data.dtype = {data} (allowed: {data})"

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather import arguments, exchange, messages, slow_path
+from ndgather import arguments, dtypes, exchange, messages, slow_path
 from ndgather.array_call import Array, Call, Mode, _core
 from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsError, ShapeError
 
@@ -232,7 +232,7 @@ def _run_plain(call: Call, ranges: Ranges) -> Array:
         shape = (*data.shape[:axis], int(ranges.offsets[-1]), *data.shape[axis + 1 :])
         plain = arguments.plain_array(call.caller, "out", out)
         arguments.check_plain_out(replace(call, out=plain), shape)
-        if not np.may_share_memory(plain, data):
+        if not (np.may_share_memory(plain, data) or dtypes.has_gaps(plain.dtype)):
             copy(data, axis, ranges.starts, ranges.lengths, ranges.offsets[:-1], plain)
             return plain
     result = joined(data, axis, ranges.starts, ranges.lengths)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgather import arguments, dtypes, exchange, reductions, windows
+from ndgather import arguments, dtypes, exchange, messages, reductions, windows
 from ndgather.array_call import Array, Call, Kind, _core, with_padding
 from ndgather.signatures import SIGNATURES, misused
 
@@ -39,19 +39,52 @@ def handle_refusal(kind: str, refusal: _core.Refusal, given: Any) -> Array:
 
 def run(call: Call) -> Array:
     """Carry out a call with arguments of any type."""
-    call = arguments.check_storage_options(call)
+    call = beside_data(arguments.check_storage_options(call))
     adapter = exchange.adapter(call.data, call.indices, call.updates, call.out)
     if adapter is not None:
         return adapter.run(call)  # type: ignore[no-any-return]  # an array of its library
     plain = plain_scatter(call) if call.scatters else _plain_gather(call)
+    dtype, by_rows = plain.data.dtype, False
     if isinstance(call.out, np.ndarray):
         plain = replace(plain, out=arguments.plain_array(call.caller, "out", call.out))
-    references = plain.data.dtype.hasobject or plain.data.itemsize == 0
-    if references or (call.scatters and not _is_one_step(plain)):
-        result: Array = exchange.adapter_named(exchange.ROWS).run(plain)
+        if dtype.names and np.can_cast(plain.out.dtype, dtype, "equiv"):
+            # The core would write the bytes between the fields, which belong to the caller.
+            by_rows = dtypes.has_gaps(dtype)
+            plain = plain if by_rows or dtype.hasobject else _as_bytes(plain)
+    if by_rows and not call.scatters:
+        result = deliver(plain, run_plain(replace(plain, out=None)))
+    elif (
+        by_rows
+        or dtype.hasobject
+        or dtype.itemsize == 0
+        or (call.scatters and not _is_one_step(plain))
+    ):
+        result = exchange.adapter_named(exchange.ROWS).run(plain)
     else:
         result = run_plain(plain)
     return result if call.out is None else call.out
+
+
+def beside_data(call: Call) -> Call:
+    """Return a call whose result has the library of data: other arrays in it are NumPy's.
+
+    Indices and updates of another library are converted if their values are known and in the
+    memory of the CPU. Otherwise the call is refused. Beside data that is stored, lazy, labelled or
+    of NumPy, this holds for arrays of frameworks alone.
+    """
+    others: dict[str, Any] = {}
+    for field, name in (("indices", call.indices_name), ("updates", call.updates_name)):
+        value = getattr(call, field)
+        if exchange.is_of_another_library(value, call.data):
+            convert = getattr(exchange.adapter(value), "to_numpy", None)
+            others[field] = (
+                arguments.plain_array(call.caller, name, value)
+                if convert is None
+                else convert(call, name, value)
+            )
+    if exchange.is_of_another_library(call.out, call.data):
+        raise messages.out_of_another_library(call.caller, call.out, call.data)
+    return replace(call, **others) if others else call
 
 
 def run_plain(call: Call) -> Array:
@@ -76,8 +109,19 @@ def deliver(call: Call, result: Array) -> Array:
     if call.out is None or result is call.out:
         return result
     arguments.check_plain_out(call, result.shape)
-    np.copyto(with_padding(call.out), with_padding(result))
+    np.copyto(call.out, result)
     return call.out  # type: ignore[no-any-return]  # an array, as the core has checked
+
+
+def _as_bytes(call: Call) -> Call:
+    """Return a call on records without gaps as one on elements of as many bytes."""
+    names = ("data", "updates", "out", "fill_value")
+    arrays: dict[str, Any] = {
+        name: with_padding(value)
+        for name in names
+        if isinstance(value := getattr(call, name), np.ndarray)
+    }
+    return replace(call, **arrays)
 
 
 def _is_one_step(call: Call) -> bool:

@@ -360,6 +360,7 @@ def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[A
 
     That of data for a gather from data of `data_shape`; those of data and updates for a scatter.
     """
+    call = slow_path.beside_data(call)
     adapted = getattr(exchange.adapter(call.data, call.indices), "vjp", None)
     if adapted is not None:
         return adapted(call, data_shape)  # type: ignore[no-any-return]  # a tuple of arrays

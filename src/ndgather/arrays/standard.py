@@ -41,6 +41,12 @@ def on_host(value: Any) -> bool:
     return foreign.device_of(value) in foreign.ON_HOST
 
 
+def to_numpy(call: Call, name: str, value: Any) -> Array:
+    """Return indices or updates as an array, for data of another library."""
+    _check_kind(call.caller, name, value)
+    return host_array(call.caller, name, value)
+
+
 def host_array(caller: str, argument: str, value: Any) -> Array:
     """Return a NumPy array that shares the memory of an array of the CPU."""
     if not on_host(value):
@@ -143,8 +149,6 @@ def run(call: Call) -> Any:
     caller, data = call.caller, call.data
     for name, value in call.named()[:3]:
         _check_kind(caller, name, value)
-    if not is_standard(data):
-        return slow_path.run(_on_host(call))
     library = StandardLibrary(caller, data)
     if _torch_takes(data):
         result = _by_torch(call, library)
@@ -182,8 +186,6 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     """Return the cotangents of a call, in which `data` is the cotangent of its result."""
     caller, cotangent = call.caller, call.data
     _check_kind(caller, "cotangent", cotangent)
-    if not is_standard(cotangent):
-        return cotangents(_on_host(call), data_shape)
     _check_scatters(caller, cotangent)
     library = StandardLibrary(caller, cotangent)
     return tuple(map(library.asarray, cotangents(_on_host(call), data_shape)))
@@ -219,15 +221,7 @@ def _on_host(call: Call) -> Call:
         for argument, name in names.items()
         if is_standard(value := getattr(call, argument))
     }
-    if is_standard(call.out):
-        raise messages.out_not_an_array(call.caller, call.out)
-    call = replace(call, **plain)
-    pair = call.updates, call.data
-    if call.scatters and plain and all(isinstance(array, np.ndarray) for array in pair):
-        given, own = (array.dtype for array in pair)
-        if not np.can_cast(given, own, "equiv"):  # these libraries convert in ways of their own
-            raise messages.updates_dtype(call.caller, given, own, call.updates_name)
-    return call
+    return replace(call, **plain)
 
 
 def _gather(call: Call, library: StandardLibrary) -> Any:

@@ -26,18 +26,19 @@ from ndgather.array_call import Call, Kind
 from ndgather.arrays.jax import derivatives
 from ndgather.arrays.jax.operation import (
     Operation,
-    array,
+    check_array,
     checked,
     get_route,
     is_narrow,
     set_route,
+    to_numpy,
     under_own_settings,
 )
 from ndgather.arrays.jax.primitives import TARGET, elements_of_windows, gather, scatter
 from ndgather.errors import AttributeValueError, ShapeError
 from ndgather.messages import reason, shown
 
-__all__ = ["export_checks", "get_route", "run", "set_route", "vjp"]
+__all__ = ["export_checks", "get_route", "run", "set_route", "to_numpy", "vjp"]
 
 
 @under_own_settings
@@ -65,7 +66,8 @@ def _run(call: Call, op: Operation) -> jax.Array:
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Return the cotangents of a call, in which `data` is the cotangent of its result."""
     indices, caller = call.indices, call.caller
-    cotangent = array(caller, "cotangent", call.data)
+    cotangent = call.data
+    check_array(caller, "cotangent", cotangent)
     if cotangent.dtype == bool:
         raise messages.cotangent_dtype(caller, cotangent.dtype)
     shape = cotangent.shape if data_shape is None else data_shape

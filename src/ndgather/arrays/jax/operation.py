@@ -69,9 +69,9 @@ def checked(call: Call) -> tuple[Call, Operation]:
         raise AttributeValueError(
             f"{call.caller}: out is given, but arrays of JAX cannot be written (allowed: None)"
         )
-    data = array(call.caller, "data", call.data)
+    data = call.data
+    check_array(call.caller, "data", data)
     dtype = np.dtype(data.dtype)
-    call = replace(call, data=data)
     call = replace(call, indices=_indices(call))
     if call.scatters:
         call = replace(call, updates=_updates(call))
@@ -143,25 +143,23 @@ def whole_on(mesh: Any, rank: int) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(*[None] * rank))
 
 
-def array(caller: str, argument: str, value: Any) -> jax.Array:
-    """Return an array of JAX that holds `value`."""
-    if isinstance(value, jax.Array):
-        if not jnp.issubdtype(value.dtype, jnp.number) and value.dtype != bool:
-            raise _unknown_dtype(caller, argument, value.dtype)
-        _check_rank(caller, argument, value.ndim)
-        return value
-    plain = arguments.plain_array(caller, argument, value)
-    _check_is_in_xla(caller, argument, plain.dtype)
-    plain = plain.astype(plain.dtype.newbyteorder("="), copy=False)
-    kept = jax.dtypes.canonicalize_dtype(plain.dtype, allow_extended_dtype=True)
-    if isinstance(value, np.ndarray | np.generic) and kept != plain.dtype:
-        raise _would_become(caller, argument, plain.dtype, kept)
-    if plain.dtype.kind in "iufc" and kept != plain.dtype:  # of a list
-        plain = arguments.held(caller, argument, plain.tolist(), np.dtype(kept))
-    try:
-        return jnp.asarray(plain)
-    except TypeError as error:  # strings, objects, dates, records
-        raise _unknown_dtype(caller, argument, plain.dtype) from error
+def check_array(caller: str, argument: str, value: jax.Array) -> None:
+    """Raise an error if an array of JAX is not of numbers, or has too many axes."""
+    if not isinstance(value, jax.Array):
+        raise messages.not_an_array(caller, argument, value, "is of JAX, but not an array")
+    if not jnp.issubdtype(value.dtype, jnp.number) and value.dtype != bool:
+        raise _unknown_dtype(caller, argument, value.dtype)
+    _check_rank(caller, argument, value.ndim)
+
+
+def to_numpy(call: Call, name: str, value: jax.Array) -> Array:
+    """Return indices or updates as an array, for data that is no array of JAX."""
+    check_array(call.caller, name, value)
+    _check_values(call)
+    if isinstance(value, jax.core.Tracer):
+        why = "is traced by JAX, so its values are not known"
+        raise messages.unknown_values(call.caller, name, value, why, "jax.numpy.asarray")
+    return arguments.plain_array(call.caller, name, value)
 
 
 def _check_is_in_xla(caller: str, argument: str, dtype: np.dtype[Any]) -> None:
@@ -223,6 +221,8 @@ def _indices(call: Call) -> Any:
     if not isinstance(indices, jax.Array):
         indices = arguments.native_indices(call.caller, indices, name, call.kind)
     _check_rank(call.caller, name, indices.ndim)
+    if is_narrow(indices.dtype) and jnp.issubdtype(indices.dtype, jnp.integer):
+        return indices.astype(jnp.int8)
     if 0 in indices.shape and jnp.issubdtype(indices.dtype, jnp.floating):
         return jnp.zeros(indices.shape, jnp.int32)
     if indices.dtype.kind not in "iu":
@@ -272,8 +272,6 @@ def _updates(call: Call) -> jax.Array:
     caller, name, updates = call.caller, call.updates_name, call.updates
     dtype = np.dtype(call.data.dtype)
     if not isinstance(updates, jax.Array):
-        if isinstance(updates, np.ndarray):
-            _check_is_in_xla(caller, name, updates.dtype)
         return jnp.asarray(arguments.plain_updates(call, dtype))
     if updates.dtype == dtype:
         return updates

@@ -21,12 +21,11 @@ if find_spec("tensorflow") is None:
 import numpy as np
 import tensorflow as tf
 
-from ndgather import arguments, exchange, reductions, slow_path, windows
+from ndgather import arguments, exchange, reductions, windows
 from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import reason
-from ndgather.vjp import cotangents
 
 
 def sizes_of(tensor: Any) -> list[Any]:
@@ -164,38 +163,42 @@ _ALLOWED = "a tensor; write to_tensor() of a RaggedTensor, tf.sparse.to_dense of
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def run(call: Call) -> Any:
-    """Carry out a call with tensors; the result is a tensor where data is one, or in a graph."""
+    """Carry out a call whose data is a tensor or a variable."""
     caller = call.caller
     for name, value in call.named():
-        if not isinstance(value, _DENSE) and exchange.adapter_name(type(value)) == __name__:
-            why = "is of tensorflow, but not an array"
-            raise messages.not_an_array(caller, name, value, why, _ALLOWED)
-        if isinstance(value, _DENSE) and value.dtype in (tf.resource, tf.variant):
-            raise messages.not_an_array(caller, name, value, f"holds a {value.dtype.name}")
-        if isinstance(value, _DENSE) and value.shape.rank is None:
-            raise ShapeError(
-                f"{caller}: {name}.shape is of unknown rank (allowed: a known rank, of any sizes)"
-            )
-    if not isinstance(call.data, _DENSE) and all(map(_is_eager, (call.indices, call.updates))):
-        if isinstance(call.out, _DENSE):
-            raise messages.out_not_an_array(caller, call.out)
-        return slow_path.run(
-            replace(call, indices=_numpy(call.indices), updates=_numpy(call.updates))
-        )
-    data = call.data
-    if not isinstance(data, _DENSE):
-        data = arguments.plain_array(caller, "data", data)
-    call = replace(call, data=_tensor(caller, "data", data), indices=_indices(call))
+        _check_value(caller, name, value)
+    call = replace(call, data=_tensor(caller, "data", call.data), indices=_indices(call))
     result = _scatter(call) if call.scatters else _gather(call)
     return result if call.out is None else _assign(call, result)
+
+
+def to_numpy(call: Call, name: str, value: Any) -> Any:
+    """Return indices or updates as an array, for data that is no tensor."""
+    _check_value(call.caller, name, value)
+    if not _is_eager(value):
+        why = "is part of a graph, so its values are not known"
+        raise messages.unknown_values(call.caller, name, value, why, "tf.convert_to_tensor")
+    return _numpy(value)
+
+
+def _check_value(caller: str, name: str, value: Any) -> None:
+    if not isinstance(value, _DENSE):
+        if exchange.adapter_name(type(value)) == __name__:
+            why = "is of tensorflow, but not an array"
+            raise messages.not_an_array(caller, name, value, why, _ALLOWED)
+    elif value.dtype in (tf.resource, tf.variant):
+        raise messages.not_an_array(caller, name, value, f"holds a {value.dtype.name}")
+    elif value.shape.rank is None:
+        raise ShapeError(
+            f"{caller}: {name}.shape is of unknown rank (allowed: a known rank, of any sizes)"
+        )
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
     """Return the cotangents of a call, in which `data` is the cotangent of its result."""
     caller = call.caller
-    if not isinstance(call.data, _DENSE):
-        return cotangents(replace(call, indices=_numpy(call.indices)), data_shape)
+    _check_value(caller, "cotangent", call.data)
     cotangent = tf.convert_to_tensor(call.data)
     if not cotangent.dtype.is_floating and not cotangent.dtype.is_complex:
         raise messages.cotangent_dtype(caller, cotangent.dtype.name)

@@ -22,7 +22,7 @@ from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 
-from ndgather import arguments, exchange, foreign, slow_path
+from ndgather import arguments, foreign, slow_path
 from ndgather.array_call import Call
 from ndgather.arrays.torch import autograd, checks, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
@@ -40,12 +40,13 @@ vjp = autograd.vjp
 
 def run(call: Call) -> Any:
     data = call.data
-    on_gpu = isinstance(data, torch.Tensor) and (data.is_cuda or checks.INTERPRETED)
+    if isinstance(data, torch.Size):
+        return slow_path.run(replace(call, data=tuple(data)))
+    if not isinstance(data, torch.Tensor):
+        raise messages.not_an_array(call.caller, "data", data, "is no tensor")
     # Torch needs the operator, which takes 70 us, for gradients, transforms and modes alone.
-    if on_gpu and call.out is None and _is_plain(call):
+    if (data.is_cuda or checks.INTERPRETED) and call.out is None and _is_plain(call):
         return operators.run_on_gpu(call, checks.with_tensors)
-    if not any(isinstance(value, torch.Tensor) for value in (data, call.updates, call.out)):
-        return _with_indices_alone(call)
     call = checks.with_tensors(call)
     if call.out is not None:
         return _into(call)
@@ -59,25 +60,24 @@ def offsets_of(values: torch.Tensor, offsets: NDArray[np.int64]) -> torch.Tensor
     return torch.from_numpy(offsets).to(values.device)
 
 
-def _with_indices_alone(call: Call) -> Any:
-    """Make a call whose data are an array or a list, with indices as an array; sizes are tuples."""
-    names = ("data", call.indices_name, call.updates_name, "out")
-    for argument, name in zip(("data", "indices", "updates", "out"), names, strict=True):
-        value = getattr(call, argument)
-        if isinstance(value, torch.Size):
-            size: dict[str, Any] = {argument: tuple(value)}
-            call = replace(call, **size)
-        elif not isinstance(value, torch.Tensor) and exchange.adapter_name(type(value)) == __name__:
-            raise messages.not_an_array(call.caller, name, value, "is no tensor")
-    indices = call.indices
-    if not isinstance(indices, torch.Tensor):
-        return slow_path.run(call)
-    checks.check_layout(call.caller, call.indices_name, indices)
-    checks.check_device(call.caller, call.indices_name, indices.device.type, "cpu")
-    checks.check_index_type(call)
-    checks.check_known(call.caller, call.indices_name, indices)
-    foreign.check_storage(call.caller, call.indices_name, indices)
-    return slow_path.run(replace(call, indices=checks.array_of(indices)))
+def to_numpy(call: Call, name: str, value: Any) -> Any:
+    """Return indices or updates as an array, for data that is no tensor; sizes are tuples."""
+    if isinstance(value, torch.Size):
+        return tuple(value)
+    if not isinstance(value, torch.Tensor):
+        raise messages.not_an_array(call.caller, name, value, "is no tensor")
+    checks.check_layout(call.caller, name, value)
+    checks.check_device(call.caller, name, value.device.type, "cpu")
+    if name == call.indices_name:
+        checks.check_index_type(call)
+    checks.check_known(call.caller, name, value)
+    foreign.check_storage(call.caller, name, value)
+    if value.requires_grad and torch.is_grad_enabled():
+        why = "asks for a gradient"
+        raise messages.unknown_values(call.caller, name, value, why, "torch.as_tensor")
+    if value.dtype not in checks.NUMPY:  # the bits of such an array are other numbers
+        raise messages.updates_dtype(call.caller, value.dtype, call.data.dtype, name)
+    return checks.array_of(value)
 
 
 def _composed(call: Call) -> torch.Tensor:

@@ -286,8 +286,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     """Return the cotangents of a call, in which `data` is the cotangent of its result."""
     of_result = call.data
     if not isinstance(of_result, torch.Tensor):
-        array = arguments.plain_array(call.caller, "cotangent", of_result)
-        of_result = checks.tensor(call.caller, "cotangent", array, torch.device("cpu"))
+        raise messages.not_an_array(call.caller, "cotangent", of_result, "is no tensor")
     checks.check_layout(call.caller, "cotangent", of_result)
     if of_result.dtype == torch.bool:
         raise messages.cotangent_dtype(call.caller, of_result.dtype)

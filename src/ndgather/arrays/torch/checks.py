@@ -161,10 +161,8 @@ def check_known(caller: str, name: str, tensor: torch.Tensor) -> None:
         or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
         or get_proxy_mode() is not None
     ):
-        raise DTypeError(
-            f"{caller}: {name} = tensor is under a transform or trace of torch, where NumPy "
-            f"knows no values (allowed: outside of it; or data, indices, updates as a tensor each)"
-        )
+        why = "is under a transform or trace of torch, where its values are not known"
+        raise messages.unknown_values(caller, name, tensor, why, "torch.as_tensor")
 
 
 def tensors(call: Call) -> list[tuple[str, torch.Tensor]]:
@@ -259,13 +257,7 @@ def with_tensors(call: Call) -> Call:
     for name, value in call.named():
         if isinstance(value, torch.Tensor):
             check_layout(caller, name, value)
-    values = (call.data, call.updates, call.indices, call.out)
-    device = next(value.device for value in values if isinstance(value, torch.Tensor))
-    data = call.data
-    if not isinstance(data, torch.Tensor):
-        _check_memory(caller, "data", data, device)
-        data = tensor(caller, "data", arguments.plain_array(caller, "data", data), device)
-    indices = call.indices
+    data, indices, device = call.data, call.indices, call.data.device
     if not isinstance(indices, torch.Tensor):
         name = call.indices_name
         _check_memory(caller, name, indices, device)
@@ -273,7 +265,7 @@ def with_tensors(call: Call) -> Call:
         indices = tensor(caller, name, plain, device)
     elif indices.is_floating_point() and 0 in indices.shape:  # as torch.tensor([]) is
         indices = indices.to(torch.int64)
-    call = replace(call, data=data, indices=indices)
+    call = replace(call, indices=indices)
     if call.scatters:
         data, updates = promoted(data, _updates(call, device))
         call = replace(call, data=data, updates=updates)
@@ -323,12 +315,7 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
     if known is None:
         what = f"{name} = {type(value).__name__} object"
         raise messages.update_lost(caller, what, dtype)
-    if isinstance(value, np.ndarray) and isinstance(known, Numbers):
-        raise messages.updates_dtype(caller, value.dtype, dtype, name)
-    if isinstance(known, Numbers):
-        plain = arguments.held(caller, name, value, known)
-    else:
-        plain = arguments.plain_updates(call, known)
+    plain = arguments.plain_updates(call, known)
     return tensor(caller, name, plain, device).to(dtype)
 
 
