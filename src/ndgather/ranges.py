@@ -230,6 +230,8 @@ def _run_plain(call: Call, ranges: Ranges) -> Array:
     data, out, axis = call.data, call.out, call.axis
     if out is not None:
         shape = (*data.shape[:axis], int(ranges.offsets[-1]), *data.shape[axis + 1 :])
+        if not isinstance(out, np.ndarray):
+            raise messages.out_not_an_array(call.caller, out)
         plain = arguments.plain_array(call.caller, "out", out)
         arguments.check_plain_out(replace(call, out=plain), shape)
         if not (np.may_share_memory(plain, data) or dtypes.has_gaps(plain.dtype)):

@@ -334,7 +334,7 @@ def _window_points(call: Call, grid: Grid) -> Points:
     window = call.window_shape
     starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))
     most_parts = math.prod(
-        min(size // length + 2, count)
+        min(size // max(length, 1) + 2, max(count, 1))  # an empty axis has no chunks
         for size, length, count in zip(window, grid.shortest, grid.counts, strict=True)
     )
     length = max(1, _WINDOW_BLOCK // most_parts)

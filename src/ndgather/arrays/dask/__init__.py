@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from ndgather import messages
 
@@ -28,6 +28,7 @@ from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import shown
 from ndgather.stored.chunks import stand_in
 
+_HIGHEST_RANK = 32  # NumPy's functions on blocks, which dask calls, take no more axes
 _INSTEAD = {
     "out": "dask.array.store writes the result where it is wanted",
     "memory": "dask's option array.chunk-size bounds the blocks of the result",
@@ -52,8 +53,9 @@ def run(call: Call) -> DaskArray:
         indices = arguments.native_indices(caller, indices, call.indices_name, call.kind).copy()
     call = replace(call, data=data, indices=indices)
     if call.scatters:
-        return _scatter(replace(call, updates=_checked(caller, "updates", call.updates)))
-    return _gather(call)
+        call = replace(call, updates=_checked(caller, call.updates_name, call.updates))
+    result = _scatter(call) if call.scatters else _gather(call)
+    return cast("DaskArray", _checked(caller, "result", result))
 
 
 def _checked(caller: str, name: str, value: Any) -> Any:
@@ -62,6 +64,8 @@ def _checked(caller: str, name: str, value: Any) -> Any:
         if exchange.adapter_name(type(value)) == __name__:
             raise messages.not_an_array(caller, name, value, "is of dask, but not an array")
         return value
+    if value.ndim > _HIGHEST_RANK:
+        raise messages.too_many_axes(caller, name, value.ndim, _HIGHEST_RANK)
     if any(np.isnan(size) for size in value.shape):
         raise ShapeError(
             f"{caller}: {name}.shape = {shown(value.shape)} is not known before {name} is computed "

@@ -23,6 +23,8 @@ from ndgather.arrays.dask.points import BlockLayout, Chunks, Coordinates, Region
 from ndgather.errors import IndexOutOfBoundsError
 
 Graph: TypeAlias = dict[Any, Any]
+_AT_ONCE = 2**26  # bytes of lazy indices that are all checked before the first is used
+
 Readers: TypeAlias = dict[Coordinates, list[tuple[Region, points.Sources, points.Targets]]]
 
 
@@ -126,7 +128,8 @@ def gather_by_lazy_indices(
 ) -> DaskArray:
     """Return a gather from data in memory or in a store: one task for every block of indices.
 
-    `layout` has one chunk of data. Tasks that only check find the first index out of bounds.
+    `layout` has one chunk of data. Tasks that only check find the first index out of bounds, and
+    count the others: of all indices, if these fit in memory at once, else of those checked so far.
     """
     cut = list(call.indices.chunks)
     tuples = int(call.kind.tuples)
@@ -142,15 +145,24 @@ def gather_by_lazy_indices(
     graph: Graph = {held: data}
     options = replace(call, data=None, indices=None)
     copied = (0,) * len(layout.axes.slices)
-    error: Any = None
-    for row, members in groupby(layout.regions, key=lambda region: region.coordinates[:1]):
-        regions = list(members)
-        blocks = [(indices.name, *region.coordinates, *[0] * tuples) for region in regions]
-        if call.raises:
-            checked = (f"check-{token}", *row)
-            graph[checked] = (_first_error, layout, indices.shape, error, regions, blocks)
-            error = checked
-        for region, block in zip(regions, blocks, strict=True):
+    rows = [
+        (row, list(regions))
+        for row, regions in groupby(layout.regions, key=lambda region: region.coordinates[:1])
+    ]
+    tasks: dict[Region, Any] = {
+        region: (indices.name, *region.coordinates, *[0] * tuples) for region in layout.regions
+    }
+    errors: list[Any] = [None]
+    if layout.may_raise:
+        for row, regions in rows:
+            graph[key := (f"check-{token}", *row)] = (
+                *(_count_errors, layout, indices.shape, errors[-1], regions),
+                [tasks[region] for region in regions],
+            )
+            errors.append(key)
+    wait = indices.nbytes <= _AT_ONCE
+    for number, (_, regions) in enumerate(rows):
+        for region in regions:
             box = [slice(None)] * len(layout.data_chunks)
             for axis in layout.axes.aligned:
                 if isinstance(data, np.ndarray):
@@ -160,38 +172,39 @@ def gather_by_lazy_indices(
                 options,
                 (*region.shape, *indices.shape[len(region.shape) :]),
                 tuple(box),
-                error,
+                errors[-1] if wait else errors[min(number + 1, len(errors) - 1)],
                 held,
-                block,
+                tasks[region],
             )
     return _dask_array(name, graph, [indices], layout.result_chunks, dtype)
 
 
-def _first_error(
+def _count_errors(
     layout: BlockLayout,
     index_shape: tuple[int, ...],
     earlier: IndexOutOfBoundsError | None,
     regions: Sequence[Region],
     blocks: Sequence[Any],
 ) -> IndexOutOfBoundsError | None:
-    """Return the error of the first bad index in a row of blocks, or that of an earlier row."""
-    if earlier is not None:
-        return earlier
-    errors = []
+    """Return the error of the first bad index in these and earlier blocks; it counts all."""
+    call = layout.call
+    errors = [] if earlier is None else [earlier]
     for region, block in zip(regions, blocks, strict=True):
-        call = layout.call
         shape = (*region.shape, *index_shape[len(region.shape) :])
         try:
             indices = points.plain(call.caller, call.indices_name, block, shape)
             points.check_indices(layout, region.shape, indices)
         except IndexOutOfBoundsError as error:
             start = (*region.start, *[0] * (len(shape) - len(region.start)))
-            position = tuple(map(operator.add, error.position, start))
-            negative = call.negative and not call.kind.windows
-            lowest = -error.size if negative else 0
-            facts = (position, error.value, error.axis, error.size, lowest, 1, prod(index_shape))
-            errors.append(arguments.out_of_bounds(call, facts))
-    return min(errors, key=lambda error: error.position, default=None)
+            error.position = tuple(map(operator.add, error.position, start))
+            errors.append(error)
+    if not errors:
+        return None
+    first = min(errors, key=lambda error: error.position)
+    lowest = -first.size if call.raises and call.negative and not call.kind.windows else 0
+    facts = (first.position, first.value, first.axis, first.size, lowest)
+    count = sum(error.count for error in errors)
+    return arguments.out_of_bounds(call, (*facts, count, prod(index_shape)))
 
 
 def _gather_block(

@@ -94,6 +94,11 @@ class BlockLayout:
             cut[axis] = _cut_to(self.data_chunks[axis], sum(cut[axis]))
         return replace(self, position_chunks=tuple(cut))
 
+    @property
+    def may_raise(self) -> bool:
+        """Whether an index can be out of bounds: in mode raise, or on an axis that is empty."""
+        return self.call.raises or any(not sum(self.data_chunks[a]) for a in self.axes.indexed)
+
     def read_chunks(self, shape: Sequence[int]) -> Chunks:
         """Return the chunks of the part of data that positions of this shape address.
 
@@ -142,7 +147,7 @@ def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> 
     """Raise the error of the first index out of bounds; `shape` is that of the positions."""
     data = stand_in(tuple(map(sum, layout.read_chunks(shape))), np.dtype(np.uint8))
     call = replace(layout.call, data=data, indices=indices)
-    if call.raises:
+    if layout.may_raise:
         (windows.check if call.kind.windows else slow_path.run)(call)
 
 

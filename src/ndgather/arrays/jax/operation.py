@@ -107,7 +107,11 @@ def under_own_settings(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        with (
+            jax.numpy_rank_promotion("allow"),
+            jax.numpy_dtype_promotion("standard"),
+            jax.transfer_guard_host_to_device("allow"),  # of constants, and of lists
+        ):
             return function(*arguments, **options)
 
     return call

@@ -71,7 +71,7 @@ def to_numpy(call: Call, name: str, value: Any) -> Any:
     if name == call.indices_name:
         checks.check_index_type(call)
     checks.check_known(call.caller, name, value)
-    foreign.check_storage(call.caller, name, value)
+    foreign.check(call.caller, name, value)
     if value.requires_grad and torch.is_grad_enabled():
         why = "asks for a gradient"
         raise messages.unknown_values(call.caller, name, value, why, "torch.as_tensor")
@@ -84,6 +84,9 @@ def _composed(call: Call) -> torch.Tensor:
     """Make a call on tensors that contain others, by the functions of torch that they take."""
 
     def not_supported(error: Exception) -> DTypeError:
+        on_mesh = {name: hasattr(value, "device_mesh") for name, value in checks.tensors(call)}
+        if any(on_mesh.values()) and (call.scatters or not all(on_mesh.values())):
+            return _beside_distributed(call, on_mesh)
         kind = f"{type(call.data).__module__}.{type(call.data).__qualname__}"
         return DTypeError(
             f"{call.caller}: data = {kind} object does not support a function of torch that the "
@@ -93,6 +96,22 @@ def _composed(call: Call) -> torch.Tensor:
 
     with messages.converted_errors(not_supported):
         return composition.run(call)
+
+
+def _beside_distributed(call: Call, on_mesh: dict[str, bool]) -> DTypeError:
+    """Return the error of a DTensor in a scatter, or beside plain tensors."""
+    other = next(name for name, has_mesh in on_mesh.items() if has_mesh)
+    hint = f"write {other}.full_tensor()"
+    if not call.scatters:
+        plain, mesh = next(n for n, has_mesh in on_mesh.items() if not has_mesh), "device_mesh"
+        hint = (
+            f"with torch.distributed.tensor, write distribute_tensor(torch.as_tensor({plain}), "
+            f"{other}.{mesh}, [Replicate()] * {other}.{mesh}.ndim)"
+        )
+    return DTypeError(
+        f"{call.caller}: {other} = DTensor object is not supported in scatters, and beside plain "
+        f"tensors (allowed: gathers of DTensors on one mesh); {hint}"
+    )
 
 
 def _into(call: Call) -> torch.Tensor:

@@ -147,7 +147,8 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
         if wanted[1]:
             valid = replace(call, mode="wrap") if call.mode == "raise" else call
             count, rows = composition.row_numbers(valid)
-            factors = torch.where(rows[:, None] < count, updates.reshape(len(rows), -1), 1)
+            factors = updates.reshape(len(rows), updates.numel() // max(len(rows), 1))
+            factors = torch.where(rows[:, None] < count, factors, 1)
             of_updates = lowering.products_of_others(torch, factors, rows).reshape(updates.shape)
             if call.use_init_val:
                 of_updates = of_updates * _gather_like(call, data)

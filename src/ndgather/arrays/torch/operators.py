@@ -107,10 +107,7 @@ def _mapped(
     """Return the result for every entry of the axis that vmap maps, and where that axis is."""
     count = checks.count_of_tensors(kind)
     tensors, mapped = arguments[:count], in_dims[:count]
-    bare = [
-        tensor if axis is None else tensor.select(axis, 0)
-        for tensor, axis in zip(tensors, mapped, strict=True)
-    ]
+    bare = map(_entry_of_axis, tensors, mapped)
     call = call_of(kind, (*bare, *arguments[count:]))
     if not call.scatters and mapped[1] is None and not call.kind.elements:
         # The same indices for every entry: the axis becomes the last of the slices.
@@ -130,6 +127,15 @@ def _mapped(
     wider = replace(call, axis=call.axis + 1, batch_dims=call.batch_dims + 1)
     wider = replace(wider, data=data, indices=indices, updates=updates[0] if updates else None)
     return operate(wider), 0
+
+
+def _entry_of_axis(tensor: torch.Tensor, axis: int | None) -> torch.Tensor:
+    """Return the first entry of an axis; if it has none, a tensor of the same shape."""
+    if axis is None:
+        return tensor
+    if tensor.shape[axis]:
+        return tensor.select(axis, 0)
+    return tensor.new_empty((*tensor.shape[:axis], *tensor.shape[axis + 1 :]))
 
 
 def _mapped_windows(call: Call, data: Any, starts: Any) -> torch.Tensor:

@@ -1,0 +1,357 @@
+"""Calls whose arguments come from different libraries, drawn for some seconds, against plain loops.
+
+The rule of `docs/kinds.md`: the result has the library, device and dtype of data, or the call is
+refused. ``NDGATHER_PAIRS_SECONDS=600`` draws for ten minutes. A failure names its seed:
+`check_call` of ``Random("seed n")`` draws the same call again.
+"""
+
+import os
+import random
+import time
+import warnings
+from dataclasses import dataclass, replace
+
+import array_api_strict
+import dask.array
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import zarr
+
+from ndgather.errors import IndexOutOfBoundsError, NdgatherError
+from tests.definitions import calls, draws
+
+SECONDS = float(os.environ.get("NDGATHER_PAIRS_SECONDS", "20"))
+
+NATIVE = {np.dtype(each).newbyteorder(order) for each in "?bhiqBHIQefdFD" for order in "<>"}
+NUMBERS = tuple(np.dtype(char) for char in "?bhiqBHIQefdFD")
+
+
+def listed(array):
+    made = array.tolist()
+    same = np.asarray(made)
+    return made if same.shape == array.shape and same.dtype == array.dtype else None
+
+
+def in_chunks(array):
+    return dask.array.from_array(array, chunks=tuple(max(1, size // 2) for size in array.shape))
+
+
+def stored(array):
+    made = zarr.create_array(
+        {}, shape=array.shape, dtype=array.dtype, chunks=tuple(max(1, n // 2) for n in array.shape)
+    )
+    made[...] = array
+    return made
+
+
+def column(array):
+    if array.ndim not in (1, 2) or array.dtype.kind not in "biuf" or array.dtype.char == "e":
+        return None
+    if array.ndim == 1:
+        return pd.Series(array)
+    return pd.DataFrame(array) if array.size else None
+
+
+MAKERS = {
+    "numpy": lambda array: array,
+    "list": listed,
+    "memoryview": lambda array: memoryview(array) if array.dtype.char not in "eFD" else None,
+    "torch": lambda array: torch.from_numpy(array.copy()),
+    "jax": jnp.asarray,
+    "dask": in_chunks,
+    "zarr": stored,
+    "strict": lambda array: array_api_strict.asarray(array.copy()),
+    "pandas": column,
+}
+KINDS = {
+    "numpy": np.ndarray,
+    "torch": torch.Tensor,
+    "jax": jax.Array,
+    "dask": dask.array.Array,
+    "zarr": zarr.Array,
+    "strict": type(array_api_strict.asarray(0)),
+}
+HIGHEST_RANK = dict.fromkeys(MAKERS, 64) | {"zarr": 32}
+FRAMEWORKS = ("torch", "jax", "strict")
+
+
+def make(library, array):
+    """Return an array of a library with these elements, or None if the library has none."""
+    if library != "numpy":
+        if array.dtype not in NATIVE:
+            return MAKERS[library](array) if library == "dask" else None
+        array = array.astype(np.dtype(array.dtype.str).newbyteorder("="), order="C")
+        if (library == "strict" and array.dtype.char == "e") or array.ndim > HIGHEST_RANK[library]:
+            return None
+    made = MAKERS[library](array)
+    if library == "jax" and made.dtype != array.dtype:
+        return None
+    return made
+
+
+def values_of(result):
+    """Return a result as a NumPy array; a lazy one is computed."""
+    if isinstance(result, dask.array.Array):
+        return np.asarray(result.compute(scheduler="synchronous"))
+    if isinstance(result, KINDS["strict"]):
+        return np.from_dlpack(result)
+    return np.asarray(result[...] if isinstance(result, zarr.Array) else result)
+
+
+@dataclass(kw_only=True)
+class Mixed:
+    """A drawn call, and the libraries of its arguments."""
+
+    call: calls.PublicCall
+    axes: int  # so many axes of size 1 its arrays have in front of what is drawn
+    libraries: dict
+    arguments: dict
+    out: object = None
+    differs: bool = False  # whether updates have another dtype than data
+
+    def run(self):
+        more = {} if self.out is None else {"out": self.out}
+        call = self.call
+        if call.options.get("axis", -1) >= 0:
+            call = replace(call, options={**call.options, "axis": call.options["axis"] + self.axes})
+        return call.result(*self.arguments.values(), **more)
+
+    @property
+    def kind(self):
+        """The library of the result, if the call is not refused."""
+        data = self.libraries["data"]
+        others = {self.libraries[name] for name in self.libraries if name != "out"}
+        if data == "zarr" and self.call.scatters:
+            return "zarr"
+        if "dask" in others:
+            return "dask"
+        return data if data in FRAMEWORKS else "numpy"
+
+    @property
+    def may_refuse(self):
+        """Whether an error other than that of an index is an answer."""
+        libraries, call = self.libraries, self.call
+        data = libraries["data"]
+        others = [libraries[name] for name in libraries if name not in ("data", "out")]
+        if data == "pandas" or self.differs or "dask" in others:
+            return True
+        if data == "dask" and self.axes > 20:
+            return True
+        if libraries.get("out") not in (None, self.kind) or (
+            self.out is not None and data in ("jax", "dask")
+        ):
+            return True
+        if data == "jax" and call.function == "gather_windows":
+            return True
+        return data == "zarr" and call.scatters and self.out is not self.arguments["data"]
+
+    def __str__(self):
+        return f"{self.libraries} differs={self.differs} out={type(self.out)}\n{self.call}"
+
+
+def draw_mixed(choose):
+    function = choose.choice([*draws.MODES])
+    data_library = choose.choice([*MAKERS])
+    moved = data_library in ("numpy", "dask") and choose.random() < 0.3
+    dtypes = NUMBERS if data_library != "list" else tuple(np.dtype(char) for char in "?qdD")
+    limits = {}
+    if moved:
+        dtypes = tuple(dtype for dtype in draws.DATA_DTYPES if dtype.char != "O")
+        limits = {"reductions": ("none",)}
+    call = draws.draw_call(choose, function, dtypes=dtypes, **limits)
+    call = replace(call, environment=None)
+    axes = 0
+    if function.endswith("_elements") and not call.data.dtype.names and choose.random() < 0.1:
+        axes = choose.choice((64, 63, 33, 32)) - call.data.ndim
+    differs = call.scatters and choose.random() < 0.15
+    if differs:
+        other = choose.choice([d for d in NUMBERS if d != native(call.data.dtype)])
+        with np.errstate(all="ignore"):
+            try:
+                call = replace(call, updates=call.updates.astype(other))
+            except (TypeError, ValueError):
+                differs = False
+    libraries, arguments = {}, {}
+    for name in ("data", "indices", "stops", "updates"):
+        array = getattr(call, name)
+        if array is None:
+            continue
+        array = array.reshape((1,) * axes + array.shape)
+        library = data_library if name == "data" else choose.choice([*MAKERS])
+        made = make(library, array)
+        if made is None:
+            library, made = "numpy", array
+        libraries[name], arguments[name] = library, made
+    mixed = Mixed(call=call, axes=axes, libraries=libraries, arguments=arguments, differs=differs)
+    if (call.scatters and choose.random() < 0.3) or (
+        libraries["data"] == "zarr" and choose.random() < 0.9
+    ):
+        if call.scatters:
+            mixed.out = arguments["data"]
+            libraries["out"] = libraries["data"]
+            if isinstance(mixed.out, np.ndarray):
+                mixed.out = arguments["data"] = own_memory(mixed.out)
+    elif choose.random() < 0.25:
+        shape = shape_of_result(call)
+        if shape is not None:
+            shape = (1,) * axes + shape
+            library = choose.choice((libraries["data"], "numpy", choose.choice([*MAKERS])))
+            room = blank(shape, call.data.dtype)
+            made = room if library == "numpy" else make(library, np.zeros(shape, call.data.dtype))
+            if made is not None:
+                libraries["out"], mixed.out = library, made
+    for name in ("axis", "batch_dims"):
+        if name in call.options and choose.random() < 0.1:
+            convert = choose.choice((np.int64, torch.tensor, jnp.asarray, np.array))
+            call.options[name] = convert(call.options[name])
+    return mixed
+
+
+def blank(shape, dtype):
+    """Return an array all of whose bytes are 0xA5, if its elements are bytes."""
+    room = np.empty(shape, dtype)
+    if calls.moves_as_bytes(dtype) and dtype.itemsize:
+        room.view(f"V{dtype.itemsize}")[...] = b"\xa5" * dtype.itemsize
+    return room
+
+
+def own_memory(array):
+    """Return a writeable copy in C order, with all bytes."""
+    if not calls.moves_as_bytes(array.dtype) or not array.dtype.itemsize:
+        return array.copy()
+    return array.view(f"V{array.dtype.itemsize}").copy().view(array.dtype)
+
+
+def shape_of_result(call):
+    if call.scatters:
+        return call.data.shape
+    try:
+        with np.errstate(all="ignore"):
+            return calls.expected(call).shape
+    except IndexError:
+        return None
+
+
+def fields_of(dtype):
+    """Return which bytes of a record NumPy writes when it is assigned to."""
+    record = np.zeros(1, f"V{dtype.itemsize}").view(dtype)
+    record[...] = np.full(dtype.itemsize, 0xFF, np.uint8).view(dtype)
+    return record.view(np.uint8) != 0
+
+
+def check_call(choose):
+    """Draw a call, make it, and compare it with its definition."""
+    with jax.enable_x64(choose.random() < 0.5):
+        mixed = draw_mixed(choose)
+        try:
+            compare(mixed)
+        except BaseException as error:
+            error.add_note(str(mixed))
+            raise
+
+
+def compare(mixed):
+    call, out = mixed.call, mixed.out
+    untouched = gaps_of(out)
+    try:
+        with np.errstate(all="ignore"):
+            desired = calls.expected(plain_options(held(call)))
+    except IndexError:
+        desired = None
+    else:
+        desired = desired.reshape((1,) * mixed.axes + desired.shape)
+    result, error = outcome(mixed)
+    if isinstance(error, IndexOutOfBoundsError):
+        assert desired is None, f"no entry is out of bounds: {error}"
+        if call.function not in ("gather_windows", "gather_ranges"):
+            bad = calls.bad_entries(plain_options(call))
+            assert error.count == len(bad), f"{len(bad)} entries: {error}"
+            assert error.position[mixed.axes :] == bad[0].position, error
+    elif error is not None:
+        assert str(error).startswith(call.function), error
+        assert mixed.may_refuse or desired is None, error
+    else:
+        assert desired is not None, "an index is out of bounds"
+        assert isinstance(result, KINDS[mixed.kind]), f"{type(result)}, not {mixed.kind}"
+        assert out is None or result is out
+        assert not mixed.differs or mixed.libraries["updates"] == "list", "rounded"
+        values, wanted = values_of(result), desired.dtype
+        if mixed.kind == "dask":  # which joins blocks in native byte order
+            values, wanted = values.astype(native(values.dtype)), native(wanted)
+        assert values.dtype == wanted, f"{values.dtype}, not {wanted}"
+        assert_same(mixed, values, desired)
+    assert gaps_of(out) == untouched, "bytes between fields were written"
+
+
+def outcome(mixed):
+    """Return the result of a call, computed, or an error of this package."""
+    try:
+        result = mixed.run()
+        return (
+            result.persist(scheduler="synchronous")
+            if isinstance(result, dask.array.Array)
+            else result
+        ), None
+    except (NdgatherError, MemoryError) as error:
+        return None, error
+
+
+def native(dtype):
+    return dtype if dtype.char == "T" or dtype.names else dtype.newbyteorder("=")
+
+
+def held(call):
+    """Return a call with updates in the dtype of data, whatever becomes of their values."""
+    if call.updates is None or call.updates.dtype == call.data.dtype:
+        return call
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return replace(call, updates=call.updates.astype(call.data.dtype))
+
+
+def plain_options(call):
+    options = {
+        name: int(value) if name in ("axis", "batch_dims") else value
+        for name, value in call.options.items()
+    }
+    return replace(call, options=options)
+
+
+def gaps_of(out):
+    if not isinstance(out, np.ndarray) or not out.dtype.names:
+        return b""
+    stored = np.frombuffer(calls.element_bytes(out), np.uint8)
+    stored = stored.reshape(out.size, out.itemsize)
+    return stored[:, ~fields_of(out.dtype)].tobytes()
+
+
+def assert_same(mixed, values, desired):
+    assert values.shape == desired.shape
+    if desired.dtype.names:
+        for name in desired.dtype.names:
+            np.testing.assert_array_equal(values[name], desired[name])
+    elif desired.dtype.kind in "biufc" and mixed.libraries["data"] == "jax" and mixed.call.computes:
+        with np.errstate(all="ignore"):
+            tolerance = 0 if desired.dtype.kind in "biu" else 64 * np.finfo(desired.dtype).eps
+        np.testing.assert_allclose(values, desired, rtol=tolerance, atol=tolerance)
+    else:
+        np.testing.assert_array_equal(values, desired)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_arguments_of_several_libraries_give_the_definition_or_an_error(draws):
+    seed, end, count = draws.random(), time.monotonic() + SECONDS, 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        while time.monotonic() < end or count < 200:
+            count += 1
+            try:
+                check_call(random.Random(f"{seed} {count}"))
+            except BaseException as error:
+                error.add_note(f"drawn by Random({f'{seed} {count}'!r})")
+                raise
+    print(f"{count} calls")
