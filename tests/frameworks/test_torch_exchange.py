@@ -106,15 +106,20 @@ def test_gradients_are_for_the_adapter(scatters):
 
 
 @pytest.mark.parametrize("data", [[0.0, 1.0], np.arange(2.0), np.arange(2.0)[::-1]], ids=str)
-def test_what_tensors_update_is_a_tensor(data):
+def test_what_tensors_update_keeps_its_library(data):
     places, updates = torch.tensor([[1]]), torch.tensor([7.0], dtype=torch.float64)
-    expected = torch.tensor([next(iter(data)), 7.0], dtype=torch.float64)
+    expected = [next(iter(data)), 7.0]
     for indices in (places, places.numpy()):
         result = ndgather.scatter_nd(data, indices, updates)
-        assert torch.equal(result, expected)
+        assert type(result) is np.ndarray
+        assert result.tolist() == expected
+        with pytest.raises(DTypeError, match=r"write torch\.as_tensor\(data\)"):
+            ndgather.scatter_nd(data, indices, updates.clone().requires_grad_())
+        with pytest.raises(DTypeError, match="another library than data"):
+            ndgather.scatter_nd(data, indices, updates, out=torch.empty(2, dtype=torch.float64))
     out = np.empty(2)
     assert ndgather.scatter_nd(np.array(data), places, updates, out=out) is out
-    assert out.tolist() == expected.tolist()
+    assert out.tolist() == expected
 
 
 def rule_of(data, indices=PLACES, *, fill=None, out=None, mode="raise"):
