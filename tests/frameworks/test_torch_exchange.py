@@ -113,9 +113,9 @@ def test_what_tensors_update_keeps_its_library(data):
         result = ndgather.scatter_nd(data, indices, updates)
         assert type(result) is np.ndarray
         assert result.tolist() == expected
-        with pytest.raises(DTypeError, match=r"write torch\.as_tensor\(data\)"):
+        with pytest.raises(ndgather.errors.DTypeError, match=r"write torch\.as_tensor\(data\)"):
             ndgather.scatter_nd(data, indices, updates.clone().requires_grad_())
-        with pytest.raises(DTypeError, match="another library than data"):
+        with pytest.raises(ndgather.errors.DTypeError, match="another library than data"):
             ndgather.scatter_nd(data, indices, updates, out=torch.empty(2, dtype=torch.float64))
     out = np.empty(2)
     assert ndgather.scatter_nd(np.array(data), places, updates, out=out) is out
