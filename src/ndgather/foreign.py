@@ -6,7 +6,6 @@ what costs more than a view of memory: copies from a device, lazy and sparse arr
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -29,7 +28,7 @@ MEANINGS = ("unit", "units", "__array_ufunc__")
 RULES = (*MEANINGS, "__array_finalize__", "__array_function__", "__array_wrap__", "__setitem__")
 # What NumPy converts has one of these.
 _CONVERTED = ("__array__", "__array_interface__", "__array_struct__", "__len__", "__float__")
-_OF_ARRAYS = ("dtype", "__array__", "__array_interface__", "__array_struct__", "__dlpack__")
+_OF_ARRAYS = ("shape", "dtype", *_CONVERTED[:3], "__dlpack__")
 _MOST_AXES = 64
 _ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
 # Methods of arrays whose conversion is costly, and what these arrays are.
@@ -82,14 +81,6 @@ def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
             lambda _: messages.not_an_array(caller, argument, value, why)
         ):
             check_storage(caller, argument, value)
-
-
-def is_array(value: object) -> bool:
-    """Whether `value` is an array of any library, not a scalar of NumPy."""
-    kind = type(value)
-    if issubclass(kind, np.generic | list | tuple):
-        return False
-    return hasattr(kind, "shape") or hasattr(kind, "__array__") or kind in (array, memoryview)
 
 
 def is_listed(value: object) -> bool:
@@ -200,7 +191,7 @@ def is_table(value: object) -> bool:
 def is_array(value: object) -> bool:
     """Return whether `value` has a dtype of its own, unlike numbers and lists of them."""
     kind = type(value)
-    if issubclass(kind, np.generic | str | bytes) or kind in _ELEMENTS:
+    if issubclass(kind, np.generic | list | tuple | str | bytes) or kind in _ELEMENTS:
         return False
     if any(hasattr(kind, name) for name in _OF_ARRAYS) or is_table(value):
         return True

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from ndgather.errors import IndexOutOfBoundsError
 from tests.core.comparing import ALWAYS, WRITEABLE_LAYOUTS, classes_of, contents, threads
-from tests.definitions.calls import assert_same_elements, bad_entries, element_bytes, expected
+from tests.definitions.calls import (
+    assert_same_elements,
+    assert_taken,
+    bad_entries,
+    element_bytes,
+    expected,
+)
 from tests.definitions.draws import DATA_DTYPES, INDEX_DTYPES, distinct
 from tests.definitions.strategies import arranged, calls, overlapping_calls
 
@@ -42,14 +48,16 @@ def check(call, **more):
     else:
         desired = expected(call)
         assert desired.shape == call.result_shape()
+        stored = b"" if out is None or call.data.dtype.hasobject else element_bytes(out)
         actual = call.result(**more)
-        assert_same_elements(actual, desired)
         if out is None:
+            assert_same_elements(actual, desired)
             assert actual.flags.c_contiguous
             assert actual.flags.writeable
             assert not np.shares_memory(actual, call.data)
         else:
             assert actual is out
+            assert_taken(out, stored, desired)
         came = "value" if desired.size else "empty"
     assert (contents(call.data), contents(call.indices)) == inputs
     event(came)

@@ -38,6 +38,7 @@ __all__ = [
     "PublicCall",
     "assert_same_elements",
     "assert_same_numbers",
+    "assert_taken",
     "bad_entries",
     "element_bytes",
     "expected",
@@ -310,6 +311,38 @@ def assert_same_elements(actual: object, desired: Array) -> None:
     first = tuple(int(i) for i in np.unravel_index(wrong[0], desired.shape))
     got, want = (row[wrong[0]].tobytes().hex() for row in rows)
     raise AssertionError(f"{wrong.size} elements differ, the first at {first}: {got}, not {want}")
+
+
+def assert_taken(out: Array, before: bytes, desired: Array) -> None:
+    """Raise AssertionError unless `out` has taken a result, and kept the bytes between fields.
+
+    `before` are the `element_bytes` of `out` before the call. The padding of a long double may have
+    any value.
+    """
+    if not moves_as_bytes(desired.dtype) or not desired.dtype.itemsize:
+        assert_same_elements(out, desired)
+        return
+    assert_same_form(out, desired)
+    memories = (before, element_bytes(desired), element_bytes(out))
+    kept, wanted, found = (
+        np.frombuffer(memory, np.uint8).reshape(desired.size, desired.itemsize)
+        for memory in memories
+    )
+    roles = byte_roles(desired.dtype)
+    np.testing.assert_array_equal(found[:, roles == "field"], wanted[:, roles == "field"])
+    np.testing.assert_array_equal(found[:, roles == "gap"], kept[:, roles == "gap"])
+
+
+def byte_roles(dtype: np.dtype[Any]) -> Array:
+    """Return for each byte of an element whether it belongs to a "field", or is a "gap"."""
+    base, shape = dtype.subdtype or (dtype, ())
+    roles = np.full(base.itemsize, "field" if base.names is None else "gap", "U5")
+    if base.char in "gG" and np.finfo(base).nmant == 63:  # 10 of 16 bytes
+        roles.reshape(-1, 16)[:, 10:] = "any"
+    for name in base.names or ():
+        field, offset = base.fields[name][:2]  # type: ignore[index]  # it has fields
+        roles[offset : offset + field.itemsize] = byte_roles(field)
+    return np.tile(roles, int(np.prod(shape, dtype=int)))
 
 
 def assert_same_numbers(actual: object, desired: Array) -> None:

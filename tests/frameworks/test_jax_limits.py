@@ -4,7 +4,6 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -22,48 +21,6 @@ from ndgather.errors import (
 
 DATA = jnp.arange(3.0)
 PLACES = jnp.array([[2], [0]])
-
-UNKNOWN = {
-    "strings": np.array(["a", "b", "c"]),
-    "list": ["a", "b", "c"],
-    "objects": np.array([None, 1, 2], object),
-    "dates": np.zeros(3, "M8[s]"),
-    "records": np.zeros(3, "i4,f4"),
-    "long": np.zeros(3, np.longdouble),
-}
-
-
-@pytest.mark.parametrize("data", UNKNOWN.values(), ids=UNKNOWN)
-def test_data_of_types_that_jax_does_not_have(data):
-    with pytest.raises(DTypeError, match=r"^gather_nd: data.dtype = "):
-        ndgather.gather_nd(data, PLACES)
-    with pytest.raises(DTypeError, match=r"^vjp.gather_nd: cotangent.dtype = "):
-        vjp.gather_nd(data[:2], (3,), PLACES)
-
-
-@pytest.mark.parametrize("transform", [lambda function: function, jax.jit], ids=["eager", "jit"])
-@pytest.mark.parametrize("size", [0, 1, 3])
-@pytest.mark.parametrize("name", ["float6_e2m3fn", "float6_e3m2fn"])
-def test_types_that_xla_does_not_have(name, size, transform):
-    """A program with a constant of them, or a cast of an empty array, would end the process."""
-    dtype = getattr(ml_dtypes, name)
-    if operation._is_in_xla(np.dtype(dtype)):  # from JAX 0.11 on
-        pytest.skip("this XLA has the type")
-    short, places = jnp.zeros(size, ml_dtypes.int2), jnp.zeros((size, 1), int)
-    plain = np.zeros(size, dtype)
-    calls = {
-        "scatter_nd: updates": lambda x: ndgather.scatter_nd(
-            x, [[0]], np.array([0.5], dtype), mode="drop"
-        ),
-        "gather_nd: data": lambda _: ndgather.gather_nd(plain, places),
-        "scatter_nd: data": lambda x: ndgather.scatter_nd(plain, places, x),
-        "vjp.gather_nd: cotangent": lambda _: vjp.gather_nd(plain, (3,), places),
-    }
-    for where, call in calls.items():
-        with pytest.raises(DTypeError, match=rf"^{where}\.dtype = {name} is not a type of XLA"):
-            transform(call)(short)
-    wide = jnp.zeros(size, jnp.float32), plain.astype(np.float32)
-    assert transform(ndgather.scatter_nd)(wide[0], places, wide[1]).tolist() == [0] * size
 
 
 @pytest.mark.parametrize("indices", [2**32 - 1, [2**32 - 1], [[-(2**40)], [5]]])
@@ -153,8 +110,9 @@ def test_arrays_that_were_deleted_are_refused(argument):
 
 
 def test_cotangents_lose_no_bits():
-    with pytest.raises(DTypeError, match=r"^vjp.gather_nd: cotangent.dtype = float64 would become"):
-        vjp.gather_nd(np.ones(2), (3,), PLACES)
+    cotangent = vjp.gather_nd(np.full(2, 1e300), (3,), PLACES)
+    assert type(cotangent) is np.ndarray
+    assert cotangent.tolist() == [1e300, 0, 1e300]
     with pytest.raises(DTypeError, match=r"^vjp.scatter_nd: cotangent.dtype = bool"):
         vjp.scatter_nd(jnp.ones(3, bool), PLACES)
 

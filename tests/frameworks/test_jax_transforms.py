@@ -114,13 +114,14 @@ def test_vmap_of_gathers(route, axes, name):
     batch = 3
     data = rng.standard_normal((batch, *shape)).astype(np.float32)
     indices = rng.integers(-5, 9, (batch, *indices_shape)).astype(np.int32)
-    given_arrays = [a if axis == 0 else a[0] for a, axis in zip((data, indices), axes, strict=True)]
+    given = map(jnp.asarray, (data, indices))
+    given_arrays = [a if axis == 0 else a[0] for a, axis in zip(given, axes, strict=True)]
     with carried_out_by(route):
         twice = jax.vmap(jax.vmap(function, axes), (0, None))
         result = jax.vmap(function, axes)(*given_arrays)
         np.testing.assert_array_equal(result, loop(function, axes, *given_arrays))
         if axes[0] == 0:
-            pair = np.stack([given_arrays[0], given_arrays[0] + 1])
+            pair = jnp.stack([given_arrays[0], given_arrays[0] + 1])
             outer = loop(jax.vmap(function, axes), (0, None), pair, given_arrays[1])
             np.testing.assert_array_equal(twice(pair, given_arrays[1]), outer)
 
@@ -145,7 +146,8 @@ def test_vmap_of_scatters(route, reduction, axes):
     shapes = (3, 4, 2), (3, 5, 1), (3, 5, 2)
     data, updates = (rng.standard_normal(shapes[n]).astype(np.float32) for n in (0, 2))
     indices = rng.integers(-5, 9, shapes[1]).astype(np.int32)
-    arrays = [a if n == 0 else a[0] for a, n in zip((data, indices, updates), axes, strict=True)]
+    given = map(jnp.asarray, (data, indices, updates))
+    arrays = [a if n == 0 else a[0] for a, n in zip(given, axes, strict=True)]
     with carried_out_by(route):
         result = jax.vmap(function, axes)(*arrays)
         np.testing.assert_array_equal(result, loop(function, axes, *arrays))
@@ -237,7 +239,8 @@ def test_vmap_and_derivatives_of_reductions_nest_either_way(reduction, axes):
     shapes = (3, 4, 2), (3, 5, 1), (3, 5, 2)
     data, updates = (rng.standard_normal(shapes[n]).astype(np.float32) for n in (0, 2))
     indices = rng.integers(0, 4, shapes[1]).astype(np.int32)
-    arrays = [a if n == 0 else a[0] for a, n in zip((data, indices, updates), axes, strict=True)]
+    given = map(jnp.asarray, (data, indices, updates))
+    arrays = [a if n == 0 else a[0] for a, n in zip(given, axes, strict=True)]
 
     def total(d, i, u):
         return (ndgather.scatter_nd(d, i, u, reduction=reduction) ** 2).sum()

@@ -216,6 +216,9 @@ def test_mixed_kinds():
     taken = ndgather.gather(DATA, tf.constant([1]))
     np.testing.assert_array_equal(taken, DATA[1:2], strict=True)
     graph = tf.function(lambda indices: ndgather.gather(DATA, indices))
+    with pytest.raises(DTypeError, match=r"write tf\.convert_to_tensor\(data\)"):
+        graph(tf.constant([1]))
+    graph = tf.function(lambda indices: ndgather.gather(tf.convert_to_tensor(DATA), indices))
     assert_is(graph(tf.constant([1])), DATA[1:2])
 
 

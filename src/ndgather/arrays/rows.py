@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgather import arguments, reductions, slow_path, windows
+from ndgather import arguments, dtypes, reductions, slow_path, windows
 from ndgather.array_call import Array, Call, Kind
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import Layout
@@ -66,7 +66,8 @@ def _place(array: Array) -> tuple[Any, ...]:
 def _rows(call: Call) -> tuple[Layout, Array, Array | None]:
     """Return the layout of a call, the number of the row at every position, and which are none."""
     library = _NumPy(np, call.data)
-    return lowering.rows_of(call, library, call.data.shape, call.indices.shape)
+    with np.errstate(over="ignore"):  # of values far out of bounds
+        return lowering.rows_of(call, library, call.data.shape, call.indices.shape)
 
 
 def _addressed(layout: Layout, array: Array, rows: Array) -> tuple[Array, tuple[Any, ...]]:
@@ -108,7 +109,17 @@ def _replace(call: Call, result: Array) -> None:
     layout, rows, updates = _updates(call)
     if rows.size:
         view, key = _addressed(layout, result, rows)
-        view[key] = updates  # of updates in the same memory NumPy makes a copy
+        _assign(view, key, updates)
+
+
+def _assign(view: Array, key: tuple[Any, ...], values: Array) -> None:
+    """Assign to elements; of records with gaps to their fields, where NumPy copies all bytes."""
+    names = view.dtype.names
+    if not names or not dtypes.has_gaps(view.dtype):
+        view[key] = values  # of values in the same memory NumPy makes a copy
+        return
+    for name in names:
+        _assign(view[name], key, values[name])
 
 
 def _reduce(call: Call, result: Array) -> None:

@@ -1,13 +1,17 @@
 """What comes back: shapes at the edges, rank 0, empty arrays, lists, other array types."""
 
+import random
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import ndgather
 from ndgather.errors import DTypeError, IndexOutOfBoundsError
-from tests.definitions.calls import assert_same_elements
+from tests.definitions.calls import assert_same_elements, assert_taken, element_bytes, expected
+from tests.definitions.draws import FUNCTIONS as DRAWN
+from tests.definitions.draws import distinct, draw_call
 
 FUNCTIONS = (ndgather.gather_nd, ndgather.gather_elements, ndgather.gather)
 DATA = np.arange(24).reshape(2, 3, 4)
@@ -358,3 +362,40 @@ def test_structures_with_references():
     assert result.dtype == kind
     assert result.tolist() == [(["two"], 2), ("one", 1), (["two"], 2)]
     assert result["name"][0] is data["name"][1]
+
+
+def record(choose, depth=2):
+    """Draw a dtype of records with gaps: nested, aligned, views of fields, subarrays."""
+    fields = []
+    for name in "abcd"[: choose.randint(1, 4)]:
+        kinds = [np.dtype(kind) for kind in ("u1", ">i2", "f8", "S3", "V5", "g")]
+        kind = (
+            record(choose, depth - 1) if depth and choose.random() < 0.3 else choose.choice(kinds)
+        )
+        fields.append((name, kind, choose.choice([(), (), (2,), (1, 2)])))
+    whole = np.dtype(fields, align=choose.random() < 0.5)
+    chosen = [name for name in whole.names if choose.random() < 0.6]
+    return np.zeros(1, whole)[chosen].dtype if chosen else whole
+
+
+@pytest.mark.parametrize("function", [name for name in DRAWN if not name.startswith("vjp")])
+def test_gaps_of_records_belong_to_the_caller(function, draws):
+    for number in range(60):
+        seed = f"{draws.random()} {number}"
+        choose = random.Random(seed)
+        reductions = {"reductions": ("none",)}
+        call = draw_call(
+            choose, function, dtypes=[record(choose)], flavours=["value"], **reductions
+        )
+        print(f"Random({seed!r})\n{call}")
+        try:
+            desired = expected(call)
+        except IndexError:  # rarely, where the dtype of indices is narrow
+            continue
+        out = distinct((*desired.shape, 2), desired.dtype)[..., choose.randrange(2)]
+        if call.scatters and choose.random() < 0.5:
+            out.view(f"V{out.itemsize}")[...] = call.data.view(f"V{out.itemsize}")
+            call = replace(call, data=out)
+        before = element_bytes(out)
+        assert call.result(out=out) is out
+        assert_taken(out, before, desired)

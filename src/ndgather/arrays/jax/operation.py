@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -164,26 +164,6 @@ def to_numpy(call: Call, name: str, value: jax.Array) -> Array:
         why = "is traced by JAX, so its values are not known"
         raise messages.unknown_values(call.caller, name, value, why, "jax.numpy.asarray")
     return arguments.plain_array(call.caller, name, value)
-
-
-def _check_is_in_xla(caller: str, argument: str, dtype: np.dtype[Any]) -> None:
-    """Raise DTypeError for a dtype of which a constant in a program would end the process."""
-    if not _is_in_xla(dtype):
-        raise DTypeError(
-            f"{caller}: {argument}.dtype = {dtype} is not a type of XLA (allowed: a dtype that JAX "
-            f"has); write {argument}.astype(numpy.float32), which holds all its values"
-        )
-
-
-@cache
-def _is_in_xla(dtype: np.dtype[Any]) -> bool:
-    if dtype.isbuiltin == 2:  # of ml_dtypes; JAX raises TypeError for others that it does not have
-        with jax.ensure_compile_time_eval():
-            try:
-                jnp.asarray(np.zeros(1, dtype))
-            except jax.errors.JaxRuntimeError:
-                return False
-    return True
 
 
 def _unknown_dtype(caller: str, argument: str, dtype: object) -> DTypeError:
