@@ -207,3 +207,36 @@ def test_degrees_into_a_map_are_named_as_such(ndgather, folder, rasters, columns
         return
     text = "the raster is in EPSG:32633, metres; reproject the points, for example with pyproj"
     assert text in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("attrs", "value"),
+    [
+        ({}, 6.0),
+        ({"scale_factor": 0.5, "add_offset": 1.0}, 4.0),
+        ({"scale_factor": "0.5"}, None),
+        ({"add_offset": np.bytes_(b"1")}, None),
+        ({"Slope": 0.5, "Intercept": 1.0}, None),
+        ({"scale": 0.5, "offset": 1.0}, None),
+        ({"scale": "linear", "offset": 1.0}, 6.0),
+        ({"offset": 1.0}, 6.0),
+    ],
+)
+def test_packed_values_are_unpacked_or_refused(ndgather, folder, attrs, value):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File("p.nc", "w") as file:
+        data = file.create_dataset("t", data=np.arange(12, dtype="i2").reshape(3, 4))
+        data.attrs.update(attrs)
+        for axis, (name, size) in enumerate({"lat": 3, "lon": 4}.items()):
+            file[name] = np.arange(float(size))
+            file[name].make_scale(name)
+            data.dims[axis].attach_scale(file[name])
+    (folder / "p.csv").write_text("lat,lon\n1,2\n")
+    error = ndgather("sel p.nc p.csv -o out.csv").err
+    if value is None:
+        name = next(iter(attrs))
+        assert f"p.nc: t has packed values, and {name.casefold()} = " in error
+        assert not Path("out.csv").exists()
+    else:
+        assert error == ""
+        assert pd.read_csv("out.csv")["t"].tolist() == [value]

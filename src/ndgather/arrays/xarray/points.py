@@ -147,6 +147,8 @@ class Lookup:
             chosen = chosen.assign_coords({n: data[n] for n in columns if n in data.coords})
             chosen.encoding = data.encoding
             self._check_complete(table, chosen, columns, selected)
+            for name, array in chosen.data_vars.items():
+                _check_packing(self.place, name, array)
             dim = "point"
             while dim in chosen.sizes or dim in chosen.variables:
                 dim += "_"
@@ -423,6 +425,24 @@ def _select(
     present = present.isel({dim: (np.cumsum(~absent) - 1).clip(0)})
     found = found.assign({name: present[name].variable for name in wide})
     return found[[*data.data_vars]], [*map(str, wide)], absent
+
+
+def _check_packing(place: str, name: Hashable, array: xarray.DataArray) -> None:
+    """Raise FileError for packed values that xarray does not unpack."""
+    notes = {str(key).casefold(): value for key, value in array.attrs.items()}
+    for keys in (("scale_factor",), ("add_offset",), ("slope", "intercept"), ("scale", "offset")):
+        there = {key: notes[key] for key in keys if key in notes}
+        if len(keys) == 1:
+            there |= {k: v for k in keys if isinstance(v := array.encoding.get(k), str | bytes)}
+        elif array.dtype.kind not in "iu" or any(isinstance(v, str) for v in there.values()):
+            continue
+        if len(there) == len(keys):
+            plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in there.items()}
+            shown = " and ".join(f"{key} = {shown_value(value)}" for key, value in plain.items())
+            raise FileError(
+                f"{place}: {name} has packed values, and {shown} cannot be applied (allowed: "
+                f"scale_factor and add_offset of CF, as numbers; --variable of others)"
+            )
 
 
 def check_date_format(form: str) -> None:
