@@ -13,6 +13,7 @@ import pytest
 import xarray as xr
 
 import ndgather
+from bench import stations
 from ndgather.cli import main
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
@@ -37,6 +38,10 @@ def folder(tmp_path, monkeypatch):
     xr.Dataset({"sst": (tuple(axes), values)}, axes).to_netcdf("sst.nc", engine="h5netcdf")
     Path("track.csv").write_text("ship,time,lat,lon\nA,0,1,-85\n")
     Path("stations.csv").write_text("name,latitude,longitude\nA,1,85\n")
+    stations.write_field(tmp_path / "era5.nc")
+    levels = stations.field(2, 10.0).rename(t2m="t").expand_dims(pressure_level=[1000, 850])
+    levels["t"] = levels["t"] - xr.DataArray(np.array([0, 10], "f4"), dims="pressure_level")
+    levels.to_netcdf("levels.nc", engine="h5netcdf")
     return tmp_path
 
 
@@ -52,14 +57,28 @@ def run_examples(page):
         language, content = block.groups()
         line = text.count("\n", 0, block.start(2))
         if language == "console":
-            for command in content.splitlines():
-                assert main(command.removeprefix("$ ndgather ").split()) == 0, command
+            shown = re.split(r"^\$ (.*)\n", content, flags=re.MULTILINE)[1:]
+            for command, output in zip(shown[::2], shown[1::2], strict=True):
+                run_command(command, output)
             continue
         test = doctest.DocTestParser().get_doctest(content, names, page.name, str(page), line)
         told = []
         doctest.DocTestRunner().run(test, out=told.append, clear_globs=False)
         names = test.globs
         assert not told, "".join(told)
+
+
+def run_command(command, output):
+    """Run `ndgather`, or `cat` of a table: the first time, it is an input of the page."""
+    program, *words = shlex.split(command)
+    if program == "cat":
+        path = Path(words[0])
+        if path.name not in {"along.csv", "profile.csv", "values.csv"}:
+            path.write_text(output)
+        assert path.read_text() == output
+        return
+    assert (program, output) == ("ndgather", ""), command
+    assert main(words) == 0, command
 
 
 @pytest.mark.skipif(
