@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -93,7 +94,7 @@ def _place(folder: Path, latitude: object, longitude: object) -> None:
     table.to_csv(folder / "stations.csv", index=False)
 
 
-def _values(folder: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _values(folder: Path) -> Any:
     values = pd.read_csv(folder / "out.csv")["t2m"].to_numpy(float)
     return values.reshape(-1, HOURS) if len(values) % HOURS == 0 else values
 
