@@ -228,3 +228,40 @@ def test_a_long_tolerance_ends_where_it_says(unit, more):
     for tolerance in ("120 days", np.timedelta64(120, "D"), pd.Timedelta(120, "D")):
         found = data.ndgather.sel(t=label, method="pad", tolerance=tolerance, missing="nan")
         assert np.isnan(found.values[0]) == (more > 0)
+
+
+LIMITS = [0, 1, 2**31, 2**62, 2**63 - 2, 2**63 - 1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("of_labels", UNITS)
+@FEW
+@given(
+    st.lists(st.sampled_from(LIMITS), min_size=1, max_size=3, unique=True),
+    st.lists(st.tuples(st.sampled_from(LIMITS), st.sampled_from([1, -1])), min_size=1, max_size=4),
+)
+def test_dates_at_the_limits_of_every_unit(unit, of_labels, method, axis, labels):
+    """They are found exactly, or refused: a date that the unit of the axis cannot hold."""
+    axis, labels = sorted(axis), [sign * number for number, sign in labels]
+    of_axis = [Fraction(each, UNITS[unit]) for each in axis]
+    expected = [
+        searched(of_axis, Fraction(each, UNITS[of_labels]), method, None) for each in labels
+    ]
+    data = xr.DataArray(np.arange(len(axis)), {"t": np.array(axis).astype(f"M8[{unit}]")}, ["t"])
+    points = ("p", np.array(labels).astype(f"M8[{of_labels}]"))
+    try:
+        found = data.ndgather.sel(t=points, method=method, missing="nan").values
+    except DTypeError:
+        return
+    assert np.where(np.isnan(found), -1, found).tolist() == expected
+    if -1 in expected:
+        with pytest.raises(LabelError):
+            data.ndgather.sel(t=points, method=method)
+    try:
+        between = data.ndgather.sel(t=points, method="linear").values
+    except DTypeError:  # between two ticks of an axis that the finer unit cannot hold
+        return
+    ends = [Fraction(each, UNITS[of_labels]) for each in labels]
+    inside = [of_axis[0] <= each <= of_axis[-1] for each in ends]
+    assert (~np.isnan(between)).tolist() == inside

@@ -39,7 +39,7 @@ class Accessor(Generic[T]):
         self,
         indexers: Mapping[Hashable, Any] | None = None,
         *,
-        method: Method = None,
+        method: Method | Mapping[Hashable, Method] = None,
         tolerance: Any = None,
         missing: Literal["raise", "nan"] = "raise",
         period: Mapping[Hashable, Any] | None = None,
@@ -59,14 +59,17 @@ class Accessor(Generic[T]):
         indexers, **labels
             Labels along the dimensions, as for ``sel`` of xarray: DataArrays, arrays, lists,
             single labels, slices. A dict may have names that are options here. Every row of a
-            DataFrame is a point, along a dimension with the name of its index, or ``index``.
-        method : {None, "nearest", "pad", "backfill", "linear"}
+            DataFrame is a point, along a dimension with the name of its index, or ``index``. A
+            name that is no coordinate selects along the only axis with the same meaning, such as
+            ``lat`` along ``latitude``; so do the names in the options.
+        method : {None, "nearest", "pad", "backfill", "linear"} or dict
             None looks up labels that are on the axis. "nearest" takes the nearest label, of two
             the greater, at most half a step outside of the axis (xarray takes the first or last
             label, however far it is); `tolerance` sets another limit. "pad" (or "ffill") takes the
             label before on the axis, "backfill" (or "bfill") the one after. "linear" interpolates
             between both, as ``interp`` does: NaN outside of the axis, and the value itself at a
-            label of the axis. Slices ignore the method.
+            label of the axis. Slices ignore the method, and labels that are texts are exact with
+            "nearest" and "linear". A dict has methods by name; axes that it lacks have None.
         tolerance : number, duration, array or dict, optional
             The greatest distance to the label that is taken. A dict has tolerances by name. With
             an NDPointIndex, a number limits the distance of points in all of its coordinates.
@@ -184,7 +187,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         indexers: Mapping[Hashable, Any] | None = None,
         *,
         size: int | Mapping[Hashable, int],
-        method: Literal["nearest", "pad", "ffill", "backfill", "bfill"] | None = "nearest",
+        method: Method | Mapping[Hashable, Method] = "nearest",
         tolerance: Any = None,
         period: Mapping[Hashable, Any] | None = None,
         mode: WindowMode | Mapping[Hashable, WindowMode] | None = None,
@@ -261,7 +264,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         values: Any,
         indexers: Mapping[Hashable, Any] | None = None,
         *,
-        method: Literal["nearest", "pad", "ffill", "backfill", "bfill"] | None = None,
+        method: Method | Mapping[Hashable, Method] = None,
         tolerance: Any = None,
         missing: Literal["raise", "drop"] = "raise",
         period: Mapping[Hashable, Any] | None = None,

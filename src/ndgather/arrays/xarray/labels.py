@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -278,6 +279,22 @@ def look_up(
         if repeats.any():
             raise _repeats(caller, name, index[positions[repeats][0]])
         return positions
+    far = are_beyond(index, flat)
+    if far.any():
+        if period is not None:
+            why = "some are out of the range of its unit"
+            raise not_comparable(caller, name, index.dtype, labels.dtype, why)
+        limits = np.broadcast_to(np.asarray(tolerance, object), flat.shape)
+        near = None if tolerance is None else [*limits[~far]]
+        positions = np.empty(flat.shape, np.intp)
+        positions[~far] = look_up(
+            caller, name, index, flat[~far], method=method, tolerance=near, axes=axes
+        )
+        positions[far] = [
+            _end_beside(index, label, method, limit, half_step=axes is not None)
+            for label, limit in zip(flat[far], limits[far], strict=True)
+        ]
+        return positions.reshape(labels.shape)
     is_sorted = index.is_monotonic_increasing or index.is_monotonic_decreasing
     if period is not None or (method is not None and (is_sorted or index.hasnans)):
         axis = sorted_axis(caller, name, index, flat, period, axes)
@@ -311,6 +328,49 @@ def look_up(
         found = pd.Index(wanted, dtype=object if wanted.dtype == object else None)  # not as floats
         positions = index.get_indexer(found, method=method, tolerance=tolerance)
     return np.where(held, positions, -1).astype(np.intp).reshape(labels.shape)
+
+
+def are_beyond(index: pd.Index[Any], labels: Array) -> NDArray[np.bool]:
+    """Return which times are beyond all that the finer unit of axis and labels can hold."""
+    if (
+        isinstance(index.dtype, np.dtype)
+        and f"{index.dtype.kind}{labels.dtype.kind}" in ("MM", "mm")
+        and index.dtype != labels.dtype
+    ):
+        values = index.to_numpy()
+        common = np.result_type(values, labels)
+        if (
+            np.datetime_data(common)[0] != "generic"
+            and _is_held(values, values.astype(common)).all()
+        ):
+            return ~_is_held(labels, labels.astype(common))
+    return np.zeros(labels.shape, np.bool)
+
+
+def _end_beside(
+    index: pd.Index[Any], label: Any, method: str | None, tolerance: Any, half_step: bool
+) -> int:
+    """Return the position of the end of a sorted axis beside a time that is beyond, or -1."""
+    rises, above = index.is_monotonic_increasing, label.astype(np.int64) > 0
+    is_last = above == rises
+    if method is None or not len(index) or ((method == "pad") != is_last and method != "nearest"):
+        return -1
+    ends = [index[-1], index[max(-2, -len(index))]] if is_last else [index[0], index[:2][-1]]
+    end, beside = (_seconds(each.to_numpy()) for each in ends)
+    distance = abs(_seconds(label) - end)
+    if tolerance is not None:
+        allowed = distance <= _seconds(pd.Timedelta(tolerance).to_timedelta64())
+    else:
+        allowed = method != "nearest" or not half_step or 2 * distance <= abs(end - beside)
+    return (len(index) - 1 if is_last else 0) if allowed else -1
+
+
+def _seconds(time: Any) -> Fraction:
+    """Return the exact number of seconds of a time or duration since 1970 or zero."""
+    unit, per_second = np.datetime_data(time.dtype)[0], {"s": 1, "ms": 10**3, "us": 10**6}
+    if unit not in (*per_second, "ns"):
+        time, unit = time.astype(f"{time.dtype.kind}8[s]"), "s"
+    return Fraction(int(time.astype(np.int64)), per_second.get(unit, 10**9))
 
 
 def _check_held(
@@ -597,7 +657,7 @@ def _common_numbers(
 ) -> tuple[Array, Array] | None:
     """Return the labels of an axis and `labels` in one 64-bit type; None if there is none.
 
-    Times that are out of its range become its ends, unless `exact`: they are on no axis.
+    Times that are out of its range become NaT, unless `exact`: they are on no axis.
     """
     if not isinstance(index.dtype, np.dtype):
         return None
@@ -622,8 +682,7 @@ def _common_numbers(
     held = _is_held(labels, cast)
     if exact and not held.all():
         return None
-    ends = np.where(labels.view(np.int64) < 0, NOT_A_TIME + 1, np.iinfo(np.int64).max)
-    return values.astype(common), np.where(held, cast, ends.view(common))
+    return values.astype(common), np.where(held, cast, np.array("NaT", common))
 
 
 def _microseconds(times: Array, index: xarray.CFTimeIndex) -> Array:

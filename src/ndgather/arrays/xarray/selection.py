@@ -34,6 +34,7 @@ from ndgather.arrays.xarray.labels import (
     WIDEST,
     Axes,
     SortedLabels,
+    are_beyond,
     are_fillers,
     are_longitudes,
     are_texts,
@@ -247,7 +248,7 @@ def find_positions(
         index: Any = data.xindexes[next(iter(some))]
         if caller == "sel" and not isinstance(index, NDPointIndex | CoordinateTransformIndex):
             _check_other(index, some, request)
-            how = {"method": request.method, "tolerance": request.tolerance}
+            how = {"method": request.method_of(next(iter(some))), "tolerance": request.tolerance}
             with errors_of_xarray(caller, some):
                 data = data.sel(some, **how)
         else:
@@ -774,6 +775,7 @@ def missing_labels(
     if limit is None and is_number and len(index):
         axis = _numeric_axis(request, name, index, labels)
         is_outside = axis is not None and axis[0].outside(axis[1]).reshape(labels.shape)[at]
+        is_outside = is_outside or are_beyond(index, labels)[at]
         if is_outside or request.method_of(name) == "nearest":
             return _outside(request, data, name, labels, positions, all_labels)
     near: list[Any] = []
