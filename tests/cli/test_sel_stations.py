@@ -65,14 +65,14 @@ def column(number):
     ],
 )
 def test_the_line_of_the_readme_works_on_a_file_of_era5(ndgather, era5, lat, lon, time):
-    line = re.search(r"^ndgather (sel era5.zarr .*)$", README.read_text(), re.MULTILINE)[1]
+    line = re.search(r"^(?:\$ )?ndgather (sel (\S+) .*)$", README.read_text(), re.MULTILINE)
+    place = Path(line[2])
+    Path("era5").with_suffix(place.suffix).rename(place)
     write("stations.csv", **{lat: column(0), lon: column(1), time: ["2020-12-31T06:00"] * 3})
-    outcome = ndgather(line)
-    assert outcome.err == ""
-    found = pd.read_csv("values.csv")["t2m"]
-    np.testing.assert_allclose(found, era5[1, column(2), column(3)])
-    assert ndgather(line.replace(" --period lon=360", "").replace(".zarr", ".nc")).err == ""
-    np.testing.assert_array_equal(pd.read_csv("values.csv")["t2m"], found)
+    for option in ("", " --period lon=360", " --period longitude=360"):
+        assert ndgather(line[1] + option).err == ""
+        found = pd.read_csv("values.csv")["t2m"]
+        np.testing.assert_allclose(found, era5[1, column(2), column(3)])
 
 
 def test_command_and_accessor_agree(ndgather, era5):
