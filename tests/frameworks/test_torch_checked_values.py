@@ -5,6 +5,8 @@ Every operator is tried one step beyond each border, and on the border itself.
 
 import importlib
 import math
+import subprocess
+import sys
 import traceback
 import warnings
 from itertools import product
@@ -239,3 +241,32 @@ def test_a_warning_of_torch_names_the_line_of_the_program():
         warnings.simplefilter("always")
         torch.ones(3).T  # noqa: B018
     assert [warning.filename for warning in caught] == [__file__]
+
+
+COMPILED_LATER = """
+import sys
+import ndgather, torch
+
+def look_up(i):
+    return torch.nn.functional.embedding(i, torch.ones(5, 4))
+
+with ndgather.checked_indices():
+    look_up(torch.tensor([4]))
+    assert not {"torch._dynamo", "sympy"} & set(sys.modules)
+    compiled = []
+    fast = torch.compile(look_up, backend=lambda graph, _: compiled.append(1) or graph)
+    try:
+        fast(torch.tensor([-1]))
+    except IndexError:
+        pass
+    assert torch.cond(torch.tensor(True), lambda x: x[:1], lambda x: x[1:], (torch.ones(2),)) == 1
+    assert not compiled
+fast(torch.tensor([4]))
+assert compiled
+"""
+
+
+def test_the_compiler_is_not_imported_by_a_block_and_works_after_it():
+    command = [sys.executable, "-c", COMPILED_LATER]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 0, run.stderr

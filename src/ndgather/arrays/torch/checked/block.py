@@ -26,7 +26,7 @@ from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
 
 _NOTHING = torch.empty(0)
 _FRAMES = torch._C._dynamo.eval_frame
-_OPEN: list[Any] = []  # an item for every block; the first is what torch.compile did before
+_OPEN: list[Any] = []  # an item for every block; the first lets torch.compile run again
 _LOCK = threading.Lock()
 _MOST_CALLS = 4096  # after a flag is kept, until it is read
 _REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, AttributeError)
@@ -127,7 +127,7 @@ class checked_indices(ContextDecorator):  # noqa: N801
     def __enter__(self) -> Self:
         self._compilers.append(_FRAMES.set_eval_frame(None))
         with _LOCK:
-            _OPEN.append(None if _OPEN else torch.compiler.set_stance("force_eager"))
+            _OPEN.append(None if _OPEN else dispatch.stop_compiler())
             _ALL_BLOCKS.append(self)
         dispatch.install_kernels(_make_kernel)
         self._before.append(dispatch.switch_kernels(True))
@@ -139,8 +139,8 @@ class checked_indices(ContextDecorator):  # noqa: N801
         dispatch.switch_kernels(self._before.pop())
         with _LOCK:
             _ALL_BLOCKS.remove(self)
-            if stance := _OPEN.pop():
-                stance.__exit__(*error)
+            if resume := _OPEN.pop():
+                resume()
         _FRAMES.set_eval_frame(self._compilers.pop())
         if isinstance(error[1], BaseException):
             hide_own_frames(error[1])

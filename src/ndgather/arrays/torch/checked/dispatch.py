@@ -10,6 +10,8 @@ All private names of torch that this needs are in this module. They exist in tor
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeAlias
@@ -20,6 +22,7 @@ from ndgather.arrays.torch.checked.operators import OPERATORS, WHOLE, operator_n
 
 Kernel: TypeAlias = Callable[..., Any]  # called with the keys of the call, then its arguments
 
+_DISABLED = "TORCH_COMPILE_DISABLE"
 _NAME = "TESTING_ONLY_GenericMode"
 _KEY = torch._C._parse_dispatch_key(_NAME)
 _BELOW = torch._C._dispatch_keyset_full_after(_KEY)
@@ -70,6 +73,28 @@ def switch_kernels(on: bool) -> bool:
     before = bool(torch._C._dispatch_tls_is_dispatch_key_included(_KEY))
     torch._C._dispatch_tls_set_dispatch_key_included(_KEY, on)
     return before
+
+
+def stop_compiler() -> Callable[[], None]:
+    """Let what torch.compile has made run eagerly; return the function that ends that.
+
+    The compiler takes a second to import. Unless the program has imported it, a variable tells it
+    to do nothing when it is imported, and what it has seen until the end is forgotten.
+    """
+    if "torch._dynamo" in sys.modules:
+        stance = torch.compiler.set_stance("force_eager")
+        return lambda: stance.__exit__(None, None, None)
+    if _DISABLED in os.environ:
+        return lambda: None
+    os.environ[_DISABLED] = "1"
+
+    def resume() -> None:
+        os.environ.pop(_DISABLED, None)
+        if "torch._dynamo" in sys.modules:
+            torch._dynamo.config.disable = False  # type: ignore[assignment]
+            torch._dynamo.reset()
+
+    return resume
 
 
 def call_below(operator: Any, keys: Any, args: Any, kwargs: Any) -> Any:
