@@ -91,7 +91,7 @@ def stop_compiler() -> Callable[[], None]:
     def resume() -> None:
         os.environ.pop(_DISABLED, None)
         if "torch._dynamo" in sys.modules:
-            torch._dynamo.config.disable = False  # type: ignore[assignment]
+            torch._dynamo.config.disable = False
             torch._dynamo.reset()
 
     return resume

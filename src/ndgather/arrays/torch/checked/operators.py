@@ -70,11 +70,12 @@ def find_compressed_indices(get: Get) -> Found:
     by_rows = get("layout") == torch.sparse_csr
     if by_rows or get("layout") == torch.sparse_csc:
         first, second = ("crow", "col") if by_rows else ("ccol", "row")
-        starts, others = get("compressed_indices"), get("plain_indices")
-        axis, of = others.dim() - 1, f"{second}_indices"
-        yield Entries(f"{first}_indices", starts, axis, of, others.shape[-1], end=1)
-        yield from OrderRule("compressed_indices", f"{first}_indices", "plain_indices")(get)
-        yield Entries(of, others, axis + by_rows, "result", get("size")[axis + by_rows])
+        axis, of = get("plain_indices").dim() - 1, f"{second}_indices"
+        bounds = IndexRule("compressed_indices", axis, "plain_indices", end=1)
+        for entries in OrderRule(bounds, is_whole=True)(get):
+            yield entries._replace(argument=f"{first}_indices", of=of)
+        axis += by_rows
+        yield Entries(of, get("plain_indices"), axis, "result", get("size")[axis])
 
 
 def find_pooled_indices(axes: int) -> Rule:
@@ -136,8 +137,7 @@ _LABELS = IndexRule("target_lengths", -1, "targets", end=1)
 _SEGMENTS = (
     IndexRule("lengths", "axis", "data", end=1),
     SumRule("lengths", "axis", "data"),
-    IndexRule("offsets", "axis", "data", end=1),
-    OrderRule("offsets"),
+    OrderRule(IndexRule("offsets", "axis", "data", end=1)),
 )
 
 # The names are those of `operator_name`: every overload and variant of an operator has one line.
@@ -161,7 +161,7 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "index_put": (find_subscripts,),
     # Embeddings.
     "embedding": (_ROWS,),
-    "embedding_bag": (_ROWS, IndexRule("offsets", 0, "indices", end=1), OrderRule("offsets")),
+    "embedding_bag": (_ROWS, OrderRule(IndexRule("offsets", 0, "indices", end=1))),
     "embedding_bag_backward": (_ROWS_OF_GRADIENT,),
     "embedding_bag_dense_backward": (_ROWS_OF_GRADIENT,),
     "embedding_bag_per_sample_weights_backward": (_ROWS,),
