@@ -15,9 +15,9 @@ import torch
 
 from ndgather.arrays.torch.checked import dispatch
 from ndgather.arrays.torch.checked.findings import (
+    Caller,
     describe_argument,
     describe_error,
-    find_caller,
     hide_own_frames,
 )
 from ndgather.arrays.torch.checked.operators import OPERATORS, operator_name
@@ -198,7 +198,7 @@ class checked_indices(ContextDecorator):  # noqa: N801
         passed = entries.passed if isinstance(entries.passed, int) else None
         bare = entries._replace(values=_NOTHING.to(values.dtype), passed=passed, wrong=None)
         called = describe_argument(entries)
-        flag = (entries.first(), partial(describe_error, operator, bare, called, find_caller()))
+        flag = (entries.first(), partial(describe_error, operator, bare, called, Caller()))
         if waits:
             return flag[1](*flag[0].tolist())
         self._flags.append(flag)

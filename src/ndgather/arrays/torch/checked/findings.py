@@ -10,9 +10,10 @@ import re
 import sys
 import sysconfig
 import traceback
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,46 +47,57 @@ class Place(NamedTuple):
         return f"{file}:{self.line}: {self.source}".rstrip(": ")
 
 
-class Caller(NamedTuple):
-    """Who called an operator: the innermost line that is not torch's, the user's line, modules."""
-
-    place: Place
-    user: Place
-    modules: list[torch.nn.Module]  # innermost first
-    names: frozenset[str]  # local variables of the functions
-
-
 def _is_library(file: str) -> bool:
     return file.startswith(("<frozen", *_LIBRARIES)) or "-packages" + os.sep in file
 
 
-def find_caller() -> Caller:
-    """Find who calls the operator.
+class Caller:
+    """Who calls an operator. What only an error needs is read later, by `find_places`."""
 
-    In a backward pass the line is that of the forward call, if torch keeps it.
-    """
-    node = torch._C._current_autograd_node()
-    kept = _RECORDED.findall("".join(node.metadata.get("traceback_", ()))) if node else []
-    torch_folder = str(Path(torch.__file__).parent)
-    places = [Place(file, int(line), text) for file, line, text in reversed(kept)]
-    places = [place for place in places if not place.file.startswith(torch_folder)]
-    found: list[Place] = []
-    modules: list[torch.nn.Module] = []
-    names: set[str] = set()
-    for frame, number in traceback.walk_stack(sys._getframe(1)):
-        code, package = frame.f_code, frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in ("torch", "ndgather", "contextlib", ""):
-            source = linecache.getline(code.co_filename, number, frame.f_globals)
-            found.append(Place(code.co_filename, number, source.strip()))
-        if code.co_name == "_engine_run_backward" and (found or places):
-            break  # who calls backward() does not call the operator
-        names.update(code.co_varnames)
-        owner = frame.f_locals.get("self") if code.co_varnames[:1] == ("self",) else None
-        if isinstance(owner, torch.nn.Module):
-            modules.append(owner)
-    found = found or places or [Place()]
-    user = next((place for place in found if not _is_library(place.file)), Place())
-    return Caller(found[0], user, modules, frozenset(names))
+    def __init__(self) -> None:
+        node = torch._C._current_autograd_node()
+        self.recorded = "".join(node.metadata.get("traceback_", ())) if node else ""
+        self.lines: list[tuple[CodeType, int, str]] = []  # innermost first
+        self.modules: list[torch.nn.Module] = []
+        for frame, number in traceback.walk_stack(sys._getframe(1)):
+            code = frame.f_code
+            package = frame.f_globals.get("__name__", "").partition(".")[0]
+            self.lines.append((code, number, package))
+            if code.co_name == "_engine_run_backward":
+                break  # who calls backward() does not call the operator
+            if code.co_varnames[:1] == ("self",) and not code.co_name.endswith("_call_impl"):
+                owner = frame.f_locals.get("self")
+                if isinstance(owner, torch.nn.Module):
+                    self.modules.append(owner)
+        self.rest = [  # of backward()
+            (frame.f_code, number, frame.f_globals.get("__name__", "").partition(".")[0])
+            for frame, number in traceback.walk_stack(frame.f_back or frame)
+        ]
+
+    def find_places(self) -> tuple[Place, Place]:
+        """Return the innermost line that is not torch's, and the user's line.
+
+        In a backward pass they are those of the forward call, if torch keeps them.
+        """
+        found = _read_places(self.lines)
+        if not found:
+            folder = str(Path(torch.__file__).parent)
+            kept = reversed(_RECORDED.findall(self.recorded))
+            found = [Place(file, int(line), text) for file, line, text in kept]
+            found = [place for place in found if not place.file.startswith(folder)]
+        if not found:
+            found = _read_places(self.rest)
+        found = found or [Place()]
+        return found[0], next((each for each in found if not _is_library(each.file)), Place())
+
+
+def _read_places(lines: list[tuple[CodeType, int, str]]) -> list[Place]:
+    own = ("torch", "ndgather", "contextlib", "")
+    return [
+        Place(code.co_filename, number, linecache.getline(code.co_filename, number).strip())
+        for code, number, package in lines
+        if package not in own
+    ]
 
 
 def find_path(modules: list[torch.nn.Module]) -> str:
@@ -146,11 +158,23 @@ def find_subscript(argument: str, axis: int, subscripts: tuple[bool, ...]) -> tu
 def _read_subscripts() -> list[str]:
     """Return the kinds of the items in the subscript that the innermost frame evaluates."""
     frame = next(frame for frame, _ in traceback.walk_stack(None) if not _is_own(frame))
-    positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    items = _parse_subscripts(frame.f_code, frame.f_lasti)
+    names = frame.f_locals if any(kind == "name" for kind, _ in items) else {}
+    kinds = []
+    for kind, name in items:
+        value = names.get(name, frame.f_globals.get(name, _NOT_READ)) if name else _NOT_READ
+        kinds.append(kind if value is _NOT_READ else _subscript_kind(value))
+    return kinds
+
+
+@lru_cache(maxsize=1024)
+def _parse_subscripts(code: CodeType, instruction: int) -> list[tuple[str, str]]:
+    """Return the kind of each item of a subscript, or its name if that is all that it is."""
+    positions = next(islice(code.co_positions(), instruction // 2, None))
     first, last, start, end = positions
     if first is None or last is None or start is None or end is None:
         return []
-    lines = [linecache.getline(frame.f_code.co_filename, each) for each in range(first, last + 1)]
+    lines = [linecache.getline(code.co_filename, each) for each in range(first, last + 1)]
     encoded = [line.encode() for line in lines]
     encoded[-1] = encoded[-1][:end]
     encoded[0] = encoded[0][start:]
@@ -165,19 +189,22 @@ def _read_subscripts() -> list[str]:
     else:
         return []
     items = index.elts if isinstance(index, ast.Tuple) else [index]
-    return [_subscript_kind(item, {**frame.f_globals, **frame.f_locals}) for item in items]
+    return [_parse_subscript(item) for item in items]
 
 
-def _subscript_kind(item: ast.expr, names: dict[str, Any]) -> str:
-    if isinstance(item, ast.Slice) or (
-        isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and item.func.id == "slice"
-    ):
-        return "slice"
+def _parse_subscript(item: ast.expr) -> tuple[str, str]:
     if isinstance(item, ast.UnaryOp):
         item = item.operand
-    value = item.value if isinstance(item, ast.Constant) else _NOT_READ
+    if isinstance(item, ast.Constant):
+        return _subscript_kind(item.value), ""
     if isinstance(item, ast.Name):
-        value = names.get(item.id, _NOT_READ)
+        return "name", item.id
+    is_call = isinstance(item, ast.Call) and isinstance(item.func, ast.Name)
+    is_slice = isinstance(item, ast.Slice) or (is_call and item.func.id == "slice")  # type: ignore[attr-defined]
+    return "slice" if is_slice else "tensor", ""
+
+
+def _subscript_kind(value: object) -> str:
     if value is None:
         return "new axis"
     if value is Ellipsis or isinstance(value, slice):
@@ -189,7 +216,7 @@ def _subscript_kind(item: ast.expr, names: dict[str, Any]) -> str:
 def describe_error(
     operator: str, entries: Entries, called: Any, caller: Caller, count: int, first: int, value: Any
 ) -> IndexOutOfBoundsError:
-    (argument, axis, shape), place, user = called, caller.place, caller.user
+    (argument, axis, shape), (place, user) = called, caller.find_places()
     position = entries.before + tuple(map(int, np.unravel_index(int(first), shape)))
     if entries.values.is_floating_point():
         narrow = entries.values.dtype != torch.float64
@@ -251,6 +278,6 @@ def _advise(operator: str, entries: Entries, value: int, caller: Caller, module:
             return [f"the model has {size} positions: shorten the sequence, or use more positions"]
         if any(hasattr(each, "resize_token_embeddings") for each in caller.modules):
             return ["if tokens were added: model.resize_token_embeddings(len(tokenizer))"]
-    if value >= size and "edge_index" in caller.names:
+    if value >= size and any("edge_index" in code.co_varnames for code, *_ in caller.lines):
         return [f"if this is edge_index: it names node {value}, and there are nodes 0..{size - 1}"]
     return []
