@@ -22,7 +22,11 @@ TASKS: dict[str, tuple[str, ...]] = {
         "HYPOTHESIS_PROFILE=nightly",  # thousands of examples
         "PYTEST_FLAGS=-o faulthandler_timeout=3600",
     ),
-    "nightly-frameworks": ("test-frameworks", "HYPOTHESIS_PROFILE=dev"),
+    "nightly-frameworks": (
+        "test-frameworks",
+        "HYPOTHESIS_PROFILE=dev",
+        "NDGATHER_PAIRS_SECONDS=600",  # calls of several libraries
+    ),
     "nightly-runtimes": ("test-runtimes", "HYPOTHESIS_PROFILE=dev"),
     "nightly-borders": ("check-borders", "TIME=3600"),
     "nightly-fuzz": ("fuzz", "TIME=600"),

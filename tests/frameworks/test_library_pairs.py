@@ -38,7 +38,8 @@ def listed(array):
 
 
 def in_chunks(array):
-    return dask.array.from_array(array, chunks=tuple(max(1, size // 2) for size in array.shape))
+    chunks = tuple(max(1, size // 2) for size in array.shape)
+    return dask.array.from_array(array, chunks=chunks, name=False)
 
 
 def stored(array):

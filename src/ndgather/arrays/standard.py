@@ -117,6 +117,12 @@ class StandardLibrary(lowering.Library):
                 )
             plain = host_array(self.caller, name, value) if is_standard(value) else value
             return self.asarray(arguments.integer_indices(self.caller, plain, name, call.kind))
+        own, device = self.options.get("device"), getattr(value, "device", None)
+        if own is not None and device != own:
+            raise DTypeError(
+                f"{self.caller}: {name}.device = {device} differs from data.device = {own} "
+                f"(allowed: {own})"
+            )
         xp, isdtype, dtype = self.xp, self.xp.isdtype, value.dtype
         if isdtype(dtype, "integral"):
             return value

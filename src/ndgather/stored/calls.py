@@ -69,7 +69,7 @@ def gather_or_scatter(
                 f"object); write out=data"
             )
         return scatter(replace(call, **plain), writer(call.data))
-    if isinstance(call.out, stored):
+    if exchange.adapter_name(type(call.out)) == reader.__module__:
         raise messages.out_not_an_array(caller, call.out)
     call = replace(call, **plain)
     return gather(call, reader(call.data)) if isinstance(call.data, stored) else slow_path.run(call)

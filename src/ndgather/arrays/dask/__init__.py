@@ -52,10 +52,17 @@ def run(call: Call) -> DaskArray:
         # A copy: the graph has parts of it, and the caller may change them before it is computed.
         indices = arguments.native_indices(caller, indices, call.indices_name, call.kind).copy()
     call = replace(call, data=data, indices=indices)
+    _check_rank(caller, "data", data)
+    _check_rank(caller, call.indices_name, indices)
     if call.scatters:
         call = replace(call, updates=_checked(caller, call.updates_name, call.updates))
     result = _scatter(call) if call.scatters else _gather(call)
     return cast("DaskArray", _checked(caller, "result", result))
+
+
+def _check_rank(caller: str, name: str, array: Any) -> None:
+    if array.ndim > _HIGHEST_RANK:
+        raise messages.too_many_axes(caller, name, array.ndim, _HIGHEST_RANK)
 
 
 def _checked(caller: str, name: str, value: Any) -> Any:
@@ -64,8 +71,7 @@ def _checked(caller: str, name: str, value: Any) -> Any:
         if exchange.adapter_name(type(value)) == __name__:
             raise messages.not_an_array(caller, name, value, "is of dask, but not an array")
         return value
-    if value.ndim > _HIGHEST_RANK:
-        raise messages.too_many_axes(caller, name, value.ndim, _HIGHEST_RANK)
+    _check_rank(caller, name, value)
     if any(np.isnan(size) for size in value.shape):
         raise ShapeError(
             f"{caller}: {name}.shape = {shown(value.shape)} is not known before {name} is computed "

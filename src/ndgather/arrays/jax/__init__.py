@@ -68,7 +68,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     indices, caller = call.indices, call.caller
     cotangent = call.data
     check_array(caller, "cotangent", cotangent)
-    if cotangent.dtype == bool:
+    if cotangent.dtype == bool or is_narrow(cotangent.dtype):
         raise messages.cotangent_dtype(caller, cotangent.dtype)
     shape = cotangent.shape if data_shape is None else data_shape
     kind, reduction = call.kind.gather, call.reduction

@@ -64,13 +64,14 @@ class Operation(Call):
 
 def checked(call: Call) -> tuple[Call, Operation]:
     """Return a call with arrays of JAX and checked options, and its operation."""
-    _check_values(call)
+    for name, value in (*call.named()[:3], ("fill_value", call.fill_value)):
+        if name == "data" or isinstance(value, jax.Array):
+            check_array(call.caller, name, value)
     if call.out is not None:
         raise AttributeValueError(
             f"{call.caller}: out is given, but arrays of JAX cannot be written (allowed: None)"
         )
     data = call.data
-    check_array(call.caller, "data", data)
     dtype = np.dtype(data.dtype)
     call = replace(call, indices=_indices(call))
     if call.scatters:
@@ -154,12 +155,14 @@ def check_array(caller: str, argument: str, value: jax.Array) -> None:
     if not jnp.issubdtype(value.dtype, jnp.number) and value.dtype != bool:
         raise _unknown_dtype(caller, argument, value.dtype)
     _check_rank(caller, argument, value.ndim)
+    if not isinstance(value, jax.core.Tracer) and value.is_deleted():
+        why = "was deleted, or donated to another call"
+        raise messages.not_an_array(caller, argument, value, why, "an array with values")
 
 
 def to_numpy(call: Call, name: str, value: jax.Array) -> Array:
     """Return indices or updates as an array, for data that is no array of JAX."""
     check_array(call.caller, name, value)
-    _check_values(call)
     if isinstance(value, jax.core.Tracer):
         why = "is traced by JAX, so its values are not known"
         raise messages.unknown_values(call.caller, name, value, why, "jax.numpy.asarray")
@@ -173,18 +176,6 @@ def _unknown_dtype(caller: str, argument: str, dtype: object) -> DTypeError:
         f"{caller}: {argument}.dtype = {dtype} is not of numbers or booleans (allowed: integers, "
         f"floats, complex numbers, booleans){hint}"
     )
-
-
-def _check_values(call: Call) -> None:
-    """Raise DTypeError for keys of random numbers, and for arrays that were deleted."""
-    for name, value in (*call.named(), ("fill_value", call.fill_value)):
-        if not isinstance(value, jax.Array):
-            continue
-        if jnp.issubdtype(value.dtype, jax.dtypes.extended):
-            raise _unknown_dtype(call.caller, name, value.dtype)
-        if not isinstance(value, jax.core.Tracer) and value.is_deleted():
-            why = "was deleted, or donated to another call"
-            raise messages.not_an_array(call.caller, name, value, why, "an array with values")
 
 
 def _would_become(caller: str, argument: str, dtype: Any, kept: Any) -> DTypeError:

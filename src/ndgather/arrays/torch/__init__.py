@@ -7,6 +7,7 @@ imports this module. Import `compiling` before `torch.compile` meets the first c
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -35,7 +36,11 @@ operators.register()
 if not checks.INTERPRETED:
     checks.accept(autograd.record)
 
-vjp = autograd.vjp
+
+def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
+    """Return the cotangents of a call, in which `data` is the cotangent of its result."""
+    with messages.converted_errors(partial(_not_supported, call)):
+        return autograd.vjp(call, data_shape)
 
 
 def run(call: Call) -> Any:
@@ -52,7 +57,10 @@ def run(call: Call) -> Any:
         return _into(call)
     if any(_composes(tensor) for _, tensor in checks.tensors(call)):
         return _composed(call)
-    return checks.operate(call)
+    try:
+        return checks.operate(call)
+    except AssertionError as error:  # of torch, for fake tensors beside others
+        raise _not_supported(call, error) from error
 
 
 def offsets_of(values: torch.Tensor, offsets: NDArray[np.int64]) -> torch.Tensor:
@@ -67,6 +75,7 @@ def to_numpy(call: Call, name: str, value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         raise messages.not_an_array(call.caller, name, value, "is no tensor")
     checks.check_layout(call.caller, name, value)
+    checks.check_rank(call.caller, name, value)
     checks.check_device(call.caller, name, value.device.type, "cpu")
     if name == call.indices_name:
         checks.check_index_type(call)
@@ -76,26 +85,28 @@ def to_numpy(call: Call, name: str, value: Any) -> Any:
         why = "asks for a gradient"
         raise messages.unknown_values(call.caller, name, value, why, "torch.as_tensor")
     if value.dtype not in checks.NUMPY:  # the bits of such an array are other numbers
-        raise messages.updates_dtype(call.caller, value.dtype, call.data.dtype, name)
+        why = f"is of {value.dtype}, which NumPy does not have"
+        raise messages.not_an_array(call.caller, name, value, why, "a tensor in the dtype of data")
     return checks.array_of(value)
 
 
 def _composed(call: Call) -> torch.Tensor:
     """Make a call on tensors that contain others, by the functions of torch that they take."""
-
-    def not_supported(error: Exception) -> DTypeError:
-        on_mesh = {name: hasattr(value, "device_mesh") for name, value in checks.tensors(call)}
-        if any(on_mesh.values()) and (call.scatters or not all(on_mesh.values())):
-            return _beside_distributed(call, on_mesh)
-        kind = f"{type(call.data).__module__}.{type(call.data).__qualname__}"
-        return DTypeError(
-            f"{call.caller}: data = {kind} object does not support a function of torch that the "
-            f"call needs: {type(error).__name__}: {reason(error)} (allowed: a tensor that takes "
-            f"index_select and its like)"
-        )
-
-    with messages.converted_errors(not_supported):
+    with messages.converted_errors(partial(_not_supported, call)):
         return composition.run(call)
+
+
+def _not_supported(call: Call, error: Exception) -> DTypeError:
+    """Return the error of a tensor that a function of torch does not take."""
+    on_mesh = {name: hasattr(value, "device_mesh") for name, value in checks.tensors(call)}
+    if any(on_mesh.values()) and (call.scatters or not all(on_mesh.values())):
+        return _beside_distributed(call, on_mesh)
+    kind = f"{type(call.data).__module__}.{type(call.data).__qualname__}"
+    return DTypeError(
+        f"{call.caller}: data = {kind} object does not support a function of torch that the "
+        f"call needs: {type(error).__name__}: {reason(error)} (allowed: a tensor that takes "
+        f"index_select and its like)"
+    )
 
 
 def _beside_distributed(call: Call, on_mesh: dict[str, bool]) -> DTypeError:
@@ -130,11 +141,18 @@ def _into(call: Call) -> torch.Tensor:
                 f"transform (allowed: out=None, or a call under torch.no_grad())"
             )
     is_memory = out.device.type == "cpu" and not (out.is_conj() or out.is_neg())
+    has_memory = not (out._is_zerotensor() or torch._is_functional_tensor(out))
+    is_memory &= type(out) in checks.KINDS and has_memory
     if is_memory and not checks.INTERPRETED and _is_plain(call):
         operators.run(call)
         checks.written(out)
         return out
-    with torch.no_grad():
+
+    def not_written(error: Exception) -> DTypeError:
+        why = f"does not take the result: {reason(error)}"
+        return messages.not_an_array(caller, "out", out, why, "a dense tensor")
+
+    with torch.no_grad(), messages.converted_errors(not_written):
         return out.copy_(checks.operate(replace(call, out=None)))
 
 

@@ -289,7 +289,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     if not isinstance(of_result, torch.Tensor):
         raise messages.not_an_array(call.caller, "cotangent", of_result, "is no tensor")
     checks.check_layout(call.caller, "cotangent", of_result)
-    if of_result.dtype == torch.bool:
+    if of_result.dtype == torch.bool or checks.numbers(of_result.dtype) is None:
         raise messages.cotangent_dtype(call.caller, of_result.dtype)
     shape = of_result.shape if data_shape is None else data_shape
     if math.prod(max(size, 1) for size in shape) * of_result.itemsize >= 2**63:

@@ -112,8 +112,7 @@ def checked(call: Call) -> Call:
     caller, data = call.caller, call.data
     for name, tensor in tensors(call):
         check_layout(caller, name, tensor)
-        if tensor.dim() > _core.HIGHEST_RANK:
-            raise messages.too_many_axes(caller, name, tensor.dim(), _core.HIGHEST_RANK)
+        check_rank(caller, name, tensor)
         check_device(caller, name, tensor.device, data.device)
     check_index_type(call)
     if call.scatters and call.updates.dtype != data.dtype:
@@ -121,6 +120,11 @@ def checked(call: Call) -> Call:
         raise messages.updates_dtype(caller, *dtypes, call.updates_name)
     alike = np.dtype(np.float32) if data.dtype in _FLOATS else NUMPY.get(data.dtype, np.dtype("V1"))
     return arguments.checked(call, None, arguments.supported_reductions(alike))
+
+
+def check_rank(caller: str, name: str, tensor: torch.Tensor) -> None:
+    if tensor.dim() > _core.HIGHEST_RANK:
+        raise messages.too_many_axes(caller, name, tensor.dim(), _core.HIGHEST_RANK)
 
 
 def check_device(caller: str, name: str, device: object, wanted: object) -> None:
