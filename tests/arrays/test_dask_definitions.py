@@ -1,5 +1,6 @@
 """dask arrays as data, indices and updates give what the loops of the definition give."""
 
+from dataclasses import replace
 from functools import partial
 
 import dask
@@ -118,6 +119,10 @@ def test_a_gather_is_the_loop_of_its_definition(function, data):
 @given(data=st.data())
 def test_a_gather_of_windows_is_the_loop_of_its_definition(data):
     call = data.draw(calls("gather_windows", dtypes=[np.dtype("i4")]))
+    if call.options["window_shape"] and data.draw(st.booleans()):  # windows over an empty axis
+        window = (data.draw(st.integers(0, 2)), *call.options["window_shape"][1:])
+        options = {**call.options, "mode": "fill", "window_shape": window}
+        call = replace(call, data=call.data[:0], options=options)
     note(str(call))
     desired = expected(call)
     with dask.config.set({"array.chunk-size": data.draw(st.sampled_from([64, 2**20]))}):
@@ -162,17 +167,18 @@ def test_a_single_update_keeps_its_type():
 @settings(max_examples=FEW)
 @given(data=st.data())
 def test_the_first_bad_entry_is_named(function, data):
-    call = data.draw(calls(function, dtypes=[np.dtype("i4")], flavours=["stray"]))
+    call = data.draw(calls(function, dtypes=[np.dtype("i4")], flavours=["stray", "empty"]))
     bad = bad_entries(call)
     if not bad:
         return
     source, indices = data.draw(arguments_of_gather(call))
     first, found = bad[0], refusal(function, [source, indices], call.options)
-    assert (found.position, found.value, found.axis, found.size) == (
+    assert (found.position, found.value, found.axis, found.size, found.count) == (
         first.position,
         first.value,
         first.axis,
         first.size,
+        len(bad),
     )
 
 

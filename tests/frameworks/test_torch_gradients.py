@@ -206,6 +206,39 @@ def test_vmap_of_scatters(kind, shape, places, sizes, options, reduction, rng):
             same(result[at], called(kind, *each, **options))
 
 
+@pytest.mark.parametrize("in_dim", [0, 1])
+def test_vmap_over_an_axis_of_size_0(in_dim):
+    data = torch.ones(3, 4).unsqueeze(in_dim).narrow(in_dim, 0, 0)
+    places = torch.tensor([2, 0])
+    updates = torch.ones(0, 2, 4)
+    for function, shape in (
+        (lambda a: ndgather.gather(a, places), (2, 4)),
+        (lambda a: ndgather.gather_nd(a, places[:, None]), (2, 4)),
+        (lambda a: ndgather.gather_elements(a, places[:, None]), (2, 1)),
+        (lambda a: ndgather.gather_windows(a, places[1:].reshape(1), (2,)), (2, 4)),
+        (grad(lambda a: ndgather.gather(a, places).sum()), (3, 4)),
+    ):
+        assert vmap(function, in_dim)(data).shape == (0, *shape)
+    for reduction in REDUCTIONS:
+        scatter = partial(ndgather.scatter_nd, reduction=reduction)
+        result = vmap(scatter, (in_dim, None, 0))(data, places[:, None], updates)
+        assert result.shape == (0, 3, 4)
+
+
+@pytest.mark.parametrize("use_init_val", [True, False])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_derivatives_without_updates_and_of_empty_rows(reduction, use_init_val):
+    options = {"reduction": reduction, "use_init_val": use_init_val}
+    for shape, count in (((3, 2), 0), ((3, 0), 2)):
+        places = torch.zeros(count, 1, dtype=torch.int64)
+        data, updates = torch.ones(shape).double(), torch.ones(count, shape[1]).double()
+        of_data, of_updates = jacrev(
+            lambda a, u, places=places: ndgather.scatter_nd(a, places, u, **options).sum(), (0, 1)
+        )(data, updates)
+        assert of_data.tolist() == data.tolist()
+        assert of_updates.shape == updates.shape
+
+
 def test_a_model_with_parameters(rng):
     class Table(torch.nn.Module):
         def __init__(self):
