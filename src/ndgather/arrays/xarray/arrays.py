@@ -13,12 +13,14 @@ An array with other wrappers is indexed box by box.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,6 +61,7 @@ Key: TypeAlias = "tuple[slice | Line | Positions, ...]"
 
 _NAMED = xarray.DataArray | xarray.Variable
 _CONVERTED = pd.Index | _NAMED
+ZARR_SUFFIX = ".zarr"
 _BOX_BYTES = 4 << 20  # of arrays with unknown chunks
 
 
@@ -629,6 +632,14 @@ def _not_an_indexer(caller: str, name: Hashable, indexer: object) -> DTypeError:
         f"{caller}: {name} = {shown_value(indexer)} is not an array (allowed: labels or positions "
         f"in one array, or with their dimensions: ({name!r}, array))"
     )
+
+
+def is_zarr(place: Any) -> bool:
+    """Return whether a file name, a URL or an object stands for a zarr store, not for a file."""
+    if not isinstance(place, str | os.PathLike):
+        return not hasattr(place, "read") and not isinstance(place, bytes | memoryview)
+    text = os.fspath(place)
+    return "://" in text or Path(text).suffix == ZARR_SUFFIX or Path(text).is_dir()
 
 
 @contextmanager

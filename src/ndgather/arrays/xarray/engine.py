@@ -6,12 +6,10 @@ are needed; then each chunk that holds a point is read once.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +19,11 @@ from xarray.core.indexing import LazilyIndexedArray
 
 from ndgather import messages
 from ndgather.arrays.xarray import arrays
-from ndgather.arrays.xarray.arrays import Positions, checked_positions
+from ndgather.arrays.xarray.arrays import Positions, checked_positions, is_zarr
 from ndgather.stored.cache import ChunkCache
 
 __all__ = ["Engine"]
 
-ZARR_SUFFIX = ".zarr"
 _KINDS = "biufcmM"  # of dtypes whose values are decoded element by element
 _S3_OPTIONS = {  # of fsspec, and of obstore
     "anon": "skip_signature",
@@ -142,14 +139,6 @@ def _close(data: xarray.Dataset, all_kept: list[arrays.CachedVariable]) -> None:
     for kept in all_kept:
         kept.clear()
     data.close()
-
-
-def is_zarr(place: Any) -> bool:
-    """Return whether a file name, a URL or an object stands for a zarr store, not for a file."""
-    if not isinstance(place, str | os.PathLike):
-        return not hasattr(place, "read") and not isinstance(place, bytes | memoryview)
-    text = os.fspath(place)
-    return "://" in text or Path(text).suffix == ZARR_SUFFIX or Path(text).is_dir()
 
 
 def zarr_store(place: str, storage_options: Any = None) -> Any:

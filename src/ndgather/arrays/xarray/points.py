@@ -25,8 +25,8 @@ import xarray
 
 from ndgather import messages
 from ndgather.arrays.xarray import rasters, selection
-from ndgather.arrays.xarray.arrays import Options, select, storage_options
-from ndgather.arrays.xarray.engine import ZARR_SUFFIX, is_zarr, zarr_store
+from ndgather.arrays.xarray.arrays import ZARR_SUFFIX, Options, is_zarr, select, storage_options
+from ndgather.arrays.xarray.engine import zarr_store
 from ndgather.arrays.xarray.labels import (
     NAMES,
     WHOLE,
