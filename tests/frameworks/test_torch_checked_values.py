@@ -147,6 +147,38 @@ def test_what_is_allowed_has_the_same_result(call, wait):
     torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.fixture(scope="module")
+def roi_align():
+    """Return torchvision's operator, or one of its name and arguments that reads nothing."""
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    if not hasattr(torch.ops.torchvision, "roi_align"):
+        library.define(
+            "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+            "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor"
+        )
+        library.impl("roi_align", lambda image, *_: image[:1].clone(), "CPU")
+    yield lambda image, boxes: torch.ops.torchvision.roi_align(image, boxes, 1.0, 3, 3, -1, False)
+    library._destroy()
+
+
+@pytest.mark.parametrize("number", [2.0, -1.0, 1e9, NAN])
+def test_boxes_of_images_that_do_not_exist_are_named(roi_align, number):
+    boxes = torch.zeros(3, 5)
+    boxes[1, 0] = number
+    with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
+        roi_align(torch.ones(2, 3, 8, 8), boxes)
+    text = f"roi_align: rois[1, 0] = {number} is outside axis 0 of input, which has size 2 (allowed"
+    assert str(caught.value).startswith(text)
+    assert (caught.value.axis, caught.value.size) == (0, 2)
+
+
+def test_boxes_of_images_are_allowed(roi_align):
+    boxes = torch.tensor([[0.0, 1, 1, 2, 2], [1.0, -9, 1, 2, 99]])
+    expected = roi_align(torch.ones(2, 3, 8, 8), boxes)
+    with ndgather.checked_indices():
+        assert torch.equal(roi_align(torch.ones(2, 3, 8, 8), boxes), expected)
+
+
 LIBRARY = """
 from torch import nn
 

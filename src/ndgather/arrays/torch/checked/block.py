@@ -20,7 +20,7 @@ from ndgather.arrays.torch.checked.findings import (
     describe_error,
     hide_own_frames,
 )
-from ndgather.arrays.torch.checked.operators import OPERATORS, operator_name
+from ndgather.arrays.torch.checked.operators import FOREIGN, OPERATORS, operator_name
 from ndgather.arrays.torch.checked.positions import Entries
 from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
 
@@ -57,7 +57,8 @@ def _make_kernel(operator: torch._ops.OpOverload) -> dispatch.Kernel:
     """Return the function that checks the calls of an operator, then runs it."""
     schema = operator._schema
     name = operator_name(schema.name)
-    rules, shown = OPERATORS[name], name + "_" * schema.name.endswith("_")
+    rules = OPERATORS[name] if name in OPERATORS else FOREIGN[schema.name]
+    shown = name.rpartition("::")[2] + "_" * schema.name.endswith("_")
     defaults = {each.name: each.default_value for each in schema.arguments}
 
     def check_call(keys: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -86,13 +87,14 @@ class checked_indices(ContextDecorator):  # noqa: N801
     ----------
     wait : bool, default True
         Raise before the operator runs, which waits for the device at every operator that reads
-        indices. With False nothing waits: bad indices are replaced by the lowest that is allowed,
-        so that the device does not fail, and the first is raised at the end of the block, or by
-        `check`. Values that are computed after a bad index have no meaning then.
+        indices. With False no call waits for a GPU: bad indices are replaced by the lowest that is
+        allowed, so that the device does not fail, and the first is raised at the end of the block,
+        or by `check`. Values that are computed after a bad index have no meaning then.
 
     Notes
     -----
-    IndexOutOfBoundsError has the attributes `operator`, `argument`, `module`, `file` and `line`.
+    IndexOutOfBoundsError has the attributes `operator`, `argument`, `module`, `file`, `line`,
+    `user_file` and `user_line`. Values that a GPU asserts, such as probabilities, are checked, too.
     Results have the same bits as without the block. While it is open, what `torch.compile` has
     made runs eagerly.
 

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from ndgather.arrays.torch.checked.operators import OPERATORS, WHOLE, operator_name
+from ndgather.arrays.torch.checked.operators import FOREIGN, OPERATORS, WHOLE, operator_name
 
 Kernel: TypeAlias = Callable[..., Any]  # called with the keys of the call, then its arguments
 
@@ -61,11 +61,31 @@ def install_kernels(make_kernel: Callable[[torch._ops.OpOverload], Kernel]) -> N
     _LIBRARIES.extend([fallback, library])
     for operator in list_operators():
         library.impl(operator, make_kernel(operator), _NAME, with_keyset=True)
+    for full in FOREIGN:
+        namespace, _, name = full.partition("::")
+        _LIBRARIES.append(torch.library.Library(namespace, "IMPL"))
+        kernel = make_foreign_kernel(getattr(torch.ops, namespace), name, make_kernel)
+        _LIBRARIES[-1].impl(name, kernel, _NAME, with_keyset=True)
     # Higher-order operators such as torch.cond have their dispatcher in Python, and refuse keys for
     # which they have neither a kernel nor this. Their branches are checked.
     torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(_KEY)
     for each in torch._ops._higher_order_ops.values():
         each.fallthrough(_KEY)
+
+
+def make_foreign_kernel(
+    namespace: Any, name: str, make_kernel: Callable[[torch._ops.OpOverload], Kernel]
+) -> Kernel:
+    """Return a kernel of an operator that exists when it is called."""
+
+    @cache
+    def find_kernel() -> Kernel:
+        return make_kernel(getattr(namespace, name).default)
+
+    def check_foreign_call(keys: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return find_kernel()(keys, *args, **kwargs)
+
+    return check_foreign_call
 
 
 def switch_kernels(on: bool) -> bool:

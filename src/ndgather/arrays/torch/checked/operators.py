@@ -123,6 +123,15 @@ def find_selected(get: Get) -> Found:
     )
 
 
+def find_boxes(get: Get) -> Found:
+    """Find the numbers of images, which are the first column of boxes and are floats."""
+    boxes, size = get("rois"), get("input").shape[0]
+    numbers = boxes.detach()[:, :1]
+    wrong = ~((numbers > -1) & (numbers < size))  # NaN is wrong
+    wrong = torch.cat([wrong, torch.zeros_like(boxes[:, 1:], dtype=torch.bool)], 1)
+    yield Entries("rois", boxes, 0, "input", size, wrong=wrong)
+
+
 _PROBABILITY = ("is not a probability", 1.0, "0..1")
 _PROBABILITIES = ValueRule("self", *_PROBABILITY)
 _WEIGHTS = ValueRule("self", "is not a weight", sys.float_info.max, "0 and more, finite")
@@ -220,6 +229,15 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "masked_scatter": (find_selected,),
     "multinomial": (find_weights,),
     "poisson": (ValueRule("self", "is not a rate", math.inf, "0 and more"),),
+}
+
+# The same for operators of another library, which may be imported later.
+FOREIGN: dict[str, tuple[Rule, ...]] = {
+    # Boxes of torchvision, which reads the memory of other tensors for images that do not exist.
+    "torchvision::ps_roi_align": (find_boxes,),
+    "torchvision::ps_roi_pool": (find_boxes,),
+    "torchvision::roi_align": (find_boxes,),
+    "torchvision::roi_pool": (find_boxes,),
 }
 
 # Composite operators that hide positions from their parts. torch takes the indices of
