@@ -68,7 +68,7 @@ def install_kernels(make_kernel: Callable[[torch._ops.OpOverload], Kernel]) -> N
         _LIBRARIES[-1].impl(name, kernel, _NAME, with_keyset=True)
     # Higher-order operators such as torch.cond have their dispatcher in Python, and refuse keys for
     # which they have neither a kernel nor this. Their branches are checked.
-    torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(_KEY)
+    getattr(torch._ops, "_HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS", []).append(_KEY)
     for each in torch._ops._higher_order_ops.values():
         each.fallthrough(_KEY)
 
