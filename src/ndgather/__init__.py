@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from ndgather import show, vjp
-    from ndgather.arrays.torch.checked import checked_indices as checked_indices
+    from ndgather.arrays.torch.checked import checked_indices
     from ndgather.published import Operator, operator, operators
     from ndgather.published.schema import RankAtLeast, TensorType
     from ndgather.stored import ChunkCache, cached
@@ -37,6 +37,7 @@ __all__ = [
     "TensorType",
     "__version__",
     "cached",
+    "checked_indices",
     "errors",
     "gather",
     "gather_elements",

@@ -30,8 +30,8 @@ def misused(
         named = [f"{name}=" for name in parameters if name not in known]
         hint = f"; all others by name: {', '.join(named)}" if named else ""
         return CallError(
-            f"{caller}: {positional} positional arguments are given (allowed: {len(known)}, "
-            f"{', '.join(known)}{hint})"
+            f"{caller}: {positional} positional arguments are given (allowed: "
+            f"{', '.join([f'{len(known)}', *known])}{hint})"
         )
     for name, value in zip(names, arguments[positional:], strict=True):
         if name not in parameters:
@@ -69,6 +69,9 @@ def own_errors(caller: str) -> Callable[[F], F]:
                     signature.bind(*arguments, **options)
                 except TypeError:
                     given = (*arguments, *options.values())
+                    if "self" in signature.parameters:  # of a class, whose callers do not name it
+                        parameters = list(signature.parameters.values())[1:]
+                        signature, given = signature.replace(parameters=parameters), given[1:]
                     raise misused(caller, signature, tuple(options), given) from None
                 raise
 

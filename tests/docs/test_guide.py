@@ -22,7 +22,7 @@ QUESTIONS = sorted((GUIDE.parent / "questions").glob("*.md"))
 FRAMEWORKS = (
     GUIDE / "torch-and-jax.md",
     GUIDE / "rows-of-different-lengths.md",
-    GUIDE.parent / "questions" / "which-index-is-out-of-bounds.md",
+    GUIDE / "which-index.md",
 )
 PAGES = [GUIDE.parent / "index.md", *sorted({*GUIDE.glob("*.md"), *QUESTIONS} - set(FRAMEWORKS))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)

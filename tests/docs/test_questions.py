@@ -114,7 +114,6 @@ INPUTS = {
     "sel-many-points-in-xarray": [labels],
     "tf-gather-nd-in-pytorch": [tuples, batch],
     "torch-gather-explained": [elements],
-    "which-index-is-out-of-bounds": [],  # run with those of frameworks
 }
 MODULES = {"np": "numpy", "torch": "torch", "tf": "tensorflow", "jax": "jax", "jnp": "jax.numpy"}
 LIBRARIES = {

@@ -72,6 +72,37 @@ import torch
 print(torch.get_num_threads())
 torch.ones(3)[torch.tensor([7])]
 """
+THREADS = """\
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+import torch
+
+embed = torch.nn.Embedding(5, 2)
+
+def look_up(row):
+    try:
+        return tuple(embed(torch.tensor([1, row])).shape)
+    except IndexError as error:
+        return str(error).splitlines()[0]
+
+class Looking(threading.Thread):
+    def run(self):
+        print(look_up(12))
+        inner = threading.Timer(0, lambda: print(look_up(13)))
+        inner.start()
+        inner.join()
+
+def fail():
+    raise ValueError("its own")
+
+with ThreadPoolExecutor(2) as pool:
+    print(*pool.map(look_up, [4, 10]))
+for thread in threading.Thread(target=lambda: print(look_up(11))), Looking():
+    thread.start()
+    thread.join()
+threading.Thread(target=fail, name="failing").start()
+"""
 CHILDREN = """\
 import multiprocessing
 import subprocess
@@ -130,6 +161,58 @@ for _ in range(2):
     subprocess.run([sys.executable, "-I", "-c", "print('isolated')"], check=True)
     subprocess.run([sys.executable, "-c", "print('apart')"], env={"PYTHONPATH": ""}, check=True)
 """
+TRACED = """\
+import hashlib
+import io
+import sys
+import warnings
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.out = torch.nn.Embedding(50, 8), torch.nn.Linear(8, 5)
+
+    def forward(self, tokens, rows):
+        rest = self.embed(tokens)[torch.arange(2), rows]
+        return self.out(self.embed(tokens)), rest.index_select(0, rows)
+
+torch.manual_seed(0)
+net, file, tokens = Net().eval(), io.BytesIO(), torch.zeros(2, 3, dtype=torch.long)
+scripted, rows = torch.jit.script(net), torch.tensor([0, 1])
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    torch.onnx.export(net, (tokens, rows), file, dynamo=False)
+print(hashlib.sha256(file.getvalue()).hexdigest())
+torch.ones(3).T
+torch.nn.functional.softmax(torch.ones(3))
+print("torch._dynamo" in sys.modules)
+if len(sys.argv) > 1:
+    print(scripted(tokens + 50, rows))
+"""
+COMPILED = """\
+import sys
+import ndgather
+import torch
+
+graphs = []
+def count_graphs(graph, inputs):
+    graphs.append(graph)
+    return graph
+
+with ndgather.checked_indices():
+    torch.ones(3)[torch.tensor([1])]
+    print("torch._dynamo" in sys.modules)
+    look_up = torch.compile(lambda x, i: x[i] + 1, backend=count_graphs, fullgraph=True)
+    print(look_up(torch.ones(3), torch.tensor([1])), len(graphs))
+    try:
+        look_up(torch.ones(3), torch.tensor([7]))
+    except IndexError as error:
+        print(error.value)
+print(look_up(torch.ones(3), torch.tensor([1])), len(graphs))
+with ndgather.checked_indices():
+    print(look_up(torch.ones(4), torch.tensor([1])), len(graphs))
+"""
 TEST = """\
 import torch
 
@@ -160,9 +243,12 @@ def folder(tmp_path_factory):
         "few/torch.py": FEW_LINES,
         "facts.py": FACTS,
         "settings.py": SETTINGS,
+        "threads.py": THREADS,
         "children.py": CHILDREN,
         "in_turn.py": IN_TURN,
         "alone.py": ALONE,
+        "traced.py": TRACED,
+        "compiled.py": COMPILED,
         "test_rows.py": TEST,
         "hidden/sitecustomize.py": "print('sitecustomize of the environment')\n",
     }.items():
@@ -233,6 +319,14 @@ def outside(row):
     )
 
 
+def test_threads_are_checked(folder):
+    expected = run(folder, "threads.py")
+    found = run(folder, "-m", "ndgather", "checked", "threads.py")
+    first = f"(2, 2) {outside(10)}"
+    assert found.stdout.splitlines() == [first, outside(11), outside(12), outside(13)]
+    assert found.stderr == expected.stderr  # of a thread that fails by itself
+
+
 @pytest.mark.parametrize("how", ["subprocess", "spawn", "forkserver", "fork"])
 def test_child_processes_are_checked(folder, how):
     found = run(folder, "-m", "ndgather", "checked", "children.py", how)
@@ -258,6 +352,25 @@ def test_processes_of_torchrun_have_the_same_bits_and_end(folder, words):
     found = run(folder, *words, "bad")
     assert found.returncode == 1
     assert "embedding: indices[2] = 10 is outside axis 0 of weight" in found.stderr
+
+
+def test_exported_graphs_and_warnings_are_those_of_the_program(folder):
+    expected = run(folder, "traced.py")
+    found = run(folder, "-m", "ndgather", "checked", "traced.py")
+    assert "traced.py:" in expected.stderr
+    assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr)
+
+
+def test_an_error_in_torchscript_has_the_text(folder):
+    found = run(folder, "-m", "ndgather", "checked", "traced.py", "bad")
+    assert found.returncode == 1
+    assert "embedding: indices[0, 0] = 50 is outside axis 0 of weight" in found.stderr
+
+
+def test_the_compiler_is_imported_by_the_program_alone_and_compiles_after_the_block(folder):
+    found = run(folder, "compiled.py")
+    lines = ["False", "tensor([2.]) 0", "7", "tensor([2.]) 1", "tensor([2.]) 1"]
+    assert found.stdout.splitlines() == lines
 
 
 def test_what_is_not_checked_is_said_once(folder):

@@ -1,9 +1,11 @@
 """`checked_indices` on planted faults: the operator, entry, value, axis, module and line."""
 
 import ast
+import pickle
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -11,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 from torch.utils.checkpoint import checkpoint
 
 import ndgather
-from ndgather.errors import IndexOutOfBoundsError
+from ndgather.errors import CallError, DTypeError, IndexOutOfBoundsError
 
 T = torch.tensor
 X = torch.arange(20.0).reshape(5, 4)
@@ -441,3 +443,35 @@ def test_torch_says_what_else_is_wrong(call):
     with pytest.raises(type(expected.value)) as caught, ndgather.checked_indices():
         eval(call)
     assert str(caught.value) == str(expected.value)
+
+
+# On the CPU they raise an IndexError or a RuntimeError, depending on shapes and dtypes.
+RAISE_EITHER = ("embedding_bag", "index_add", "index_select")
+
+
+@pytest.mark.filterwarnings("ignore:Sparse", "ignore:The reduce argument")
+@pytest.mark.parametrize(("code", "indices", "expected", "line"), list(planted()))
+def test_handlers_of_a_program_catch_what_they_catch_without_a_block(code, indices, expected, line):
+    names = globals() | {"i": indices}
+    try:
+        eval(code, names)
+    except (IndexError, RuntimeError) as error:
+        plain = type(error)
+    else:  # torch does not notice it
+        plain = IndexOutOfBoundsError
+    with pytest.raises(plain) as caught, ndgather.checked_indices():
+        eval(code, names)
+    assert isinstance(caught.value, IndexOutOfBoundsError)
+    if plain is IndexError and expected[0] not in RAISE_EITHER:
+        assert not isinstance(caught.value, RuntimeError)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), found(again)) == (type(caught.value), found(caught.value))
+
+
+def test_wrong_arguments_are_errors_of_ours():
+    with pytest.raises(CallError, match=r"^checked_indices: 1 positional arguments are given "):
+        ndgather.checked_indices(True)
+    with pytest.raises(CallError, match=r"wiat = False is not .*; did you mean 'wait'"):
+        ndgather.checked_indices(wiat=False)
+    with pytest.raises(DTypeError, match=r"^checked_indices: wait = array\(\[1, 2\]\) is neither"):
+        ndgather.checked_indices(wait=np.array([1, 2]))

@@ -25,6 +25,7 @@ INTERNAL = (
 )
 # Private attributes of objects, and what has them.
 OF_OBJECTS = {
+    "_base": "torch.Tensor",
     "_can_decompose": "torch.ops.aten.index.Tensor",
     "_is_zerotensor": "torch.Tensor",
     "_meta": "dask.array.Array",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import ContextDecorator, nullcontext, suppress
@@ -13,6 +14,8 @@ from typing import Any, Self
 
 import torch
 
+from ndgather.api import own_errors
+from ndgather.arguments import as_bool
 from ndgather.arrays.torch.checked import dispatch
 from ndgather.arrays.torch.checked.findings import (
     Caller,
@@ -22,11 +25,10 @@ from ndgather.arrays.torch.checked.findings import (
 )
 from ndgather.arrays.torch.checked.operators import FOREIGN, OPERATORS, operator_name
 from ndgather.arrays.torch.checked.positions import Entries
+from ndgather.arrays.torch.checked.process import change_process, restore_process
 from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
 
-_NOTHING = torch.empty(0)
 _FRAMES = torch._C._dynamo.eval_frame
-_OPEN: list[Any] = []  # an item for every block; the first lets torch.compile run again
 _LOCK = threading.Lock()
 _MOST_CALLS = 4096  # after a flag is kept, until it is read
 _REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, AttributeError)
@@ -48,7 +50,7 @@ _ALL_BLOCKS: list[checked_indices] = []  # of all threads
 
 
 def _find_block() -> checked_indices | None:
-    """Return the block of this thread; threads of autograd are in that of their caller."""
+    """Return the block of this thread; a thread that has none is in that of its caller."""
     blocks = _BLOCKS.open or _ALL_BLOCKS
     return blocks[-1] if blocks else None
 
@@ -67,6 +69,8 @@ def _make_kernel(operator: torch._ops.OpOverload) -> dispatch.Kernel:
         if block is None or dispatch.is_traced():
             return dispatch.call_below(operator, keys, args, kwargs)
         given = {**defaults, **dict(zip(defaults, args, strict=False)), **kwargs}
+        if torch._C._get_tracing_state() is not None:
+            dispatch.name_traced_values(given.values())
         checked, replaced = block._check(shown, rules, given)
         if replaced:
             args, kwargs = (), given
@@ -81,7 +85,8 @@ class checked_indices(ContextDecorator):  # noqa: N801
 
     Use it in a ``with`` statement, or as a decorator of a function. The error names the operator,
     the argument, the first bad entry, what is allowed, the module, and the line of the program.
-    ``python -m ndgather checked SCRIPT`` runs a whole program in a block. A block is of one thread.
+    ``python -m ndgather checked SCRIPT`` runs a whole program in a block. Threads that start in a
+    block are in it until it ends.
 
     Parameters
     ----------
@@ -108,9 +113,11 @@ class checked_indices(ContextDecorator):  # noqa: N801
     ndgather.errors.IndexOutOfBoundsError: embedding: indices[1, 0] = 50 is outside axis 0 of ...
     """
 
+    @own_errors("checked_indices")
     def __init__(self, *, wait: bool = True) -> None:
         super().__init__()
-        self._wait, self._process = wait, os.getpid()
+        self._wait = as_bool("checked_indices", "wait", wait)
+        self._process = os.getpid()
         self._compilers: list[Any] = []
         self._calls = 0  # since the first flag
         self._before: list[bool] = []  # whether the kernels were on
@@ -128,10 +135,10 @@ class checked_indices(ContextDecorator):  # noqa: N801
 
     def __enter__(self) -> Self:
         self._compilers.append(_FRAMES.set_eval_frame(None))
+        change_process(partial(dispatch.switch_kernels, True))
         with _LOCK:
-            _OPEN.append(None if _OPEN else dispatch.stop_compiler())
+            dispatch.install_kernels(_make_kernel)
             _ALL_BLOCKS.append(self)
-        dispatch.install_kernels(_make_kernel)
         self._before.append(dispatch.switch_kernels(True))
         _BLOCKS.open.append(self)
         return self
@@ -141,8 +148,7 @@ class checked_indices(ContextDecorator):  # noqa: N801
         dispatch.switch_kernels(self._before.pop())
         with _LOCK:
             _ALL_BLOCKS.remove(self)
-            if resume := _OPEN.pop():
-                resume()
+        restore_process()
         _FRAMES.set_eval_frame(self._compilers.pop())
         if isinstance(error[1], BaseException):
             hide_own_frames(error[1])
@@ -189,7 +195,6 @@ class checked_indices(ContextDecorator):  # noqa: N801
     ) -> Exception | None:
         """Return what is wrong; without waiting, replace what may be wrong and keep a flag."""
         # Nobody looks at the flags of a process that was forked.
-        values = entries.values
         waits = self._wait or os.getpid() != self._process or entries.lowest > entries.highest
         name, _, item = entries.argument.rstrip("]").partition("[")
         name = "self" if name == "input" and name not in given else name
@@ -198,7 +203,8 @@ class checked_indices(ContextDecorator):  # noqa: N801
         if waits and not self._wait and entries.fit():
             return None
         passed = entries.passed if isinstance(entries.passed, int) else None
-        bare = entries._replace(values=_NOTHING.to(values.dtype), passed=passed, wrong=None)
+        empty = entries.values.new_empty(0)
+        bare = entries._replace(values=empty, passed=passed, wrong=None)
         called = describe_argument(entries)
         flag = (entries.first(), partial(describe_error, operator, bare, called, Caller()))
         if waits:
@@ -219,7 +225,18 @@ for _method in (checked_indices.__enter__, checked_indices.__exit__):
 def check_program() -> list[str]:
     """Open a block until Python ends; return the names of the threads that are not in it."""
     block, here = checked_indices(), threading.current_thread()
+    show_error, show_error_of_thread = sys.excepthook, threading.excepthook
     block.__enter__()
+
+    def show_program(kind: Any, error: BaseException, trace: Any) -> None:
+        hide_own_frames(error)
+        show_error(kind, error, error.__traceback__)
+
+    def show_thread(arguments: Any) -> None:
+        hide_own_frames(arguments.exc_value)
+        show_error_of_thread(arguments)
+
+    sys.excepthook, threading.excepthook = show_program, show_thread
 
     def close() -> None:
         if threading.current_thread() is here:  # a mode belongs to one thread

@@ -10,19 +10,18 @@ All private names of torch that this needs are in this module. They exist in tor
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, TypeAlias
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ndgather.arrays.torch.checked.operators import FOREIGN, OPERATORS, WHOLE, operator_name
 
 Kernel: TypeAlias = Callable[..., Any]  # called with the keys of the call, then its arguments
 
-_DISABLED = "TORCH_COMPILE_DISABLE"
 _NAME = "TESTING_ONLY_GenericMode"
 _KEY = torch._C._parse_dispatch_key(_NAME)
 _BELOW = torch._C._dispatch_keyset_full_after(_KEY)
@@ -95,28 +94,6 @@ def switch_kernels(on: bool) -> bool:
     return before
 
 
-def stop_compiler() -> Callable[[], None]:
-    """Let what torch.compile has made run eagerly; return the function that ends that.
-
-    The compiler takes a second to import. Unless the program has imported it, a variable tells it
-    to do nothing when it is imported, and what it has seen until the end is forgotten.
-    """
-    if "torch._dynamo" in sys.modules:
-        stance = torch.compiler.set_stance("force_eager")
-        return lambda: stance.__exit__(None, None, None)
-    if _DISABLED in os.environ:
-        return lambda: None
-    os.environ[_DISABLED] = "1"
-
-    def resume() -> None:
-        os.environ.pop(_DISABLED, None)
-        if "torch._dynamo" in sys.modules:
-            torch._dynamo.config.disable = False
-            torch._dynamo.reset()
-
-    return resume
-
-
 def call_below(operator: Any, keys: Any, args: Any, kwargs: Any) -> Any:
     """Run an operator; the operators that it calls take their kernels."""
     return operator.redispatch(keys & _BELOW, *args, **kwargs)
@@ -126,6 +103,22 @@ def call_checked(operator: Any, keys: Any, args: Any, kwargs: Any) -> Any:
     """Run an operator whose positions were checked; what it calls is not checked again."""
     with torch._C._ExcludeDispatchKeyGuard(_OWN):
         return operator.redispatch(keys & _BELOW, *args, **kwargs)
+
+
+def name_traced_values(arguments: Iterable[Any]) -> None:
+    """Name the arguments of a call in the graph of `torch.jit.trace`, as it would name them.
+
+    It takes the names of the variables in the frame above the caller, where it would find a kernel.
+    """
+    caller = sys._getframe(2).f_back
+    variables = caller.f_locals if caller else {}
+    names = {id(value): name for name, value in reversed(variables.items())}
+    for each in tree_leaves([*arguments]):
+        name = names.get(id(each), "self")
+        if isinstance(each, torch.Tensor) and name != "self":
+            value = torch._C._get_value_trace(each)
+            if value.debugName().isdigit():  # no name yet
+                value.setDebugName(name)
 
 
 class HiddenChecks:

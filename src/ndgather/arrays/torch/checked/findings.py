@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from ndgather.arrays.torch.checked.operators import RAISE_INDEX_ERROR
 from ndgather.arrays.torch.checked.positions import MASKS, Entries
 from ndgather.errors import IndexOutOfBoundsError
 from ndgather.messages import subscript
@@ -27,6 +28,10 @@ _NOT_READ = object()
 _NARROW = (torch.int8, torch.uint8, torch.int16, torch.int32)
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 _RECORDED = re.compile(r'  File "(.*)", line (\d+), in .*\n(?: *(.*)\n)?')
+
+
+class IndexOutOfBoundsRuntimeError(IndexOutOfBoundsError, RuntimeError):
+    """Raised where torch raises a RuntimeError, so that handlers of it catch the error, too."""
 
 
 def _is_own(frame: FrameType) -> bool:
@@ -243,7 +248,9 @@ def describe_error(
     lines += [f"  in {where}"] if where else []
     lines += [f"  called from {user}"] if user.line and user != place else []
     lines += [f"  {advice}" for advice in _advise(operator, entries, value, caller, module)]
-    return IndexOutOfBoundsError(
+    as_torch = entries.values.is_cpu and operator.rstrip("_") in RAISE_INDEX_ERROR
+    kind = IndexOutOfBoundsError if as_torch else IndexOutOfBoundsRuntimeError
+    return kind(
         "\n".join(lines),
         position=position,
         value=value,

@@ -240,6 +240,13 @@ FOREIGN: dict[str, tuple[Rule, ...]] = {
     "torchvision::roi_pool": (find_boxes,),
 }
 
+# Operators that raise an IndexError on the CPU. All others raise a RuntimeError, or now one and now
+# the other, and on a GPU every operator raises a RuntimeError.
+RAISE_INDEX_ERROR = (
+    *("embedding", "embedding_renorm", "nll_loss", "nll_loss2d", "put", "take"),
+    *("index", "index_copy", "index_fill", "index_put", "index_reduce"),
+)
+
 # Composite operators that hide positions from their parts. torch takes the indices of
 # take_along_dim modulo the size.
 WHOLE = ("one_hot", "take_along_dim")

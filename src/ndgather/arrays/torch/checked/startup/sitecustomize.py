@@ -14,6 +14,8 @@ what Python itself has already imported, and uses no new syntax.
 import os
 import sys
 
+from after_import import AfterImport  # type: ignore[import-not-found]  # beside this file
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -28,37 +30,6 @@ def say_once(reason: str, text: str) -> None:
         _said.append(reason)
         sys.stderr.write(f"ndgather checked: {text} is not checked: {reason}\n")
         sys.stderr.flush()
-
-
-class TorchFinder:
-    """Open the block when the program has imported torch.
-
-    Before that, the program can set what torch reads while it is imported, such as OMP_NUM_THREADS.
-    """
-
-    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-        """Return the spec of torch that other finders find; its loader then opens the block."""
-        if name != "torch":
-            return None
-        others = [finder.find_spec for finder in sys.meta_path if finder is not self]
-        specs = (find_spec(name, path, target) for find_spec in others)
-        spec = next((spec for spec in specs if spec is not None), None)
-        if spec is not None and spec.loader is not None:
-            self.open_after(spec.loader)
-        return spec
-
-    def open_after(self, loader: "Any") -> None:
-        """Open the block when this loader has loaded its module."""
-        load = loader.exec_module
-
-        def exec_module(module: object) -> None:
-            del loader.exec_module
-            load(module)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-                open_block()
-
-        loader.exec_module = exec_module
 
 
 def open_block() -> None:
@@ -105,6 +76,7 @@ def import_hidden() -> None:
 
 
 sys.path[:] = [folder for folder in sys.path if folder != _FOLDER]
-sys.meta_path.insert(0, TorchFinder())
+del sys.modules["after_import"]  # a program may have one of that name
+AfterImport("torch", open_block)
 sys.addaudithook(watch_children)
 import_hidden()

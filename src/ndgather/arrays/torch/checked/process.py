@@ -1,0 +1,72 @@
+"""What an open block changes in its process: it enters new threads, and nothing runs compiled."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import FrameType
+from typing import Any
+
+import torch
+
+from ndgather.arrays.torch.checked.startup.after_import import AfterImport
+
+_LOCK = threading.Lock()
+_CHANGES: list[ExitStack] = []  # one for each open block; the first has the changes
+
+
+def change_process(enter_thread: Callable[[], object]) -> None:
+    """Call `enter_thread` in each thread that starts, and run compiled functions eagerly."""
+    with _LOCK:
+        changes = ExitStack()
+        if not _CHANGES:
+            _watch_threads(changes, enter_thread)
+            _run_eagerly(changes)
+        _CHANGES.append(changes)
+
+
+def restore_process() -> None:
+    """Undo `change_process`, if no other block is open."""
+    with _LOCK:
+        _CHANGES.pop().close()
+
+
+def _watch_threads(changes: ExitStack, enter_thread: Callable[[], object]) -> None:
+    """Call a function in each new thread before it runs, whatever its class and its target.
+
+    Python calls a profile function in each thread that `threading` starts. This one gives its place
+    up at its first event, so the thread runs as fast as without it, and no frame of ours is in its
+    tracebacks.
+    """
+    before = threading.getprofile()
+
+    def enter(frame: FrameType, event: Any, argument: Any) -> None:
+        sys.setprofile(before)
+        enter_thread()
+        if before is not None:
+            before(frame, event, argument)
+
+    def restore() -> None:
+        if threading.getprofile() is enter:
+            threading.setprofile(before)
+
+    threading.setprofile(enter)
+    changes.callback(restore)
+
+
+def _run_eagerly(changes: ExitStack) -> None:
+    """Let `torch.compile` run what it is given as it is.
+
+    The compiler is imported by the program, if at all: that takes a second and 80 MiB.
+    """
+
+    def run_eagerly() -> None:
+        stance = torch.compiler.set_stance("force_eager")
+        changes.callback(stance.__exit__, None, None, None)
+
+    if "torch._dynamo" in sys.modules:
+        run_eagerly()
+    else:
+        changes.callback(AfterImport("torch._dynamo", run_eagerly).stop)

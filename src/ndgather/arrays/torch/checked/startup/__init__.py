@@ -1,0 +1,1 @@
+"""The folder that `PYTHONPATH` leads to in a program under ``ndgather checked``."""
