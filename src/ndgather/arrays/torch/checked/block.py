@@ -233,7 +233,8 @@ def check_program() -> list[str]:
         show_error(kind, error, error.__traceback__)
 
     def show_thread(arguments: Any) -> None:
-        hide_own_frames(arguments.exc_value)
+        if arguments.exc_value is not None:
+            hide_own_frames(arguments.exc_value)
         show_error_of_thread(arguments)
 
     sys.excepthook, threading.excepthook = show_program, show_thread
