@@ -141,7 +141,7 @@
 
   // Hints, as ndgather has them.
   const TUPLES = "; index tuples are on the last axis, as argwhere returns them";
-  const COLUMN = "; one index for each slice is np.reshape(indices, (-1, 1))";
+  const COLUMN = "; one index for each slice is np.asarray(indices)[:, None]";
 
   // ---- checks, in the order of ndgather
 

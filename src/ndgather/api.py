@@ -113,7 +113,10 @@ def gather_nd(
     data : array_like, shape ``(B..., D1, ..., Dk, S...)``, any dtype
         ``B...`` are the `batch_dims` leading axes, ``S...`` is the slice that is copied.
     indices : array_like of any integer type, shape ``(B..., N..., k)``
-        ``0 <= k <= data.ndim - batch_dims``; with ``k = 0`` every slice is all of its batch.
+        ``0 <= k <= data.ndim - batch_dims``; with ``k = 0`` every slice is all of its batch. A
+        tuple of arrays, which NumPy's brackets take, is refused: ``np.stack(indices, axis=-1)``
+        names the same points. So is an empty list, which has no `k`: ``np.empty((0, k), int)``
+        names no points. ``[[]]`` is one empty index tuple, of shape ``(1, 0)``.
     batch_dims : int, default 0
         How many leading axes `data` and `indices` share; equal in size, one by one.
     mode : {"raise", "wrap", "clip", "fill"}, default "raise"

@@ -187,15 +187,29 @@ def slices_shape(call: Call) -> tuple[int, ...]:
     return refusal.slices
 
 
-def separate_hint(kind: Kind, arrays: Mapping[str, object]) -> str:
+def separate_hint(kind: Kind, data: object, arrays: Mapping[str, object]) -> str:
     """Return the hint for index arrays that are an argument each, by their names; "" for none.
 
     Behind those of a scatter are its updates.
     """
     names = [*arrays]
     updates = f", {names.pop()}" if kind.scatters else ""
-    text = foreign.stacked([arrays[name] for name in names], f"({', '.join(names)})")
+    given = [arrays[name] for name in names]
+    text = foreign.stacked(given, f"({', '.join(names)})", data)
     return f"write {_by_tuples(kind)}(data, {text}{updates})" if text and len(names) > 1 else ""
+
+
+def positional_hint(kind: Kind, given: Sequence[object]) -> str:
+    """Return the end of the error of a call in which index arrays are an argument each."""
+    letters = "ijklmnpq"[: len(given) - 1]
+    arrays: dict[str, object] = dict(zip(letters, given[1:], strict=False))
+    if kind.windows or len(given) > 1 + len(letters) or not all(map(foreign.is_listed, given)):
+        return ""
+    if kind.scatters:
+        arrays["updates"] = arrays.pop(letters[-1])
+        letters = letters[:-1]
+    hint = separate_hint(kind, given[0], arrays)
+    return f"; {hint}, for index arrays {', '.join(letters)}" if hint else ""
 
 
 def _not_integer(call: Call, option: str) -> DTypeError:
@@ -205,7 +219,7 @@ def _not_integer(call: Call, option: str) -> DTypeError:
     given = {name: getattr(call, name) for name in names}
     arrays = {name: each for name, each in given.items() if foreign.is_listed(each)}
     if option in arrays and "indices" in arrays:
-        hint = separate_hint(call.kind, arrays) or hint
+        hint = separate_hint(call.kind, call.data, arrays) or hint
     return messages.option_not_integer(call.caller, option, getattr(call, option), hint)
 
 
@@ -244,10 +258,7 @@ def tuples_hint(call: Call, indices: Shape) -> str:
     """Return the hint for indices whose last axis does not hold index tuples."""
     if len(indices) != 1:
         return messages.TUPLES
-    column = "np.reshape(indices, (-1, 1))"
-    if hasattr(call.indices, "untyped_storage"):  # a tensor, or a list beside one
-        column = "torch.as_tensor(indices, device=data.device)[:, None]"
-    return f"one index for each slice is {column}"
+    return f"one index for each slice is {foreign.column('indices', call.indices)}"
 
 
 def check_out(call: Call, result: Shape, out: Shape) -> None:
@@ -301,38 +312,46 @@ def plain_array(
     return array
 
 
-def native_indices(
-    caller: str, value: object, name: str = "indices", kind: Kind | None = None
-) -> Array:
-    """Return indices in native byte order; the core checks their dtype.
+def native_indices(call: Call) -> Array:
+    """Return the indices of a call in native byte order; the core checks their dtype.
 
     An empty array of floats counts as empty indices: ``np.empty((0, 2))`` is often written for no
     index tuples.
     """
-    indices = plain_indices(caller, value, name, kind)
-    return indices.astype(np.int64) if indices.size == 0 and indices.dtype.kind == "f" else indices
+    check_listed(call)
+    return _native(plain_indices(call.caller, call.indices, call.indices_name))
 
 
-def integer_indices(
-    caller: str, value: object, name: str = "indices", kind: Kind | None = None
-) -> Array:
+def integer_indices(call: Call) -> Array:
     """Return indices in native byte order, or raise DTypeError if they are no integers."""
-    indices = native_indices(caller, value, name, kind)
+    indices = native_indices(call)
     if indices.dtype.kind not in "iu":
-        raise index_dtype(caller, indices.dtype, name)
+        library = foreign.library_of([call.indices])
+        raise index_dtype(call.caller, indices.dtype, call.indices_name, library)
     return indices
 
 
-def plain_indices(
-    caller: str, value: object, name: str = "indices", kind: Kind | None = None
-) -> Array:
-    """Return indices in native byte order; an empty list has no dtype of its own.
+def integers(caller: str, value: object, name: str) -> Array:
+    """Return the starts or lengths of ranges, as `integer_indices` does."""
+    array = _native(plain_indices(caller, value, name))
+    if array.dtype.kind not in "iu":
+        raise index_dtype(caller, array.dtype, name)
+    return array
 
-    With a kind of call, lists and tuples that mean something else in NumPy are refused.
-    """
-    if kind is not None and isinstance(value, list | tuple):
-        _check_listed(caller, value, name, kind)
-    indices = plain_array(caller, name, value)
+
+def _native(indices: Array) -> Array:
+    return indices.astype(np.int64) if indices.size == 0 and indices.dtype.kind == "f" else indices
+
+
+def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
+    """Return indices in native byte order; an empty list has no dtype of its own."""
+    try:
+        indices = plain_array(caller, name, value)
+    except DTypeError as error:
+        hint = foreign.stacked_rows(value, name)
+        if hint is None:
+            raise
+        raise DTypeError(f"{error}; write {hint}") from error
     if indices.size == 0 and not isinstance(value, np.ndarray):
         return indices.astype(np.int64)
     if indices.dtype.kind in "iu" and not indices.dtype.isnative:
@@ -342,15 +361,16 @@ def plain_indices(
     return indices
 
 
-def _check_listed(caller: str, value: Sequence[object], name: str, kind: Kind) -> None:
+def check_listed(call: Call) -> None:
     """Raise for a tuple of index arrays, and for an empty list of index tuples."""
+    caller, value, name, kind = call.caller, call.indices, call.indices_name, call.kind
     if isinstance(value, tuple) and any(map(foreign.is_array, value)):
-        hint = foreign.stacked(value, name)
+        hint = foreign.stacked(value, name, call.data)
         if hint is not None and not kind.tuples:
             hint = f"{name}[0]" if len(value) == 1 else f"{hint}, for {_by_tuples(kind)}"
         if hint is not None:
             raise messages.separate_indices(caller, name, len(value), f"; write {hint}")
-    if kind.tuples and not value:
+    if kind.tuples and isinstance(value, list | tuple) and not value:
         raise messages.no_index_tuples(caller, name, value)
 
 
@@ -413,13 +433,16 @@ def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
     return messages.index_out_of_bounds(call.caller, *facts, window=window)
 
 
-def index_dtype(caller: str, dtype: object, name: str = "indices", library: str = "") -> DTypeError:
-    """Return the error of indices, of any library, that are no integers."""
+def index_dtype(
+    caller: str, dtype: object, name: str = "indices", library: str | None = ""
+) -> DTypeError:
+    """Return the error of indices that are no integers; `library` is None if it has no hints."""
     word, hint = dtype_name(dtype), ""
-    library = library or type(dtype).__module__.partition(".")[0]
-    if "bool" in word and caller in ("gather_nd", "scatter_nd"):
-        hint = f"; the index tuples of a mask are {foreign.short_name(library)}.argwhere({name})"
-    elif "float" in word:
+    if library == "":
+        library = type(dtype).__module__.partition(".")[0]
+    if library is not None and "bool" in word and caller in ("gather_nd", "scatter_nd"):
+        hint = f"; the index tuples of a mask are {foreign.argwhere(name, library)}"
+    elif library is not None and "float" in word:
         hint = f"; if all are whole numbers, write {foreign.whole(name, library)}"
     return DTypeError(
         f"{caller}: {name}.dtype = {word} is not an integer type (allowed: int8..int64, "

@@ -7,6 +7,7 @@ what costs more than a view of memory: copies from a device, lazy and sparse arr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -39,7 +40,6 @@ _BASIC = {slice, type(None), type(...)}  # in brackets, these index without arra
 _STACKS = {
     "dask": ("da.stack", "da.broadcast_arrays", "da.asarray", "axis=-1"),
     "jax": ("jnp.stack", "jnp.broadcast_arrays", "jnp.asarray", "axis=-1"),
-    "jaxlib": ("jnp.stack", "jnp.broadcast_arrays", "jnp.asarray", "axis=-1"),
     "numpy": ("np.stack", "np.broadcast_arrays", "np.asarray", "axis=-1"),
     "tensorflow": ("tf.stack", "np.broadcast_arrays", "tf.convert_to_tensor", "axis=-1"),
     "torch": ("torch.stack", "torch.broadcast_tensors", "torch.as_tensor", "dim=-1"),
@@ -93,16 +93,35 @@ def is_listed(value: object) -> bool:
         return False
 
 
-def short_name(library: str) -> str:
-    """Return the name by which code calls a library."""
-    return _STACKS[library][0].partition(".")[0] if library in _STACKS else library
+def argwhere(name: str, library: str) -> str:
+    """Return how to write the index tuples of a mask."""
+    if library in ("numpy", "torch", "jax", "dask"):
+        return f"{_STACKS[library][0].partition('.')[0]}.argwhere({name})"
+    if library == "tensorflow":
+        return f"tf.where({name})"
+    return f"{library}.stack({library}.nonzero({name}), axis=-1)"
+
+
+def stacked_rows(value: object, name: str) -> str | None:
+    """Return how to write lists that contain arrays whose values NumPy cannot have, or None."""
+    items = value if isinstance(value, list | tuple) else []
+    is_nested = any(isinstance(item, list | tuple) for item in items)
+    parts = [*chain.from_iterable(items)] if is_nested else items
+    arrays = [part for part in parts if is_array(part)]
+    library = library_of(arrays)
+    if library not in ("jax", "tensorflow", "torch"):
+        return None
+    stack, convert = _STACKS[library][0], _STACKS[library][2]
+    row = "row" if is_nested else name
+    row = row if len(arrays) == len(parts) else f"[*map({convert}, {row})]"
+    return f"{stack}([{stack}({row}) for row in {name}])" if is_nested else f"{stack}({row})"
 
 
 def library_of(values: Iterable[object]) -> str:
     """Return the package of the arrays among `values`; numpy if it has no functions of its own."""
     for value in values:
         for base in type(value).__mro__:
-            package = base.__module__.partition(".")[0]
+            package = base.__module__.partition(".")[0].replace("jaxlib", "jax")
             if package in _STACKS and package != "numpy":
                 return package
         if hasattr(value, "__array_namespace__") and not isinstance(value, np.ndarray):
@@ -110,10 +129,11 @@ def library_of(values: Iterable[object]) -> str:
     return "numpy"
 
 
-def stacked(items: Sequence[object], name: str) -> str | None:
+def stacked(items: Sequence[object], name: str, data: object) -> str | None:
     """Return how to write index arrays of one axis each, the tuple `name`, as index tuples.
 
-    None if their shapes do not fit each other, or items are no arrays, numbers or lists.
+    The result can be the indices of `data`. None if their shapes do not fit each other, or items
+    are no arrays, numbers or lists.
     """
     if not all(isinstance(item, int | np.integer | list) or is_array(item) for item in items):
         return None
@@ -121,7 +141,9 @@ def stacked(items: Sequence[object], name: str) -> str | None:
         shapes = {tuple(np.shape(cast("Any", item))) for item in items}
         np.broadcast_shapes(*shapes)
         dtypes = {str(getattr(item, "dtype", "int")).rpartition(".")[2] for item in items}
-        library = library_of(items)
+        library, beside = library_of(items), library_of([data])
+        if library != "dask" and beside not in ("numpy", library):
+            library = "numpy"  # whose arrays are the indices of all others
         is_mixed = library != "numpy" and any(library_of([item]) != library for item in items)
     except MemoryError:
         raise
@@ -136,6 +158,8 @@ def stacked(items: Sequence[object], name: str) -> str | None:
     if len(shapes) > 1:
         name = f"{broadcast}(*{name})"
     text = f"{stack}({name}, {axis})"
+    if library == "dask" and beside != "numpy":
+        text += ".compute()"
     stays_integer = len(dtypes) == 1 or "uint64" not in dtypes
     is_whole = stays_integer and all("int" in dtype.lower() for dtype in dtypes)
     return text if is_whole else whole(text, library)
@@ -147,11 +171,19 @@ def whole(name: str, library: str) -> str:
         return f"{name}.long()"
     if library == "tensorflow":
         return f"tf.cast({name}, tf.int64)"
-    if library in ("jax", "jaxlib", "dask") or "(" in name:
-        return f"{name}.astype(int)"
-    if library == "numpy":
-        return f"np.asarray({name}).astype(int)"
-    return f"{library}.astype({name}, {library}.int64)"
+    if library not in _STACKS:
+        return f"{library}.astype({name}, {library}.int64)"
+    is_array = library != "numpy" or "(" in name  # else it may be a list
+    return f"{name}.astype(int)" if is_array else f"np.asarray({name}).astype(int)"
+
+
+def column(name: str, indices: object) -> str:
+    """Return how to write one index for each slice as index tuples."""
+    library = library_of([indices])
+    if library == "torch" and cast("Any", indices).device.type != "cpu":
+        return f"torch.as_tensor({name}, device=data.device)[:, None]"
+    convert = _STACKS[library if library in ("jax", "torch") else "numpy"][2]
+    return f"{convert}({name})[:, None]"
 
 
 def has_mask(value: object) -> bool:

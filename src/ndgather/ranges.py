@@ -92,7 +92,7 @@ def read(caller: str, starts: object, stops: object, lengths: object, size: int)
 
 def _integers(caller: str, name: str, value: object) -> Array:
     """Return a copy as int64, or as integers of Python, which no other thread changes later."""
-    array = arguments.integer_indices(caller, value, name).copy()
+    array = arguments.integers(caller, value, name).copy()
     is_near = array.size == 0 or (array.min() >= -_FAR and array.max() <= _FAR)
     return array.astype(np.int64 if is_near else object, copy=False)
 

@@ -20,20 +20,24 @@ def misused(
     caller: str,
     signature: inspect.Signature,
     names: Sequence[str],
-    arguments: Sequence[object],
+    given: Sequence[object],
+    hint_of: Callable[[Sequence[object]], str] = lambda _: "",
 ) -> CallError:
-    """Return the error of arguments, the last of them named, that do not fit a signature."""
+    """Return the error of arguments, the last of them named, that do not fit a signature.
+
+    `hint_of` returns the end of its text for the positional arguments, if these are too many.
+    """
     parameters = signature.parameters
-    positional = len(arguments) - len(names)
+    positional = len(given) - len(names)
     known = [name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY]
     if positional > len(known):
         named = [f"{name}=" for name in parameters if name not in known]
         hint = f"; all others by name: {', '.join(named)}" if named else ""
         return CallError(
             f"{caller}: {positional} positional arguments are given (allowed: "
-            f"{', '.join([f'{len(known)}', *known])}{hint})"
+            f"{', '.join([f'{len(known)}', *known])}{hint}){hint_of(given[:positional])}"
         )
-    for name, value in zip(names, arguments[positional:], strict=True):
+    for name, value in zip(names, given[positional:], strict=True):
         if name not in parameters:
             meant = name_here("argument", name)
             hint = f"; write {meant}=" if meant in parameters else did_you_mean(name, parameters)

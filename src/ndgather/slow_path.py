@@ -8,7 +8,7 @@ lists, subclasses and other byte orders are converted here. Object arrays, ``red
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ def handle_refusal(kind: str, refusal: _core.Refusal, given: Any) -> Array:
     tuple of what the caller passed.
     """
     if refusal.rule == "signature":  # the facts are the names of the last arguments
-        raise misused(kind, SIGNATURES[kind], refusal.facts, given)
+        hint = partial(arguments.positional_hint, Kind(kind))
+        raise misused(kind, SIGNATURES[kind], refusal.facts, given, hint)
     taken = exchange.TAKEN_UP.get(type(given.data))
     if taken is not None and taken[0] == refusal.rule:
         result = taken[1](given)
@@ -158,14 +159,14 @@ def result_shape(call: Call) -> tuple[int, ...]:
 
 def _plain_gather(call: Call) -> Call:
     data = arguments.plain_array(call.caller, "data", call.data)
-    indices = arguments.native_indices(call.caller, call.indices, call.indices_name, call.kind)
+    indices = arguments.native_indices(call)
     return arguments.checked(replace(call, data=data, indices=indices), data.dtype)
 
 
 def plain_scatter(call: Call) -> Call:
     """Return a scatter with NumPy arrays, and with its options checked by `arguments.checked`."""
     data = arguments.plain_array(call.caller, "data", call.data)
-    indices = arguments.native_indices(call.caller, call.indices, kind=call.kind)
+    indices = arguments.native_indices(call)
     updates = arguments.plain_updates(call, data.dtype)
     call = replace(call, data=data, indices=indices, updates=updates)
     call = arguments.checked(call, data.dtype, any_start=True)

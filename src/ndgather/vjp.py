@@ -367,7 +367,7 @@ def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[A
     cotangent = arguments.plain_array(call.caller, "cotangent", call.data)
     if dtypes.number_kind(cotangent.dtype) in ("", "b"):
         raise messages.cotangent_dtype(call.caller, cotangent.dtype)
-    indices = arguments.native_indices(call.caller, call.indices, call.indices_name, call.kind)
+    indices = arguments.native_indices(call)
     if data_shape is None or call.kind.windows:  # they are read more than once
         indices = indices.copy()
     call = replace(call, data=cotangent, indices=indices, updates_name="cotangent")

@@ -260,7 +260,7 @@ def check(call: Call) -> None:
     check_shapes(call)
     modes, window, shape = call.modes, call.window_shape, call.data.shape
     empty = np.empty((*call.data.shape[: len(window)], 0))
-    starts = arguments.plain_indices(call.caller, call.indices, call.indices_name, call.kind)
+    starts = arguments.native_indices(call)
     call = replace(call, data=empty, indices=starts, mode="raise", fill_value=None, out=None)
     others = [axis for axis, mode in enumerate(modes) if mode != "raise"]
     if others:

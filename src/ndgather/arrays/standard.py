@@ -116,7 +116,7 @@ class StandardLibrary(lowering.Library):
                     f"library, on that device)"
                 )
             plain = host_array(self.caller, name, value) if is_standard(value) else value
-            return self.asarray(arguments.integer_indices(self.caller, plain, name, call.kind))
+            return self.asarray(arguments.integer_indices(replace(call, indices=plain)))
         own, device = self.options.get("device"), getattr(value, "device", None)
         if own is not None and device != own:
             raise DTypeError(

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ndgather import arguments, messages
-from ndgather.array_call import Array
+from ndgather.array_call import Array, Call
 from ndgather.dtypes import hold
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import did_you_mean, shown_value
@@ -168,7 +168,8 @@ def _is_integer(value: object) -> bool:
 
 def _numpy_array(row: OperatorVersion, name: str, value: object) -> Array:
     if name == Role.INDICES:
-        return arguments.plain_indices(str(row), value, kind=row.kind)
+        arguments.check_listed(Call(str(row), row.kind, None, value))
+        return arguments.plain_indices(str(row), value)
     return arguments.plain_array(str(row), name, value)
 
 

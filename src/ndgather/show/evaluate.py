@@ -62,8 +62,8 @@ class Evaluation:
 def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
     """Make a call, or only check it if its data is large or stored; with `error`, do neither."""
     data, readable, grid = _data(call)
-    indices, updates = _without_labels(call.indices), _without_labels(call.updates)
-    indices = arguments.native_indices(call.caller, indices, call.indices_name, call.kind)
+    updates = _without_labels(call.updates)
+    indices = arguments.native_indices(replace(call, indices=_without_labels(call.indices)))
     is_mapped = isinstance(call.data, np.memmap)
     array = updates
     if call.scatters:

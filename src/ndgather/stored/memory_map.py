@@ -103,7 +103,7 @@ def _mapping(data: Any) -> mmap.mmap | None:
 def _pages(call: Call) -> int:
     """Return about how many pages a call reads; its arguments are not checked yet."""
     data: Array = call.data
-    indices = arguments.native_indices(call.caller, call.indices, kind=call.kind)
+    indices = arguments.native_indices(call)
     if call.kind.tuples:
         depth = indices.shape[-1] if indices.ndim else 0
         count = prod(indices.shape[:-1])

@@ -200,7 +200,7 @@ class StoredPlan:
 
 def make_plan(call: Call, grid: Grid) -> StoredPlan:
     """Check all of a call but its `out` and updates, and group its points by chunk."""
-    indices = arguments.native_indices(call.caller, call.indices, call.indices_name, call.kind)
+    indices = arguments.integer_indices(call)
     if call.kind.windows:
         if math.prod(indices.shape[:-1]) > _MOST_WINDOWS:
             raise ShapeError(

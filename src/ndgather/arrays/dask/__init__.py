@@ -50,7 +50,7 @@ def run(call: Call) -> DaskArray:
     indices = _checked(caller, call.indices_name, call.indices)
     if not isinstance(indices, DaskArray):
         # A copy: the graph has parts of it, and the caller may change them before it is computed.
-        indices = arguments.native_indices(caller, indices, call.indices_name, call.kind).copy()
+        indices = arguments.integer_indices(call).copy()
     call = replace(call, data=data, indices=indices)
     _check_rank(caller, "data", data)
     _check_rank(caller, call.indices_name, indices)
@@ -99,6 +99,12 @@ def _in_memory_or_stored(call: Call) -> Any:
     value = call.data
     if exchange.adapter_name(type(value)) is None or isinstance(value, np.ndarray):
         return arguments.plain_array(call.caller, "data", value)
+    if exchange.store_of(value) is None:
+        name = call.indices_name if isinstance(call.indices, DaskArray) else call.updates_name
+        raise DTypeError(
+            f"{call.caller}: {name} = dask array is lazy, but data = {type(value).__name__} object "
+            f"is neither lazy nor stored (allowed: data of dask or NumPy); write {name}.compute()"
+        )
     reader = exchange.opened(call)
     return _Stored(value, reader.grid.shape, reader.dtype)
 

@@ -106,6 +106,8 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
 
 
 def _gather(call: Call, op: Operation) -> jax.Array:
+    if call.kind.windows and not op.window_shape and not op.fills:
+        op = replace(op, mode="raise")  # windows without axes, to which no other mode applies
     if not op.window_shape or op.mode in ("raise", "clip"):
         return gather(call.data, call.indices, op)
     modes, shape = op.modes, call.data.shape

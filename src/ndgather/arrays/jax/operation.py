@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ndgather import arguments, messages, slow_path, windows
+from ndgather import arguments, foreign, messages, slow_path, windows
 from ndgather.array_call import Array, Call, Mode, _core
 from ndgather.arrays import lowering
 from ndgather.errors import AttributeValueError, DTypeError
@@ -194,14 +194,16 @@ def _indices(call: Call) -> Any:
     """Return indices as integers, of JAX or of NumPy."""
     name, indices = call.indices_name, call.indices
     if not isinstance(indices, jax.Array):
-        indices = arguments.native_indices(call.caller, indices, name, call.kind)
+        indices = arguments.native_indices(call)
     _check_rank(call.caller, name, indices.ndim)
     if is_narrow(indices.dtype) and jnp.issubdtype(indices.dtype, jnp.integer):
         return indices.astype(jnp.int8)
     if 0 in indices.shape and jnp.issubdtype(indices.dtype, jnp.floating):
         return jnp.zeros(indices.shape, jnp.int32)
     if indices.dtype.kind not in "iu":
-        raise arguments.index_dtype(call.caller, indices.dtype, name, "jax")
+        is_unknown_mask = isinstance(indices, jax.core.Tracer) and indices.dtype == bool
+        library = None if is_unknown_mask else foreign.library_of([call.indices])
+        raise arguments.index_dtype(call.caller, indices.dtype, name, library)
     return indices
 
 

@@ -252,7 +252,7 @@ def _indices(call: Call) -> Any:
     """Return indices as a tensor of integers, of which the number in a tuple is known."""
     name, value = call.indices_name, call.indices
     if not isinstance(value, _DENSE):
-        return tf.convert_to_tensor(arguments.integer_indices(call.caller, value, name, call.kind))
+        return tf.convert_to_tensor(arguments.integer_indices(call))
     indices = tf.convert_to_tensor(value)
     if not indices.dtype.is_integer:
         if indices.dtype.is_floating and 0 in indices.shape:

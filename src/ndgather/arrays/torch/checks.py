@@ -265,8 +265,7 @@ def with_tensors(call: Call) -> Call:
     if not isinstance(indices, torch.Tensor):
         name = call.indices_name
         _check_memory(caller, name, indices, device)
-        plain = arguments.integer_indices(caller, indices, name, call.kind)
-        indices = tensor(caller, name, plain, device)
+        indices = tensor(caller, name, arguments.integer_indices(call), device)
     elif indices.is_floating_point() and 0 in indices.shape:  # as torch.tensor([]) is
         indices = indices.to(torch.int64)
     call = replace(call, indices=indices)

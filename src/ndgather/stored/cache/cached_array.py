@@ -346,7 +346,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
 def run(call: Call) -> Any:
     data = call.data
     if isinstance(data, CachedArray) and not call.scatters:
-        indices = arguments.native_indices(call.caller, call.indices, call.indices_name, call.kind)
+        indices = arguments.native_indices(call)
         plain = arguments.checked(replace(call, indices=indices, data=data._kept.data), data.dtype)
         found = _look_up(replace(plain, data=data).arguments(), call.caller)
         if found is not NotImplemented:
