@@ -105,7 +105,7 @@ def argwhere(name: str, library: str) -> str:
 def stacked_rows(value: object, name: str) -> str | None:
     """Return how to write lists that contain arrays whose values NumPy cannot have, or None."""
     items = value if isinstance(value, list | tuple) else []
-    is_nested = any(isinstance(item, list | tuple) for item in items)
+    is_nested = all(isinstance(item, list | tuple) for item in items)
     parts = [*chain.from_iterable(items)] if is_nested else items
     arrays = [part for part in parts if is_array(part)]
     library = library_of(arrays)

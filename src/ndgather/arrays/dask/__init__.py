@@ -99,12 +99,6 @@ def _in_memory_or_stored(call: Call) -> Any:
     value = call.data
     if exchange.adapter_name(type(value)) is None or isinstance(value, np.ndarray):
         return arguments.plain_array(call.caller, "data", value)
-    if exchange.store_of(value) is None:
-        name = call.indices_name if isinstance(call.indices, DaskArray) else call.updates_name
-        raise DTypeError(
-            f"{call.caller}: {name} = dask array is lazy, but data = {type(value).__name__} object "
-            f"is neither lazy nor stored (allowed: data of dask or NumPy); write {name}.compute()"
-        )
     reader = exchange.opened(call)
     return _Stored(value, reader.grid.shape, reader.dtype)
 
