@@ -139,6 +139,10 @@ def results_of(page, query):
         ('engine="ndgather"', "guide/arrays-that-do-not-fit.html"),
         ("restricted target", "guide/restricted-targets.html"),
         ("GPU kernels", "guide/torch-and-jax.html"),
+        ("device-side assert", "guide/which-index.html"),
+        ("nearest neighbor", "guide/values-at-stations.html"),
+        ("stations", "guide/values-at-stations.html"),
+        ("uninstall", "install.html"),
     ],
 )
 def test_search_finds_the_right_page_first(query, wanted, open_page):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import jinja2
 import pytest
 
+from ndgather import __version__
 from tests.site.pages import SITE, page_files, read, redirect_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).parents[2]
 _TAG = re.compile("<[^>]+>")
 FROM_THE_NETWORK = ("http", "https", "mailto", "data")
 
@@ -48,6 +48,23 @@ def test_old_addresses_lead_to_what_they_had(pages):
     moved = {place: target for place, target in old.items() if target}
     assert len(moved) > 100
     assert [place for place, target in moved.items() if not leads(pages, place, target)] == []
+
+
+def test_the_start_page_shows_the_version():
+    text = _TAG.sub("", (SITE / "index.html").read_text(encoding="utf-8"))
+    assert f"ndgather {__version__}" in text
+
+
+def test_a_site_of_a_release_links_to_the_repository_and_to_questions():
+    source = (ROOT / "docs" / "templates" / "project-links.html").read_text(encoding="utf-8")
+    template = jinja2.Template(source)
+    html = template.render(repository="https://example.org/ndgather")
+    targets = re.findall('href="([^"]+)"', html)
+    assert targets == [
+        "https://example.org/ndgather",
+        "https://example.org/ndgather/issues/new",
+    ]
+    assert template.render(repository="").strip() == ""
 
 
 def test_every_image_has_a_text(pages):
