@@ -190,29 +190,6 @@ print("torch._dynamo" in sys.modules)
 if len(sys.argv) > 1:
     print(scripted(tokens + 50, rows))
 """
-COMPILED = """\
-import sys
-import ndgather
-import torch
-
-graphs = []
-def count_graphs(graph, inputs):
-    graphs.append(graph)
-    return graph
-
-with ndgather.checked_indices():
-    torch.ones(3)[torch.tensor([1])]
-    print("torch._dynamo" in sys.modules)
-    look_up = torch.compile(lambda x, i: x[i] + 1, backend=count_graphs, fullgraph=True)
-    print(look_up(torch.ones(3), torch.tensor([1])), len(graphs))
-    try:
-        look_up(torch.ones(3), torch.tensor([7]))
-    except IndexError as error:
-        print(error.value)
-print(look_up(torch.ones(3), torch.tensor([1])), len(graphs))
-with ndgather.checked_indices():
-    print(look_up(torch.ones(4), torch.tensor([1])), len(graphs))
-"""
 TEST = """\
 import torch
 
@@ -248,7 +225,6 @@ def folder(tmp_path_factory):
         "in_turn.py": IN_TURN,
         "alone.py": ALONE,
         "traced.py": TRACED,
-        "compiled.py": COMPILED,
         "test_rows.py": TEST,
         "hidden/sitecustomize.py": "print('sitecustomize of the environment')\n",
     }.items():
@@ -365,12 +341,6 @@ def test_an_error_in_torchscript_has_the_text(folder):
     found = run(folder, "-m", "ndgather", "checked", "traced.py", "bad")
     assert found.returncode == 1
     assert "embedding: indices[0, 0] = 50 is outside axis 0 of weight" in found.stderr
-
-
-def test_the_compiler_is_imported_by_the_program_alone_and_compiles_after_the_block(folder):
-    found = run(folder, "compiled.py")
-    lines = ["False", "tensor([2.]) 0", "7", "tensor([2.]) 1", "tensor([2.]) 1"]
-    assert found.stdout.splitlines() == lines
 
 
 def test_what_is_not_checked_is_said_once(folder):

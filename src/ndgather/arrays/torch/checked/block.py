@@ -240,7 +240,7 @@ def check_program() -> list[str]:
     sys.excepthook, threading.excepthook = show_program, show_thread
 
     def close() -> None:
-        if threading.current_thread() is here:  # a mode belongs to one thread
+        if threading.current_thread() is here:  # kernels are switched on for one thread
             block.__exit__(None, None, None)
 
     atexit.register(close)
