@@ -97,7 +97,10 @@ def test_chunks_have_a_bar(folder):
     grid.chunk({"x": 4, "y": 4}).to_zarr("s.zarr", consolidated=False)
     (folder / "points.csv").write_text("x,y\n0,1\n7,7\n")
     line = "sel s.zarr points.csv -o out.csv"
-    assert "chunk/s]" in on_terminal(folder, line)
+    seen = on_terminal(folder, line)
+    assert "chunk/s]" in seen
+    assert re.search(r"points\.csv: .*row", seen)
+    assert re.search(r"out\.csv: .*2\.00/2\.00|out\.csv: +0%", seen)
     assert on_terminal(folder, f"{line} --quiet") == ""
 
 

@@ -123,7 +123,7 @@ class Lookup:
             rows = max((len(each) for each in labels.of_table.values()), default=0)
             of_labels = sum(each.nbytes for each in labels.of_table.values())
             # The labels, their positions, and what is computed from them.
-            held = table.nbytes + 4 * of_labels
+            held = table.nbytes + 6 * of_labels
             cells = min(rows, BLOCK) * (len(table.names) + len(chosen.data_vars))
             results = sum(each.result_bytes for each in estimates.values())
             more = max((e.memory_bytes - e.result_bytes for e in estimates.values()), default=0)
