@@ -2,9 +2,10 @@
 
 import importlib
 import pkgutil
+import re
 
 import ndgather
-from tests.docs.reference_names import documented, importable, public, without_entry
+from tests.docs.reference_names import REFERENCE, documented, importable, public, without_entry
 
 
 def modules():
@@ -26,3 +27,10 @@ def test_every_public_name_has_an_entry():
 def test_every_entry_is_a_public_name():
     split = [name.rpartition(".") for name in documented() if importable(name)]
     assert [(module, name) for module, _, name in split if name not in public(module)] == []
+
+
+def test_the_guarantees_name_the_modules_of_the_reference():
+    page = (REFERENCE.parent / "guarantees.md").read_text()
+    paragraph = page[page.index("Public is what the [reference]") :].partition("the commands")[0]
+    named = set(re.findall(r"`(ndgather[\w.]*)`", paragraph)) - {"ndgather.__all__"}
+    assert named == {name.rpartition(".")[0] for name in documented()}
