@@ -19,8 +19,8 @@ INSTALL = (
         "With Python 3.11 or newer:",
     ),
     (
-        "pip install .               # compiles the core in a minute; needs only NumPy 2.3",
-        "pip install ndgather                # needs only NumPy 2.3",
+        "pip install .               # compiles the core in a minute; needs only NumPy 2.2",
+        "pip install ndgather                # needs only NumPy 2.2",
     ),
     ("pip install '.[stores]'     #", "pip install 'ndgather[stores]'      #"),
 )

@@ -61,13 +61,12 @@ def write_oldest(uv: str) -> None:
 # packages back, so stores are tested without it. ONNX's own tests belong to one version of onnx.
 OF_TORCH = sorted(map(str, Path("tests/frameworks").glob("test_torch_*.py")))
 KERNELS = "tests/frameworks/test_torch_kernels.py"
-STORES = ["arguments/test_adapters", "arguments/test_exchange", "package/test_private_names"]
 STEPS: dict[str, tuple[str, list[str]]] = {
     "stores": (
         "test",
         [
-            *("-n", "2", "--dist", "worksteal", "tests/arrays", "tests/stored", "tests/cli"),
-            *(f"tests/core/{name}.py" for name in STORES),
+            *("-n", "2", "--dist", "worksteal"),
+            *("tests/core", "tests/arrays", "tests/stored", "tests/cli"),
         ],
     ),
     "torch": ("all", [each for each in OF_TORCH if each != KERNELS]),

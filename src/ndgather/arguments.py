@@ -38,6 +38,19 @@ _UNITS["kB"] = 1000  # as the SI writes it
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
+_STRINGS_ARE_SAFE = np.lib.NumpyVersion(np.__version__) >= "2.3.2"
+
+
+def check_rows_of_strings(caller: str, dtype: np.dtype[Any], has_axes: bool) -> None:
+    """Raise if NumPy would mix up or free twice the strings of rows that have axes."""
+    if dtype.kind == "T" and has_axes and not _STRINGS_ARE_SAFE:
+        raise DTypeError(
+            f"{caller}: data.dtype = {dtype} is not safe in rows with axes, as NumPy "
+            f"{np.__version__} mixes up their strings (allowed: NumPy 2.3.2 or newer, or "
+            f"data.astype(object))"
+        )
+
+
 def checked(
     call: Call,
     dtype: np.dtype[Any] | None,

@@ -572,8 +572,8 @@ def core_missing(error: ImportError) -> ImportError:
     numpy = metadata.version("numpy")
     if int(numpy.partition(".")[0]) < 2:
         return ImportError(
-            f"ndgather: NumPy = {numpy} is too old (allowed: 2.3.2 or newer); write pip "
-            f"install 'numpy>=2.3.2'"
+            f"ndgather: NumPy = {numpy} is too old (allowed: 2.2 or newer); write pip "
+            f"install 'numpy>=2.2'"
         )
     return ImportError(
         f"ndgather: the core cannot be loaded: {one_line(str(error))} (allowed: one that is "

@@ -67,7 +67,10 @@ def _rows(call: Call) -> tuple[Layout, Array, Array | None]:
     """Return the layout of a call, the number of the row at every position, and which are none."""
     library = _NumPy(np, call.data)
     with np.errstate(over="ignore"):  # of values far out of bounds
-        return lowering.rows_of(call, library, call.data.shape, call.indices.shape)
+        found = lowering.rows_of(call, library, call.data.shape, call.indices.shape)
+    has_axes = found[0].first > 0 or found[0].end < call.data.ndim
+    arguments.check_rows_of_strings(call.caller, call.data.dtype, has_axes)
+    return found
 
 
 def _addressed(layout: Layout, array: Array, rows: Array) -> tuple[Array, tuple[Any, ...]]:

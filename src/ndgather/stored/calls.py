@@ -83,6 +83,7 @@ def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) ->
     grid = reader.grid
     call = with_data(call, grid, reader.dtype)
     plan = make_plan(call, grid) if plans is None else shared_plan(call, grid, plans)
+    arguments.check_rows_of_strings(call.caller, reader.dtype, bool(plan.axes.slices))
     out = provide_out(call, plan.dense_shape)
     dense = plan.axes.dense_view(out)
     if plan.points.outside or (call.kind.windows and call.fills):
@@ -211,6 +212,7 @@ def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
     updates = call.updates
     arguments.check_updates(call, updates.shape, slow_path.result_shape(call))
     plan = make_plan(replace(call, out=None), writer.grid)
+    arguments.check_rows_of_strings(call.caller, writer.dtype, bool(plan.axes.slices))
     if call.reduction != "none":
         updates = updates.astype(updates.dtype.newbyteorder("="), copy=False)
     return plan, plan.axes.dense_view(updates)

@@ -331,6 +331,32 @@ def test_strings_of_any_length():
     np.testing.assert_array_equal(out, desired, strict=True)
 
 
+@pytest.mark.parametrize("shape", [(4, 1), (4, 3), (4, 1, 2)])
+def test_rows_of_strings_are_right_or_refused(shape):
+    """NumPy before 2.3.2 mixes up the strings of rows, or frees them twice."""
+    data = np.array([f"{n} " * 60 for n in range(np.prod(shape))], np.dtypes.StringDType())
+    data = data.reshape(shape)
+    calls = [
+        lambda: ndgather.gather_nd(data, [[2], [0]]),
+        lambda: ndgather.gather(data, [2, 0]),
+        lambda: ndgather.scatter_nd(data, [[2], [0]], data[2:]),
+    ]
+    plain = data.astype(object)
+    for call, rows in zip(calls, [plain[[2, 0]], plain[[2, 0]], None], strict=True):
+        if np.lib.NumpyVersion(np.__version__) < "2.3.2":
+            with pytest.raises(DTypeError, match=r"mixes up .* \(allowed: NumPy 2\.3\.2 or newer"):
+                call()
+        elif rows is not None:
+            assert call().tolist() == rows.tolist()
+        else:
+            assert call()[[2, 0]].tolist() == plain[2:].tolist()
+    points = [[*n] for n in np.ndindex(shape)]
+    assert ndgather.gather_nd(data, points).tolist() == plain.ravel().tolist()
+
+
+@pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.3.2", reason="NumPy mixes up rows of strings"
+)
 @pytest.mark.parametrize("fill_value", ["", "short", "☃" * 9, "long " * 60])
 @pytest.mark.parametrize("shape", [(36, 1), (6, 6), (6, 3, 2), (36, 1, 1)])
 def test_strings_of_any_length_are_filled(shape, fill_value):
