@@ -8,6 +8,7 @@ refused. ``NDGATHER_PAIRS_SECONDS=600`` draws for ten minutes. A failure names i
 import os
 import random
 import time
+import traceback
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ import pytest
 import torch
 import zarr
 
+import ndgather
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
 from tests.definitions import calls, draws
 
@@ -346,3 +348,86 @@ def test_arguments_of_several_libraries_give_the_definition_or_an_error(draws):
                 error.add_note(f"drawn by Random({f'{seed} {count}'!r})")
                 raise
     print(f"{count} calls")
+
+
+# What has elements, sizes or values that another library does not know, or none at all.
+ODD = {
+    "key of JAX": lambda: jax.random.split(jax.random.key(0), 3),
+    "int4 of JAX": lambda: jnp.array([1, 0, 1], "int4"),
+    "float4 of JAX": lambda: jnp.array([1, 0, 1], "float4_e2m1fn"),
+    "float8 of JAX": lambda: jnp.array([1, 0, 1], jnp.float8_e4m3fn),
+    "shape of JAX": lambda: jax.ShapeDtypeStruct((3,), "int32"),
+    "deleted": lambda: deleted(jnp.ones(3)),
+    "bfloat16": lambda: torch.ones(3, dtype=torch.bfloat16),
+    "bits": lambda: torch.zeros(3, dtype=torch.uint8).view(torch.bits8),
+    "gradient": lambda: torch.ones(3, requires_grad=True),
+    "conjugate": lambda: torch.ones(3, dtype=torch.complex64).conj(),
+    "sparse": lambda: torch.ones(3).to_sparse(),
+    "meta": lambda: torch.zeros(3, device="meta", dtype=torch.int64),
+    "zeros": lambda: torch._efficientzerotensor(3),
+    "fake": lambda: torch._subclasses.FakeTensorMode().from_tensor(torch.ones(3)),
+    "functional": lambda: torch._to_functional_tensor(torch.ones(3)),
+    "uninitialized": torch.nn.parameter.UninitializedParameter,
+    "70 axes": lambda: torch.ones((1,) * 70),
+    "strings": lambda: np.array(["a", "b", "c"], "T"),
+    "objects": lambda: np.array([1, 0, 1], object),
+    "records": lambda: np.zeros(3, "i4,f4"),
+    "no bytes": lambda: np.zeros(3, "V0"),
+    "long double": lambda: np.ones(3, "g"),
+    "mask": lambda: np.ma.array([1, 0, 1], mask=[1, 0, 0]),
+    "another device": lambda: array_api_strict.asarray(
+        [1, 0, 1], device=array_api_strict.Device("device1")
+    ),
+    "unknown size": lambda: in_chunks(DATA)[in_chunks(DATA) > 0],
+    "group": lambda: zarr.create_group({}),
+    "missing": lambda: pd.Series([1, None, 1], dtype="Int64"),
+    "numbers of two libraries": lambda: [jnp.int32(1), torch.tensor(0)],
+}
+DATA = np.arange(3.0)
+USES = {
+    "data": lambda data, odd: ndgather.gather(odd, [0]),
+    "indices": ndgather.gather,
+    "tuples": ndgather.gather_nd,
+    "starts": lambda data, odd: ndgather.gather_windows(data, odd, (1,)),
+    "ranges": lambda data, odd: ndgather.gather_ranges(data, odd, lengths=1)[0],
+    "updates": lambda data, odd: ndgather.scatter_elements(data, [0, 1, 2], odd),
+    "added": lambda data, odd: ndgather.scatter_elements(odd, [0], data, reduction="add"),
+    "out": lambda data, odd: ndgather.gather(data, [0, 1, 2], out=odd),
+    "out of a scatter": lambda data, odd: ndgather.scatter_elements(data, [0], [1.0], out=odd),
+    "fill": lambda data, odd: ndgather.gather(data, [9], mode="fill", fill_value=odd),
+    "axis": lambda data, odd: ndgather.gather(data, [0], axis=odd),
+    "batch_dims": lambda data, odd: ndgather.gather_nd(data, [[0]], batch_dims=odd),
+    "mode": lambda data, odd: ndgather.gather(data, [0], mode=odd),
+    "window": lambda data, odd: ndgather.gather_windows(data, [[0]], odd),
+    "start": lambda data, odd: ndgather.scatter_elements(
+        data, [0], [1.0], reduction="add", use_init_val=odd
+    ),
+    "cotangent": lambda data, odd: ndgather.vjp.gather_nd(odd, (3,), [[0], [1], [2]]),
+    "cotangent of a scatter": lambda data, odd: ndgather.vjp.scatter_elements(odd, [0]),
+    "shape": lambda data, odd: ndgather.vjp.gather_nd(data, odd, [[0], [1], [2]]),
+}
+
+
+def deleted(array):
+    array.delete()
+    return array
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("library", [*MAKERS])
+def test_odd_arrays_anywhere_give_a_result_or_an_error(library, draws):
+    pairs = [(name, use) for name in ODD for use in USES]
+    for name, use in draws.sample(pairs, 120):
+        print(name, "as", use)
+        try:
+            values_of(USES[use](make(library, DATA), ODD[name]()))
+        except (NdgatherError, MemoryError):
+            continue
+        except (TypeError, RuntimeError, ValueError) as error:
+            # Some results cannot be read here: of `meta`, with a gradient.
+            if any("/src/ndgather/" in each.filename for each in frames_of(error)):
+                raise
+
+
+def frames_of(error):
+    return traceback.extract_tb(error.__traceback__)

@@ -347,7 +347,7 @@ def test_vectorized_map_reads_no_other_row():
 
 @pytest.mark.parametrize(("function", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
 def test_a_hint_for_tensors_that_is_followed_works(function, arrays, result):
-    assert_is(followed(function, [tf.constant(each) for each in arrays]), result)
+    assert_is(followed(function, [tf.constant(each) for each in arrays], tf=tf), result)
 
 
 REFUSED = {
