@@ -222,6 +222,8 @@ def is_of_another_library(value: object, data: object) -> bool:
     Classes that name an adapter and labelled arrays are not: their adapters decide.
     """
     types = type(value), type(data)
+    if value is None or types[0] is types[1]:
+        return False
     if any(getattr(cls, "__ndgather_adapter__", None) is not None for cls in types):
         return False
     of_value, own = map(adapter_name, types)
