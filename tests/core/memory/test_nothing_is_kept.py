@@ -41,6 +41,8 @@ DATA = {
         [[(place, object()) for place in range(6)] for _ in range(4)], RECORD
     ),
 }
+if np.lib.NumpyVersion(np.__version__) < "2.3.2":  # rows of strings are refused
+    del DATA["string"]
 UPDATES = {
     name: objects(2, 6) if name == "object" else data[:2].copy() for name, data in DATA.items()
 }
