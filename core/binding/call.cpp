@@ -223,6 +223,7 @@ Refusal Call::view_out(const Shape& shape) {
     // What lies between the fields of records belongs to the caller.
     if (PyDataType_HASFIELDS(PyArray_DESCR(out_.numpy()))) return {Rule::fallback};
   } else {
+    if (converted_count_ > 0) return {Rule::fallback};  // Python checks the storage of `out` then
     // A borrowed view does not tell whether it may be written to.
     if (auto refusal = library->export_managed(out, exported_)) return refusal;
     if (auto refusal = view(out, out_)) return refusal;
