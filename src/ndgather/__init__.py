@@ -93,7 +93,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted((*__all__, "checked_indices"))
+    return sorted(__all__)
 
 
 @own_errors("get_num_threads")

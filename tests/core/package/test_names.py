@@ -22,7 +22,7 @@ def last_line(packages, program, folder):
 
 def test_dir_shows_the_public_names_alone():
     names = dir(ndgather)
-    assert {*names} == {*ndgather.__all__, "checked_indices"}
+    assert {*names} == {*ndgather.__all__}
     assert len(names) == len({*names})
 
 
