@@ -224,10 +224,10 @@ def is_of_another_library(value: object, data: object) -> bool:
     types = type(value), type(data)
     if value is None or types[0] is types[1]:
         return False
-    if any(getattr(cls, "__ndgather_adapter__", None) is not None for cls in types):
-        return False
     of_value, own = map(adapter_name, types)
     if of_value in (None, own) or _ADAPTERS["xarray"] in (of_value, own):
+        return False
+    if any(getattr(cls, "__ndgather_adapter__", None) is not None for cls in types):
         return False
     return of_value in _FRAMEWORKS or own in _FRAMEWORKS
 

@@ -256,13 +256,13 @@ def work(options: argparse.Namespace) -> None:
     else:
         tensor_files.replace_file((output, lambda part: result.write(part, output)))
     seconds = time.perf_counter() - start
-    about = {"output": str(output), "rows": result.row_count, "columns": result.names}
-    text = (
-        f"{output}: {messages.plural(result.row_count, 'row')} of "
-        f"{one_line(', '.join(result.names))}; {time_text(seconds)}"
-    )
+    rows, names = result.row_count, result.names
     if options.json:
-        text = json.dumps({**about, "seconds": seconds}, indent=2)
+        about = {"output": str(output), "rows": rows, "columns": names, "seconds": seconds}
+        text = json.dumps(about, indent=2)
+    else:
+        of_names = one_line(", ".join(names))
+        text = f"{output}: {messages.plural(rows, 'row')} of {of_names}; {time_text(seconds)}"
     if output != tables.PIPE or options.json:
         print(text, file=sys.stderr if output == tables.PIPE else sys.stdout)
 

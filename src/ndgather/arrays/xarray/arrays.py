@@ -348,7 +348,9 @@ class Source:
         composed: list[Any] = []
         for first, size in zip(self.key, self.array.shape, strict=True):
             entry = first if isinstance(first, np.ndarray) else next(entries)
-            if entry is not first and not (_is_whole(first, size) and _is_plain(entry)):
+            is_points = isinstance(entry, np.ndarray) and entry.ndim > 0
+            is_same = (is_points or isinstance(entry, slice)) and _is_whole(first, size)
+            if entry is not first and not is_same:
                 there = _along(first, size)
                 if isinstance(entry, slice | Line):
                     entry = Line(there[_along(entry, len(there))])
@@ -460,11 +462,6 @@ def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) 
 
 def _is_whole(entry: Any, size: int) -> bool:
     return isinstance(entry, slice) and entry.indices(size) == (0, size, 1)
-
-
-def _is_plain(entry: Any) -> bool:
-    """Whether an entry is the same for an axis that is whole."""
-    return isinstance(entry, slice) or (isinstance(entry, np.ndarray) and entry.ndim > 0)
 
 
 def _as_entry(taken: Any) -> Any:

@@ -134,7 +134,12 @@ class SortedLabels:
         The ends of a ring are those of its gap.
         """
         values, bad = self.values, np.zeros(labels.shape, np.bool)
-        if self.period is None and self.in_order and values.size:
+        if self.period is not None:
+            if len(self.gap):
+                wanted = self._in_range(labels)
+                for low, high in self._gaps:
+                    bad |= (low < wanted) & (wanted < high)
+        elif self.in_order and values.size:
             below, above = labels < values[0], labels > values[-1]
             for beyond, end, beside in (
                 (below, values[:1], values[:2][-1:]),
@@ -145,10 +150,7 @@ class SortedLabels:
                     distance = _difference(np.maximum(labels, end), np.minimum(labels, end))
                     half = step // 2 if values.dtype.kind == "i" else step / 2 + self._rounding
                     bad |= beyond & (distance > half)
-        wanted = self._in_range(labels)
-        for low, high in self._gaps:
-            bad |= (low < wanted) & (wanted < high)
-        return bad & self._is_a_label(labels)
+        return bad & self._is_a_label(labels) if bad.any() else bad
 
     @cached_property
     def _rounding(self) -> float:
@@ -158,8 +160,6 @@ class SortedLabels:
     @cached_property
     def _gaps(self) -> list[tuple[float, float]]:
         """Return the ranges of labels in a ring that are more than half a step from any other."""
-        if self.period is None:
-            return []
         values, off = self.values.astype(np.float64), self._rounding
         ring = values[1:-1]
         steps = (np.roll(ring, -1) - ring) % self.period
@@ -299,7 +299,9 @@ def look_up(
     if period is not None or (method is not None and (is_sorted or index.hasnans)):
         axis = sorted_axis(caller, name, index, flat, period, axes)
         if axis is not None:
-            limit = _limit(caller, name, tolerance, flat.size, axis[0])
+            limit = None
+            if tolerance is not None:
+                limit = _limit(caller, name, tolerance, flat.size, axis[0])
             positions = axis[0].positions(axis[1], method, limit)
             if axes is not None and method == "nearest" and limit is None:
                 positions[axis[0].outside(axis[1])] = -1
@@ -538,8 +540,13 @@ def match_axes(data: xarray.Dataset, names: Iterable[Hashable]) -> dict[Hashable
     as ``lat`` for ``latitude``. If none has it, ``x`` stands for longitudes, ``y`` for latitudes.
     """
     known = {*data.sizes, *data.coords}
-    axes: dict[Hashable, Hashable] = {name: name for name in names if name in known}
-    others = {name: NAMES[name] for name in names if name not in known and name in NAMES}
+    axes: dict[Hashable, Hashable] = {}
+    others = {}
+    for name in names:
+        if name in known:
+            axes[name] = name
+        elif name in NAMES:
+            others[name] = NAMES[name]
     if not others:
         return axes
     lines = {name: coord for name, coord in data.coords.items() if coord.ndim == 1}
@@ -719,12 +726,8 @@ def _period(
     return length
 
 
-def _limit(
-    caller: str, name: Hashable, tolerance: Any, count: int, axis: SortedLabels
-) -> Array | None:
+def _limit(caller: str, name: Hashable, tolerance: Any, count: int, axis: SortedLabels) -> Array:
     """Return the largest accepted distances: one for all labels, or one for every label."""
-    if tolerance is None:
-        return None
     unit = axis.unit
     try:
         limit = np.asarray(tolerance)

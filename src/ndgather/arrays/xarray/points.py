@@ -43,7 +43,7 @@ from ndgather.arrays.xarray.tables import (
     Dialect,
     Table,
     read_table,
-    row_bar,
+    with_row_bar,
     write_table,
     write_text,
 )
@@ -104,15 +104,27 @@ class Lookup:
             found, whole, absent = _select(chosen, labels.labels, labels.dim, request, options)
             added = labels.chosen(found, request.period) if self.add_labels else {}
             plain = found.reset_coords(drop=True).drop_vars(labels.dim, errors="ignore")
-            result = Result(self, table, plain, labels.dim, added, labels.of_table, whole, absent)
-            taken = [name for name in added if name in plain.variables]
-            taken += [name for name in result.new_names if name in table.names]
+            others = [name for name in plain.sizes if name != labels.dim]
+            new_names = [*map(str, (*others, *plain.data_vars, *added))]
+            taken = [n for n in new_names if n in table.names or new_names.count(n) > 1]
             if taken:
                 raise self._error(
                     f"has a column {taken[0]}, or the data have, which is the name of what is "
                     f"added (allowed: other names)"
                 )
-            return result
+            return Result(
+                lookup=self,
+                table=table,
+                data=plain,
+                dim=labels.dim,
+                others=others,
+                added=added,
+                new_names=new_names,
+                rows_per_point=math.prod(map(plain.sizes.__getitem__, others)),
+                labels=labels.of_table,
+                whole=whole,
+                absent=absent,
+            )
 
     def plan(self) -> Plan:
         """Return what `values` would read of the variables that are stored in chunks."""
@@ -155,11 +167,16 @@ class Lookup:
             names: dict[Hashable, Hashable] = dict(columns.items())
             labels = _Labels(chosen, self.request.prepare(chosen, names), dim)
             read = {n: _Column(c, labels.index_of(n), table, self) for n, c in columns.items()}
-            with row_bar(self.progress, self.points, table.size or None) as count:
-                for block in table.columns():
-                    for column in read.values():
-                        column.read(block[table.names.index(column.name)])
-                    count(len(block[0]))
+            blocks = with_row_bar(
+                table.columns(),
+                self.progress,
+                self.points,
+                total=table.size or None,
+                count=lambda block: len(block[0]),
+            )
+            for block in blocks:
+                for column in read.values():
+                    column.read(block[table.names.index(column.name)])
             for name, column in read.items():
                 labels.add(name, column)
             labels.find_pixels()
@@ -287,7 +304,7 @@ class Plan:
     memory_bytes: int  # at most, of all
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """The points of a table with values: what is written."""
 
@@ -295,26 +312,17 @@ class Result:
     table: Table
     data: xarray.Dataset  # with the dimension `dim` of points
     dim: str
+    others: Sequence[Hashable]  # the other dimensions: a point has a row for each of their labels
     added: Mapping[str, Any]  # more columns, with a value for every point
+    new_names: Sequence[str]  # of the columns that follow those of the table
+    rows_per_point: int
     labels: Mapping[str, Any]  # of the columns that select
     whole: Sequence[str]  # variables of integers that float64 does not hold
     absent: Any  # whether a point has no value in these
 
     @property
-    def _others(self) -> list[Hashable]:
-        return [name for name in self.data.sizes if name != self.dim]
-
-    @property
-    def new_names(self) -> list[str]:
-        return [*map(str, (*self._others, *self.data.data_vars, *self.added))]
-
-    @property
     def names(self) -> list[str]:
         return [*self.table.names, *self.new_names]
-
-    @property
-    def rows_per_point(self) -> int:
-        return math.prod(self.data.sizes[name] for name in self._others)
 
     @property
     def row_count(self) -> int:
@@ -340,44 +348,48 @@ class Result:
     def _can_copy_lines(self, output: Path) -> bool:
         """Return whether rows are lines of the table with numbers behind, without quotes."""
         dialect = self.table.dialect
-        variables = [self.data[name] for name in (*self._others, *self.data.data_vars)]
+        variables = [self.data[name] for name in (*self.others, *self.data.data_vars)]
         kinds = {each.dtype.kind for each in (*variables, *self.added.values())}
         return (
             kinds <= {*"biuf"}
-            and all(name.isidentifier() for name in self.new_names)
+            and all(map(str.isidentifier, self.new_names))
             and dialect.decimal != dialect.separator_of(output)
             and self.table.has_plain_lines(output)
         )
 
     def _blocks(
         self, output: Path, typed: Mapping[str, Any], as_lines: bool
+    ) -> Iterable[pd.DataFrame]:
+        """Return the rows of the output; in `typed` are columns that replace those of text."""
+        rows = self._rows(output, typed, as_lines)
+        return with_row_bar(rows, self.lookup.progress, output, self.row_count, count=len)
+
+    def _rows(
+        self, output: Path, typed: Mapping[str, Any], as_lines: bool
     ) -> Iterator[pd.DataFrame]:
-        """Yield the rows of the output; in `typed` are columns that replace those of text."""
         times = "" if output.name.endswith((".nc", ".parquet")) else "mM"
         data = self.data.map(_texts_of_times, args=(times,))
         data = data.assign_coords({n: _texts_of_times(c, times) for n, c in data.coords.items()})
         added = {n: _texts_of_times(xarray.Variable("x", a), times) for n, a in self.added.items()}
         start, step = 0, max(1, BLOCK // max(1, self.rows_per_point))
         fronts = self.table.lines(step) if as_lines else self.table.frames(step)
-        with row_bar(self.lookup.progress, output, self.row_count) as count:
-            for block in fronts:
-                at = slice(start, start := start + len(block))
-                front = block.assign(**{name: labels[at] for name, labels in typed.items()})
-                behind = self._values(data, at)
-                rows = behind.index.to_numpy(np.intp)
-                behind = behind.reset_index(drop=True)
-                for name, each in added.items():
-                    behind[name] = each.values[at][rows]
-                yield pd.concat([front.iloc[rows].reset_index(drop=True), behind], axis=1)
-                count(len(rows))
+        for block in fronts:
+            at = slice(start, start := start + len(block))
+            front = block.assign(**{n: labels[at] for n, labels in typed.items()} if typed else {})
+            behind = self._values(data, at)
+            rows = behind.index.to_numpy(np.intp)
+            behind = behind.reset_index(drop=True)
+            for name, each in added.items():
+                behind[name] = each.values[at][rows]
+            yield pd.concat([front.iloc[rows].reset_index(drop=True), behind], axis=1)
 
     def _values(self, data: xarray.Dataset, at: slice) -> pd.DataFrame:
         """Return the values of some points; the index has their numbers among these."""
         with messages.converted_errors(
             lambda error: self.lookup._error(f"gets no table: {reason(error)}")
         ):
-            values = data.isel({self.dim: at}).to_dataframe([self.dim, *self._others])
-            values = values.reset_index(self._others)
+            values = data.isel({self.dim: at}).to_dataframe([self.dim, *self.others])
+            values = values.reset_index([*self.others])
         for name in self.whole:
             missing = self.absent[at][values.index.to_numpy(np.intp)]
             values[name] = pd.arrays.IntegerArray(values[name].to_numpy(), missing)
@@ -430,13 +442,15 @@ def _select(
 def _check_packing(place: str, name: Hashable, array: xarray.DataArray) -> None:
     """Raise FileError for packed values that xarray does not unpack."""
     notes = {str(key).casefold(): value for key, value in array.attrs.items()}
+    for key in ("scale_factor", "add_offset"):
+        if isinstance(text := array.encoding.get(key), str | bytes):
+            notes[key] = text
     for keys in (("scale_factor",), ("add_offset",), ("slope", "intercept"), ("scale", "offset")):
-        there = {key: notes[key] for key in keys if key in notes}
-        if len(keys) == 1:
-            there |= {k: v for k in keys if isinstance(v := array.encoding.get(k), str | bytes)}
-        elif array.dtype.kind not in "iu" or any(isinstance(v, str) for v in there.values()):
+        if not notes.keys() >= {*keys}:
             continue
-        if len(there) == len(keys):
+        there = {key: notes[key] for key in keys}
+        texts = [value for value in there.values() if isinstance(value, str)]
+        if len(keys) == 1 or (array.dtype.kind in "iu" and not texts):
             plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in there.items()}
             shown = " and ".join(f"{key} = {shown_value(value)}" for key, value in plain.items())
             raise FileError(
@@ -622,6 +636,9 @@ class _Column:
         self.error: _CellError | None = None
         self.first, self.bad_count, self.row_count = 0, 0, 0
         self.zoned: bool | None = None  # whether times have a zone; None before the first time
+        self.kind = None if index is None else kind_of(index)
+        of_integers = index is not None and index.dtype.kind in "iu"
+        self._is_exact = of_integers and lookup.request.method is None
 
     def read(self, column: Any) -> None:
         """Read the cells of the column in a block of the table."""
@@ -638,11 +655,13 @@ class _Column:
         if self.error is not None:
             raise self._error(self.first, self.bad_count, *self.error.texts)
         parts, self.parts = self.parts, []
-        if len({part.dtype for part in parts}) > 1 and self._is_exact:
+        if len(parts) == 1:
+            return parts[0]
+        if self._is_exact and len({part.dtype for part in parts}) > 1:
             whole = [part for part in parts if part.dtype.kind in "iu" and part.size]
             if any(max(int(part.max()), -int(part.min())) > WHOLE for part in whole):
                 parts = [part.astype(object) for part in parts]  # float64 would round them
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        return np.concatenate(parts)
 
     def check(self, bad: Any, what: str, allowed: str) -> None:
         """Raise if a row of the table is bad."""
@@ -658,11 +677,6 @@ class _Column:
             f"{shown_value('' if cell is None else str(cell).strip())} {what} (allowed: {allowed})"
             f"{others}{more}"
         )
-
-    @property
-    def _is_exact(self) -> bool:
-        index = self.index
-        return index is not None and index.dtype.kind in "iu" and self.lookup.request.method is None
 
     def _labels_of(self, column: Any) -> Any:
         """Return the labels in a part of the column."""
@@ -681,7 +695,7 @@ class _Column:
             return np.array([int(text) for text in texts], np.int64)
         if isinstance(self.index, xarray.CFTimeIndex):
             return self._of_calendar(texts)
-        kind = kind_of(self.index)
+        kind = self.kind
         if kind == "numbers":
             return self._numbers(texts)
         if kind == "times":
@@ -703,7 +717,7 @@ class _Column:
             texts = [text.replace(".", "?").replace(decimal, ".") for text in texts]
         joined = "".join(texts)
         if not (self._is_exact or _NOT_OF_NUMBERS.search(joined)):
-            kind: Any = float if any(each in joined for each in ".eE") else int
+            kind: Any = float if {*".eE"}.intersection(joined) else int
             with suppress(ValueError):  # Python reads such texts in the same way, but faster
                 found = np.array([*map(kind, texts)])
                 if found.dtype.kind in ("f" if kind is float else "iu"):

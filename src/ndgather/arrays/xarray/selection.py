@@ -118,12 +118,11 @@ class Request:
         methods = self.method.values() if isinstance(self.method, dict) else (self.method,)
         return "linear" in methods
 
-    def method_of(self, axis: Hashable) -> str | None:
-        method: str | None = _of_axis(self.method, axis)
-        return method
+    def method_of(self, axis: Hashable) -> Any:
+        return self.method.get(axis) if isinstance(self.method, dict) else self.method
 
     def tolerance_of(self, axis: Hashable) -> Any:
-        return _of_axis(self.tolerance, axis)
+        return self.tolerance.get(axis) if isinstance(self.tolerance, dict) else self.tolerance
 
     def name_of(self, axis: Hashable) -> Hashable:
         return self.names.get(axis, axis)
@@ -138,13 +137,9 @@ class Request:
         return f"{name}={{{written!r}: {value}}}"
 
 
-def _of_axis(option: Any, axis: Hashable) -> Any:
-    return option.get(axis) if isinstance(option, dict) else option
-
-
 def by_axes(data: xarray.Dataset, option: Any, names: Mapping[Hashable, Hashable]) -> Any:
     """Return an option whose names, if it has any, are those of axes."""
-    if not hasattr(option, "items"):
+    if not hasattr(option, "items") or not len(option):
         return option
     others = match_axes(data, [name for name in option if name not in names])
     known = {**others, **names}
@@ -227,7 +222,7 @@ def find_positions(
     caller = request.caller
     options = (request.period, request.method, request.tolerance)
     named = [name for option in options if isinstance(option, dict) for name in option]
-    check_names(caller, data, (*labels, *named))
+    check_names(caller, data, dict.fromkeys((*labels, *named)))
     result: dict[Hashable, Any] = {}
     others: dict[int, dict[Hashable, Any]] = {}
     for name, label in labels.items():

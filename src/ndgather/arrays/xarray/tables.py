@@ -12,11 +12,10 @@ import gzip
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -30,6 +29,8 @@ SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 OUTPUTS = (*SUFFIXES, ".nc")
 PIPE = Path("-")  # standard input or output, with text
 BLOCK = 2**13  # rows: Python's garbage collector takes longer over more lists
+
+Block = TypeVar("Block")  # of rows
 
 _BYTE_ORDER_MARK = "\ufeff"
 _LONGEST_CELL = 2**31 - 1
@@ -59,14 +60,16 @@ class TextTable:
         self.size = 0  # the number of rows, once all of them were parsed
         self._separator = dialect.separator_of(path)
         first: list[str] = []
-        self.names = next(self._rows(first), [])
+        rows = self._rows(first)
+        self.names = next(rows, [])
         if not self.names:
             raise FileError(
                 f"{path}: cannot be read: No columns (allowed: a line with their names)"
             )
         self.mark = _BYTE_ORDER_MARK if first[0].startswith(_BYTE_ORDER_MARK) else ""
         self.line_end = first[-1][len(first[-1].rstrip("\r\n")) :] or "\n"
-        next(self.columns())  # a wrong separator is named before anything is looked for
+        # A wrong separator is named before anything is looked for.
+        self._check_rows([*islice(rows, BLOCK)], 0)
 
     def _rows(self, lines_read: list[str] | None = None) -> Iterator[list[str]]:
         """Yield the header and the rows, without empty lines at the end."""
@@ -94,8 +97,7 @@ class TextTable:
         rows, start = self._rows(), 0
         next(rows)
         while (block := [*islice(rows, count)]) or not start:
-            if {*map(len, block)} - {len(self.names)}:
-                raise self._ragged(block, start)
+            self._check_rows(block, start)
             yield [*zip(*block, strict=True)] or [()] * len(self.names)
             start += len(block)
             if not block:
@@ -113,7 +115,7 @@ class TextTable:
         of_utf8 = codecs.lookup(self.dialect.encoding).name == "utf-8"
         separators = {self._separator, self.dialect.separator_of(output)}
         is_text = output == PIPE or not output.name.endswith((".nc", ".parquet"))
-        quoted_or_broken = any(each in self._content for each in (b'"', b"\r"))
+        quoted_or_broken = b'"' in self._content or b"\r" in self._content
         return is_text and of_utf8 and len(separators) == 1 and not quoted_or_broken
 
     def lines(self, count: int = BLOCK) -> Iterator[pd.DataFrame]:
@@ -124,12 +126,15 @@ class TextTable:
             some = islice(lines, min(count, self.size - start))  # without empty lines at the end
             yield pd.DataFrame({header: [line.removesuffix("\n") for line in some]}, dtype=object)
 
-    def _ragged(self, block: Sequence[Sequence[str]], start: int) -> FileError:
+    def _check_rows(self, block: Sequence[Sequence[str]], start: int) -> None:
+        """Raise if a row has more or fewer cells than the header."""
         names, separator = self.names, self._separator
+        if not {*map(len, block)} - {len(names)}:
+            return
         at, row = next(pair for pair in enumerate(block) if len(pair[1]) != len(names))
         others = [other for other in ",;\t|" if other != separator and other in "".join(names)]
         hint = f"; write --separator {others[0]!r}" if others and len(names) == 1 else ""
-        return FileError(
+        raise FileError(
             f"{self.path}: row[{start + at}] = {quoted(separator.join(row))} has "
             f"{plural(len(row), 'field')}, and the header has {len(names)} (allowed: as many "
             f"as the header, separated by {separator!r}){hint}"
@@ -186,22 +191,27 @@ def read_table(path: Path, dialect: Dialect) -> Table:
     return TextTable(path, content, dialect)
 
 
-@contextmanager
-def row_bar(
-    progress: Any, what: object, total: int | None = None
-) -> Iterator[Callable[[int], Any]]:
-    """Yield a function that is called with numbers of rows that were read or written.
+def with_row_bar(
+    blocks: Iterable[Block],
+    progress: Any,
+    what: object,
+    total: int | None,
+    count: Callable[[Block], int],
+) -> Iterable[Block]:
+    """Return `blocks`; with True for `progress`, a bar of tqdm counts their rows."""
+    return _counted(blocks, what, total, count) if progress is True else blocks
 
-    With True for `progress`, a bar of tqdm shows them.
-    """
-    if progress is not True:
-        yield lambda count: None
-        return
+
+def _counted(
+    blocks: Iterable[Block], what: object, total: int | None, count: Callable[[Block], int]
+) -> Iterator[Block]:
     from tqdm.auto import tqdm  # noqa: PLC0415 - an optional package
 
     name = one_line(str(what))
     with tqdm(desc=name, total=total, unit="row", unit_scale=True, leave=False) as bar:
-        yield bar.update
+        for block in blocks:
+            yield block
+            bar.update(count(block))
 
 
 def write_table(
