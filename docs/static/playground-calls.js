@@ -235,7 +235,8 @@
     const { dtype } = call.data;
     const fill = call.fill_value;
     if (!call.mode.includes("fill")) {
-      const what = `fill_value is given, but mode = '${call.mode}' fills nothing`;
+      const modes = new Set(call.modes).size > 1 ? `(${quoted(call.modes)})` : `'${call.mode}'`;
+      const what = `fill_value is given, but mode = ${modes} fills nothing`;
       throw error("AttributeValueError", call, what, "mode='fill'");
     }
     if (!isHeld(fill, dtype)) {

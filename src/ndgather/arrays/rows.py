@@ -32,7 +32,8 @@ class _NumPy(lowering.Library):
 
 def run(call: Call) -> Array:
     """Return the result of a call with plain arrays, in `out` if there is one."""
-    call = replace(call, indices=call.indices.copy())  # `out` may overlap, and threads write to it
+    indices = arguments.integer_indices(call)
+    call = replace(call, indices=indices.copy())  # `out` may overlap, and threads write to it
     if call.scatters:
         arguments.check_updates(call, call.updates.shape, slow_path.result_shape(call))
     _check_indices(call)

@@ -140,9 +140,7 @@ def test_empty_lists_are_indices():
     assert_same_elements(ndgather.gather_elements(vector, []), np.zeros(0, int))
     assert_same_elements(ndgather.gather(vector, []), np.zeros(0, int))
     assert_same_elements(ndgather.gather(DATA, [[], []], 1), np.zeros((2, 2, 0, 4), int))
-    assert_same_elements(ndgather.gather_nd(DATA, []), DATA)
     assert_same_elements(ndgather.gather_nd(DATA, [[]]), DATA[np.newaxis].copy())
-    assert_same_elements(ndgather.gather_nd(DATA, ()), DATA)
 
 
 def test_lists_tuples_and_scalars_are_arrays():
