@@ -58,6 +58,7 @@ TESTS = {
         "tests/models",
         "tests/docs",
     ),
+    "stations": ("tests/cli",),
     "show": ("tests/show", "tests/docs", "tests/cli"),
     "cli": ("tests/cli", "tests/models", "tests/docs"),
     "": ("tests/core", "tests/operators", "tests/arrays", "tests/stored"),

@@ -26,7 +26,7 @@ from ndgather.models import tensor_files
 from ndgather.stored import Estimate, missing_chunks
 
 if TYPE_CHECKING:
-    from ndgather.arrays.xarray.points import Plan
+    from ndgather.stations.lookup import Plan
 
 METHODS = ("nearest", "pad", "backfill", "linear")
 
@@ -201,7 +201,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def work(options: argparse.Namespace) -> None:
     require_output(options)
     try:
-        from ndgather.arrays.xarray import points, selection, tables  # noqa: PLC0415 - slow, and an extra
+        from ndgather.arrays.xarray.selection import Request  # noqa: PLC0415 - slow, and an extra
+        from ndgather.stations import lookup, tables  # noqa: PLC0415
     except ImportError as error:
         raise messages.reader_missing(str(options.data), error.name or "xarray") from None
     output = options.output
@@ -209,8 +210,8 @@ def work(options: argparse.Namespace) -> None:
         tables.suffix_of(output, tables.OUTPUTS)
         tensor_files.check_place(output, (output.suffix,))
     if options.date_format is not None:
-        points.check_date_format(options.date_format)
-    lookup = points.Lookup(
+        lookup.check_date_format(options.date_format)
+    wanted = lookup.Lookup(
         place=options.data,
         points=options.points,
         group=options.group,
@@ -223,7 +224,7 @@ def work(options: argparse.Namespace) -> None:
         dialect=tables.Dialect(
             separator=options.separator, decimal=options.decimal, encoding=options.encoding
         ),
-        request=selection.Request(
+        request=Request(
             caller="sel",
             method=options.method,
             tolerance=options.tolerance or None,
@@ -243,7 +244,7 @@ def work(options: argparse.Namespace) -> None:
     try:
         is_default = options.missing_chunks == "fill"
         with nullcontext() if is_default else missing_chunks(options.missing_chunks):
-            result: Any = lookup.plan() if options.dry_run else lookup.values()
+            result: Any = wanted.plan() if options.dry_run else wanted.values()
     except LabelError as error:
         error.args = (str(error).replace("sel:", f"{options.points}:", 1),)
         raise

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from xarray.indexes import CoordinateTransformIndex, NDPointIndex, PandasIndex
 
 from ndgather.array_call import Array
-from ndgather.arrays.xarray import arrays, rasters
+from ndgather.arrays.xarray import arrays
 from ndgather.arrays.xarray.arrays import (
     Options,
     as_array,
@@ -66,6 +66,7 @@ _MEMORY = 2**27  # that an interpolation takes besides its result, by default
 _VARIABLE = "<variable>"  # a name for it in a Dataset
 _LEFT_OUT = {"sel": "nan", "add_at": "drop"}  # what `missing` may be, by function
 _FAR = 5000  # degrees that no longitude has, however often a track goes around the earth
+TRANSFORM = "transform"  # from pixels to labels, in the encoding of a raster
 _CORNER = "<corner>"  # the dimension of the neighbours of a point
 
 
@@ -823,7 +824,7 @@ def _outside(
     at = tuple(int(i) for i in np.argwhere(bad)[0])
     label = labels[at]
     why = f"lies outside of {name}"
-    if rasters.TRANSFORM not in data.encoding:
+    if TRANSFORM not in data.encoding:
         why += " by more than half a step"
     method = request.method_of(name)
     if method is None:

@@ -21,6 +21,7 @@ from xarray.core.indexing import IndexingSupport, LazilyIndexedArray, explicit_i
 from ndgather import messages
 from ndgather.array_call import Array
 from ndgather.arrays.xarray.arrays import missing_value
+from ndgather.arrays.xarray.selection import TRANSFORM
 from ndgather.dtypes import hold_one
 from ndgather.errors import FileError
 
@@ -31,7 +32,6 @@ _UNITS = {  # the names of lengths, and the units and names of angles
     "x": ("projection_x_coordinate", "degrees_east", "longitude"),
     "y": ("projection_y_coordinate", "degrees_north", "latitude"),
 }
-TRANSFORM = "transform"  # in the encoding of a data set
 
 
 def opened(place: str) -> xarray.Dataset:

@@ -24,7 +24,7 @@ import pandas as pd
 import xarray
 
 from ndgather import messages
-from ndgather.arrays.xarray import rasters, selection
+from ndgather.arrays.xarray import selection
 from ndgather.arrays.xarray.arrays import ZARR_SUFFIX, Options, is_zarr, select, storage_options
 from ndgather.arrays.xarray.engine import zarr_store
 from ndgather.arrays.xarray.labels import (
@@ -36,17 +36,7 @@ from ndgather.arrays.xarray.labels import (
     objects,
     parse_date,
 )
-from ndgather.arrays.xarray.selection import Request
-from ndgather.arrays.xarray.tables import (
-    BLOCK,
-    PIPE,
-    Dialect,
-    Table,
-    read_table,
-    with_row_bar,
-    write_table,
-    write_text,
-)
+from ndgather.arrays.xarray.selection import TRANSFORM, Request
 from ndgather.errors import AttributeValueError, FileError, NdgatherError, one_line
 from ndgather.messages import (
     did_you_mean,
@@ -56,6 +46,17 @@ from ndgather.messages import (
     reason,
     shown_value,
     similar,
+)
+from ndgather.stations import rasters
+from ndgather.stations.tables import (
+    BLOCK,
+    PIPE,
+    Dialect,
+    Table,
+    read_table,
+    with_row_bar,
+    write_table,
+    write_text,
 )
 from ndgather.stored.estimates import Estimate
 
@@ -598,7 +599,7 @@ class _Labels:
 
     def find_pixels(self) -> None:
         """Replace labels of a raster by the centres of the pixels that hold them."""
-        for name, array in self.labels.items() if rasters.TRANSFORM in self.data.encoding else ():
+        for name, array in self.labels.items() if TRANSFORM in self.data.encoding else ():
             if name not in ("x", "y") or self.request.method_of(name) != "nearest":
                 continue
             index, labels = self.data.indexes[name], array.values
