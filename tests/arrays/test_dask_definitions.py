@@ -155,6 +155,14 @@ def test_elements_of_any_type_are_replaced(function, data):
     assert_same_elements(computed(result, desired), desired)
 
 
+def test_empty_data_of_many_axes_are_updated():
+    """dask divides by the size of such arrays when it chooses their chunks."""
+    shape = (1,) * 28 + (2, 0, 1, 2)
+    updates = da.from_array(np.empty(shape, np.int16), chunks=-1)
+    result = ndgather.scatter_elements(np.empty(shape, np.int16), np.empty(shape, int), updates)
+    assert result.compute().shape == shape
+
+
 def test_a_single_update_keeps_its_type():
     strings = np.array(["a", "b"], np.dtypes.StringDType())
     lazy_strings = da.from_array(strings, chunks=1)

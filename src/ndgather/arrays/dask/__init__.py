@@ -136,7 +136,7 @@ def _scatter(call: Call) -> DaskArray:
     if isinstance(call.indices, DaskArray):
         raise _lazy_indices(call)
     if not isinstance(call.data, DaskArray):
-        whole = call.data.dtype.hasobject or not call.data.itemsize
+        whole = call.data.dtype.hasobject or not call.data.nbytes
         call = replace(call, data=from_array(call.data, chunks=-1 if whole else "auto"))
     if not isinstance(call.updates, DaskArray):
         call = replace(call, updates=arguments.plain_updates(call, call.data.dtype))
