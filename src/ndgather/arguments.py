@@ -376,14 +376,17 @@ def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
 
 def check_listed(call: Call) -> None:
     """Raise for a tuple of index arrays, and for an empty list of index tuples."""
-    caller, value, name, kind = call.caller, call.indices, call.indices_name, call.kind
+    caller, value, kind = call.caller, call.indices, call.kind
+    if not isinstance(value, list | tuple):
+        return
+    name = call.indices_name
     if isinstance(value, tuple) and any(map(foreign.is_array, value)):
         hint = foreign.stacked(value, name, call.data)
         if hint is not None and not kind.tuples:
             hint = f"{name}[0]" if len(value) == 1 else f"{hint}, for {_by_tuples(kind)}"
         if hint is not None:
             raise messages.separate_indices(caller, name, len(value), f"; write {hint}")
-    if kind.tuples and isinstance(value, list | tuple) and not value:
+    if kind.tuples and not value:
         raise messages.no_index_tuples(caller, name, value)
 
 

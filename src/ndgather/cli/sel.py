@@ -205,7 +205,9 @@ def work(options: argparse.Namespace) -> None:
         from ndgather.stations import lookup, tables  # noqa: PLC0415
     except ImportError as error:
         raise messages.reader_missing(str(options.data), error.name or "xarray") from None
-    output = options.output
+    output, method = options.output, options.method
+    if method is not None and [*method] == [""]:  # of all coordinates
+        method = method[""]
     if output not in (None, tables.PIPE):
         tables.suffix_of(output, tables.OUTPUTS)
         tensor_files.check_place(output, (output.suffix,))
@@ -226,7 +228,7 @@ def work(options: argparse.Namespace) -> None:
         ),
         request=Request(
             caller="sel",
-            method=options.method,
+            method=method,
             tolerance=options.tolerance or None,
             missing=options.missing,
             period=options.period,

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -105,14 +105,16 @@ class Lookup:
             found, whole, absent = _select(chosen, labels.labels, labels.dim, request, options)
             added = labels.chosen(found, request.period) if self.add_labels else {}
             plain = found.reset_coords(drop=True).drop_vars(labels.dim, errors="ignore")
-            others = [name for name in plain.sizes if name != labels.dim]
+            others = [*plain.sizes]
+            others.remove(labels.dim)
             new_names = [*map(str, (*others, *plain.data_vars, *added))]
-            taken = [n for n in new_names if n in table.names or new_names.count(n) > 1]
-            if taken:
+            if len({*new_names} - {*table.names}) < len(new_names):
+                taken = [n for n in new_names if n in table.names or new_names.count(n) > 1]
                 raise self._error(
                     f"has a column {taken[0]}, or the data have, which is the name of what is "
                     f"added (allowed: other names)"
                 )
+            rows_per_point = math.prod(map(plain.sizes.__getitem__, others))
             return Result(
                 lookup=self,
                 table=table,
@@ -121,7 +123,8 @@ class Lookup:
                 others=others,
                 added=added,
                 new_names=new_names,
-                rows_per_point=math.prod(map(plain.sizes.__getitem__, others)),
+                rows_per_point=rows_per_point,
+                row_count=rows_per_point * plain.sizes[labels.dim],
                 labels=labels.of_table,
                 whole=whole,
                 absent=absent,
@@ -155,7 +158,7 @@ class Lookup:
         with opened(self.place, self.group) as data:
             dims_of = _dims_by_name(data)
             columns = self._selecting(table, data, dims_of)
-            selected = dict.fromkeys([dim for name in columns for dim in dims_of[name]])
+            selected = dict.fromkeys(chain.from_iterable(map(dims_of.__getitem__, columns)))
             chosen = data[self._variables(data, selected)]
             chosen = chosen.assign_coords({n: data[n] for n in columns if n in data.coords})
             chosen.encoding = data.encoding
@@ -180,7 +183,8 @@ class Lookup:
                     column.read(block[table.names.index(column.name)])
             for name, column in read.items():
                 labels.add(name, column)
-            labels.find_pixels()
+            if TRANSFORM in data.encoding:
+                labels.find_pixels()
             yield table, chosen, labels
 
     def _error(self, text: str) -> FileError:
@@ -191,17 +195,20 @@ class Lookup:
     ) -> dict[str, str]:
         """Return the columns that select, by the coordinates that they have the labels of."""
         known = [*map(str, dims_of)]
-        free = [column for column in table.names if column not in self.keep]
-        written = [self.rename.get(column, column) for column in free]
-        written = [name if name in known else name.casefold() for name in written]
+        free, written = [], []
+        for column in table.names:
+            if column not in self.keep:
+                name = self.rename.get(column, column)
+                free.append(column)
+                written.append(name if name in known else name.casefold())
         axes = match_axes(data, written)
         for column in (*self.keep, *self.rename):
-            name = self.rename.get(column)
-            option = f"--keep {column}" if name is None else f"--rename {column}={name}"
-            reverse = f"; write --rename {name}={column}" if name in table.names else None
+            new = self.rename.get(column)
+            option = f"--keep {column}" if new is None else f"--rename {column}={new}"
+            reverse = f"; write --rename {new}={column}" if new in table.names else None
             _check_known(option, "column", column, table.names, reverse)
-            if name is not None:
-                _check_known(option, "coordinate with labels", name, known)
+            if new is not None:
+                _check_known(option, "coordinate with labels", new, known)
         named = [
             (str(axes[name]), column)
             for column, name in zip(free, written, strict=True)
@@ -244,16 +251,18 @@ class Lookup:
 
     def _variables(self, data: xarray.Dataset, dims: Iterable[Hashable]) -> list[str]:
         """Return the variables that are asked for, or all that have the dimensions of points."""
+        missing = None
         for name in self.variables:
             if name not in data.data_vars:
                 raise FileError(
                     f"{self.place}: has no variable {name!r} (allowed: {_listed(data.data_vars)})"
                     f"{did_you_mean(name, data.data_vars)}{self._other_groups()}"
                 )
+            if missing is None and not {*dims} <= {*data[name].dims}:
+                missing = name
         names = [*self.variables] or [
             str(name) for name, array in data.data_vars.items() if {*dims} <= {*array.dims}
         ]
-        missing = next((n for n in names if not {*dims} <= {*data[n].dims}), None)
         if missing is not None or not names:
             what = f"{missing} has not" if names else "no variable has"
             raise FileError(
@@ -317,6 +326,7 @@ class Result:
     added: Mapping[str, Any]  # more columns, with a value for every point
     new_names: Sequence[str]  # of the columns that follow those of the table
     rows_per_point: int
+    row_count: int
     labels: Mapping[str, Any]  # of the columns that select
     whole: Sequence[str]  # variables of integers that float64 does not hold
     absent: Any  # whether a point has no value in these
@@ -324,10 +334,6 @@ class Result:
     @property
     def names(self) -> list[str]:
         return [*self.table.names, *self.new_names]
-
-    @property
-    def row_count(self) -> int:
-        return self.data.sizes[self.dim] * self.rows_per_point
 
     def write(self, part: Path, output: Path) -> None:
         """Write the table to `part`, which becomes `output`."""
@@ -348,13 +354,11 @@ class Result:
 
     def _can_copy_lines(self, output: Path) -> bool:
         """Return whether rows are lines of the table with numbers behind, without quotes."""
-        dialect = self.table.dialect
-        variables = [self.data[name] for name in (*self.others, *self.data.data_vars)]
+        variables = map(self.data.__getitem__, (*self.others, *self.data.data_vars))
         kinds = {each.dtype.kind for each in (*variables, *self.added.values())}
         return (
             kinds <= {*"biuf"}
             and all(map(str.isidentifier, self.new_names))
-            and dialect.decimal != dialect.separator_of(output)
             and self.table.has_plain_lines(output)
         )
 
@@ -424,8 +428,10 @@ def _select(
     Integers of 8 bytes keep their digits beside missing values; other ones become floats.
     """
     data = data.copy(deep=False)
-    wide = [name for name, array in data.data_vars.items() if array.dtype in ("int64", "uint64")]
-    if request.missing == "raise" or request.is_linear or not wide:
+    wide = []
+    if request.missing != "raise" and not request.is_linear:
+        wide = [n for n, array in data.data_vars.items() if array.dtype in ("int64", "uint64")]
+    if not wide:
         return selection.select_labels(data, labels, request, options), [], None
     data, positions = selection.find_positions(data, labels, request)
     absent = np.any([np.asarray(each) < 0 for each in positions.values()], axis=0)
@@ -509,10 +515,11 @@ def groups_of(place: str, group: str | None = None) -> list[str]:
 def _opener_of(place: str, group: str | None) -> tuple[str, Any, dict[str, Any]]:
     """Return the file or store of a place, a function that opens it, and the options of xarray."""
     path = Path(place)
-    inside = [each for each in path.parents if each.is_file() or each.suffix == ZARR_SUFFIX]
-    if "://" not in place and inside and not path.exists():
-        path, inner = inside[0], str(path.relative_to(inside[0]))
-        place, group = str(path), inner if group is None else f"{inner}/{group}"
+    if "://" not in place and not path.exists():
+        inside = [each for each in path.parents if each.is_file() or each.suffix == ZARR_SUFFIX]
+        if inside:
+            path, inner = inside[0], str(path.relative_to(inside[0]))
+            place, group = str(path), inner if group is None else f"{inner}/{group}"
     options: dict[str, Any] = {"chunks": None} | ({} if group is None else {"group": group})
     if is_zarr(place):
         options["engine"] = "zarr"
@@ -599,7 +606,7 @@ class _Labels:
 
     def find_pixels(self) -> None:
         """Replace labels of a raster by the centres of the pixels that hold them."""
-        for name, array in self.labels.items() if TRANSFORM in self.data.encoding else ():
+        for name, array in self.labels.items():
             if name not in ("x", "y") or self.request.method_of(name) != "nearest":
                 continue
             index, labels = self.data.indexes[name], array.values
@@ -807,8 +814,10 @@ def _check_known(
 def _dims_by_name(data: xarray.Dataset) -> dict[Hashable, tuple[Hashable, ...]]:
     """Return the dimensions of every coordinate, and of dimensions without labels."""
     coords = data.coords
-    ordered = dict.fromkeys((*data.indexes, *coords, *data.sizes))
-    return {name: coords[name].dims if name in coords else (name,) for name in ordered}
+    dims: dict[Hashable, tuple[Hashable, ...]] = {}
+    for name in (*data.indexes, *coords, *data.sizes):
+        dims[name] = coords[name].dims if name in coords else (name,)
+    return dims
 
 
 def _hint(columns: Iterable[str], names: Iterable[Hashable]) -> str:

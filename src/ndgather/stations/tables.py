@@ -68,7 +68,7 @@ class TextTable:
             )
         self.mark = _BYTE_ORDER_MARK if first[0].startswith(_BYTE_ORDER_MARK) else ""
         self.line_end = first[-1][len(first[-1].rstrip("\r\n")) :] or "\n"
-        # A wrong separator is named before anything is looked for.
+        # The first rows are checked here: a wrong separator is named before anything is looked for.
         self._check_rows([*islice(rows, BLOCK)], 0)
 
     def _rows(self, lines_read: list[str] | None = None) -> Iterator[list[str]]:
@@ -97,7 +97,8 @@ class TextTable:
         rows, start = self._rows(), 0
         next(rows)
         while (block := [*islice(rows, count)]) or not start:
-            self._check_rows(block, start)
+            if start:
+                self._check_rows(block, start)
             yield [*zip(*block, strict=True)] or [()] * len(self.names)
             start += len(block)
             if not block:
@@ -114,9 +115,10 @@ class TextTable:
         """Return whether text output begins with the lines of this table as they are."""
         of_utf8 = codecs.lookup(self.dialect.encoding).name == "utf-8"
         separators = {self._separator, self.dialect.separator_of(output)}
+        is_clear = len(separators) == 1 and self.dialect.decimal != self._separator
         is_text = output == PIPE or not output.name.endswith((".nc", ".parquet"))
         quoted_or_broken = b'"' in self._content or b"\r" in self._content
-        return is_text and of_utf8 and len(separators) == 1 and not quoted_or_broken
+        return is_text and of_utf8 and is_clear and not quoted_or_broken
 
     def lines(self, count: int = BLOCK) -> Iterator[pd.DataFrame]:
         """Yield lines, in frames of one column that has the line of the header for its name."""
@@ -267,7 +269,8 @@ def write_text(
     is_first = True
     for block in blocks:
         lines = _Lines(newline="")
-        lines.write(like.mark * is_first)
+        if is_first and like.mark:
+            lines.write(like.mark)
         lines.end = like.line_end
         columns = [_cells(column, dialect.decimal) for _, column in block.items()]
         rows = chain([block.columns] * is_first, zip(*columns, strict=True))

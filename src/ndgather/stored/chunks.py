@@ -206,6 +206,8 @@ class Grid:
 
     def along(self, axes: Sequence[int]) -> Grid:
         """Return the grid of some axes alone."""
+        if [*axes] == [*range(len(self.shape))]:
+            return self
         lengths = tuple([self.chunk_lengths[axis] for axis in axes])
         return Grid(tuple([self.shape[axis] for axis in axes]), lengths)
 

@@ -153,7 +153,7 @@ class StoredPlan:
         counts = self.grid.counts
         points = [(axis, counts[axis]) for axis in self.axes.points[::-1]]
         slices = [(axis, counts[axis]) for axis in self.axes.slices[::-1]]
-        return points, slices, math.prod([count for _, count in slices])
+        return points, slices, math.prod(map(counts.__getitem__, self.axes.slices))
 
     def __len__(self) -> int:
         """Return the number of steps."""

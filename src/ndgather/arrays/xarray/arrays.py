@@ -340,7 +340,7 @@ class Source:
 
     def at(self, taken: Sequence[Any]) -> Source:
         """Return what is taken by numbers, slices and arrays of one axis, which stay axes."""
-        return self.taken(tuple(map(_as_entry, taken)))
+        return self.taken(tuple([t if isinstance(t, slice) else _as_entry(t) for t in taken]))
 
     def taken(self, key: Key) -> Source:
         """Return the source of what a key takes, with an entry for every axis that is left."""
@@ -397,9 +397,9 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     """Return the elements of `array` at a key without negative positions."""
     source = Source.of(array).taken(key)
     inner, key = source.array, source.key
-    front = [axis for axis, entry in enumerate(key) if isinstance(entry, np.ndarray)]
-    behind = [axis for axis in range(len(key)) if axis not in front]
-    positions: list[Any] = [key[axis] for axis in front]
+    points = {axis: entry for axis, entry in enumerate(key) if isinstance(entry, np.ndarray)}
+    front, positions = [*points], [*points.values()]
+    behind = [axis for axis in range(len(key)) if axis not in points]
     if isinstance(inner, np.ndarray):
         return source.decoded(_take_in_memory(inner, key, front, positions))
     call = replace(options.call, indices=tuples(positions))
@@ -465,9 +465,7 @@ def _is_whole(entry: Any, size: int) -> bool:
 
 
 def _as_entry(taken: Any) -> Any:
-    """Return an entry of a key of xarray as one of `Key`."""
-    if isinstance(taken, slice):
-        return taken
+    """Return a number or an array in a key of xarray as an entry of `Key`."""
     positions = np.asarray(taken, np.int64)
     return Line(positions) if positions.ndim else positions
 
@@ -547,7 +545,9 @@ def select(
         masked = {name for name, array in by_array.items() if array.size and array.min() < 0}
     taking = take if masked else take_present
     by_points = masked | {name for name, array in by_array.items() if array.ndim}
-    lost = [name for name in data.xindexes if masked.intersection(data.variables[name].dims)]
+    lost = []
+    if masked:
+        lost = [name for name in data.xindexes if masked.intersection(data.variables[name].dims)]
     bare = data.drop_indexes(lost) if lost else data
     for name, variable in bare.variables.items():
         if name in bare.xindexes or not by_points.intersection(variable.dims):

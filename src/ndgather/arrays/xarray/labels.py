@@ -102,7 +102,9 @@ class SortedLabels:
         for start in range(0, labels.size if self.values.size else 0, _BLOCK):
             block = slice(start, start + _BLOCK)
             with np.errstate(invalid="ignore", over="ignore"):  # infinite labels
-                wanted = self._in_range(labels[block])
+                wanted = labels[block]
+                if self.period is not None:
+                    wanted = self._in_ring(wanted)
                 near, exists = self._neighbours(wanted, method)
                 if limit is not None:
                     value = self.values[near]
@@ -116,7 +118,9 @@ class SortedLabels:
 
         Both are the same label where the axis has it. The share is NaN outside of the axis.
         """
-        block, last = self._in_range(labels), self.values.size - 1
+        block, last = labels, self.values.size - 1
+        if self.period is not None:
+            block = self._in_ring(labels)
         with np.errstate(invalid="ignore", over="ignore"):
             upper = np.minimum(self._count_below(block), last)
             equal = self.values[upper] == block
@@ -136,7 +140,7 @@ class SortedLabels:
         values, bad = self.values, np.zeros(labels.shape, np.bool)
         if self.period is not None:
             if len(self.gap):
-                wanted = self._in_range(labels)
+                wanted = self._in_ring(labels)
                 for low, high in self._gaps:
                     bad |= (low < wanted) & (wanted < high)
         elif self.in_order and values.size:
@@ -192,10 +196,8 @@ class SortedLabels:
         kept: NDArray[np.bool] = labels == labels  # noqa: PLR0124 - NaN is unlike itself
         return kept if self.unit is None else labels != NOT_A_TIME
 
-    def _in_range(self, labels: Array) -> Array:
+    def _in_ring(self, labels: Array) -> Array:
         """Return labels outside of the range of a ring, moved into it by whole periods."""
-        if self.period is None:
-            return labels
         first, last = self.values[1], self.values[-2]
         turns = np.floor_divide(labels - first, self.period)
         return np.where((labels < first) | (labels > last), labels - self.period * turns, labels)
@@ -279,8 +281,7 @@ def look_up(
         if repeats.any():
             raise _repeats(caller, name, index[positions[repeats][0]])
         return positions
-    far = are_beyond(index, flat)
-    if far.any():
+    if flat.dtype.kind in "mM" and (far := are_beyond(index, flat)).any():
         if period is not None:
             why = "some are out of the range of its unit"
             raise not_comparable(caller, name, index.dtype, labels.dtype, why)
@@ -565,9 +566,9 @@ def match_axes(data: xarray.Dataset, names: Iterable[Hashable]) -> dict[Hashable
     return axes
 
 
-def goes_around(name: Hashable, index: pd.Index[Any], coord: xarray.DataArray, axes: Axes) -> bool:
-    """Return whether an axis has longitudes of the whole earth, as its attributes say."""
-    if index.dtype.kind not in "iuf" or len(index) < 2 or not is_longitude(coord):
+def goes_around(name: Hashable, index: pd.Index[Any], axes: Axes) -> bool:
+    """Return whether longitudes are those of the whole earth."""
+    if index.dtype.kind not in "iuf" or len(index) < 2:
         return False
     try:
         ring = sorted_axis("", name, index, index[:0].to_numpy(), CIRCLE, axes)

@@ -93,14 +93,16 @@ class Request:
 
         Axes whose attributes say that they are longitudes of the whole earth have their period.
         """
-        by_axis = partial(by_axes, data, names={name: axis for axis, name in names.items()})
+        by_axis = partial(by_axes, data, names=dict(zip(names.values(), names, strict=True)))
         period: dict[Hashable, Any] = by_axis(self.period)
         around = []
         for axis in names:
             if axis in period or axis not in data.coords or data[axis].ndim != 1:
                 continue
+            if not is_longitude(data[axis]):
+                continue
             index = pandas_index(data, axis)
-            if index is not None and goes_around(axis, index.index, data[axis], self.axes):
+            if index is not None and goes_around(axis, index.index, self.axes):
                 around.append(axis)
         method = by_axis(self.method)
         if isinstance(method, dict):  # with the method of other axes, by an empty name
@@ -226,29 +228,30 @@ def find_positions(
     check_names(caller, data, dict.fromkeys((*labels, *named)))
     result: dict[Hashable, Any] = {}
     others: dict[int, dict[Hashable, Any]] = {}
-    for name, label in labels.items():
-        if name in data.xindexes and pandas_index(data, name) is None:
+    dims_of = [data[name].dims for name in labels]
+    for (name, label), dims in zip(labels.items(), dims_of, strict=True):
+        index = pandas_index(data, name)
+        if name in data.xindexes and index is None:
             others.setdefault(id(data.xindexes[name]), {})[name] = label
             continue
-        dims = data[name].dims
-        alike = [each for each in labels if data[each].dims == dims]
-        if len(alike) > 1:
+        if dims_of.count(dims) > 1:
+            alike = [each for each in labels if data[each].dims == dims]
             mesh = {*dims}.isdisjoint(alike) and "nearest" in map(request.method_of, alike)
             raise CallError(
                 f"{caller}: {alike[1]} selects along {dims[0]}, which {alike[0]} selects along too "
                 f"(allowed: one argument for a dimension){_for_points(alike) if mesh else ''}"
             )
-        dim, position = _of_one_axis(data, name, labels, request)
+        dim, position = _of_one_axis(data, name, index, labels, request)
         result[dim] = position
     for some in others.values():
-        index: Any = data.xindexes[next(iter(some))]
-        if caller == "sel" and not isinstance(index, NDPointIndex | CoordinateTransformIndex):
-            _check_other(index, some, request)
+        other: Any = data.xindexes[next(iter(some))]
+        if caller == "sel" and not isinstance(other, NDPointIndex | CoordinateTransformIndex):
+            _check_other(other, some, request)
             how = {"method": request.method_of(next(iter(some))), "tolerance": request.tolerance}
             with errors_of_xarray(caller, some):
                 data = data.sel(some, **how)
         else:
-            result |= _of_other_index(data, index, some, request)
+            result |= _of_other_index(data, other, some, request)
     return data, {dim: without_coords(position, result) for dim, position in result.items()}
 
 
@@ -351,10 +354,14 @@ def pandas_index(data: xarray.Dataset, name: Hashable) -> PandasIndex | None:
 
 
 def _of_one_axis(
-    data: xarray.Dataset, name: Hashable, all_labels: Mapping[Hashable, Any], request: Request
+    data: xarray.Dataset,
+    name: Hashable,
+    index: PandasIndex | None,
+    all_labels: Mapping[Hashable, Any],
+    request: Request,
 ) -> tuple[Hashable, Any]:
     """Return the dimension that labels belong to, and their positions in it."""
-    caller, index, label = request.caller, pandas_index(data, name), all_labels[name]
+    caller, label = request.caller, all_labels[name]
     method, tolerance = request.method_of(name), request.tolerance_of(name)
     if index is None:
         if method is not None:
@@ -431,7 +438,7 @@ def labels_of(
 ) -> Array:
     """Return labels as an array; times with a zone are not those of an axis without."""
     caller, labels = request.caller, as_array(request.caller, name, indexer)
-    written = request.name_of(name)
+    written = request.names.get(name, name)
     if (
         written != name
         and NAMES.get(str(written).casefold()) in ("latitude", "longitude")
@@ -439,7 +446,8 @@ def labels_of(
         and not (labels.dtype.kind in "iuf" and (abs(labels) > CIRCLE).any())
     ):
         raise LabelError(f"{caller}: {written} has degrees; {reproject(data, in_metres=True)}")
-    if name in request.period and labels.dtype.kind in "iuf" and is_longitude(data[name]):
+    around = name in request.around or (name in request.period and is_longitude(data[name]))
+    if around and labels.dtype.kind in "iuf":
         valid = are_longitudes(axis, labels, any_turn=name not in request.around)
         if not valid.all():
             if request.missing == "raise":
@@ -468,7 +476,9 @@ def select_labels(
     options: Options,
 ) -> xarray.Dataset:
     """Return the values of a data set at labels, or between them."""
-    linear = [name for name in labels if request.method_of(name) == "linear"]
+    linear = []
+    if request.is_linear:
+        linear = [name for name in labels if request.method_of(name) == "linear"]
     if not linear:
         data, positions = find_positions(data, labels, request)
         return select(data, positions, options, missing=request.missing)
@@ -530,7 +540,7 @@ class _Neighbours:
         index = pandas_index(data, name)
         axis: Any = pd.RangeIndex(data.sizes[name]) if index is None else index.index
         if request.method_of(name) != "linear" or are_texts(axis):
-            return cls._of_labels(data, name, axis, all_labels, request)
+            return cls._of_labels(data, name, index, axis, all_labels, request)
         labels = labels_of(request, data, name, indexer, axis)
         period = request.period.get(name)
         pair = sorted_axis(caller, name, axis, labels.ravel(), period, request.axes)
@@ -562,12 +572,13 @@ class _Neighbours:
         cls,
         data: xarray.Dataset,
         name: Hashable,
+        index: PandasIndex | None,
         axis: pd.Index[Any],
         all_labels: Mapping[Hashable, Any],
         request: Request,
     ) -> _Neighbours:
         """Return the labels of the axis itself that another method finds."""
-        _, position = _of_one_axis(data, name, all_labels, request)
+        _, position = _of_one_axis(data, name, index, all_labels, request)
         if isinstance(position, slice) or np.asarray(position).dtype == bool:
             position = np.arange(len(axis))[position]
         if not isinstance(position, _NAMED):
