@@ -143,7 +143,7 @@ def test_numbers_for_missing_values_are_named_as_such(name, filler, period):
     array = grid(**PLAIN)
     with pytest.raises(LabelError) as caught:
         array.ndgather.sel(labels, method="nearest", **period)
-    assert re.search(r"; \S+ looks like a missing value: missing='nan'$", str(caught.value))
+    assert re.search(r"; \S+ looks like a missing value: write missing='nan'$", str(caught.value))
     found = array.ndgather.sel(labels, method="nearest", missing="nan", **period)
     assert np.isnan(found.values).all(0).tolist() == [False, True]
 

@@ -1,5 +1,7 @@
 """What selections refuse, and what their errors say."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,7 +84,7 @@ REFUSED = {
         lambda: HOURS.ndgather.sel(t=ZONED),
         DTypeError,
         "t = 2020-01-01 01:00:00+00:00 has a time zone, and the labels of t have none (allowed: "
-        "times without a zone); write .tz_convert(None) for UTC",
+        "times without a zone); write pandas.DatetimeIndex(t).tz_convert(None) for UTC",
     ),
     "a time zone of a label between": (
         lambda: HOURS.ndgather.sel(t=ZONED[0], method="linear"),
@@ -92,7 +94,7 @@ REFUSED = {
     "a time zone of the nearest": (
         lambda: HOURS.ndgather.sel(t=xr.DataArray(ZONED.to_numpy(), dims="p"), method="nearest"),
         DTypeError,
-        ".tz_convert(None)",
+        "t.astype('M8[ns]')",
     ),
     "outside": (
         lambda: DATA.ndgather.isel(lat=xr.DataArray([[0, 1], [2, 5]], dims=("p", "q"))),
@@ -267,3 +269,55 @@ def test_what_is_to_be_written_for_a_label_that_does_not_exist_works(call):
     for way in WAYS[call]:
         name, _, value = way.partition(" ")[0].partition("=")
         call(**{name: value.strip("'")})
+
+
+TIMES = pd.DatetimeIndex(HOURS.t[1:]).tz_localize("UTC").tz_convert("Asia/Tokyo")
+OF_P = xr.DataArray(TIMES.to_numpy(), dims="p")
+VALUES = np.arange(12.0).reshape(3, 4)
+AXES = {"lat": [10.0, 20.0, 30.0], "lon": [1.0, 2.0, 3.0, 4.0]}
+FIELD = xr.DataArray(VALUES, AXES, [*AXES])
+LATS = xr.DataArray([10.0, 30.0], dims="lon")
+ADDED = VALUES + np.pad([[1.0, 1.0], [2.0, 2.0]], ((0, 1), (0, 2)))
+TURNED = FIELD.isel(lat=[0, 2, 1])
+PARTIAL = FIELD.assign_coords(lat=[10.0, np.nan, 30.0])
+# Data, the method, its labels by name and options, and the values that are meant.
+MEANT = {
+    "a time": (HOURS, "sel", {"t": TIMES[0]}, {}, 1.0),
+    "a time of datetime": (HOURS, "sel", {"t": TIMES[0].to_pydatetime()}, {}, 1.0),
+    "times": (HOURS, "sel", {"t": TIMES}, {}, [1.0, 2.0]),
+    "a list of times": (HOURS, "sel", {"t": [*TIMES]}, {}, [1.0, 2.0]),
+    "a column of times": (HOURS, "sel", {"t": pd.Series(TIMES)}, {}, [1.0, 2.0]),
+    "an array of times": (HOURS, "sel", {"t": TIMES.to_numpy()}, {}, [1.0, 2.0]),
+    "times in text": (HOURS, "sel", {"t": ["2020-01-01T10:00+09:00"]}, {}, [1.0]),
+    "named times": (HOURS, "sel", {"t": OF_P}, {"method": "nearest"}, [1.0, 2.0]),
+    "unsorted": (TURNED, "sel", {"lat": [19.0, 28.0]}, {"method": "nearest"}, VALUES[1:]),
+    "NaN": (PARTIAL, "sel", {"lat": [11.0]}, {"method": "nearest"}, VALUES[:1]),
+    "no labels": (FIELD.drop_vars("lat"), "sel", {"lat": 1}, {"method": "nearest"}, VALUES[1]),
+    "dimensions": (FIELD, "windows", {"lat": LATS}, {"size": 1}, VALUES[[0, 2]]),
+    "a filler": (FIELD, "sel", {"lat": [-9999.0]}, {"method": "nearest"}, [[np.nan] * 4]),
+    "numbers": (FIELD, "add_at", {"values": [1.0, 2.0]}, {k: AXES[k][:2] for k in AXES}, ADDED),
+}
+
+
+@pytest.mark.filterwarnings("ignore:no explicit representation of timezones")
+@pytest.mark.parametrize(
+    ("data", "method", "labels", "options", "wanted"), MEANT.values(), ids=MEANT
+)
+def test_every_hint_is_followed(data, method, labels, options, wanted):
+    with pytest.raises(NdgatherError) as refused:
+        getattr(data.ndgather, method)(**labels, **options)
+    error = str(refused.value)
+    hint = re.search(r"write (.*?)(?: for UTC| in Python first| instead of .*)?$", error)[1]
+    names = {"pandas": pd, "numpy": np, "xarray": xr, "data": data}
+    if hint.startswith("."):
+        method, options = hint[1:], {}
+    elif hint.startswith("data = "):
+        data = eval(hint.removeprefix("data = "), names)
+    elif re.match(r"\w+='\w+'$", hint):
+        options = options | eval(f"dict({hint})")
+    else:
+        name = next(each for each in labels if re.search(rf"\b{each}\b", hint))
+        hint = hint.removesuffix(" for some of them").replace("[...]", "['lat']")
+        labels = labels | {name: eval(hint.replace("...", "'other'"), names | labels)}
+    found = getattr(data.ndgather, method)(**labels, **options)
+    np.testing.assert_array_equal(found.squeeze(), np.squeeze(wanted))

@@ -72,9 +72,9 @@ def served(folder: Path) -> Iterator[str]:
 def ndgather(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """Run a command line, given as words, in the folder."""
 
-    def run(line: str) -> Outcome:
+    def run(line: str | list[str]) -> Outcome:
         try:
-            status = main(line.split())
+            status = main(line.split() if isinstance(line, str) else line)
         except SystemExit as end:
             status = end.code
         return Outcome(status, *capsys.readouterr())

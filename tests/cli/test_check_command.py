@@ -205,7 +205,7 @@ def test_a_target_is_no_runtime(ndgather):
     save(3)
     outcome = ndgather("check checked.onnx --runtime coreml")
     assert outcome.status == 1
-    assert outcome.err.endswith("; of a target of convert, write --target\n")
+    assert outcome.err.endswith("; write --target coreml, a target of convert\n")
     outcome = ndgather("check checked.onnx --target tensorrt")
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err.endswith("; the newest is 'tensorrt-10'\n")

@@ -6,11 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ndgather import __version__, messages
 from ndgather.cli.terminal import add_common, add_runtimes, page_width, working
-from ndgather.errors import ModelError, NdgatherError, one_line
+from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, one_line
 from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Finding, Severity
 
@@ -74,7 +75,11 @@ def work(options: argparse.Namespace) -> int:
     try:
         diagnostics.check_runtimes(names)
     except ModelError as error:
-        error.args = (f"{error}; of a target of convert, write --target",)
+        with suppress(ExtraMissingError):
+            from ndgather.models.onnx.passes import target  # noqa: PLC0415 - slow, and an extra
+
+            for name in {*names} & {*target.target_names()}:
+                error.args = (f"{error}; write --target {name}, a target of convert",)
         raise
     results, unread = {}, False
     for model in options.models:

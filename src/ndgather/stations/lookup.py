@@ -234,7 +234,7 @@ class Lookup:
                 )
             selecting[name] = column
         if not along.keys() & data.sizes.keys():
-            hint = _hint(free, data.indexes)
+            hint = table.separator_hint or _hint(free, data.indexes)
             degrees = {"latitude", "longitude"}.intersection(map(NAMES.get, written))
             if degrees and any(is_projected(data[name]) for name in data.indexes):
                 hint = f"; {selection.reproject(data, in_metres=True)}"

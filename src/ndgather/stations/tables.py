@@ -128,18 +128,22 @@ class TextTable:
             some = islice(lines, min(count, self.size - start))  # without empty lines at the end
             yield pd.DataFrame({header: [line.removesuffix("\n") for line in some]}, dtype=object)
 
+    @property
+    def separator_hint(self) -> str:
+        """The end of an error if the name of the only column contains another separator."""
+        others = [other for other in ",;\t|" if other != self._separator and other in self.names[0]]
+        return f"; write --separator {others[0]!r}" if others and len(self.names) == 1 else ""
+
     def _check_rows(self, block: Sequence[Sequence[str]], start: int) -> None:
         """Raise if a row has more or fewer cells than the header."""
         names, separator = self.names, self._separator
         if not {*map(len, block)} - {len(names)}:
             return
         at, row = next(pair for pair in enumerate(block) if len(pair[1]) != len(names))
-        others = [other for other in ",;\t|" if other != separator and other in "".join(names)]
-        hint = f"; write --separator {others[0]!r}" if others and len(names) == 1 else ""
         raise FileError(
             f"{self.path}: row[{start + at}] = {quoted(separator.join(row))} has "
             f"{plural(len(row), 'field')}, and the header has {len(names)} (allowed: as many "
-            f"as the header, separated by {separator!r}){hint}"
+            f"as the header, separated by {separator!r}){self.separator_hint}"
         )
 
 
@@ -152,7 +156,7 @@ def _noted(lines: Iterable[str], noted: list[str]) -> Iterator[str]:
 class ParquetTable:
     """A table of Parquet, whose columns have the types of Arrow."""
 
-    mark, line_end = "", "\n"
+    mark, line_end, separator_hint = "", "\n", ""
 
     def __init__(self, path: Path, dialect: Dialect) -> None:
         self.path, self.dialect = path, dialect

@@ -312,7 +312,8 @@ def look_up(
     elif not is_sorted:
         raise LabelError(
             f"{caller}: labels of {name} are unsorted, where method={method!r} needs an order "
-            f"(allowed: labels that rise or fall); write .sortby({name!r}) first"
+            f"(allowed: labels that rise or fall); write data = data.sortby({name!r}) in Python "
+            f"first"
         )
     _check_held(caller, name, index, flat, nearest=method == "nearest")
     dtypes, held = (index.dtype, labels.dtype), np.ones(flat.shape, np.bool)
@@ -428,7 +429,7 @@ def convert_labels(caller: str, name: Hashable, labels: Array, index: pd.Index[A
             form = "ISO8601" if given == "texts" else None
             converted = pd.to_datetime(pd.Index(flat), format=form)
             if converted.tz is not None:
-                raise zoned(caller, name, flat[0])
+                raise zoned(caller, name, flat[0], labels)
         elif axis == "durations" and given in ("texts", axis) and labels.dtype.kind != "m":
             converted = pd.to_timedelta(pd.Index(flat))
     if isinstance(converted, list):
@@ -495,7 +496,8 @@ def sorted_axis(
     if index.hasnans:
         raise LabelError(
             f"{caller}: labels of {name} contain NaN, which has no neighbours (allowed: labels "
-            f"that rise or fall); write .isel({name}=data[{name!r}].notnull()) first"
+            f"that rise or fall); write data = data.isel({name}=data[{name!r}].notnull()) in "
+            f"Python first"
         )
     _check_held(caller, name, index, labels, nearest=True)
     pair = _common_numbers(index, labels, exact=period is not None)
@@ -762,8 +764,12 @@ def not_comparable(
     )
 
 
-def zoned(caller: str, name: Hashable, label: object) -> DTypeError:
+def zoned(
+    caller: str, name: Hashable, label: object, labels: Array, named: bool = False
+) -> DTypeError:
+    without = f"pandas.{'DatetimeIndex' if labels.ndim else 'Timestamp'}({name}).tz_convert(None)"
+    way = f"{name}.astype('M8[ns]')" if named else without
     return DTypeError(
         f"{caller}: {name} = {label} has a time zone, and the labels of {name} have none "
-        f"(allowed: times without a zone); write .tz_convert(None) for UTC"
+        f"(allowed: times without a zone); write {way} for UTC"
     )

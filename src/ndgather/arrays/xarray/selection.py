@@ -457,7 +457,7 @@ def labels_of(
     if naive and labels.dtype == object and labels.size:
         first = labels.flat[0]
         if getattr(first, "tzinfo", None) is not None:
-            raise zoned(caller, name, first)
+            raise zoned(caller, name, first, labels, isinstance(indexer, _NAMED))
     return convert_labels(caller, name, labels, axis)
 
 
@@ -761,7 +761,7 @@ def other_index(caller: str, name: Hashable, index: object) -> AttributeValueErr
 def no_labels(caller: str, name: Hashable) -> LabelError:
     return LabelError(
         f"{caller}: {name} has no labels, which a method could look up (allowed: a dimension with "
-        f"a coordinate); write .isel for positions"
+        f"a coordinate); write .isel instead of .{caller} for positions"
     )
 
 
@@ -895,7 +895,7 @@ def _for_a_filler(request: Request, label: Any) -> str:
     if np.asarray(label).dtype.kind not in "iuf" or not are_fillers(label):
         return ""
     word = _LEFT_OUT.get(request.caller)
-    way = "leave it out" if word is None else request.option("missing", word)
+    way = "leave it out" if word is None else f"write {request.option('missing', word)}"
     return f"; {label:g} looks like a missing value: {way}"
 
 
