@@ -97,8 +97,70 @@ torch.vmap(lambda x, i: x[i])(X, SEVEN[:5] + T([0, 0, 0, 0, 3]))|index: indices[
 torch.vmap(lambda x, i: x.take(i), 1)(X, T([[0, 9, 0, 0]]))|take: index[1, 0] = 9 is outside axis 0
 pick(X, T([4, 5]))|index_select: index[1] = 5 is outside axis 0 of input
 F.cross_entropy(X[:2], T([[1], [7]]).view(-1))|nll_loss: target[1, 0]
+F.cross_entropy(X[:2], T([[0, 1], [0, 7]])[:, 1:].reshape(-1))|nll_loss: target[1] = 7
+X.repeat_interleave(SEVEN[:5], 0, output_size=9)|repeat_interleave: repeats.sum(-1) = 10 is
+T([2]).repeat_interleave(T([3]), output_size=4)|repeat_interleave: repeats.sum(-1) = 3 is
+torch.unravel_index(T([[3, 20]]), (5, 4))|unravel_index: indices[0, 1] = 20 is outside axis 0 of
+torch.unravel_index(T(-1), 4)|unravel_index: indices = -1 is outside axis 0 of
+unravel(T([20], dtype=torch.int32), X.shape)|unravel_index: indices[0] = 20 is outside axis 0 of
+embed8(T([[4, 5]]))|embedding_byte: indices[0, 1] = 5 is outside axis 0 of weight
+bag8(T([4, -1]), T([0]))|embedding_bag_byte: indices[1] = -1 is outside axis 0
+bag8(T([4, 1]), T([0, 3]))|embedding_bag_byte: offsets[1] = 3 is outside axis 0 of indices
+quantized.embedding_bag_byte_rowwise_offsets(ROWS8, T([9]), T([0]))|embedding_bag_byte_rowwise
+quantized.embedding_bag_4bit_rowwise_offsets(ROWS4, T([0]), T([2]))|embedding_bag_4bit
+bsr(T([0, 1, 2]), T([0, 2]), X[:2, :1, None], (2, 2))|sparse_compressed_tensor: col_indices[1] = 2
+bsr(T([0, 1, 3]), T([0, 1]), X[:2, :1, None], (2, 2))|sparse_compressed_tensor: crow_indices[2] = 3
+COO @ X|mm: input.indices()[1, 1] = 9 is outside axis 1 of input
+COO.t() @ X|mm: input.indices()[0, 1] = 9 is outside axis 0 of input
+torch.addmm(X, COO, X)|addmm: mat1.indices()[1, 1] = 9 is outside axis 1 of mat1
+X.T @ CSR|mm: mat2.col_indices()[1] = 9 is outside axis 1 of mat2
+CSR @ X|mm: input.col_indices()[1] = 9 is outside axis 1 of input
+CSR @ X[:, 0]|addmv: mat.col_indices()[1] = 9 is
+torch.sparse.mm(CSR, X)|addmm: mat1.col_indices()[1] = 9 is
+torch.sparse.mm(COO, COO)|sparse_sparse_matmul: input.indices()[1, 1] = 9 is
+CSC @ X|mm: input.row_indices()[1] = 9 is outside axis 0 of input
+BSR @ X[:4]|mm: input.col_indices()[1] = 2 is outside axis 1 of the blocks of input
+BSR.to_dense()|to_dense: input.col_indices()[1] = 2 is
+UNSORTED @ X|mm: input.crow_indices()[2] = 1 is out of order (allowed: 0 first, then ascending)
+UNSORTED.to_dense()|to_dense: input.crow_indices()[2] = 1 is out of order
+COO.to_dense()|to_dense: input.indices()[1, 1] = 9 is
+COO.coalesce()|coalesce: input.indices()[1, 1] = 9 is
+COO.to_sparse_csr()|to_sparse_csr: input.indices()[1, 1] = 9 is
+COO.index_select(0, T([0]))|index_select: input.indices()[1, 1] = 9 is
+torch.sparse.sampled_addmm(CSR, X, X.T)|sparse_sampled_addmm: input.col_indices()[1] = 9 is
+torch.sparse.softmax(COO, 1)|sparse_softmax: input.indices()[1, 1] = 9 is
 """.strip().splitlines()
-csr = torch.sparse_csr_tensor
+csr, bsr, coo = torch.sparse_csr_tensor, torch.sparse_bsr_tensor, torch.sparse_coo_tensor
+unravel = torch.unravel_index  # as `from torch import unravel_index` keeps it
+quantized = torch.ops.quantized
+ROWS8 = quantized.embedding_bag_byte_prepack(X)
+ROWS4 = quantized.embedding_bag_4bit_prepack(X)
+
+# Tensors that are made before the block.
+TWO, STARTS = torch.ones(2), T([0, 1, 2, 2, 2, 2])
+with warnings.catch_warnings(action="ignore"):  # sparse tensors are new, quantized ones are old
+    PACKED = quantized.embedding_bag_prepack(
+        torch.quantize_per_channel(X, torch.ones(5), torch.zeros(5), 0, torch.quint8)
+    )
+    COO = coo(T([[0, 1], [4, 9]]), TWO, (5, 5), check_invariants=False)
+    CSR = csr(STARTS, T([4, 9]), TWO, (5, 5), check_invariants=False)
+    CSC = torch.sparse_csc_tensor(STARTS, T([4, 9]), TWO, (5, 5), check_invariants=False)
+    BSR = bsr(T([0, 1, 2]), T([0, 2]), torch.ones(2, 2, 2), (4, 4), check_invariants=False)
+    UNSORTED = csr(T([0, 2, 1, 2, 2, 2]), T([3, 4]), TWO, (5, 5), check_invariants=False)
+    GOOD = coo(T([[0, 1, 1], [4, 0, 0]]), torch.ones(3), (5, 5))
+    BLOCKS = bsr(T([0, 1, 2]), T([0, 1]), torch.ones(2, 2, 2), (4, 4))
+    SPARSE = [
+        *((GOOD, 5), (GOOD.to_sparse_csr(), 5), (GOOD.to_sparse_csc(), 5)),
+        (BLOCKS, 4),
+    ]
+
+
+def embed8(indices):
+    return quantized.embedding_byte(PACKED, indices)
+
+
+def bag8(indices, offsets):
+    return quantized.embedding_bag_byte(PACKED, indices, offsets)
 
 
 def pool2d(grad, index):
@@ -112,7 +174,7 @@ def pick(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
     return x.index_select(0, i)
 
 
-@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*deprecated", "ignore:.*copy construct")
 @pytest.mark.parametrize("wait", [True, False])
 @pytest.mark.parametrize("row", OTHERS)
 def test_other_faults_are_named(row, wait):
@@ -132,10 +194,40 @@ pool2d(X[None, :1, :1, None], 8)
 F.binary_cross_entropy(torch.empty(0), torch.empty(0)), torch.bernoulli(torch.empty(0, 3))
 torch.zeros(3).bernoulli_(0.0), torch.poisson(torch.empty(2, 0))
 pick(X, T([4, 0]))
+torch.repeat_interleave(X, SEVEN[:5], dim=0, output_size=10)
+X.repeat_interleave(2, output_size=40), torch.repeat_interleave(X, T([2]), dim=0, output_size=10)
+torch.unravel_index(T([[0, 19]]), (5, 4)), unravel(T([]).long(), (5, 0)), unravel(T(4), 5)
+embed8(T([[4, 0]])), bag8(T([4, 0]), T([0, 2])), bag8(T([3, 4, 0]), T([1, 2]))
+quantized.embedding_bag_byte_rowwise_offsets(ROWS8, T([4, 0, 1]), T([1, 2]))
+[A @ X[:n] for A, n in SPARSE], [A.to_dense() for A, _ in SPARSE]
+[(A.t() @ X, X.T @ A) for A, _ in SPARSE[:3]], [torch.mv(A, X[:n, 0]) for A, n in SPARSE]
+torch.sparse.mm(GOOD, GOOD).to_dense(), [with_filled_memory(lambda: A @ A) for A, _ in SPARSE[:3]]
+[with_filled_memory(lambda: torch.sparse.mm(A, A)) for A, _ in SPARSE[:3]]
+GOOD.coalesce(), GOOD + GOOD, GOOD * 2, torch.eye(5) + GOOD, torch.sparse.sum(GOOD, 1), GOOD[1]
+csr(T([[0, 1, 2]] * 2), T([[1, 0]] * 2), torch.ones(2, 2), (2, 2, 2)).to_dense()
+bsr(T([0, 1, 2]), T([1, 0]), torch.ones(2, 2, 3), (4, 6)).to_dense()
+csr(T([0, 2]), T([1, 0]), TWO, (1, 2)) @ torch.ones(2, 1)
+coo(T([[], []]).long(), torch.ones(0), (5, 5)) @ X
+product_of_gradients(GOOD.clone()), product_of_gradients(GOOD.to_sparse_csr())
 """.strip().splitlines()
 
 
-@pytest.mark.filterwarnings("ignore:Sparse")
+def with_filled_memory(call):
+    """Call a function while torch fills uninitialized memory with values that are no indices."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        return call().to_dense()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def product_of_gradients(a):
+    x = X.clone().requires_grad_()
+    (a.requires_grad_() @ x).sum().backward()
+    return x.grad, a.grad.to_dense()
+
+
+@pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*deprecated", "ignore:.*copy construct")
 @pytest.mark.parametrize("wait", [True, False])
 @pytest.mark.parametrize("call", ALLOWED)
 def test_what_is_allowed_has_the_same_result(call, wait):
@@ -266,6 +358,68 @@ def test_a_traceback_ends_in_the_program():
         files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
         assert set(files[:2]) == {__file__} or not wait
         assert not any("torch/checked/dispatch" in file for file in files)
+
+
+class EdgeIndex(torch.Tensor):
+    """A tensor of indices as PyTorch Geometric makes it, which torch sees as values elsewhere."""
+
+    __module__ = "torch_geometric.edge_index"
+
+    @staticmethod
+    def __new__(cls, data):
+        made = torch.Tensor._make_wrapper_subclass(cls, data.shape, dtype=data.dtype)
+        made._data = data
+        return made
+
+    def as_tensor(self):
+        return self._data
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        args = torch.utils._pytree.tree_map_only(cls, cls.as_tensor, args)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_an_edge_index_is_checked(wait):
+    def pass_messages(indices):
+        return X[indices], X.index_select(0, indices), X.clone().index_add_(0, indices, X[:2])
+
+    expected = pass_messages(T([0, 4]))
+    with ndgather.checked_indices(wait=wait):
+        for result, plain in zip(pass_messages(EdgeIndex(T([0, 4]))), expected, strict=True):
+            assert torch.equal(result, plain)
+    for number in range(3):
+        with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices(wait=wait):
+            [X.__getitem__, X.take, lambda i: X.index_select(0, i)][number](EdgeIndex(T([0, 77])))
+        assert (caught.value.position, caught.value.value) == ((1,), 77)
+
+
+def test_sparse_tensors_and_functions_are_torchs_after_a_block():
+    with ndgather.checked_indices():
+        torch.unravel_index(T(3), (2, 2))
+    assert (UNSORTED @ X).shape == (5, 4)
+    assert [int(each) for each in torch.unravel_index(T(7), (2, 2))] == [1, 1]
+
+
+CHILD_OF_A_BLOCK = """
+import os, subprocess, sys
+import ndgather, torch
+
+before = dict(os.environ)
+with ndgather.checked_indices():
+    print_environment = "import os; print(dict(os.environ))"
+    run = subprocess.run([sys.executable, "-c", print_environment], capture_output=True, text=True)
+child = eval(run.stdout)
+assert dict(os.environ) == before
+assert {name: child.get(name) for name in before} == before
+"""
+
+
+def test_a_child_that_starts_in_a_block_has_the_environment_of_the_program():
+    command = [sys.executable, "-W", "error", "-c", CHILD_OF_A_BLOCK]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_a_warning_of_torch_names_the_line_of_the_program():

@@ -23,7 +23,14 @@ from ndgather.arrays.torch.checked.findings import (
     describe_error,
     hide_own_frames,
 )
-from ndgather.arrays.torch.checked.operators import FOREIGN, OPERATORS, operator_name
+from ndgather.arrays.torch.checked.operators import (
+    FOREIGN,
+    OPERATORS,
+    REFUSED,
+    find_flat_positions,
+    find_sparse_tensors,
+    operator_name,
+)
 from ndgather.arrays.torch.checked.positions import Entries
 from ndgather.arrays.torch.checked.process import change_process, restore_process
 from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
@@ -55,11 +62,14 @@ def _find_block() -> checked_indices | None:
     return blocks[-1] if blocks else None
 
 
-def _make_kernel(operator: torch._ops.OpOverload) -> dispatch.Kernel:
+def _make_kernel(operator: torch._ops.OpOverload | dispatch.SparseOperator) -> dispatch.Kernel:
     """Return the function that checks the calls of an operator, then runs it."""
     schema = operator._schema
     name = operator_name(schema.name)
-    rules = OPERATORS[name] if name in OPERATORS else FOREIGN[schema.name]
+    rules = FOREIGN.get(schema.name) or OPERATORS.get(name, ())
+    if isinstance(operator, dispatch.SparseOperator):
+        rules = (find_sparse_tensors,)
+    refused = REFUSED.get(schema.name, ())
     shown = name.rpartition("::")[2] + "_" * schema.name.endswith("_")
     defaults = {each.name: each.default_value for each in schema.arguments}
 
@@ -75,9 +85,29 @@ def _make_kernel(operator: torch._ops.OpOverload) -> dispatch.Kernel:
         if replaced:
             args, kwargs = (), given
         call = dispatch.call_checked if checked else dispatch.call_below
-        return call(operator, keys, args, kwargs)
+        if not refused:
+            return call(operator, keys, args, kwargs)
+        try:
+            return call(operator, keys, args, kwargs)
+        except RuntimeError as error:
+            refusal = error
+        block._check(shown, refused, given)
+        block.check()
+        raise refusal
 
     return check_call
+
+
+def _make_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that checks the calls of `unravel_index`, then runs it."""
+
+    def unravel_index(indices: Any, shape: Any) -> Any:
+        block, given = _find_block(), {"indices": indices, "shape": shape}
+        if block is not None and not dispatch.is_traced():
+            block._check("unravel_index", (find_flat_positions,), given)
+        return function(**given)
+
+    return unravel_index
 
 
 class checked_indices(ContextDecorator):  # noqa: N801
@@ -135,7 +165,7 @@ class checked_indices(ContextDecorator):  # noqa: N801
 
     def __enter__(self) -> Self:
         self._compilers.append(_FRAMES.set_eval_frame(None))
-        change_process(partial(dispatch.switch_kernels, True))
+        change_process(partial(dispatch.switch_kernels, True), _make_function)
         with _LOCK:
             dispatch.install_kernels(_make_kernel)
             _ALL_BLOCKS.append(self)
@@ -172,7 +202,7 @@ class checked_indices(ContextDecorator):  # noqa: N801
         try:
             with dispatch.HiddenChecks():
                 for entries in (each for rule in rules for each in rule(given.get)):
-                    values = dispatch.unwrap_batches(entries.values)
+                    values = dispatch.unwrap_values(entries.values)
                     if values is None or not dispatch.is_readable(values):
                         checked = False
                     elif entries.wrong is not None or values.dtype in _KINDS[entries.limit is None]:

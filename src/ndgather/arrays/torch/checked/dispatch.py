@@ -3,7 +3,9 @@
 A `TorchDispatchMode` sees every operator, which costs several microseconds for each, and a program
 can notice it. Here the operators of the table get a kernel for a dispatch key that torch has for
 its own C++ tests, and no other operator has a kernel for that key. A block includes the key in the
-state of its thread; outside of blocks, and for all other operators, nothing changes.
+state of its thread; outside of blocks, and for all other operators, nothing changes. Products of
+sparse tensors have the operators of dense ones, and these are too many to be checked. So torch's
+kernels for sparse tensors get a check in front, which passes a call on if no block is open.
 
 All private names of torch that this needs are in this module. They exist in torch 2.11 to 2.13.
 """
@@ -11,16 +13,25 @@ All private names of torch that this needs are in this module. They exist in tor
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import torch
 from torch.utils._pytree import tree_leaves
 
-from ndgather.arrays.torch.checked.operators import FOREIGN, OPERATORS, WHOLE, operator_name
+from ndgather.arrays.torch.checked.operators import (
+    FOREIGN,
+    OPERATORS,
+    SPARSE,
+    WHOLE,
+    operator_name,
+)
 
 Kernel: TypeAlias = Callable[..., Any]  # called with the keys of the call, then its arguments
+MakeKernel: TypeAlias = Callable[[Any], Kernel]  # called with an operator
 
 _NAME = "TESTING_ONLY_GenericMode"
 _KEY = torch._C._parse_dispatch_key(_NAME)
@@ -36,23 +47,77 @@ _MODES = tuple(torch._C._TorchDispatchModeKey.__members__.values())
 _LIBRARIES: list[torch.library.Library] = []  # an implementation goes when its library does
 
 
+def list_overloads(names: Iterable[str]) -> Iterator[torch._ops.OpOverload]:
+    """Yield all overloads of operators of `torch.ops.aten`, by the names of a table."""
+    for full in torch._C._dispatch_get_all_op_names():
+        namespace, _, name = full.partition("::")
+        name, _, overload = name.partition(".")
+        if namespace == "aten" and operator_name(name) in names:
+            yield getattr(getattr(torch.ops.aten, name), overload or "default")
+
+
 def list_operators() -> Iterator[torch._ops.OpOverload]:
     """Yield the overloads of `torch.ops.aten` to which a rule of the table applies.
 
     A composite operator is left to its parts, unless it changes positions before they read them.
     """
-    for full in torch._C._dispatch_get_all_op_names():
-        namespace, _, name = full.partition("::")
-        name, _, overload = name.partition(".")
-        if namespace != "aten" or operator_name(name) not in OPERATORS:
-            continue
-        operator = getattr(getattr(torch.ops.aten, name), overload or "default")
+    for operator in list_overloads(OPERATORS):
+        name = operator._schema.name.removeprefix("aten::")
         if name.startswith("_") or name in WHOLE or not operator._can_decompose():
             yield operator
 
 
+@dataclass(frozen=True)
+class SparseOperator:
+    """An operator whose kernel for sparse tensors is ours, and torch's kernel."""
+
+    _schema: Any
+    redispatch: Kernel
+
+
+def install_sparse_kernels(library: torch.library.Library, make_kernel: MakeKernel) -> None:
+    """Put a check before torch's kernels for sparse tensors; other tensors do not take them."""
+    for operator in list_overloads(SPARSE):
+        for key in ("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA"):
+            if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key):
+                kernel = make_sparse_kernel(operator, key, make_kernel)
+                library.impl(operator, kernel, key, with_keyset=True, allow_override=True)
+
+
+def make_sparse_kernel(
+    operator: torch._ops.OpOverload, key: str, make_kernel: MakeKernel
+) -> Kernel:
+    """Return a kernel that checks the calls of threads that are in a block."""
+    kernel = torch.library.get_kernel(operator, key).call_boxed
+    check_call = make_kernel(SparseOperator(operator._schema, kernel))
+
+    def check_sparse_call(keys: Any, /, *args: Any, **kwargs: Any) -> Any:
+        call = check_call if is_switched_on() else kernel
+        return call(keys, *args, **kwargs)
+
+    return check_sparse_call
+
+
+def replace_unravel_index(make_function: Callable[..., Callable[..., Any]]) -> Callable[[], None]:
+    """Check `torch.unravel_index`, which is not an operator; return a function that undoes it.
+
+    It is Python that divides by the sizes, so a position that is too high becomes another one. What
+    is replaced is the function that it calls: a program may have imported `unravel_index` itself.
+    """
+    function = getattr(torch.functional, "_unravel_index", None)
+    if function is None:  # in another version of torch
+        return lambda: None
+    checked = make_function(function)
+
+    def unravel_checked_index(indices: Any, shape: Any) -> Any:
+        return (checked if is_switched_on() else function)(indices, shape)
+
+    torch.functional._unravel_index = unravel_checked_index
+    return partial(setattr, torch.functional, "_unravel_index", function)
+
+
 @cache
-def install_kernels(make_kernel: Callable[[torch._ops.OpOverload], Kernel]) -> None:
+def install_kernels(make_kernel: MakeKernel) -> None:
     """Give each operator of the table its kernel, once in a process."""
     fallback = torch.library.Library("_", "IMPL")
     fallback.fallback(torch.library.fallthrough_kernel, _NAME)
@@ -65,6 +130,8 @@ def install_kernels(make_kernel: Callable[[torch._ops.OpOverload], Kernel]) -> N
         _LIBRARIES.append(torch.library.Library(namespace, "IMPL"))
         kernel = make_foreign_kernel(getattr(torch.ops, namespace), name, make_kernel)
         _LIBRARIES[-1].impl(name, kernel, _NAME, with_keyset=True)
+    with warnings.catch_warnings(action="ignore"):  # about kernels that are overridden
+        install_sparse_kernels(library, make_kernel)
     # Higher-order operators such as torch.cond have their dispatcher in Python, and refuse keys for
     # which they have neither a kernel nor this. Their branches are checked.
     getattr(torch._ops, "_HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS", []).append(_KEY)
@@ -72,9 +139,7 @@ def install_kernels(make_kernel: Callable[[torch._ops.OpOverload], Kernel]) -> N
         each.fallthrough(_KEY)
 
 
-def make_foreign_kernel(
-    namespace: Any, name: str, make_kernel: Callable[[torch._ops.OpOverload], Kernel]
-) -> Kernel:
+def make_foreign_kernel(namespace: Any, name: str, make_kernel: MakeKernel) -> Kernel:
     """Return a kernel of an operator that exists when it is called."""
 
     @cache
@@ -85,6 +150,12 @@ def make_foreign_kernel(
         return find_kernel()(keys, *args, **kwargs)
 
     return check_foreign_call
+
+
+def is_switched_on() -> bool:
+    """Return whether this thread is in a block, and in none of its checks."""
+    excluded = torch._C._dispatch_tls_is_dispatch_key_excluded(_KEY)
+    return bool(torch._C._dispatch_tls_is_dispatch_key_included(_KEY)) and not excluded
 
 
 def switch_kernels(on: bool) -> bool:
@@ -147,9 +218,14 @@ def is_traced() -> bool:
     return any(torch._C._get_dispatch_mode(key) is not None for key in _MODES)
 
 
-def unwrap_batches(values: torch.Tensor) -> torch.Tensor | None:
-    """Return a tensor without the wrappers of `torch.func`, axes of batches first."""
+def unwrap_values(values: torch.Tensor) -> torch.Tensor | None:
+    """Return a tensor without the wrappers of `torch.func`, axes of batches first.
+
+    `EdgeIndex` and `Index` of PyTorch Geometric are tensors of indices, too.
+    """
     functorch, axes = torch._C._functorch, []
+    if type(values).__module__ in ("torch_geometric.edge_index", "torch_geometric.index"):
+        values = values.as_tensor()
     while functorch.is_functorch_wrapped_tensor(values):
         if functorch.is_functionaltensor(values):
             return None  # its values are computed later

@@ -10,7 +10,8 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 
@@ -28,6 +29,7 @@ from ndgather.arrays.torch.checked.positions import (
 _DECORATION = re.compile(
     r"^_(?:unsafe_)?|_forward_only|_forward|_impl|_with_dims_and_tensors|_unsafe$"
 )
+_SPARSE_NAMES = ("self", "mat", "mat1", "mat2", "other", "mask", "A")  # of arguments
 Rule: TypeAlias = Callable[[Get], Found]  # yields the positions in the arguments of a call
 
 
@@ -59,23 +61,48 @@ def find_labels(get: Get) -> Found:
     yield Entries("targets", targets, 2, "log_probs", get("log_probs").shape[2], passed=padding)
 
 
-def find_coordinates(get: Get) -> Found:
+def find_coordinates(get: Get, of: str = "the result") -> Found:
     """Find the indices of a COO tensor, a row for every sparse axis."""
     for axis, (row, size) in enumerate(zip(get("indices"), get("size"), strict=False)):
-        yield Entries("indices", row, axis, "the result", size, before=(axis,))
+        yield Entries("indices", row, axis, of, size, before=(axis,))
 
 
-def find_compressed_indices(get: Get) -> Found:
-    """Find the indices of a CSR or CSC tensor; those of blocks are passed on."""
-    by_rows = get("layout") == torch.sparse_csr
-    if by_rows or get("layout") == torch.sparse_csc:
-        first, second = ("crow", "col") if by_rows else ("ccol", "row")
-        axis, of = get("plain_indices").dim() - 1, f"{second}_indices"
-        bounds = IndexRule("compressed_indices", axis, "plain_indices", end=1)
-        for entries in OrderRule(bounds, is_whole=True)(get):
-            yield entries._replace(argument=f"{first}_indices", of=of)
-        axis += by_rows
-        yield Entries(of, get("plain_indices"), axis, "result", get("size")[axis])
+def find_compressed_indices(get: Get, of: str = "result") -> Found:
+    """Find the indices of a CSR, CSC, BSR or BSC tensor."""
+    layout, plain = get("layout"), get("plain_indices")
+    if plain.numel() == 0:  # torch makes such a tensor of uninitialized memory, and fills it later
+        return
+    by_rows = layout in (torch.sparse_csr, torch.sparse_bsr)
+    first, second = ("crow", "col") if by_rows else ("ccol", "row")
+    batch = plain.dim() - 1
+    bounds = IndexRule("compressed_indices", batch, "plain_indices", end=1)
+    for entries in OrderRule(bounds, is_whole=True)(get):
+        yield entries._replace(argument=f"{first}_indices", of=f"{second}_indices")
+    axis = batch + by_rows
+    size = get("size")[axis]
+    if layout in (torch.sparse_bsr, torch.sparse_bsc):
+        size, of = size // get("values").shape[axis + 1], f"the blocks of {of}"
+    yield Entries(f"{second}_indices", plain, axis, of, size)
+
+
+def find_sparse_tensors(get: Get, names: tuple[str, ...] = _SPARSE_NAMES) -> Found:
+    """Find the indices of the sparse tensors that an operator reads, however they were made."""
+    for name in names:
+        tensor = get(name)
+        if tensor is None or tensor.layout == torch.strided:
+            continue
+        shown, tensor = name.replace("self", "input"), tensor.detach()
+        parts: dict[str, Any] = {"size": tensor.shape, "layout": tensor.layout}
+        if tensor.layout == torch.sparse_coo:
+            found = find_coordinates((parts | {"indices": tensor._indices()}).get, shown)
+        elif tensor.layout in _COMPRESSED:
+            starts, plain = _COMPRESSED[tensor.layout]
+            parts["compressed_indices"], parts["plain_indices"] = starts(tensor), plain(tensor)
+            found = find_compressed_indices((parts | {"values": tensor.values()}).get, shown)
+        else:
+            continue
+        for entries in found:
+            yield entries._replace(argument=f"{shown}.{entries.argument}()")
 
 
 def find_pooled_indices(axes: int) -> Rule:
@@ -123,6 +150,19 @@ def find_selected(get: Get) -> Found:
     )
 
 
+def find_flat_positions(get: Get) -> Found:
+    """Find the positions of `unravel_index` in an array of a shape."""
+    shape = get("shape")
+    size = shape if isinstance(shape, int) else math.prod(shape)
+    yield Entries("indices", get("indices"), 0, "the flattened array", size)
+
+
+def find_packed_rows(get: Get) -> Found:
+    """Find the rows of a packed embedding; its size is only known when it is unpacked."""
+    size = torch.ops.quantized.embedding_bag_unpack(get("weight")).shape[0]
+    yield Entries("indices", get("indices"), 0, "weight", size)
+
+
 def find_boxes(get: Get) -> Found:
     """Find the numbers of images, which are the first column of boxes and are floats."""
     boxes, size = get("rois"), get("input").shape[0]
@@ -132,6 +172,12 @@ def find_boxes(get: Get) -> Found:
     yield Entries("rois", boxes, 0, "input", size, wrong=wrong)
 
 
+_ROWS_OF = (torch.Tensor.crow_indices, torch.Tensor.col_indices)
+_COLUMNS_OF = (torch.Tensor.ccol_indices, torch.Tensor.row_indices)
+_COMPRESSED = {
+    **dict.fromkeys((torch.sparse_csr, torch.sparse_bsr), _ROWS_OF),
+    **dict.fromkeys((torch.sparse_csc, torch.sparse_bsc), _COLUMNS_OF),
+}
 _PROBABILITY = ("is not a probability", 1.0, "0..1")
 _PROBABILITIES = ValueRule("self", *_PROBABILITY)
 _WEIGHTS = ValueRule("self", "is not a weight", sys.float_info.max, "0 and more, finite")
@@ -143,6 +189,7 @@ _CLASSES = IndexRule("target", -1, "self", passed="ignore_index")
 _CLASSES_OF_PIXELS = IndexRule("target", 1, "self", passed="ignore_index")
 _STEPS = IndexRule("input_lengths", 0, "log_probs", end=1)
 _LABELS = IndexRule("target_lengths", -1, "targets", end=1)
+_BAGS = IndexRule("offsets", 0, "indices", end=1)
 _SEGMENTS = (
     IndexRule("lengths", "axis", "data", end=1),
     SumRule("lengths", "axis", "data"),
@@ -157,7 +204,7 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "index_copy": (_ALONG,),
     "index_fill": (IndexRule("index", "dim", "self", from_end=True),),
     "index_reduce": (_ALONG,),
-    "index_select": (_ALONG,),
+    "index_select": (_ALONG, partial(find_sparse_tensors, names=("self",))),
     "scatter": (_ALONG,),
     "scatter_add": (_ALONG,),
     "scatter_reduce": (_ALONG,),
@@ -170,7 +217,7 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "index_put": (find_subscripts,),
     # Embeddings.
     "embedding": (_ROWS,),
-    "embedding_bag": (_ROWS, OrderRule(IndexRule("offsets", 0, "indices", end=1))),
+    "embedding_bag": (_ROWS, OrderRule(_BAGS)),
     "embedding_bag_backward": (_ROWS_OF_GRADIENT,),
     "embedding_bag_dense_backward": (_ROWS_OF_GRADIENT,),
     "embedding_bag_per_sample_weights_backward": (_ROWS,),
@@ -202,7 +249,10 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     # Counts, segments and sorted values.
     "bincount": (IndexRule("self", 0, "result", unlimited=True),),
     "one_hot": (IndexRule("self", -1, "result", size="num_classes"),),
-    "repeat_interleave": (IndexRule("repeats", 0, "result", unlimited=True),),
+    "repeat_interleave": (
+        IndexRule("repeats", 0, "result", unlimited=True),
+        SumRule("repeats", 0, "result", size="output_size"),
+    ),
     "searchsorted": (IndexRule("sorter", -1, "sorted_sequence"),),
     "segment_reduce": _SEGMENTS,
     "segment_reduce_backward": _SEGMENTS,
@@ -231,6 +281,19 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "poisson": (ValueRule("self", "is not a rate", math.inf, "0 and more"),),
 }
 
+# Operators that read the indices of sparse tensors. They are checked below autograd, where torch
+# has kernels of their own for sparse tensors, so they cost nothing for others.
+SPARSE = (
+    # Products.
+    *("addmm", "addmv", "bmm", "hspmm", "mm", "mv", "sparse_sampled_addmm"),
+    *("sparse_mm_reduce", "sparse_sparse_matmul", "sspaddmm", "triangular_solve"),
+    # Reductions.
+    *("sum", "sparse_sum", "sparse_softmax", "sparse_log_softmax"),
+    # Other layouts, and other indices.
+    *("coalesce", "sparse_mask", "to_dense", "to_sparse", "to_sparse_bsc", "to_sparse_bsr"),
+    *("to_sparse_csc", "to_sparse_csr"),
+)
+
 # The same for operators of another library, which may be imported later.
 FOREIGN: dict[str, tuple[Rule, ...]] = {
     # Boxes of torchvision, which reads the memory of other tensors for images that do not exist.
@@ -238,7 +301,21 @@ FOREIGN: dict[str, tuple[Rule, ...]] = {
     "torchvision::ps_roi_pool": (find_boxes,),
     "torchvision::roi_align": (find_boxes,),
     "torchvision::roi_pool": (find_boxes,),
+    # Quantized embeddings. Their first bag may start behind the first index.
+    "quantized::embedding_4bit": (),
+    "quantized::embedding_bag_2bit_rowwise_offsets": (_ROWS, _BAGS),
+    "quantized::embedding_bag_4bit": (_BAGS,),
+    "quantized::embedding_bag_4bit_rowwise_offsets": (_ROWS, _BAGS),
+    "quantized::embedding_bag_byte": (_BAGS,),
+    "quantized::embedding_bag_byte_rowwise_offsets": (_ROWS, _BAGS),
+    "quantized::embedding_byte": (),
 }
+
+# Operators whose bounds are costly to compute: torch refuses the call, and then they are looked up.
+REFUSED: dict[str, tuple[Rule, ...]] = dict.fromkeys(
+    (f"quantized::embedding_{kind}" for kind in ("4bit", "bag_4bit", "bag_byte", "byte")),
+    (find_packed_rows,),
+)
 
 # Operators that raise an IndexError on the CPU. All others raise a RuntimeError, or now one and now
 # the other, and on a GPU every operator raises a RuntimeError.

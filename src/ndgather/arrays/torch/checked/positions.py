@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 
 MASKS = (torch.bool, torch.uint8)  # if they are subscripts
+_LISTED = 4096  # as a list, so many are checked faster than by several operators
 Get: TypeAlias = Callable[[str], Any]  # returns an argument of a call by its name
 
 
@@ -150,7 +151,7 @@ class OrderRule:
     def __call__(self, get: Get) -> Found:
         for entries in self.bounds(get):
             starts, size = entries.values, entries.size
-            if starts.is_cpu and starts.dim() == 1:  # faster than several operators
+            if starts.is_cpu and starts.dim() == 1 and len(starts) < _LISTED:
                 listed = starts.tolist()
                 ascends = listed[:1] == [0] and listed == sorted(listed)
                 if ascends and (listed[-1] == size or (not self.is_whole and listed[-1] <= size)):
@@ -172,22 +173,24 @@ class SumRule:
     argument: str
     axis: int | str
     of: str
+    size: str = ""  # the parameter that has the sum, if it is given
 
     def __call__(self, get: Get) -> Found:
-        lengths = get(self.argument)
-        if lengths is None:
+        lengths, total = get(self.argument), get(self.size)
+        if lengths is None or (self.size and total is None):
             return
-        lengths = torch.as_tensor(lengths)
+        lengths, what = torch.as_tensor(lengths), self.size
         axis = get(self.axis) if isinstance(self.axis, str) else self.axis
-        size = get(self.of).shape[axis]
-        total = lengths.sum(-1)
+        if not what:
+            total, what = get(self.of).shape[axis], f"the size of axis {axis} of {self.of}"
+        sums = lengths.sum(-1)
         yield Entries(
             f"{self.argument}.sum(-1)",
-            total,
+            sums,
             axis,
             self.of,
-            size,
-            wrong=total != size,
-            problem=f"is not the size of axis {axis} of {self.of}",
-            allowed=f"{size}",
+            total,
+            wrong=sums != total,
+            problem=f"is not {what}",
+            allowed=f"{total}",
         )

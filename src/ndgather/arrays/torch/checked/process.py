@@ -1,4 +1,4 @@
-"""What an open block changes in its process: it enters new threads, and nothing runs compiled."""
+"""What an open block changes in its process: threads, compiled functions, `unravel_index`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ from typing import Any
 
 import torch
 
+from ndgather.arrays.torch.checked import dispatch
 from ndgather.arrays.torch.checked.startup.after_import import AfterImport
 
 _LOCK = threading.Lock()
 _CHANGES: list[ExitStack] = []  # one for each open block; the first has the changes
 
 
-def change_process(enter_thread: Callable[[], object]) -> None:
-    """Call `enter_thread` in each thread that starts, and run compiled functions eagerly."""
+def change_process(
+    enter_thread: Callable[[], object], make_function: Callable[..., Callable[..., Any]]
+) -> None:
+    """Call `enter_thread` in each thread that starts, and run compiled functions eagerly.
+
+    `make_function` returns the function that checks the calls of `torch.unravel_index`.
+    """
     with _LOCK:
         changes = ExitStack()
         if not _CHANGES:
             _watch_threads(changes, enter_thread)
             _run_eagerly(changes)
+            changes.callback(dispatch.replace_unravel_index(make_function))
         _CHANGES.append(changes)
 
 
