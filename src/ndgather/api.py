@@ -7,12 +7,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
+from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from numpy.typing import ArrayLike, NDArray
 
 from ndgather import ranges, slow_path
-from ndgather.arguments import sizes, window_mode
+from ndgather.arguments import positional_hint, sizes, window_mode
 from ndgather.array_call import Call, Executor, Kind, WindowMode, _core
 from ndgather.reductions import Name as Reduction
 from ndgather.signatures import SIGNATURES, bare_signature, misused, own_errors
@@ -342,7 +343,7 @@ def gather(
     """
 
 
-@own_errors("gather_windows")
+@own_errors("gather_windows", partial(positional_hint, Kind.GATHER_WINDOWS))
 def gather_windows(
     data: ArrayLike,
     starts: ArrayLike,

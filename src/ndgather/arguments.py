@@ -184,11 +184,8 @@ def as_integer(caller: str, option: str, value: object) -> int:
 
 def integer(call: Call, option: str) -> int:
     """Return an option that is an integer, within 64 bits."""
-    value = getattr(call, option)
-    try:
-        return min(max(operator.index(value), -(2**63)), 2**63 - 1)
-    except TypeError:
-        raise _not_integer(call, option) from None
+    with messages.converted_errors(lambda _: _not_integer(call, option)):
+        return min(max(operator.index(getattr(call, option)), -(2**63)), 2**63 - 1)
 
 
 def slices_shape(call: Call) -> tuple[int, ...]:
@@ -203,23 +200,23 @@ def slices_shape(call: Call) -> tuple[int, ...]:
 def separate_hint(kind: Kind, data: object, arrays: Mapping[str, object]) -> str:
     """Return the hint for index arrays that are an argument each, by their names; "" for none.
 
-    Behind those of a scatter are its updates.
+    Behind those of a scatter are its updates, and behind those of windows their shape.
     """
     names = [*arrays]
-    updates = f", {names.pop()}" if kind.scatters else ""
+    last = f", {names.pop()}" if kind.scatters or kind.windows else ""
     given = [arrays[name] for name in names]
-    text = foreign.stacked(given, f"({', '.join(names)})", data)
-    return f"write {_by_tuples(kind)}(data, {text}{updates})" if text and len(names) > 1 else ""
+    text = foreign.stacked(given, f"({', '.join(names)})", data, names)
+    return f"write {_by_tuples(kind)}(data, {text}{last})" if text and len(names) > 1 else ""
 
 
 def positional_hint(kind: Kind, given: Sequence[object]) -> str:
     """Return the end of the error of a call in which index arrays are an argument each."""
     letters = "ijklmnpq"[: len(given) - 1]
     arrays: dict[str, object] = dict(zip(letters, given[1:], strict=False))
-    if kind.windows or len(given) > 1 + len(letters) or not all(map(foreign.is_listed, given)):
+    if len(given) > 1 + len(letters) or not all(map(foreign.is_listed, given)):
         return ""
-    if kind.scatters:
-        arrays["updates"] = arrays.pop(letters[-1])
+    if kind.scatters or kind.windows:
+        arrays["updates" if kind.scatters else "window_shape"] = arrays.pop(letters[-1])
         letters = letters[:-1]
     hint = separate_hint(kind, given[0], arrays)
     return f"; {hint}, for index arrays {', '.join(letters)}" if hint else ""
@@ -381,18 +378,21 @@ def check_listed(call: Call) -> None:
         return
     name = call.indices_name
     if isinstance(value, tuple) and any(map(foreign.is_array, value)):
+        for item in value:
+            if not foreign.is_array(item):
+                foreign.check(caller, name, item)  # for basic indexing
         hint = foreign.stacked(value, name, call.data)
         if hint is not None and not kind.tuples:
             hint = f"{name}[0]" if len(value) == 1 else f"{hint}, for {_by_tuples(kind)}"
-        if hint is not None:
-            raise messages.separate_indices(caller, name, len(value), f"; write {hint}")
+        hint = "" if hint is None else f"; write {hint}"
+        raise messages.separate_indices(caller, name, len(value), hint)
     if kind.tuples and not value:
         raise messages.no_index_tuples(caller, name, value)
 
 
 def _by_tuples(kind: Kind) -> str:
     """Return the function that takes index tuples."""
-    return "scatter_nd" if kind.scatters else "gather_nd"
+    return str(kind) if kind.tuples else "scatter_nd" if kind.scatters else "gather_nd"
 
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
@@ -456,8 +456,10 @@ def index_dtype(
     word, hint = dtype_name(dtype), ""
     if library == "":
         library = type(dtype).__module__.partition(".")[0]
-    if library is not None and "bool" in word and caller in ("gather_nd", "scatter_nd"):
+    if library is not None and "bool" in word and caller in _core.KINDS:
         hint = f"; the index tuples of a mask are {foreign.argwhere(name, library)}"
+        if not Kind(caller).tuples:
+            hint += f", for {_by_tuples(Kind(caller))}"
     elif library is not None and "float" in word:
         hint = f"; if all are whole numbers, write {foreign.whole(name, library)}"
     return DTypeError(

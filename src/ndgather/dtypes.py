@@ -200,13 +200,23 @@ def _kinds_of(value: Any) -> set[str]:
         if not types <= {list, tuple}:
             return set().union(*map(_kinds_of, value))
         value = [*chain.from_iterable(value)]
-    if isinstance(value, np.ndarray | np.generic):
-        dtype: Any = value.dtype
+    if hasattr(value, "dtype"):  # of other libraries, by the name of NumPy's
+        name = str(value.dtype).rpartition(".")[2]
+        dtype: Any = value.dtype if isinstance(value.dtype, np.dtype) else _of_name(name)
+        if dtype is None:
+            return {"O"}
         if dtype.kind not in "Mm":
             return {dtype.kind.replace("u", "i")}
         any_unit = np.datetime_data(dtype)[0] == "generic" and np.isnat(value).all()
         return set() if any_unit else {dtype.str}
     return {_KINDS_OF_TYPES.get(type(value), "O")}
+
+
+def _of_name(name: str) -> np.dtype[Any] | None:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        return None
 
 
 def _object_of(value: Any, dtype: np.dtype[Any]) -> Array | None:

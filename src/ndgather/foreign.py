@@ -95,7 +95,9 @@ def is_listed(value: object) -> bool:
 
 def argwhere(name: str, library: str) -> str:
     """Return how to write the index tuples of a mask."""
-    if library in ("numpy", "torch", "jax", "dask"):
+    if library == "dask":
+        return f"np.argwhere({name}.compute())"  # da.argwhere returns an array of unknown size
+    if library in ("numpy", "torch", "jax"):
         return f"{_STACKS[library][0].partition('.')[0]}.argwhere({name})"
     if library == "tensorflow":
         return f"tf.where({name})"
@@ -110,6 +112,9 @@ def stacked_rows(value: object, name: str) -> str | None:
     arrays = [part for part in parts if is_array(part)]
     library = library_of(arrays)
     if library not in ("jax", "tensorflow", "torch"):
+        return None
+    shapes = {tuple(getattr(part, "shape", ())) for part in parts}
+    if len(shapes) > 1 or len({"bool" in str(getattr(part, "dtype", "")) for part in parts}) > 1:
         return None
     stack, convert = _STACKS[library][0], _STACKS[library][2]
     row = "row" if is_nested else name
@@ -129,18 +134,26 @@ def library_of(values: Iterable[object]) -> str:
     return "numpy"
 
 
-def stacked(items: Sequence[object], name: str, data: object) -> str | None:
+def stacked(
+    items: Sequence[object], name: str, data: object, names: Sequence[str] = ()
+) -> str | None:
     """Return how to write index arrays of one axis each, the tuple `name`, as index tuples.
 
-    The result can be the indices of `data`. None if their shapes do not fit each other, or items
-    are no arrays, numbers or lists.
+    `names` are those of its items, if they have any. The result can be the indices of `data`. None
+    if their shapes do not fit each other, or items are no arrays, numbers or lists.
     """
-    if not all(isinstance(item, int | np.integer | list) or is_array(item) for item in items):
+    if not all(
+        isinstance(item, int | float | np.number | list | tuple | range) or is_array(item)
+        for item in items
+    ):
         return None
     try:
+        dtypes = [*map(_name_of_dtype, items)]
+        if any("bool" in dtype for dtype in dtypes):
+            names = names or [f"{name}[{number}]" for number in range(len(items))]
+            return _stacked_masks(items, names, data)
         shapes = {tuple(np.shape(cast("Any", item))) for item in items}
         np.broadcast_shapes(*shapes)
-        dtypes = {str(getattr(item, "dtype", "int")).rpartition(".")[2] for item in items}
         library, beside = library_of(items), library_of([data])
         if library != "dask" and beside not in ("numpy", library):
             library = "numpy"  # whose arrays are the indices of all others
@@ -149,10 +162,8 @@ def stacked(items: Sequence[object], name: str, data: object) -> str | None:
         raise
     except Exception:  # of the methods of arrays; of sizes that are not known
         return None
-    if any("bool" in dtype for dtype in dtypes):
-        return None
-    names = (f"{library}.{function}" for function in ("stack", "broadcast_arrays", "asarray"))
-    stack, broadcast, convert, axis = _STACKS.get(library, (*names, "axis=-1"))
+    own = (f"{library}.{function}" for function in ("stack", "broadcast_arrays", "asarray"))
+    stack, broadcast, convert, axis = _STACKS.get(library, (*own, "axis=-1"))
     if is_mixed:
         name = f"[*map({convert}, {name})]"
     if len(shapes) > 1:
@@ -160,9 +171,36 @@ def stacked(items: Sequence[object], name: str, data: object) -> str | None:
     text = f"{stack}({name}, {axis})"
     if library == "dask" and beside != "numpy":
         text += ".compute()"
-    stays_integer = len(dtypes) == 1 or "uint64" not in dtypes
-    is_whole = stays_integer and all("int" in dtype.lower() for dtype in dtypes)
+    stays_integer = len({*dtypes}) == 1 or "uint64" not in dtypes
+    is_whole = stays_integer and all("int" in dtype for dtype in dtypes)
     return text if is_whole else whole(text, library)
+
+
+def _stacked_masks(items: Sequence[Any], names: Sequence[str], data: object) -> str | None:
+    """Return what `stacked` does for items of which some are masks.
+
+    A mask stands for the index arrays of its true elements: one for each of its axes.
+    """
+    library = library_of(items)
+    if library not in ("jax", "torch") or library_of([data]) not in ("numpy", library):
+        library = "numpy"
+    stack, broadcast, convert, axis = _STACKS[library]
+    parts = []
+    for item, name in zip(items, names, strict=True):
+        is_lazy, is_own = library_of([item]) == "dask", library_of([item]) == library
+        part = f"{name}.compute()" if is_lazy else name
+        part = part if is_own or library == "numpy" else f"{convert}({part})"
+        is_mask = "bool" in _name_of_dtype(item)
+        if is_mask and not np.ndim(item):
+            return None
+        parts.append(f"*{stack.partition('.')[0]}.where({part})" if is_mask else part)
+    arrays = parts[0][1:] if len(parts) == 1 else f"{broadcast}({', '.join(parts)})"
+    return f"{stack}({arrays}, {axis})"
+
+
+def _name_of_dtype(item: object) -> str:
+    dtype = getattr(item, "dtype", None)
+    return str(np.asarray(item).dtype if dtype is None else dtype).rpartition(".")[2].lower()
 
 
 def whole(name: str, library: str) -> str:

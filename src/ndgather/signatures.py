@@ -46,8 +46,10 @@ def misused(
                 f"(allowed: {', '.join(parameters) or 'no arguments'}){hint}"
             )
         if name in known[:positional]:
+            is_last = name in ("updates", "window_shape")  # behind index arrays, an argument each
+            hint = hint_of((*given[:positional], value)) if is_last else ""
             return CallError(
-                f"{caller}: {name} is given by position and by name (allowed: one of them)"
+                f"{caller}: {name} is given by position and by name (allowed: one of them){hint}"
             )
     missing = next(
         name
@@ -59,8 +61,13 @@ def misused(
     )
 
 
-def own_errors(caller: str) -> Callable[[F], F]:
-    """Return a decorator: arguments that do not fit the signature are an error of this package."""
+def own_errors(
+    caller: str, hint_of: Callable[[Sequence[object]], str] = lambda _: ""
+) -> Callable[[F], F]:
+    """Return a decorator: arguments that do not fit the signature are an error of this package.
+
+    `hint_of` is that of `misused`.
+    """
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -76,7 +83,7 @@ def own_errors(caller: str) -> Callable[[F], F]:
                     if "self" in signature.parameters:  # of a class, whose callers do not name it
                         parameters = list(signature.parameters.values())[1:]
                         signature, given = signature.replace(parameters=parameters), given[1:]
-                    raise misused(caller, signature, tuple(options), given) from None
+                    raise misused(caller, signature, tuple(options), given, hint_of) from None
                 raise
 
         return cast("F", call)

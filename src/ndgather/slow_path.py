@@ -52,17 +52,20 @@ def run(call: Call) -> Array:
             # The core would write the bytes between the fields, which belong to the caller.
             by_rows = dtypes.has_gaps(dtype)
             plain = plain if by_rows or dtype.hasobject else _as_bytes(plain)
+    given = plain
     if by_rows and not call.scatters:
-        result = deliver(plain, run_plain(replace(plain, out=None)))
-    elif (
+        plain, by_rows = replace(plain, out=None), False
+    if (
         by_rows
         or dtype.hasobject
         or dtype.itemsize == 0
         or (call.scatters and not _is_one_step(plain))
     ):
-        result = exchange.adapter_named(exchange.ROWS).run(plain)
+        result: Array = exchange.adapter_named(exchange.ROWS).run(plain)
     else:
         result = run_plain(plain)
+    if plain.out is not given.out:
+        deliver(given, result)
     return result if call.out is None else call.out
 
 

@@ -62,15 +62,17 @@ HINT = re.compile(
 
 
 def follow(function, *given, **options):
-    """Make a call that is refused, and then the calls that its error, and the next, recommend."""
+    """Make a call that is refused, and then up to three calls that the last error recommends."""
     names = list(ndgather.api.SIGNATURES[function].parameters)[: len(given)]
     named = dict(zip(names, given, strict=False)) | options
     if function.startswith("scatter"):
-        named["updates"] = given[-1]
+        named["updates"] = options.get("updates", given[-1])
+    if function == "gather_windows":
+        named["window_shape"] = options.get("window_shape", given[-1])
     with pytest.raises(NdgatherError) as caught:
         FUNCTIONS[function](*given, **options)
     error = caught.value
-    for _ in range(2):
+    for _ in range(3):
         hint = HINT.search(str(error))
         assert hint is not None, str(error)
         argument, text = re.match(r"\w+: (\w+)", str(error))[1], hint["text"]
@@ -116,6 +118,38 @@ class TestIndices:
         assert_is(follow("gather_nd", numbers, (make(ROWS), make([3]))), FIRST)
         assert_is(follow("gather_nd", numbers, (make(ROWS), 3)), FIRST)
 
+    def test_a_tuple_with_lists_and_ranges(self, data, make):
+        numbers = data(NUMBERS)
+        wanted = [NUMBERS[row][column] for column, row in enumerate((2, 0, 1))]
+        for columns in ((0, 1, 2), [0, 1, 2], range(3)):
+            assert_is(follow("gather_nd", numbers, (make([2, 0, 1]), columns)), wanted)
+
+    def test_a_tuple_with_masks(self, data, make):
+        if make in (INDICES["pandas"], stored):  # their dtypes and ranks: others are enough
+            return
+        numbers, wanted = data(NUMBERS), [NUMBERS[0][1], NUMBERS[2][3]]
+        rows, columns = make([True, False, True]), make([False, True, False, True])
+        flags = [[number in wanted for number in row] for row in NUMBERS]
+        for function in ("gather_nd", "gather"):
+            assert_is(follow(function, numbers, (make(flags),)), wanted)
+            assert_is(follow(function, numbers, (rows, columns)), wanted)
+            assert_is(follow(function, numbers, (rows, make([1, 3]))), wanted)
+            assert_is(follow(function, numbers, ([True, False, True], make([1, 3]))), wanted)
+            assert_is(follow(function, numbers, (make([0, 2]), columns)), wanted)
+        assert_is(follow("gather_nd", numbers, rows, columns), wanted)
+        mixed = (
+            make([True, False]),
+            make([1, 2]),
+        )  # as many as axes: NumPy would make a mask 1 and 0
+        assert_is(follow("gather_nd", numbers, mixed), [NUMBERS[0][1], NUMBERS[0][2]])
+        if make is not lazy:
+            with pytest.raises(NdgatherError, match=r"of one kind\)$"):
+                ndgather.gather_nd(numbers, [*mixed])
+
+    def test_a_tuple_of_arrays_that_do_not_fit_each_other(self, data, make):
+        with pytest.raises(NdgatherError, match=r"\(allowed: one array of integers\)$"):
+            ndgather.gather_nd(data(NUMBERS), (make([0, 1]), make([0, 1, 2])))
+
     def test_floats(self, data, make):
         numbers = data(NUMBERS)
         pairs = [[float(row), float(column)] for row, column in zip(ROWS, COLUMNS, strict=True)]
@@ -129,12 +163,16 @@ class TestIndices:
         numbers, rows, columns = data(NUMBERS), make(ROWS), make(COLUMNS)
         assert_is(follow("gather_nd", numbers, rows, columns), POINTS)
         assert_is(follow("gather", numbers, rows, columns), POINTS)
+        windows = [[[number]] for number in POINTS]
+        assert_is(follow("gather_windows", numbers, rows, columns, (1, 1)), windows)
+        assert_is(follow("gather_windows", numbers, rows, columns, window_shape=(1, 1)), windows)
 
     def test_a_mask(self, data, make):
-        if make not in (INDICES["pandas"], lazy, stored):
+        if make not in (INDICES["pandas"], stored):
             flags = [[number > 11 for number in row] for row in NUMBERS]
             wanted = [number for row in NUMBERS for number in row if number > 11]
-            assert_is(follow("gather_nd", data(NUMBERS), make(flags)), wanted)
+            for function in ("gather_nd", "gather", "gather_elements"):
+                assert_is(follow(function, data(NUMBERS), make(flags)), wanted)
 
 
 SCATTERED = [list(row) for row in NUMBERS]
@@ -152,6 +190,7 @@ def test_scatters(name):
         assert_is(follow("scatter_nd", numbers, points, updates, reduction=sign), SCATTERED)
     assigned = follow("scatter_nd", numbers, *pair, updates)
     assert_is(assigned, ndgather.scatter_nd(np.array(NUMBERS), points, updates))
+    assert_is(follow("scatter_nd", numbers, *pair, updates=updates), assigned)
 
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)

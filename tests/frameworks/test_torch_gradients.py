@@ -1,6 +1,8 @@
 """Gradients, tangents, `vmap` and `torch.func` in any order, against numbers and torch itself."""
 
 from functools import partial
+from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
@@ -204,6 +206,53 @@ def test_vmap_of_scatters(kind, shape, places, sizes, options, reduction, rng):
                 for tensor, over in zip((data, indices, updates), mapped, strict=True)
             ]
             same(result[at], called(kind, *each, **options))
+
+
+SHAPES = [(), (1,), (2,), (2, 2), (2, 0)]
+CALLS = {  # and how many tensors they take
+    "gather_nd": (ndgather.gather_nd, 2),
+    "gather_nd of batches": (partial(ndgather.gather_nd, batch_dims=1), 2),
+    "gather": (ndgather.gather, 2),
+    "gather along the last axis": (partial(ndgather.gather, axis=-1), 2),
+    "gather_elements": (ndgather.gather_elements, 2),
+    "gather_windows of two axes": (partial(ndgather.gather_windows, window_shape=(1, 1)), 2),
+    "gather_windows of no axis": (partial(ndgather.gather_windows, window_shape=()), 2),
+    "scatter_nd": (ndgather.scatter_nd, 3),
+    "scatter_elements": (ndgather.scatter_elements, 3),
+}
+
+
+@pytest.mark.parametrize(("function", "count"), CALLS.values(), ids=CALLS)
+def test_vmap_refuses_what_its_function_refuses(function, count):
+    """The axis that is mapped was taken for one that data or indices lack."""
+    for *shapes, mapped in product(*[SHAPES] * count, product([0, None], repeat=count)):
+        if mapped == (None,) * count:
+            continue
+        tensors = [
+            torch.arange(2).reshape(2, *[1] * len(shape)).expand(2, *shape)
+            if number == 1
+            else torch.arange(2.0 * prod(shape)).reshape(2, *shape)
+            for number, shape in enumerate(shapes)
+        ]
+        tensors = [each if at == 0 else each[0] for each, at in zip(tensors, mapped, strict=True)]
+        entries = [
+            [t[n] if at == 0 else t for t, at in zip(tensors, mapped, strict=True)]
+            for n in range(2)
+        ]
+        refusal = None
+        try:
+            wanted = torch.stack([function(*entry) for entry in entries])
+        except NdgatherError as error:
+            refusal = error
+        try:
+            result = vmap(function, mapped)(*tensors)
+        except NdgatherError as error:
+            # The position of an index that is out of bounds is among all entries.
+            same_text = str(error) == str(refusal) or isinstance(error, IndexError)
+            assert type(error) is type(refusal) and same_text  # noqa: PT017, PT018
+        else:
+            assert refusal is None
+            same(result, wanted)
 
 
 @pytest.mark.parametrize("in_dim", [0, 1])

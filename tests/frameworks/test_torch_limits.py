@@ -39,6 +39,16 @@ def test_a_fill_value_that_is_no_number_here():
         torch.vmap(filled)(torch.zeros(2))
 
 
+def test_options_that_vmap_maps():
+    for call, option in (
+        (lambda value: ndgather.gather(DATA, PLACES, axis=value), "axis"),
+        (lambda value: ndgather.gather_ranges(DATA, [0], [1], axis=value)[0], "axis"),
+        (lambda value: ndgather.gather(np.ones(3), [0], batch_dims=value), "batch_dims"),
+    ):
+        with pytest.raises(DTypeError, match=rf": {option} = .* is not an integer"):
+            torch.vmap(call)(torch.tensor([0, 0]))
+
+
 def test_arrays_whose_strides_torch_does_not_have():
     data = DATA.clone().requires_grad_()
     assert ndgather.gather(data, ODD["index"]).tolist() == [3, 1]

@@ -388,6 +388,18 @@ def test_structures_with_references():
     assert result["name"][0] is data["name"][1]
 
 
+@pytest.mark.parametrize("function", ["gather", "gather_nd", "gather_elements", "gather_windows"])
+def test_fields_with_references_leave_the_others_of_out(function):
+    kind = np.dtype([("name", "O"), ("number", "i4"), ("last", "i2")])
+    data = np.array([("one", 1, 7), (["two"], 2, 8)], kind)[["name", "last"]]
+    indices = [[1], [0]] if function in ("gather_nd", "gather_windows") else [1, 0]
+    window = {"window_shape": (1,)} if function == "gather_windows" else {}
+    out = np.array([("", 3, 0), ("", 4, 0)], kind)
+    view = out[["name", "last"]].reshape(2, *window.get("window_shape", ()))
+    assert getattr(ndgather, function)(data, indices, out=view, **window) is view
+    assert out.tolist() == [(["two"], 3, 8), ("one", 4, 7)]
+
+
 def record(choose, depth=2):
     """Draw a dtype of records with gaps: nested, aligned, views of fields, subarrays."""
     fields = []

@@ -51,6 +51,8 @@ def run(call: Call) -> DaskArray:
     if not isinstance(indices, DaskArray):
         # A copy: the graph has parts of it, and the caller may change them before it is computed.
         indices = arguments.integer_indices(call).copy()
+    elif indices.dtype.kind not in ("iuf" if indices.size == 0 else "iu"):
+        raise arguments.index_dtype(caller, indices.dtype, call.indices_name, "dask")
     call = replace(call, data=data, indices=indices)
     _check_rank(caller, "data", data)
     _check_rank(caller, call.indices_name, indices)

@@ -88,8 +88,7 @@ def _fake(kind: str, *arguments: Any) -> torch.Tensor:
     """Return a tensor like the result; where sizes are symbols, torch adds guards or checks."""
     call = checks.checked(call_of(kind, arguments))
     data, indices = call.data.shape, call.indices.shape
-    sizes = (*data, *indices, *(call.updates.shape if call.scatters else ()))
-    if all(type(size) is int for size in sizes):
+    if _has_known_shapes(call):
         slices = checks.check_shapes(call)
     else:
         for axis in range(call.batch_dims):
@@ -101,6 +100,11 @@ def _fake(kind: str, *arguments: Any) -> torch.Tensor:
     return call.data.new_empty(data if call.scatters else slices)
 
 
+def _has_known_shapes(call: Call) -> bool:
+    """Return whether no size of the tensors of a call is a symbol."""
+    return all(type(size) is int for _, tensor in checks.tensors(call) for size in tensor.shape)
+
+
 def _mapped(
     kind: str, info: Any, in_dims: tuple[int | None, ...], *arguments: Any
 ) -> tuple[torch.Tensor, int]:
@@ -109,6 +113,8 @@ def _mapped(
     tensors, mapped = arguments[:count], in_dims[:count]
     bare = map(_entry_of_axis, tensors, mapped)
     call = call_of(kind, (*bare, *arguments[count:]))
+    if _has_known_shapes(call):  # the axis that is mapped must not be taken for a missing one
+        checks.check_shapes(call)
     if not call.scatters and mapped[1] is None and not call.kind.elements:
         # The same indices for every entry: the axis becomes the last of the slices.
         result = operate(replace(call, data=tensors[0].movedim(mapped[0], -1)))
