@@ -168,7 +168,8 @@ REFUSED = {
     "no zarr": ("sel none.zarr points.csv -o out.csv", r"none.zarr: cannot be read: .*"),
     "an array, which has no coordinates": (
         "sel sst.zarr/sst points.csv -o out.csv",
-        r"sst.zarr/sst: cannot be read: an array has no coordinates \(allowed: the group .*\)",
+        r"sst.zarr/sst: cannot be read: an array has no coordinates \(allowed: the group .*\); "
+        r"write sst.zarr --variable sst",
     ),
     "no table": ("sel sst.nc none.csv -o out.csv", r"none.csv: cannot be read: no such file .*"),
     "another kind of table": (
@@ -402,6 +403,12 @@ def test_a_group_of_a_file(ndgather, groups, file):
         way = re.search(r"; write (\S+)", error)[1]
         assert ndgather(f"sel {way} p.csv -o out.csv").err == ""
         assert column("no2") == [1.0]
+    for place in ("{}/PRODUCT/no2", "{}/PRODUCT/more/no2", "{} --group PRODUCT/no2"):
+        error = ndgather(f"sel {place.format(file)} p.csv -o out.csv").err
+        assert "an array has no coordinates (allowed: the group that it is in); write" in error
+        way = re.search(r"; write (\S+ --variable no2)", error)[1]
+        assert ndgather(f"sel {way} p.csv -o out.csv").err == ""
+        assert column("no2") == [2.0 if "more" in place else 1.0]
     error = ndgather(f"sel {file}/PRODUCT p.csv -o out.csv --variable NO2").err
     assert "has no variable 'NO2' (allowed: no2)" in error
     assert "the file also has the groups more" in error.replace("PRODUCT, PRODUCT/more", "more")

@@ -73,7 +73,8 @@ examples:
       the pixel that holds each point, in the coordinates of the file
 
 DATA is a file that xarray opens: netCDF, a zarr folder or its URL; or a
-GeoTIFF, with the coordinates x, y and band. POINTS and OUT are .csv, .tsv,
+GeoTIFF, with the coordinates x, y and band. DATA/GROUP is a group of a file;
+its variables are named by --variable. POINTS and OUT are .csv, .tsv,
 .csv.gz, .tsv.gz or .parquet; either may be -, text from standard input or to
 standard output, and OUT may be .nc, a netCDF file whose only dimension is
 "point". The columns of POINTS are

@@ -71,6 +71,7 @@ _ISO = re.compile(rf"\d{{4}}-?\d\d-?\d\d(?:[T ]{_CLOCK} ?{_ZONE}?)?|\d{{4}}-\d\d
 _ZONED = re.compile(rf".*[T ]\d\d.*{_ZONE}")
 _CELL = 200  # bytes of a cell in a block, as Python objects
 _EXAMPLE = "such as 2010-07-14T06:30"
+_NO_DATA_SET = "an array has no coordinates (allowed: the group that it is in)"
 _KEEP = "--keep COLUMN leaves a column alone"
 
 
@@ -491,16 +492,36 @@ def opened(place: str, group: str | None = None) -> xarray.Dataset:
         try:
             data = opener(xarray.open_dataset, **options)
         except Exception:
+            _check_group(place, group)
             if not groups_of(place, group):
                 raise
-    if data is not None and (data.data_vars or not groups_of(place, group)):
+    if data is not None and data.data_vars:
         return data
+    _check_group(place, group)
     groups = groups_of(place, group)
+    if data is not None and not groups:
+        return data
     what = options.get("group") or "the data set"
     raise FileError(
         f"{one_line(place)}: {one_line(what)} has no variables (allowed: the groups "
         f"{_listed(groups)}); write {shlex.quote(f'{path}/{groups[0]}')}"
     )
+
+
+def _check_group(place: str, group: str | None) -> None:
+    """Raise FileError if what should be a data set is a variable of the group around it."""
+    whole = place if group is None else f"{place}/{group}"
+    outer, _, name = whole.rstrip("/").rpartition("/")
+    names: list[str] = []
+    with suppress(Exception):  # there is no data set
+        _, opener, options = _opener_of(outer, None)
+        with opener(xarray.open_dataset, **options) as data:
+            names = [*map(str, data.data_vars)]
+    if outer and name in names:
+        raise FileError(
+            f"{one_line(place)}: cannot be read: {_NO_DATA_SET}; write {shlex.quote(outer)} "
+            f"--variable {shlex.quote(name)}"
+        )
 
 
 def groups_of(place: str, group: str | None = None) -> list[str]:
@@ -551,7 +572,7 @@ def _unreadable(place: str, error: Exception) -> NdgatherError:
             "(allowed: a group after zarr.consolidate_metadata(store))"
         )
     elif type(error).__name__ == "ContainsArrayError":  # of zarr, which is an extra
-        why = "an array has no coordinates (allowed: the group that it is in)"
+        why = _NO_DATA_SET
     return FileError(f"{place}: cannot be read: {why}")
 
 
