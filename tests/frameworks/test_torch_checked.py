@@ -475,3 +475,15 @@ def test_wrong_arguments_are_errors_of_ours():
         ndgather.checked_indices(wiat=False)
     with pytest.raises(DTypeError, match=r"^checked_indices: wait = array\(\[1, 2\]\) is neither"):
         ndgather.checked_indices(wait=np.array([1, 2]))
+
+
+def test_a_block_without_parentheses_is_an_error_that_names_them():
+    with pytest.raises(CallError, match=r"not a block \(allowed: @ndgather.checked_indices\(\)\)"):
+
+        @ndgather.checked_indices
+        def look_up():
+            """Never run."""
+
+    allowed = r"\(allowed: with ndgather.checked_indices\(\):\)"
+    with pytest.raises(CallError, match=allowed), ndgather.checked_indices:
+        pass

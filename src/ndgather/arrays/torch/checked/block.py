@@ -33,7 +33,7 @@ from ndgather.arrays.torch.checked.operators import (
 )
 from ndgather.arrays.torch.checked.positions import Entries
 from ndgather.arrays.torch.checked.process import change_process, restore_process
-from ndgather.errors import AttributeValueError, IndexOutOfBoundsError
+from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsError
 
 _FRAMES = torch._C._dynamo.eval_frame
 _LOCK = threading.Lock()
@@ -110,7 +110,24 @@ def _make_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return unravel_index
 
 
-class checked_indices(ContextDecorator):  # noqa: N801
+class _NeedsParentheses(type):
+    """The class of a block: says what to write if the class is used in place of a block."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        if args and not options and callable(args[0]):
+            what = f"function = {args[0]!r} is not a block"
+            raise CallError(f"checked_indices: {what} (allowed: @ndgather.checked_indices())")
+        return super().__call__(*args, **options)
+
+    def __enter__(cls) -> None:
+        what = "a class is not a block (allowed: with ndgather.checked_indices():)"
+        raise CallError(f"checked_indices: {what}")
+
+    def __exit__(cls, *error: object) -> None:
+        """Python looks for this first."""
+
+
+class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N801
     """Check the indices of every operator of torch that runs in a block, before it runs.
 
     Use it in a ``with`` statement, or as a decorator of a function. The error names the operator,
