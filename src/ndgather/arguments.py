@@ -184,8 +184,11 @@ def as_integer(caller: str, option: str, value: object) -> int:
 
 def integer(call: Call, option: str) -> int:
     """Return an option that is an integer, within 64 bits."""
-    with messages.converted_errors(lambda _: _not_integer(call, option)):
-        return min(max(operator.index(getattr(call, option)), -(2**63)), 2**63 - 1)
+    value = getattr(call, option)
+    if type(value) is not int:
+        with messages.converted_errors(lambda _: _not_integer(call, option)):
+            value = operator.index(value)
+    return min(max(value, -(2**63)), 2**63 - 1)
 
 
 def slices_shape(call: Call) -> tuple[int, ...]:
