@@ -104,11 +104,16 @@ linalg_lu_solve pivots 0 3 3 4,0 torch.linalg.lu_solve(torch.eye(3), i.int(), on
 pack_padded_sequence lengths 0 6 3 7,0 pack(ones(6, 3, 1), i)
 pack_padded_sequence lengths 1 6 3 7,0 pack(ones(3, 6, 1), i, batch_first=True)
 sparse_coo_tensor indices 1 4 3 4,-1 coo(torch.stack([ZERO[:3], i]), ones(3), (5, 4))
+sparse_coo_tensor indices 0 5 3 5,-1 coo(i[None], ones(3), (5,))
+sparse_compressed_tensor col_indices 1 2 3 2,-1 bsr(T([0, 1, 3]), i, ones(3, 2, 2), (4, 4))
+sparse_compressed_tensor crow_indices 0 3 3 4,-1 bsr(i, ZERO[:3], ones(3, 2, 2), (4, 4))
+sparse_compressed_tensor row_indices 0 3 2 3,-1 bsc(T([0, 1, 2]), i, ones(2, 2, 1), (6, 2))
 sparse_compressed_tensor col_indices 1 4 3 4,-1 csr(T([0, 1, 3]), i, ones(3), (2, 4))
 sparse_compressed_tensor crow_indices 0 3 3 4,-1 csr(i, ZERO[:3], ones(3), (2, 4))
 """.strip().splitlines()
 pack = nn.utils.rnn.pack_padded_sequence
 csr, coo = torch.sparse_csr_tensor, torch.sparse_coo_tensor
+bsr, bsc = torch.sparse_bsr_tensor, torch.sparse_bsc_tensor
 FIRST_LINE = next(
     number
     for number, line in enumerate(Path(__file__).read_text().splitlines(), 1)
@@ -151,14 +156,10 @@ def wait(request):
 
 
 def with_row(expected):
-    """The indices of a COO tensor are those of its second axis."""
-    operator, *others, position, value = expected
-    return (
-        operator,
-        *others,
-        (1, *position) if operator == "sparse_coo_tensor" else position,
-        value,
-    )
+    """The indices of a COO tensor have a row for every axis."""
+    operator, argument, axis, size, position, value = expected
+    position = (axis, *position) if operator == "sparse_coo_tensor" else position
+    return operator, argument, axis, size, position, value
 
 
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:The reduce argument")
@@ -393,6 +394,9 @@ torch.segment_reduce(ones(6), "sum", lengths=T([2, 4]))
 torch.masked_select(X, X > 3), X.masked_fill(X > 3, 1.0), X.masked_scatter(X > 3, ones(5, 4))
 torch.sparse_coo_tensor(T([[4], [3]]), ones(1), (5, 4)).to_dense()
 csr(T([0, 1, 1]), T([3]), ones(1), (2, 4)).to_dense()
+bsr(T([0, 1, 1]), T([1]), ones(1, 2, 2), (4, 4)).to_dense()
+bsc(T([[0, 1, 1]]), T([[2]]), ones(1, 1, 2, 1), (1, 6, 2)).to_dense()
+csr(T([0, 1]), T([3]), ones(1)).to_dense()
 torch.sparse_csc_tensor(T([0, 0, 1]), T([3]), ones(1), (4, 2)).to_dense()
 torch.sparse_coo_tensor(T([[4]]), ones(1, 4), (5, 4)).index_select(0, T([4])).to_dense()
 torch.tensor_split(X, T([1, 99])), X.narrow(0, T(2), 3)

@@ -29,6 +29,7 @@ TINY = 5e-324  # the smallest denormal number
 # the call, in which v holds one of them.
 VALUES = """
 binary_cross_entropy|input|is not a probability|1.0002,-0.1,NAN,INF|0.0,-0.0,1.0,TINY|F.binary_cross_entropy(v, torch.zeros_like(v))
+binary_cross_entropy|target|is not a probability|1.0002,-0.1,NAN|0.0,-0.0,1.0,TINY|F.binary_cross_entropy(torch.full_like(v, 0.5), v)
 bernoulli|input|is not a probability|1.5,-0.1,NAN|0.0,-0.0,1.0,TINY|torch.bernoulli(v)
 bernoulli_|p|is not a probability|1.5,-0.1,NAN|0.0,-0.0,1.0,TINY|torch.zeros_like(v).bernoulli_(v)
 multinomial|input|is not a weight|-0.1,NAN,INF|0.0,-0.0,9.0,TINY|torch.multinomial(v, 1)

@@ -135,7 +135,7 @@ def describe_argument(entries: Entries) -> tuple[str, int, tuple[int, ...]]:
     """Return the argument, the axis, and the shape of the values as the user's call has them."""
     argument, values, axis = entries[:3]
     shape, base = tuple(values.shape), values._base
-    if base is not None and base.numel() == values.numel():
+    if base is not None and base.numel() == values.numel() and not entries.before:
         flattened = base.dim() > values.dim() or not base.dim()
         if flattened and base.is_contiguous() and values.is_contiguous():
             shape = tuple(base.shape)

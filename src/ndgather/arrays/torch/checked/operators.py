@@ -274,7 +274,7 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "sparse_coo_tensor": (find_coordinates,),
     # Values that a GPU asserts.
     "bernoulli": (find_probabilities,),
-    "binary_cross_entropy": (_PROBABILITIES,),
+    "binary_cross_entropy": (_PROBABILITIES, ValueRule("target", *_PROBABILITY)),
     "binary_cross_entropy_backward": (_PROBABILITIES,),
     "masked_scatter": (find_selected,),
     "multinomial": (find_weights,),
