@@ -141,8 +141,8 @@ def plain(text: str) -> str:
 
 def reason(error: BaseException) -> str:
     """Write the text of an exception of another library on one line of bounded length."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
+    if isinstance(error, OSError) and error.strerror:  # those of netCDF have a text for a number
+        return str(error.strerror if isinstance(error.errno, int) else error.args[0]).lower()
     return shortened(str(error)) or type(error).__name__
 
 

@@ -209,8 +209,8 @@ REFUSED = {
         r"mean 'latitudes'\?",
     ),
     "no such coordinate to rename to": (
-        "sel sst.nc other.csv -o out.csv --rename latitudes=y",
-        r"--rename latitudes=y: y is no coordinate with labels \(allowed: time, lat, lon\)",
+        "sel sst.nc other.csv -o out.csv --rename latitudes=level",
+        r"--rename latitudes=level: level is no coordinate with labels \(allowed: time, lat, lon\)",
     ),
     "dates that may be two": (
         "sel sst.nc dates.csv -o out.csv",

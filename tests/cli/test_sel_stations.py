@@ -109,12 +109,28 @@ WRONG = {
         "--rename latitude=lat",
         "; write --rename lat=latitude",
     ),
+    "a reversed name with the meaning of an axis": (
+        {"lat": column(0), "lon": column(1)},
+        "--rename lng=lon",
+        "; write --rename lon=lng",
+    ),
+    "a missing label": ({"lat": [0, None, 0], "lon": column(1)}, "", "labels of latitude); write"),
+    "a missing time": (
+        {"lat": column(0), "lon": column(1), "time": [""] * 3},
+        "",
+        "time[0] = NaT is not on the axis (allowed: the 2 labels of valid_time); 3 of 3 ",
+    ),
+    "a distance below 0": (
+        {"lat": column(0), "lon": column(1)},
+        "--tolerance lat=-1",
+        "tolerance = -1.0 is not a distance",
+    ),
 }
 
 
 @pytest.mark.parametrize(("columns", "options", "text"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_is_said_and_hints_work(ndgather, era5, columns, options, text):
-    if "time" in columns:
+    if columns.get("time") == ["2035"] * 3:
         columns = columns | {"time": ["2035-01-01"] * 3}
     write("s.csv", **columns)
     line = "sel era5.nc s.csv -o out.csv --outer --method nearest "
@@ -122,6 +138,8 @@ def test_what_is_wrong_is_said_and_hints_work(ndgather, era5, columns, options, 
     assert outcome.status == 1
     assert text in outcome.err
     assert "--tolerance" not in outcome.err
+    if options.startswith("--tolerance"):
+        return
     hint = re.search(r"(?:write|value:) ((?:--\S+ \S+ ?)+)", outcome.err.replace(", or", " or"))
     if hint is not None:
         assert ndgather(line + hint[1]).err == ""
@@ -132,6 +150,56 @@ def test_what_is_wrong_is_said_and_hints_work(ndgather, era5, columns, options, 
             if columns["lon"][row] == column(1)[row]:
                 expected = era5[: found.shape[1], column(2)[row], column(3)[row]]
                 np.testing.assert_allclose(found[row], expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "first", "label", "value"),
+    [
+        ("lon", "", 0, 359, 0.0),
+        ("lon", "", 0, -40, 315.0),
+        ("lon", "", -180, 359, 0.0),
+        ("longitude", "degrees_east", 5, 366, 6.0),
+        ("longitude", "degrees_east", 5, -354, 6.0),
+        ("x", "degrees_east", 350, 5, 365.0),
+    ],
+)
+def test_hints_about_longitudes_lead_to_the_right_place(
+    ndgather, folder, name, units, first, label, value
+):
+    lon = np.arange(first, first + (20.0 if units else 360.0), 1 if units else 45)
+    coord = xr.DataArray(lon, dims=name, attrs={"units": units})
+    xr.Dataset({"v": (name, lon)}, {name: coord}).to_netcdf("g.nc", engine="h5netcdf")
+    (folder / "p.csv").write_text(f"{name}\n{label}\n")
+    line = "sel g.nc p.csv -o out.csv --method nearest"
+    error = ndgather(line).err
+    assert "--tolerance" not in error
+    assert ndgather(f"{line} {re.search(r'write (--period .*) if', error)[1]}").err == ""
+    assert pd.read_csv("out.csv")["v"].tolist() == [value]
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "360_day"])
+def test_times_of_other_calendars_are_before_or_after_the_grid(ndgather, folder, calendar):
+    axis = xr.date_range("2020-12-01", periods=3, calendar=calendar, use_cftime=True)
+    xr.Dataset({"v": ("time", np.arange(3.0))}, {"time": axis}).to_netcdf("c.nc", engine="h5netcdf")
+    for text, where in (("2035-01-01", "after the last"), ("1900-01-01", "before the first")):
+        (folder / "p.csv").write_text(f"time\n2020-12-02\n{text}\n")
+        for method in ("", "--method nearest"):
+            error = ndgather(f"sel c.nc p.csv -o out.csv {method}").err
+            assert f"time[1] = {text} 00:00:00 is {where} time of the grid, 2020-12-0" in error
+
+
+def test_what_is_no_data_set_names_the_way(ndgather, era5, folder):
+    write("s.csv", lat=column(0), lon=column(1))
+    for place in ("era5.nc/t2m", "era5.zarr/t2m", "era5.zarr/t2m/"):
+        error = ndgather(f"sel {place} s.csv -o out.csv --outer --method nearest").err
+        way = error.rpartition("; write ")[2].strip()
+        assert way.endswith("--variable t2m")
+        assert ndgather(f"sel {way} s.csv -o out.csv --outer --method nearest").err == ""
+    assert "era5.nc/none: cannot be read: " in ndgather("sel era5.nc/none s.csv -o out.csv").err
+    for name in ("text.nc", "text.grib"):
+        (folder / name).write_text("no data")
+        error = ndgather(f"sel {name} s.csv -o out.csv").err
+        assert f"{name}: cannot be read: it is no data set (allowed: netCDF, zarr, Geo" in error
 
 
 def test_a_column_of_texts_and_a_method_for_each_column(ndgather, folder):
@@ -175,6 +243,7 @@ def rasters(folder):
     for name, crs, transform in (
         ("earth.tif", "EPSG:4326", rasterio.Affine(1, 0, 0, 0, -1, 90)),
         ("map.tif", "EPSG:32633", rasterio.Affine(1000, 0, 300_000, 0, -1000, 6_000_000)),
+        ("feet.tif", "EPSG:2263", rasterio.Affine(1000, 0, 900_000, 0, -1000, 200_000)),
     ):
         options = {"width": 360, "height": 180, "count": 1, "dtype": "int32", "crs": crs}
         with rasterio.open(name, "w", driver="GTiff", transform=transform, **options) as file:
@@ -207,6 +276,8 @@ def test_degrees_into_a_map_are_named_as_such(ndgather, folder, rasters, columns
         return
     text = "the raster is in EPSG:32633, metres; reproject the points, for example with pyproj"
     assert text in outcome.err
+    error = ndgather(f"sel feet.tif p.csv -o out.csv --method nearest {options} {missing}").err
+    assert text.replace("EPSG:32633, metres", "EPSG:2263, US survey foot") in error
 
 
 @pytest.mark.parametrize(

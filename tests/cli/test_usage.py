@@ -89,6 +89,10 @@ MISUSED = {
         "--verison",
         "ndgather: error: unrecognized arguments: --verison",
     ),
+    "a misspelled option": (
+        "sel sst.nc points.csv -o out.csv --metod=nearest",
+        "; did you mean '--method'?",
+    ),
     "no model": ("run", "ndgather run: error: the following arguments are required: MODEL"),
     "an input without a file": (
         "run model.onnx --input data",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -109,7 +110,12 @@ def _run_command_line(arguments: Sequence[str]) -> int:
         parser.error(f"{name!r} is not a command (allowed: {', '.join(COMMANDS)}){hint}")
     from ndgather.cli.terminal import log_to_stderr  # noqa: PLC0415 - --version needs none
 
-    options = command_parser(name).parse_args(rest)
+    parser = command_parser(name)
+    options, unknown = parser.parse_known_args(rest)
+    if unknown:
+        known = re.findall(r"--\w[\w-]*", parser.format_help())
+        hint = messages.did_you_mean(unknown[0].partition("=")[0], known)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if name == "checked":  # signals and the exit status are the program's
         return _status(name, options)
     with _terminating_cleanly(), log_to_stderr(options.verbose):

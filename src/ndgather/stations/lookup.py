@@ -206,9 +206,10 @@ class Lookup:
         for column in (*self.keep, *self.rename):
             new = self.rename.get(column)
             option = f"--keep {column}" if new is None else f"--rename {column}={new}"
-            reverse = f"; write --rename {new}={column}" if new in table.names else None
+            is_reversed = new in table.names and match_axes(data, [column.casefold(), column])
+            reverse = f"; write --rename {new}={column}" if is_reversed else None
             _check_known(option, "column", column, table.names, reverse)
-            if new is not None:
+            if new is not None and new.casefold() not in axes:
                 _check_known(option, "coordinate with labels", new, known)
         named = [
             (str(axes[name]), column)
@@ -237,8 +238,9 @@ class Lookup:
         if not along.keys() & data.sizes.keys():
             hint = table.separator_hint or _hint(free, data.indexes)
             degrees = {"latitude", "longitude"}.intersection(map(NAMES.get, written))
-            if degrees and any(is_projected(data[name]) for name in data.indexes):
-                hint = f"; {selection.reproject(data, in_metres=True)}"
+            of_map = [data[name] for name in data.indexes if is_projected(data[name])]
+            if degrees and of_map:
+                hint = f"; {selection.reproject(data, of_map[0])}"
             raise self._error(
                 f"has the columns {_listed(free)}, none of which is named as labels of the data "
                 f"(allowed: {_listed(data.indexes)}){hint}{self._other_groups()}"
@@ -573,6 +575,8 @@ def _unreadable(place: str, error: Exception) -> NdgatherError:
         )
     elif type(error).__name__ == "ContainsArrayError":  # of zarr, which is an extra
         why = _NO_DATA_SET
+    elif isinstance(error, ValueError) and "did not find a match in any of xarray's" in why:
+        why = "it is no data set (allowed: netCDF, zarr, GeoTIFF)"
     return FileError(f"{place}: cannot be read: {why}")
 
 

@@ -328,6 +328,8 @@ def _netcdf_values(column: pd.Series[Any]) -> Any:
     if kind in "OU":
         present = column[~absent].tolist()
         if all(isinstance(value, str) for value in present):
+            if any("\0" in value for value in present):
+                return "texts with NUL characters"
             return column.astype(object).where(~absent, "").to_numpy(object)
         if all(isinstance(value, bytes) and value[-1:] != b"\0" for value in present):
             return column.where(~absent, b"").to_numpy("S")

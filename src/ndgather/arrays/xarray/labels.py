@@ -72,7 +72,7 @@ NAMES = {  # what a name means where no attribute says it
     **dict.fromkeys(("y", "northing"), "y"),
 }
 _ALSO = {"x": "longitude", "y": "latitude"}
-_METRES = ("m", "metre", "metres", "meter", "meters", "km")
+_METRES = ("m", "metre", "metres", "meter", "meters")
 # Numbers that stand for missing values in many tables.
 _FILLERS = frozenset(sign * (10.0**n - 1) for n in (3, 4, 5, 6) for sign in (1, -1)) | {
     *(-999.9, -9999.9, -32768.0, -32767.0, -2147483648.0, -1e34),
@@ -588,8 +588,14 @@ def is_longitude(coord: xarray.DataArray) -> bool:
 
 def is_projected(coord: xarray.DataArray) -> bool:
     """Return whether labels are lengths on a map."""
-    units = str(coord.attrs.get("units", "")).casefold()
-    return units in _METRES and not meanings_of(coord).isdisjoint("xy")
+    of_map = str(coord.attrs.get("standard_name")).startswith("projection_")
+    of_lengths = unit_of_map(coord) in ("metres", "km")
+    return of_map or (of_lengths and not meanings_of(coord).isdisjoint("xy"))
+
+
+def unit_of_map(coord: xarray.DataArray) -> str:
+    units = str(coord.attrs.get("units", "the units of the map"))
+    return "metres" if units.casefold() in _METRES else units
 
 
 def are_fillers(labels: Any) -> NDArray[np.bool]:
@@ -738,7 +744,7 @@ def _limit(caller: str, name: Hashable, tolerance: Any, count: int, axis: Sorted
             length, one = pd.to_timedelta(tolerance), pd.Timedelta(1, unit)
             # Distances are integers, mostly: a quotient of nanoseconds would be rounded.
             limit = np.asarray(length // one if axis.values.dtype.kind == "i" else length / one)
-        usable = limit.dtype.kind in "iuf"
+        usable = limit.dtype.kind in "iuf" and bool((limit >= 0).all())
     except (TypeError, ValueError):
         usable = False
     if not usable:

@@ -31,7 +31,6 @@ from ndgather.arrays.xarray.labels import (
     CIRCLE,
     NAMES,
     NOT_A_TIME,
-    WIDEST,
     Axes,
     SortedLabels,
     are_beyond,
@@ -48,6 +47,7 @@ from ndgather.arrays.xarray.labels import (
     meanings_of,
     not_comparable,
     sorted_axis,
+    unit_of_map,
     zoned,
 )
 from ndgather.errors import (
@@ -67,6 +67,7 @@ _VARIABLE = "<variable>"  # a name for it in a Dataset
 _LEFT_OUT = {"sel": "nan", "add_at": "drop"}  # what `missing` may be, by function
 _FAR = 5000  # degrees that no longitude has, however often a track goes around the earth
 TRANSFORM = "transform"  # from pixels to labels, in the encoding of a raster
+_MOST_TURNED = 540  # degrees of a longitude that is one turn away
 _CORNER = "<corner>"  # the dimension of the neighbours of a point
 
 
@@ -129,6 +130,10 @@ class Request:
 
     def name_of(self, axis: Hashable) -> Hashable:
         return self.names.get(axis, axis)
+
+    def with_period(self, axis: Hashable) -> Request:
+        """Return the same request with longitudes that go around."""
+        return replace(self, period={**self.period, axis: CIRCLE})
 
     def option(self, name: str, value: Any, axis: Hashable | None = None) -> str:
         """Return an option as it is written in Python or in the shell."""
@@ -445,7 +450,7 @@ def labels_of(
         and is_projected(data[name])
         and not (labels.dtype.kind in "iuf" and (abs(labels) > CIRCLE).any())
     ):
-        raise LabelError(f"{caller}: {written} has degrees; {reproject(data, in_metres=True)}")
+        raise LabelError(f"{caller}: {written} has degrees; {reproject(data, data[name])}")
     around = name in request.around or (name in request.period and is_longitude(data[name]))
     if around and labels.dtype.kind in "iuf":
         valid = are_longitudes(axis, labels, any_turn=name not in request.around)
@@ -778,7 +783,8 @@ def missing_labels(
     bad = np.argwhere(positions < 0)
     at = tuple(int(i) for i in bad[0])
     label, limit = labels[at], request.tolerance_of(name)
-    is_number = isinstance(label, np.number | np.datetime64) and not pd.isna(label)
+    is_time = isinstance(label, np.datetime64) or hasattr(label, "calendar")
+    is_number = (is_time or isinstance(label, np.number)) and not pd.isna(label)
     if limit is None and is_number and len(index):
         axis = _numeric_axis(request, name, index, labels)
         is_outside = axis is not None and axis[0].outside(axis[1]).reshape(labels.shape)[at]
@@ -798,10 +804,10 @@ def missing_labels(
     ordered = ordered and not pd.isna(label)
     way = f"{request.option('method', 'nearest')} for the nearest label"
     hint = _hint(request, *[way] * ordered)
+    nearest = "" if pd.isna(label) else f"; nearest: {listed(map(_shown, near))}"
     return LabelError(
         f"{request.caller}: {request.name_of(name)}{subscript(at)} = {_shown(label)} is {why} "
-        f"(allowed: the {len(index)} labels of {name}; nearest: {listed(map(_shown, near))})"
-        f"{more}{hint}",
+        f"(allowed: the {len(index)} labels of {name}{nearest}){more}{hint}",
         position=at,
         count=len(bad),
     )
@@ -840,7 +846,7 @@ def _outside(
     method = request.method_of(name)
     if method is None:
         why = "is not on the axis"
-    if index.dtype.kind == "M":
+    if index.dtype.kind == "M" or hasattr(label, "calendar"):
         first = label < low
         why = f"is {'before' if first else 'after'} the {'first' if first else 'last'} time of the "
         why += f"grid, {_shown(low if first else high)}"
@@ -852,12 +858,10 @@ def _outside(
             far = np.maximum(low - labels[bad], labels[bad] - high).max()
             steps = np.abs(np.diff(index.to_numpy()[[0, 1, -2, -1]]))[[0, 2]]
             is_place = "latitude" not in meanings_of(data[name]) or abs(labels[bad]).max() <= 90
-            if method == "nearest" and is_place and 0 < far <= 2 * steps.min():
+            if _fit_after_turns(request, data, name, labels[bad]):
+                ways = [f"{request.option('period', CIRCLE, name)} if longitudes go around"]
+            elif method == "nearest" and is_place and 0 < far <= 2 * steps.min():
                 ways = [f"{request.option('tolerance', far, name)} for the nearest label"]
-            is_round = CIRCLE - (high - low) <= WIDEST * steps.max()
-            by_name = NAMES.get(str(name).casefold()) == "longitude"
-            if is_round and by_name and (abs(labels[bad]) <= 540).all():
-                ways.insert(0, f"{request.option('period', 360, name)} if longitudes go around")
         hint = _hint(request, *ways)
     count = int(bad.sum())
     more = f"; {count} labels lie outside" if count > 1 else ""
@@ -878,7 +882,7 @@ def _no_longitude(
     hint = _for_a_filler(request, labels[at])
     way = ""
     if not hint and abs(labels[at]) > _FAR:
-        hint = f"; {reproject(data, in_metres=False)}"
+        hint = f"; {reproject(data, None)}"
     elif not hint:
         way = f", or {request.option('period', CIRCLE, name)}"
     low, high = longitude_range(data[name].values)
@@ -935,6 +939,14 @@ def _fit(request: Request, data: xarray.Dataset, name: Hashable, labels: Any) ->
     return not is_turned or bool(are_longitudes(index.index, array, any_turn=False).all())
 
 
+def _fit_after_turns(request: Request, data: xarray.Dataset, name: Hashable, labels: Array) -> bool:
+    """Return whether all labels are longitudes of the axis, one turn or more away."""
+    named = NAMES.get(str(name).casefold()) == "longitude"
+    if not (named or "longitude" in meanings_of(data[name])) or (abs(labels) > _MOST_TURNED).any():
+        return False
+    return _fit(request.with_period(name), data, name, labels)
+
+
 def _in_other_units(data: xarray.Dataset, name: Hashable, labels: Array) -> str:
     """Return the end of an error if labels are degrees of metres, or the reverse."""
     low, high = data[name].values.min(), data[name].values.max()
@@ -942,27 +954,25 @@ def _in_other_units(data: xarray.Dataset, name: Hashable, labels: Array) -> str:
     in_metres = is_projected(data[name])
     in_degrees = not meanings_of(data[name]).isdisjoint(("latitude", "longitude"))
     if not present.size or not (
-        (in_metres and present.max() <= 360 < max(abs(low), abs(high)))
-        or (in_degrees and present.min() > 360)
+        (in_metres and present.max() <= CIRCLE < max(abs(low), abs(high)))
+        or (in_degrees and present.min() > _MOST_TURNED)
     ):
         return ""
-    return f"; {reproject(data, in_metres)}"
+    return f"; {reproject(data, data[name] if in_metres else None)}"
 
 
-def reproject(data: xarray.Dataset, in_metres: bool) -> str:
-    """Return what to do with points in another reference system."""
+def reproject(data: xarray.Dataset, axis: xarray.DataArray | None) -> str:
+    """Return what to do with points in another reference system, which has lengths on `axis`."""
     system = data.encoding.get("crs")
     what = f"the raster is in {system}, " if system else "the grid is in "
-    return (
-        f"{what}{'metres' if in_metres else 'degrees'}; reproject the points, for example with "
-        f"pyproj"
-    )
+    units = "degrees" if axis is None else unit_of_map(axis)
+    return f"{what}{units}; reproject the points, for example with pyproj"
 
 
 def _shown(label: Any) -> str:
     """Write a label; a time as short as possible."""
     text = str(label)
-    if not isinstance(label, np.datetime64 | pd.Timestamp):
+    if not isinstance(label, np.datetime64 | pd.Timestamp) or pd.isna(label):
         return text
     date, _, clock = text.replace("T", " ").partition(" ")
     clock = clock.rstrip("0").rstrip(".") if "." in clock else clock
