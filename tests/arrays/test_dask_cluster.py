@@ -87,7 +87,7 @@ def test_errors_keep_what_they_say_on_their_way_back(client):
         client.compute(result, sync=True)
     with pytest.raises(IndexOutOfBoundsError) as in_memory:
         ndgather.gather_nd(DATA, wanted)
-    assert str(caught.value) == str(in_memory.value).partition("; ")[0]
+    assert str(caught.value) == str(in_memory.value)
     assert caught.value.position == (12, 2)
 
 
