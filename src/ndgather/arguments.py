@@ -329,10 +329,19 @@ def native_indices(call: Call) -> Array:
     """Return the indices of a call in native byte order; the core checks their dtype.
 
     An empty array of floats counts as empty indices: ``np.empty((0, 2))`` is often written for no
-    index tuples.
+    index tuples. ``np.array([])`` is not, as it does not say how long they would be.
     """
     check_listed(call)
-    return _native(plain_indices(call.caller, call.indices, call.indices_name))
+    indices = plain_indices(call.caller, call.indices, call.indices_name)
+    if indices.dtype.kind == "f" or not foreign.is_array(call.indices):
+        check_depth(call, indices)
+    return _native(indices)
+
+
+def check_depth(call: Call, indices: Any) -> None:
+    """Raise for empty indices without an axis of index tuples; they are no array of integers."""
+    if call.kind.tuples and tuple(indices.shape) == (0,):
+        raise messages.no_index_tuples(call.caller, call.indices_name, call.indices)
 
 
 def integer_indices(call: Call) -> Array:
@@ -365,7 +374,7 @@ def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
         if hint is None:
             raise
         raise DTypeError(f"{error}; write {hint}") from error
-    if indices.size == 0 and not isinstance(value, np.ndarray):
+    if indices.size == 0 and not foreign.is_array(value):
         return indices.astype(np.int64)
     if indices.dtype.kind in "iu" and not indices.dtype.isnative:
         return indices.astype(indices.dtype.newbyteorder("="))

@@ -74,13 +74,13 @@ ELSEWHERE = {
         "from ndgather.models import onnx": "check compare convert infer load models onnx run",
     },
     "choice": {  # reductions and modes
-        "none": "assign replace update =",
-        "add": "sum + +=",
-        "sub": "subtract - -=",
-        "mul": "multiply prod product * *=",
+        "none": "assign overwrite replace set update =",
+        "add": "sum plus + +=",
+        "sub": "subtract minus - -=",
+        "mul": "multiply times prod product * *=",
         "min": "minimum amin",
         "max": "maximum amax",
-        "mean": "average",
+        "mean": "average avg",
         "raise": "promise_in_bounds",
     },
 }

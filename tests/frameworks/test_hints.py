@@ -200,6 +200,8 @@ def test_no_points(data, empty):
     assert_is(follow("gather_windows", data(NUMBERS), empty, (1, 1)), np.empty((0, 1, 1)))
     if data is not stored:
         assert_is(follow("scatter_nd", data(NUMBERS), empty, []), NUMBERS)
+    for none in (np.array([]), torch.tensor([]), jnp.array([]), INDICES["strict"]([]), range(0)):
+        assert_is(follow("gather_nd", data(NUMBERS), none), [])
     all_of_it = ndgather.gather_nd(data(NUMBERS), [[]])  # a list of one empty index tuple
     assert_is(all_of_it, [NUMBERS])
 

@@ -127,6 +127,7 @@ class StandardLibrary(lowering.Library):
         if isdtype(dtype, "integral"):
             return value
         if isdtype(dtype, "real floating") and 0 in value.shape:
+            arguments.check_depth(call, value)
             return self.integers(value, None)  # how an empty list is often written
         raise arguments.index_dtype(self.caller, dtype, name, xp.__name__)
 

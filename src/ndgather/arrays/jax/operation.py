@@ -199,6 +199,7 @@ def _indices(call: Call) -> Any:
     if is_narrow(indices.dtype) and jnp.issubdtype(indices.dtype, jnp.integer):
         return indices.astype(jnp.int8)
     if 0 in indices.shape and jnp.issubdtype(indices.dtype, jnp.floating):
+        arguments.check_depth(call, indices)
         return jnp.zeros(indices.shape, jnp.int32)
     if indices.dtype.kind not in "iu":
         is_unknown_mask = isinstance(indices, jax.core.Tracer) and indices.dtype == bool

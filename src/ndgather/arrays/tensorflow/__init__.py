@@ -256,6 +256,7 @@ def _indices(call: Call) -> Any:
     indices = tf.convert_to_tensor(value)
     if not indices.dtype.is_integer:
         if indices.dtype.is_floating and 0 in indices.shape:
+            arguments.check_depth(call, indices)
             return tf.cast(indices, tf.int64)
         raise arguments.index_dtype(call.caller, indices.dtype, name)
     tuples = call.kind.tuples

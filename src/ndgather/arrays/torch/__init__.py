@@ -78,6 +78,8 @@ def to_numpy(call: Call, name: str, value: Any) -> Any:
     checks.check_rank(call.caller, name, value)
     checks.check_device(call.caller, name, value.device.type, "cpu")
     if name == call.indices_name:
+        if value.is_floating_point():
+            arguments.check_depth(call, value)
         checks.check_index_type(call)
     checks.check_known(call.caller, name, value)
     foreign.check(call.caller, name, value)

@@ -267,6 +267,7 @@ def with_tensors(call: Call) -> Call:
         _check_memory(caller, name, indices, device)
         indices = tensor(caller, name, arguments.integer_indices(call), device)
     elif indices.is_floating_point() and 0 in indices.shape:  # as torch.tensor([]) is
+        arguments.check_depth(call, indices)
         indices = indices.to(torch.int64)
     call = replace(call, indices=indices)
     if call.scatters:
