@@ -183,7 +183,7 @@ class StoredPlan:
     def copies(self, step: int, chunk: Chunk) -> list[ChunkCopy]:
         """Return what a step copies."""
         points, (starts, stops) = self.points, self.runs(step)
-        box = self.grid.box(chunk)
+        box = self.grid.box(chunk) if self.axes.slices else ()
         slices = [box[axis] for axis in self.axes.slices]
         if points.low is None or points.high is None:
             return [ChunkCopy(points, (starts, stops), self.axes.data_view, (..., *slices))]

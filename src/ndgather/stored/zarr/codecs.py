@@ -27,7 +27,7 @@ _MAGIC = {"zstd": b"\x28\xb5\x2f\xfd", "gzip": b"\x1f\x8b"}  # the first bytes
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after the first byte of a frame without values
 _BLOSC_HEADER_BYTES = 16
 _GZIP_LEAST_BYTES = 18
-_SMALL_BYTES = 2**16  # decoded: numcodecs allocates them faster than it checks reused memory
+_SMALL_BYTES = 2**17  # decoded: numcodecs allocates them faster than it checks reused memory
 # Codecs of zarr that decode without options; and the names of known codecs of numcodecs.
 _SIMPLE: dict[type, Any] = {
     zarr.codecs.ZstdCodec: numcodecs.Zstd(),
