@@ -42,12 +42,12 @@ def test_any_number_of_threads_gives_the_bits_of_one_pass(function, skew, number
             same(call.result(), desired)
             if call.data_shape is None:
                 out = LAYOUTS[layouts[seed % len(layouts)]](np.zeros_like(desired))
-                before = element_bytes(out)
+                filled = element_bytes(out)
                 assert call.result(out=out) is out
                 if call.computes:
                     same(out, desired)
                 else:
-                    assert_taken(out, before, desired)
+                    assert_taken(out, filled, desired)
     assert [*map(contents, call.arrays)] == before
     if function in SCATTERS:
         kept = call.data.copy(order="K")
