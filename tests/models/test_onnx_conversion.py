@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from hypothesis import event, given, note, settings
+from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
@@ -227,6 +227,7 @@ def test_gather_elements_becomes_gather_nd(call, int32, known):
 @given(call=gather_nd_calls(batch=False, depth=1))
 def test_gather_nd_of_single_indices_becomes_gather_and_back(call):
     data, indices, _ = call
+    assume(data.dtype != object or all(size == 1 for size in data.shape[1:]))
     inputs = {"data": data, "indices": indices}
     before = call_model("GatherND", inputs, rank=result_rank(*call))
 

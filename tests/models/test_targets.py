@@ -940,7 +940,8 @@ def test_reductions_that_an_opset_does_not_have_are_unrolled(call, constant, ops
         return
 
     assert conversion.model.opset_import[0].version == opset
-    assert [finding.rule for finding in conversion.findings] == ["reduction"] * (not taken)
+    rules = [x.rule for x in conversion.findings if x.rule != "signs of zeros"]
+    assert rules == ["reduction"] * (not taken)
     assert_identity(model.graph, conversion.model.graph)
     if call[1][2].size or taken:
         assert_results(conversion.model, inputs, call[-1])

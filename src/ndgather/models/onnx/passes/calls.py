@@ -100,10 +100,14 @@ class GatherCall:
         return messages.cannot_become(self.origin, target, why)
 
     def new_difference(
-        self, row: OperatorVersion, types: Sequence[TensorType], attributes: Mapping[str, Any]
+        self,
+        row: OperatorVersion,
+        types: Sequence[TensorType],
+        attributes: Mapping[str, Any],
+        indices: Array | None = None,
     ) -> str | None:
         """Return what runtimes do differently with a new node, if they agree on the old one."""
-        known = KnownCall.of(row, types, attributes, indices=self.constants.get(Role.INDICES))
+        known = KnownCall.of(row, types, attributes, indices=indices)
         results = differing_results(known)
         before = differing_results(self.known) if results and self.known else {}
         return next((what for rule, what in results.items() if rule not in before), None)
@@ -119,7 +123,8 @@ class GatherCall:
         self.attributes = {key: value for key, value in self.attributes.items() if key in kept}
         row = implementation(name, DEFAULT_DOMAIN, defs.onnx_opset_version()).row
         types = [self.types[role] for role in self.inputs]
-        difference = self.new_difference(row, types, self.attributes)
+        indices = self.constants.get(Role.INDICES)
+        difference = self.new_difference(row, types, self.attributes, indices)
         if difference is not None:
             raise self.cannot_become(name, difference)
 
