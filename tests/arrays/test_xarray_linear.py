@@ -73,7 +73,11 @@ def test_is_what_interp_gives(labels, order, with_gaps, memory):
     data = (DATA if with_gaps else WHOLE).isel(lat=ORDERS[order])
     off_axis = 0.01 if with_gaps else 0.0
     labels = {name: _of_floats(each) + off_axis for name, each in labels.items()}
-    found = data.ndgather.sel(labels, method="linear", memory=memory)
+    try:
+        found = data.ndgather.sel(labels, method="linear", memory=memory)
+    except LabelError as error:  # of places outside that fit the other axis
+        assert "swapped?" in str(error)  # noqa: PT017
+        return
     assert_same(found, interp(data, labels))
 
 

@@ -202,6 +202,15 @@ def test_what_is_no_data_set_names_the_way(ndgather, era5, folder):
         assert f"{name}: cannot be read: it is no data set (allowed: netCDF, zarr, Geo" in error
 
 
+def test_the_data_set_is_never_replaced(ndgather, era5, folder):
+    write("p.csv", lat=[0.0], lon=[0.0])
+    before = (folder / "era5.nc").read_bytes()
+    refused = ndgather("sel era5.nc p.csv -o ./era5.nc --method nearest --outer")
+    assert refused.status == 1
+    assert "era5.nc: is DATA, which the result would replace" in refused.err
+    assert (folder / "era5.nc").read_bytes() == before
+
+
 def test_a_column_of_texts_and_a_method_for_each_column(ndgather, folder):
     xr.Dataset(
         {"t": (("station", "time"), np.arange(6.0).reshape(2, 3))},

@@ -49,7 +49,7 @@ TYPES = {
         "never",
     ),
     "date": (pa.date32(), [datetime.date(2020, 1, 2), datetime.date(1600, 1, 1)], "always"),
-    "clock": (pa.time32("s"), [datetime.time(1, 2, 3)] * 2, "never"),
+    "clock": (pa.time32("ms"), [datetime.time(1, 2, 3)] * 2, "never"),
     "duration": (pa.duration("s"), [datetime.timedelta(hours=5)] * 2, "always"),
     "list": (pa.list_(pa.int64()), [[1, 2], []], "never"),
     "struct": (pa.struct({"a": pa.int64()}), [{"a": 1}, {"a": 2}], "never"),
@@ -115,7 +115,10 @@ def test_digits_stay_or_the_format_is_refused(data):
             assert table["v"].to_pylist() == found
         elif suffix == "csv":
             rows = [*csv.DictReader(io.StringIO(Path("o.csv").read_text(), newline=""))]
-            if kind not in (pa.float16(), pa.float32()) and "zone" not in name:
+            if name == "duration":  # pandas writes days, too
+                cells = [None if not row["kept"] else pd.Timedelta(row["kept"]) for row in rows]
+                assert cells == kept.to_pylist()
+            elif kind not in (pa.float16(), pa.float32()) and "zone" not in name:
                 assert [row["kept"] for row in rows] == texts(kept.to_pylist())
             if dtype in ("i8", "u8", "f8"):
                 assert [row["v"] for row in rows] == texts(found)

@@ -21,7 +21,7 @@ from ndgather.cli.terminal import (
     shows_progress,
     time_text,
 )
-from ndgather.errors import AttributeValueError, LabelError, one_line
+from ndgather.errors import AttributeValueError, FileError, LabelError, one_line
 from ndgather.models import tensor_files
 from ndgather.stored import Estimate, missing_chunks
 
@@ -211,6 +211,8 @@ def work(options: argparse.Namespace) -> None:
         method = method[""]
     if output not in (None, tables.PIPE):
         tables.suffix_of(output, tables.OUTPUTS)
+        if Path(options.data).resolve() == output.resolve():
+            raise FileError(f"{output}: is DATA, which the result would replace (allowed: another)")
         tensor_files.check_place(output, (output.suffix,))
     if options.date_format is not None:
         lookup.check_date_format(options.date_format)

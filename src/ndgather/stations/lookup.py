@@ -400,7 +400,9 @@ class Result:
             values = values.reset_index([*self.others])
         for name in self.whole:
             missing = self.absent[at][values.index.to_numpy(np.intp)]
-            values[name] = pd.arrays.IntegerArray(values[name].to_numpy(), missing)
+            array = values[name].to_numpy()
+            kind = pd.arrays.BooleanArray if array.dtype == bool else pd.arrays.IntegerArray
+            values[name] = kind(array, missing)
         return values
 
 
@@ -426,14 +428,16 @@ def _select(
     request: Request,
     options: Options,
 ) -> tuple[xarray.Dataset, list[str], Any]:
-    """Return values at labels, the variables that stay integers, and the points without a value.
+    """Return values at labels, the variables that keep their type, and points without a value.
 
-    Integers of 8 bytes keep their digits beside missing values; other ones become floats.
+    Integers of 8 bytes keep their digits beside missing values, and booleans stay booleans; other
+    integers become floats.
     """
     data = data.copy(deep=False)
     wide = []
     if request.missing != "raise" and not request.is_linear:
-        wide = [n for n, array in data.data_vars.items() if array.dtype in ("int64", "uint64")]
+        kept = ("bool", "int64", "uint64")
+        wide = [name for name, array in data.data_vars.items() if array.dtype in kept]
     if not wide:
         return selection.select_labels(data, labels, request, options), [], None
     data, positions = selection.find_positions(data, labels, request)

@@ -345,6 +345,8 @@ def _netcdf_values(column: pd.Series[Any]) -> Any:
         return column.to_numpy(float, na_value=np.nan)
     if kind == "f":
         return column.to_numpy(max(_numpy_dtype(dtype), np.dtype("f4")), na_value=np.nan)
+    if kind in "mM" and _arrow_type(dtype) is not None:
+        return np.asarray(_pyarrow().array(column))
     missing = {"M": np.datetime64("NaT"), "m": np.timedelta64("NaT")}
     return column.to_numpy(_numpy_dtype(dtype), na_value=missing.get(kind, 0))
 

@@ -232,7 +232,7 @@ def by_executor(stored):
 PATHS = {
     "points": (lambda s: ndgather.gather_nd(s, EVERY), np.ravel),
     "points, out": (
-        lambda s: ndgather.gather_nd(s, EVERY, out=np.empty(len(EVERY), dtype_of(s))),
+        lambda s: ndgather.gather_nd(s, EVERY, out=np.zeros(len(EVERY), dtype_of(s))),
         np.ravel,
     ),
     "points, little memory": (lambda s: ndgather.gather_nd(s, EVERY, memory=2**20), np.ravel),

@@ -7,6 +7,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
+import zarr.buffer
 from hypothesis import given
 from hypothesis import strategies as st
 from zarr import codecs
@@ -252,5 +253,5 @@ def test_chunks_of_several_frames_or_members(codec, zarr_format, data):
     np.testing.assert_array_equal(array[...], values)
     np.testing.assert_array_equal(ndgather.gather(array, every), values, strict=True)
     store[key] = zarr.buffer.cpu.Buffer.from_bytes(content + bytes(pack(b"more")))
-    with pytest.raises(StoredArrayError, match="bytes"):
+    with pytest.raises(StoredArrayError, match=r"bytes|buffer too small"):
         ndgather.gather(array, every)

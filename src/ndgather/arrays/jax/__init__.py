@@ -31,14 +31,16 @@ from ndgather.arrays.jax.operation import (
     get_route,
     is_narrow,
     set_route,
-    to_numpy,
     under_own_settings,
+)
+from ndgather.arrays.jax.operation import (
+    to_numpy as to_numpy,
 )
 from ndgather.arrays.jax.primitives import TARGET, elements_of_windows, gather, scatter
 from ndgather.errors import AttributeValueError, ShapeError
 from ndgather.messages import reason, shown
 
-__all__ = ["export_checks", "get_route", "run", "set_route", "to_numpy", "vjp"]
+__all__ = ["export_checks", "get_route", "run", "set_route", "vjp"]
 
 
 @under_own_settings
