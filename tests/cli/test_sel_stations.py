@@ -203,7 +203,7 @@ def test_what_is_no_data_set_names_the_way(ndgather, era5, folder):
 
 
 def test_the_data_set_is_never_replaced(ndgather, era5, folder):
-    write("p.csv", lat=[0.0], lon=[0.0])
+    write("p.csv", lat=column(0), lon=column(1))
     before = (folder / "era5.nc").read_bytes()
     refused = ndgather("sel era5.nc p.csv -o ./era5.nc --method nearest --outer")
     assert refused.status == 1
