@@ -333,7 +333,7 @@ def native_indices(call: Call) -> Array:
     """
     check_listed(call)
     indices = plain_indices(call.caller, call.indices, call.indices_name)
-    if indices.dtype.kind == "f" or not foreign.is_array(call.indices):
+    if indices.size == 0 and (indices.dtype.kind == "f" or not foreign.is_array(call.indices)):
         check_depth(call, indices)
     return _native(indices)
 
