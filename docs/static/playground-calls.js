@@ -249,9 +249,10 @@
   function checkIndexType(call) {
     const { dtype, name } = call.indices;
     if (dtype === "int64") return;
-    const isMask = dtype === "bool" && ["gather_nd", "scatter_nd"].includes(call.function);
+    const takesTuples = ["gather_nd", "scatter_nd", "gather_windows"].includes(call.function);
+    const target = takesTuples ? "" : `, for ${call.function.startsWith("scatter") ? "scatter_nd" : "gather_nd"}`;
     const whole = dtype === "float64" ? `; if all are whole numbers, write np.asarray(${name}).astype(int)` : "";
-    const hint = isMask ? "; the index tuples of a mask are np.argwhere(indices)" : whole;
+    const hint = dtype === "bool" ? `; the index tuples of a mask are np.argwhere(${name})${target}` : whole;
     throw error("DTypeError", call, `${name}.dtype = ${dtype} is not an integer type`, "int8..int64, uint8..uint64", hint);
   }
 
