@@ -199,16 +199,16 @@ class HiddenChecks:
         self.functions = torch._C.DisableTorchFunction()
         self.keys = torch._C._ExcludeDispatchKeyGuard(_HIDDEN)
         self.tracing = torch._C._get_tracing_state()
+        if self.tracing is not None:  # torch refuses to change it while the tracer's key is hidden
+            torch._C._set_tracing_state(None)
         self.functions.__enter__()
         self.keys.__enter__()
-        if self.tracing is not None:
-            torch._C._set_tracing_state(None)
 
     def __exit__(self, *error: object) -> None:
-        if self.tracing is not None:
-            torch._C._set_tracing_state(self.tracing)
         self.keys.__exit__(*error)
         self.functions.__exit__(*error)
+        if self.tracing is not None:
+            torch._C._set_tracing_state(self.tracing)
 
 
 def is_traced() -> bool:
