@@ -33,9 +33,7 @@ from ndgather.arrays.jax.operation import (
     set_route,
     under_own_settings,
 )
-from ndgather.arrays.jax.operation import (
-    to_numpy as to_numpy,
-)
+from ndgather.arrays.jax.operation import to_numpy as to_numpy
 from ndgather.arrays.jax.primitives import TARGET, elements_of_windows, gather, scatter
 from ndgather.errors import AttributeValueError, ShapeError
 from ndgather.messages import reason, shown

@@ -119,7 +119,7 @@ def _most_counted(scope: Scope, node: NodeProto) -> int | None:
     if node.op_type in {"ArgMax", "ArgMin", "TopK"}:
         axis = _attribute(node, "axis", -1 if node.op_type == "TopK" else 0)
         sizes = sizes[axis : axis + 1 or None]
-    return max(sizes, default=1) - (node.op_type != "Shape")
+    return max(max(sizes, default=1) - (node.op_type != "Shape"), 0)  # of no values, any
 
 
 def _of_type(dtype: str | None) -> Domain:

@@ -23,12 +23,7 @@ from ndgather.models.onnx.inference import (
     types_from_inputs,
     without_functions,
 )
-from ndgather.models.onnx.nodes import (
-    drop_unread,
-    nodes_in,
-    unread,
-    value_names,
-)
+from ndgather.models.onnx.nodes import drop_unread, nodes_in, unread, value_names
 from ndgather.models.onnx.passes.target import Target
 from ndgather.published.schema import TensorType
 

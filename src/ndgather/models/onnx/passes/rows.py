@@ -161,9 +161,8 @@ class Rows:
         is_negative = known.lowest < 0
         if not any(size.open for size in sizes) and known.within(Domain(-least, least - 1)):
             self.inside = known
-        if (
-            self.checked and self.inside is None
-        ):  # in their type, since those outside may not fit another one
+        adds_checks = self.checked and self.inside is None
+        if adds_checks:  # in the type of the indices: one that is outside may not fit another type
             dtype = self.call.types[Role.INDICES].dtype or dtype
         elif self.call.types[Role.INDICES].dtype != dtype:
             name = new.cast(name, dtype)
@@ -179,7 +178,7 @@ class Rows:
             negated = new.compute("Mul", below, new.constant(-1, "below", dtype))
             turns = new.compute("Mul", new.compute("Max", negated, zero), size)
             name = new.compute("Max", new.compute("Add", name, turns), zero)
-        if self.checked and self.inside is None and new.scope.constant(name) is None:
+        if adds_checks and new.scope.constant(name) is None:
             large = new.numbers(beyond, dtype)
             name = new.compute("Where", new.compute("Less", name, zero), large, name)
             name = new.compute("Where", new.compute("Less", name, size), name, large)
