@@ -129,12 +129,6 @@ def test_gather_nd_11_has_no_attributes():
 
 
 @pytest.mark.parametrize("version", BATCHED)
-def test_gather_nd_batch_dims_default_is_0(version):
-    op = gather("GatherND", version)
-    np.testing.assert_array_equal(op(ROWS, np.array([[1]])), op(ROWS, [[1]], batch_dims=0))
-
-
-@pytest.mark.parametrize("version", BATCHED)
 @pytest.mark.parametrize("value", [1.0, "1", True, None, [1]])
 def test_gather_nd_batch_dims_is_an_int(version, value):
     op = gather("GatherND", version)
@@ -624,15 +618,6 @@ def test_scatter_duplicates_are_all_reduced(name, version, reduction, expected):
     data, updates = np.array([1, 2, 1]), np.array([3, 7, 3])
     found = gather(name, version)(data, indices, updates, reduction=reduction)
     np.testing.assert_array_equal(found, np.array([1, expected, 1]), strict=True)
-
-
-@pytest.mark.parametrize("name", ["ScatterND", "ScatterElements"])
-@pytest.mark.parametrize("version", [16, 18])
-def test_scatter_reduction_default_is_none(name, version):
-    found = scatter_row_1(name, version, ROWS, ROWS[:1])
-    np.testing.assert_array_equal(found, ROWS[[0, 0]], strict=True)
-    said = scatter_row_1(name, version, ROWS, ROWS[:1], reduction="none")
-    np.testing.assert_array_equal(said, ROWS[[0, 0]], strict=True)
 
 
 @pytest.mark.parametrize("name", ["ScatterND", "ScatterElements"])

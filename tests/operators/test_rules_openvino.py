@@ -56,13 +56,6 @@ def test_complex_is_no_supported_type(op):
 
 
 @GATHER_ND
-def test_gather_nd_batch_dims_default_is_0(op):
-    indices = np.array([[1], [0]])
-    np.testing.assert_array_equal(op(ROWS, indices), ROWS[::-1], strict=True)
-    np.testing.assert_array_equal(op(ROWS, indices, batch_dims=0), ROWS[::-1], strict=True)
-
-
-@GATHER_ND
 @pytest.mark.parametrize("batch_dims", [-1, 2])
 def test_gather_nd_batch_dims_is_below_both_ranks(op, batch_dims):
     with pytest.raises(errors.AttributeValueError, match=r"allowed: 0\.\.1"):
@@ -253,14 +246,6 @@ def test_gather_other_index_types_are_refused(op, dtype):
 def test_gather_output_shape_puts_indices_in_place_of_the_axis(op):
     assert op.infer_shape(("P", "Q", "R"), ("S", "T"), axis=1) == ("P", "S", "T", "R")
     assert op.infer_shape(("P", "Q", "R"), (), axis=-1) == ("P", "Q")
-
-
-@BATCHED_GATHER
-def test_gather_batch_dims_default_is_0(op):
-    data, indices = np.array([[1, 2], [3, 4]]), np.array([[1], [0]])
-    expected = np.array([[[2], [1]], [[4], [3]]])
-    np.testing.assert_array_equal(op(data, indices, 1), expected, strict=True)
-    np.testing.assert_array_equal(op(data, indices, 1, batch_dims=0), expected, strict=True)
 
 
 @GATHER
@@ -577,11 +562,3 @@ def test_scatter_elements_update_12_use_init_val_default_is_true(reduction, with
         "ScatterElementsUpdate", 12, [1, 1], [5, 10], reduction=reduction, use_init_val=False
     )
     np.testing.assert_array_equal(found, np.array([1, without, 3, 4]), strict=True)
-
-
-@pytest.mark.parametrize(
-    ("name", "version"), [("ScatterNDUpdate", 15), ("ScatterElementsUpdate", 12)]
-)
-def test_scatter_update_reduction_default_is_none(name, version):
-    found = scatter_4(name, version, [1], [9])
-    np.testing.assert_array_equal(found, np.array([1, 9, 3, 4]), strict=True)
