@@ -72,7 +72,7 @@ def _convert(path: Path, choice: int) -> None:
 
 
 def _run(path: Path, choice: int) -> None:
-    model = models.Model.load(path)
+    model = models.load(path)
     if not all(_is_cheap(node) for node in _all_nodes(onnx.load(path))):
         return
     rng = np.random.default_rng(choice)
@@ -115,7 +115,7 @@ def _in_memory(path: Path, _choice: int) -> None:
         model = onnx.ModelProto.FromString(path.read_bytes())
     except Exception:
         return
-    models.Backend.prepare(model)
+    models.check(model)
 
 
 def _tensor(path: Path, _choice: int) -> None:

@@ -15,9 +15,7 @@ from ndgather.errors import CallError, DTypeError, FileError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
-from ndgather.models.onnx import Backend
 from ndgather.published.schema import TensorType
-from tests.definitions import reference
 from tests.models.ir_writer import write_ir
 
 pytestmark = pytest.mark.runtimes
@@ -182,25 +180,7 @@ CALLS = {
     ),
     "onnx.save": (onnx_models.save, {"model": MODEL, "path": "model.onnx", "folder": None}),
     "onnx.Model": (onnx_models.Model, {"proto": MODEL, "path": "model"}),
-    "onnx.Model.load": (onnx_models.Model.load, {"path": "model.onnx"}),
     "onnx.Model.run": (onnx_models.Model(MODEL).run, {"inputs": INPUTS}),
-    "Backend.prepare": (Backend.prepare, {"model": MODEL, "device": "CPU"}),
-    "Backend.run_model": (
-        Backend.run_model,
-        {"model": MODEL, "inputs": ARRAYS, "device": "CPU"},
-    ),
-    "Backend.run_node": (
-        Backend.run_node,
-        {
-            "node": GATHER_ND,
-            "inputs": ARRAYS,
-            "device": "CPU",
-            "outputs_info": None,
-            "opset_version": 18,
-        },
-    ),
-    "Backend.supports_device": (Backend.supports_device, {"device": "CPU"}),
-    "Backend.prepare.run": (Backend.prepare(MODEL).run, {"inputs": ARRAYS}),
     "openvino.run": (openvino.run, {"model": "model.xml", "inputs": INPUTS}),
     "openvino.check": (openvino.check, {"model": "model.xml"}),
     "openvino.Model": (openvino.Model, {"network": None, "constants": None}),
@@ -248,8 +228,6 @@ TAKEN = {
     },
     ("onnx.Model", "proto"): {"an empty model"},
     ("onnx.Model", "path"): ANYTHING,  # a name in errors
-    ("Backend.run_node", "outputs_info"): ANYTHING,  # which the outputs say themselves
-    ("Backend.supports_device", "device"): ANYTHING,
     ("openvino.Model.load", "constants"): {
         *("None", "no text", "a text", "a text with a NUL", "a lone surrogate", "a long text"),
         *("a path of no file", "a folder"),
@@ -263,8 +241,7 @@ CHANGES = {
         {name: (array.shape, array.dtype) for name, array in answer.items()}
         == {name: (array.shape, array.dtype) for name, array in INPUTS.items()}
     ),
-    ("onnx.search", "sizes"): lambda answer, _: answer is None,
-    ("Backend.supports_device", "device"): lambda answer, _: answer is False,
+    ("onnx.search", "sizes"): lambda answer, _: answer == (),
 }
 
 
@@ -309,32 +286,18 @@ def test_any_input_of_a_model_gives_its_output_or_an_error_of_ours(argument):
     ir = openvino.Model.load("model.xml")
     for thing, value in THINGS.items():
         inputs = {**INPUTS, argument: value}
-        listed = {"inputs": list(inputs.values())}
-        for run, given in (
-            (onnx_models.Model(MODEL).run, {"inputs": inputs}),
-            (ir.run, {"inputs": inputs}),
-            (Backend.prepare(MODEL).run, listed),
-            (Backend.run_node, {"node": GATHER_ND, **listed}),
-        ):
-            answer, error = answer_of(run, given, thing)
+        for run in onnx_models.Model(MODEL).run, ir.run:
+            answer, error = answer_of(run, {"inputs": inputs}, thing)
             if argument == "data" and thing == "an array":
                 assert "[[0., 0.]]" in repr(answer)
-            elif "inputs" in given and type(given["inputs"]) is dict:
+            else:
                 assert error is not None, (thing, answer)
-            elif error is None:  # a node takes other shapes than the model declares
-                data, indices = map(np.asarray, inputs.values())
-                np.testing.assert_array_equal(answer[0], reference.gather_nd(data, indices))
 
 
 def test_a_mask_of_an_input_is_refused():
     masked = np.ma.array(INPUTS["data"], mask=True)
-    for run in (
-        lambda: onnx_models.run(MODEL, {**INPUTS, "data": masked}),
-        lambda: Backend.run_model(MODEL, [masked, ARRAYS[1]]),
-        lambda: Backend.run_node(GATHER_ND, [masked, ARRAYS[1]]),
-    ):
-        with pytest.raises(DTypeError, match=r"masked array would lose its mask"):
-            run()
+    with pytest.raises(DTypeError, match=r"masked array would lose its mask"):
+        onnx_models.run(MODEL, {**INPUTS, "data": masked})
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -347,9 +310,6 @@ def test_the_bytes_of_an_onnx_model_are_read_as_the_model(kind):
     assert onnx_models.check(serialized) == onnx_models.check(MODEL)
     assert onnx_models.infer(serialized) == onnx_models.infer(MODEL)
     assert onnx_models.convert(serialized, opset=13) == onnx_models.convert(MODEL, opset=13)
-    np.testing.assert_array_equal(
-        Backend.run_model(serialized, ARRAYS)[0], ARRAYS[0][:1], strict=True
-    )
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])

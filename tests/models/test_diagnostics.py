@@ -112,7 +112,7 @@ def test_a_model_that_a_library_refuses(runtime, text, shapes):
     assert not IN_CODE.search(said), said
 
 
-@pytest.mark.parametrize("function", [onnx_models.infer, onnx_models.Model.load])
+@pytest.mark.parametrize("function", [onnx_models.infer, onnx_models.load])
 def test_bytes_that_are_no_model(function):
     with pytest.raises(NdgatherError) as refused:
         function(b"no model")

@@ -556,11 +556,11 @@ class TestFiles:
         onnx.save(model, path)
 
         with pytest.raises(ModelError, match=r"model\.onnx: is not a valid ONNX model: .*index"):
-            onnx_models.Model.load(path)
+            onnx_models.load(path)
 
     def test_a_file_that_is_not_there_is_refused(self, tmp_path):
         with pytest.raises(FileError, match=r"none\.onnx: cannot be read: no such file"):
-            onnx_models.Model.load(tmp_path / "none.onnx")
+            onnx_models.load(tmp_path / "none.onnx")
 
 
 def test_the_time_of_an_output_is_that_of_the_nodes_before_it():

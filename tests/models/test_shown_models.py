@@ -1,4 +1,4 @@
-"""What a notebook shows of models, findings and reports: the text of the commands."""
+"""What a session shows of models, findings and reports: the text of the commands."""
 
 import numpy as np
 import pytest
@@ -34,8 +34,6 @@ def test_only_public_names_are_listed(module):
 def test_a_model_is_shown_as_its_inputs_and_outputs(printed):
     loaded = onnx.load(MODEL)
     assert repr(loaded) == printed("infer model.onnx")
-    assert "<td" in loaded._repr_html_()
-    assert ">rows<" in loaded._repr_html_()
 
 
 def test_findings_are_shown_as_their_table(printed):
@@ -46,7 +44,6 @@ def test_findings_are_shown_as_their_table(printed):
     findings = onnx.check(wrong)
     assert isinstance(findings, tuple)
     assert " ".join(repr(findings).split()) == " ".join(printed("check model.onnx").split())
-    assert "indices.dtype = int32" in findings._repr_html_()
     assert repr(onnx.check(MODEL)) == "nothing found"
     assert onnx.check(MODEL) == ()
 
@@ -70,7 +67,4 @@ def test_a_comparison_is_shown_as_its_report(printed):
     np.savez("all.npz", **inputs)
     report = onnx.compare(MODEL, inputs, runtimes=["reference"])
     assert repr(report) == printed("compare model.onnx --inputs all.npz --runtime reference")
-    assert "index range" not in report._repr_html_()
-    assert ">GatherND of picked<" in report._repr_html_()
-    found = onnx.search(MODEL, 4, runtimes=["reference"])
-    assert found is None
+    assert onnx.search(MODEL, 4, runtimes=["reference"]) == ()

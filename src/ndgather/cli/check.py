@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ndgather import __version__, messages
+from ndgather import messages
 from ndgather.cli.terminal import add_common, add_runtimes, page_width, working
 from ndgather.errors import ExtraMissingError, ModelError, NdgatherError, one_line
 from ndgather.models.graph import diagnostics
@@ -39,8 +39,8 @@ examples:
   ndgather check model.onnx --json > findings.json
       print the same findings as a list of JSON objects
 
-  ndgather check *.onnx --sarif --fail-on differs > findings.sarif
-      write SARIF; also fail if runtimes give different results
+  ndgather check *.onnx --fail-on differs
+      also fail if runtimes give different results
 
 The exit status is 1 if a finding is at least as severe as --fail-on, or if a
 model cannot be read. The other models are checked anyway.
@@ -64,9 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Severity.ERROR.value,
         help="the lowest severity that makes the exit status 1 (default: error)",
     )
-    formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--json", action="store_true", help="print the findings as JSON")
-    formats.add_argument("--sarif", action="store_true", help="print the findings as SARIF 2.1.0")
+    add("--json", action="store_true", help="print the findings as JSON")
     add_common(parser)
 
 
@@ -98,9 +96,7 @@ def work(options: argparse.Namespace) -> int:
         names.append(options.target)
     if names:
         results = {model: diagnostics.about(listed, names) for model, listed in results.items()}
-    if options.sarif:
-        print(json.dumps(diagnostics.to_sarif(results, __version__), indent=2))
-    elif options.json:
+    if options.json:
         several = len(options.models) > 1
         objects = [
             {"model": model, **finding} if several else finding

@@ -18,7 +18,6 @@ from ndgather.cli.inputs import (
 from ndgather.cli.terminal import add_common, add_loading, add_runtimes, duration, positive
 from ndgather.errors import one_line
 from ndgather.models.graph import Port, aligned
-from ndgather.models.tensor_files import replace_file
 from ndgather.runtimes.children import LIMIT_S
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ examples:
   ndgather compare model.onnx --runtime onnxruntime --runtime openvino --random
       compare the two on random inputs
 
-  ndgather compare model.onnx --inputs test_data_set_0 --html report.html
-      read the inputs from a folder, and write the report as an HTML page
+  ndgather compare model.onnx --inputs test_data_set_0 --json > report.json
+      read the inputs from a folder, and write the report as JSON
 
   ndgather compare model.onnx --search 50 --keep found
       search for inputs on which the runtimes disagree, and save them to found/,
@@ -90,7 +89,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where --search saves the inputs, for --inputs (default: found)",
     )
     add("--json", action="store_true", help="print the report as JSON")
-    add("--html", metavar="FILE", type=Path, help="write the report as an HTML page")
     add_common(parser)
 
 
@@ -114,19 +112,20 @@ def work(options: argparse.Namespace) -> int:
         "libraries": _by_runtime(options.libraries, runtimes),
     }
     if options.search is None:
-        return _print(options, proto, _compare_on_inputs(options, ports, how))
+        return _print(options, _compare_on_inputs(options, ports, how))
     how |= {"seed": options.random or 0, "sizes": options.sizes}
     how |= {"valid_indices": options.valid_indices}
+    most = None if options.all else 1
+    found = onnx.search(options.model, options.search, most=most, **how)
     if options.all:
-        kinds = onnx.search_all(options.model, options.search, **how)
-        _print_kinds(options, ports, kinds)
-        return int(bool(kinds))
-    example = onnx.search(options.model, options.search, **how)
-    if example is None:
+        _print_kinds(options, ports, found)
+        return int(bool(found))
+    if not found:
         nothing = {"tries": options.search, "what": None, "kept": None}
         same = json.dumps({"same": True, "search": nothing}, indent=2)
         print(same if options.json else _AGREE.format(options.search))
         return 0
+    (example,) = found
     keep_inputs(options.keep, ports, example.inputs)
     if not options.json:
         print(
@@ -134,7 +133,7 @@ def work(options: argparse.Namespace) -> int:
             f"saved to {options.keep}/.\n"
         )
     searched = {"tries": example.tries, "what": example.what, "kept": str(options.keep)}
-    return _print(options, proto, example.report, search=searched)
+    return _print(options, example.report, search=searched)
 
 
 def _check_together(options: argparse.Namespace) -> None:
@@ -142,8 +141,6 @@ def _check_together(options: argparse.Namespace) -> None:
     for name in ("all", "valid_indices"):
         if getattr(options, name) and options.search is None:
             options.parser.error(f"--{name.replace('_', '-')} does not apply (allowed: --search)")
-    if options.all and options.html is not None:
-        options.parser.error("--html does not apply to --all (allowed: --inputs)")
 
 
 def _compare_on_inputs(
@@ -158,13 +155,10 @@ def _compare_on_inputs(
     return onnx.compare(options.model, {**drawn_inputs(options), **given}, **how)
 
 
-def _print(options: argparse.Namespace, proto: Any, result: Comparison, **more: object) -> int:
-    """Print a comparison, write its page, and return the exit status."""
+def _print(options: argparse.Namespace, result: Comparison, **more: object) -> int:
+    """Print a comparison, and return the exit status."""
     from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as above
 
-    if options.html is not None:
-        page = reports.to_html(result, proto, options.model)
-        replace_file((options.html, lambda part: part.write_text(page, encoding="utf-8")))
     if options.json:
         print(json.dumps({**reports.to_json(result), **more}, indent=2))
     else:

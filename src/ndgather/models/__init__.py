@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -40,12 +40,6 @@ def named_arrays(caller: str, inputs: object) -> dict[str, Array]:
         allowed = "arrays by the names of the inputs"
         raise argument_kind(caller, "inputs", inputs, "a mapping", allowed)
     return {name: array(f"input {name!r}", value) for name, value in inputs.items()}
-
-
-def sequence(caller: str, argument: str, value: object) -> Sequence[object]:
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise argument_kind(caller, argument, value, "a sequence", "list or tuple of arrays")
-    return value
 
 
 def names(caller: str, argument: str, value: object) -> tuple[str, ...]:

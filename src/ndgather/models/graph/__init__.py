@@ -5,11 +5,10 @@ Readers of a format return a `Graph`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from html import escape
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -232,16 +231,6 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def html_table(rows: Iterable[Sequence[str]]) -> str:
-    """Return rows of text as a table for notebooks; the first row has the titles."""
-    lines, cell = [], "th"
-    for row in rows:
-        cells = "".join(f'<{cell} style="text-align: left">{escape(x)}</{cell}>' for x in row)
-        lines.append(f"<tr>{cells}</tr>")
-        cell = "td"
-    return f"<table>{''.join(lines)}</table>"
-
-
 class HasPorts:
     """A model that is shown by the names and types of its inputs and outputs."""
 
@@ -249,13 +238,7 @@ class HasPorts:
     outputs: tuple[Port, ...]
 
     def __repr__(self) -> str:
-        return aligned(self._rows())
-
-    def _repr_html_(self) -> str:
-        return html_table([("", "name", "dtype", "shape"), *self._rows()])
-
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        return [
+        rows = [
             (
                 role,
                 one_line(port.name),
@@ -265,6 +248,7 @@ class HasPorts:
             for role, ports in (("input", self.inputs), ("output", self.outputs))
             for port in ports
         ]
+        return aligned(rows)
 
 
 @dataclass(frozen=True, slots=True)

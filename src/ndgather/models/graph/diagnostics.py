@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from html import escape
 from importlib.resources import files
 from typing import Any, NamedTuple, Self
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +27,6 @@ from ndgather.errors import (
 )
 from ndgather.messages import did_you_mean, listed, shown
 from ndgather.models import Array
-from ndgather.models.graph import html_table
 from ndgather.published.rows import microsoft
 from ndgather.published.schema import (
     COMPLEX,
@@ -82,9 +78,6 @@ class Findings(tuple[Finding, ...]):
 
     def __repr__(self) -> str:
         return as_text(self)
-
-    def _repr_html_(self) -> str:
-        return f"{html_table(_rows(self)) if self else ''}<p>{escape(summary(self))}</p>"
 
 
 def rule_of(error: NdgatherError, other: str) -> str:
@@ -208,34 +201,6 @@ def summary(findings: Iterable[Finding]) -> str:
     counts = Counter(finding.severity for finding in findings)
     texts = (f"{counts[x]} {x.value} ({_MEANINGS[x]})" for x in Severity if counts[x])
     return "; ".join(texts) or "nothing found"
-
-
-def to_sarif(findings: Mapping[str, Sequence[Finding]], version: str) -> dict[str, object]:
-    """Return findings, by the names of their models, as a SARIF 2.1.0 log."""
-    levels = {ERROR: "error", DIFFERS: "warning", PORTABLE: "note"}
-    rules = sorted({finding.rule for group in findings.values() for finding in group})
-    results = [
-        {
-            "ruleId": finding.rule,
-            "level": levels[finding.severity],
-            "message": {"text": one_line(_text(finding))},
-            "locations": [
-                {
-                    "physicalLocation": {"artifactLocation": {"uri": quote(os.fsencode(model))}},
-                    "logicalLocations": [{"fullyQualifiedName": finding.where, "kind": "element"}],
-                }
-            ],
-            "properties": {"operator": finding.operator, "severity": finding.severity.value},
-        }
-        for model, group in findings.items()
-        for finding in worst_first(group)
-    ]
-    driver = {"name": "ndgather", "version": version, "rules": [{"id": rule} for rule in rules]}
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

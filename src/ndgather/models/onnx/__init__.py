@@ -23,14 +23,13 @@ from ndgather.models.onnx.runs import load, run
 if TYPE_CHECKING:
     from ndgather.models.onnx.checks import check
     from ndgather.models.onnx.comparison.comparer import compare
-    from ndgather.models.onnx.comparison.counterexamples import Counterexample, search, search_all
+    from ndgather.models.onnx.comparison.counterexamples import Counterexample, search
     from ndgather.models.onnx.comparison.report import Comparison
     from ndgather.models.onnx.conversion_report import Conversion, RewrittenNode
     from ndgather.models.onnx.converter import conversion, convert
-    from ndgather.models.onnx.evaluator import Backend, Model, reference_ops
+    from ndgather.models.onnx.evaluator import Model, reference_ops
 
 __all__ = [
-    "Backend",
     "Comparison",
     "Conversion",
     "Counterexample",
@@ -48,7 +47,6 @@ __all__ = [
     "run",
     "save",
     "search",
-    "search_all",
 ]
 
 # Modules that a run in a runtime does not need, such as the evaluator of onnx, which takes 20 MB.
@@ -59,8 +57,8 @@ _LATER = {
         "onnx.comparison.comparer": ("compare",),
         "onnx.comparison.report": ("Comparison",),
         "onnx.converter": ("conversion", "convert"),
-        "onnx.comparison.counterexamples": ("Counterexample", "search", "search_all"),
-        "onnx.evaluator": ("Backend", "Model", "reference_ops"),
+        "onnx.comparison.counterexamples": ("Counterexample", "search"),
+        "onnx.evaluator": ("Model", "reference_ops"),
         "onnx.conversion_report": ("Conversion", "RewrittenNode"),
     }.items()
     for name in names

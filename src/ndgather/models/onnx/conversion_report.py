@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from ndgather.errors import one_line
 from ndgather.messages import plural
-from ndgather.models.graph import html_table
 from ndgather.models.graph.diagnostics import Finding
 from ndgather.models.onnx.files import ModelInFolder
 from ndgather.models.onnx.nodes import nodes_in
@@ -89,11 +87,6 @@ class Conversion(ModelInFolder):
         if self.target is not None:
             return f"{text}\n\n{nodes_as_text(self.nodes, self.target)}"
         return f"{text}\n\n{self.findings!r}" if self.findings else text
-
-    def _repr_html_(self) -> str:
-        if self.target is None:
-            return f"<pre>{escape(repr(self))}</pre>"
-        return f"{html_table(_rows(self.nodes))}<p>{escape(_summary(self.nodes, self.target))}</p>"
 
 
 def nodes_to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str, object]:

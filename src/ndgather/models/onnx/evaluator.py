@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import itertools
-import os
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
-from onnx.backend import base
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpFunction, OpRun, RuntimeContextError
 
 from ndgather import messages
 from ndgather.api import own_errors
-from ndgather.errors import AttributeValueError, DTypeError, ModelError, one_line
-from ndgather.messages import LOGGER, foreign_errors, listed, plural
-from ndgather.models import Array, Content, FilePath, array, instance, named_arrays, sequence
+from ndgather.errors import AttributeValueError, ModelError, one_line
+from ndgather.messages import LOGGER, foreign_errors, plural
+from ndgather.models import Array, instance, named_arrays
 from ndgather.models.graph import HasPorts, Run, fit_inputs, leave_out_sequences
 from ndgather.models.graph.evaluation import TimedNode, finished
 from ndgather.models.onnx.files import (
     IN_MEMORY,
-    Source,
     check_self_contained,
-    load_model,
     with_dense_tensors,
 )
 from ndgather.models.onnx.inference import check_functions
@@ -55,7 +49,7 @@ class Model(HasPorts):
     Parameters
     ----------
     proto : ModelProto
-        The model in memory. `Model.load` reads a file, or the bytes of one.
+        The model in memory. `load` reads a file, or the bytes of one.
     path : str, default "model"
         The name of the model in errors.
 
@@ -91,32 +85,6 @@ class Model(HasPorts):
         self._path = path
         self._proto = proto
         self.inputs, self.outputs = model_ports(proto)
-
-    @classmethod
-    def load(cls, path: FilePath | Content) -> Self:
-        """Read and check a model.
-
-        Parameters
-        ----------
-        path : str, os.PathLike or bytes
-            The path of a file, or its content.
-
-        Returns
-        -------
-        Model
-
-        Raises
-        ------
-        FileError, ModelError
-            The file cannot be read, or is not a valid ONNX model.
-        """
-        return cls._load(path, "Model.load")
-
-    @classmethod
-    def _load(cls, source: Source, caller: str) -> Self:
-        proto = load_model(source, caller)
-        path = os.fspath(source) if isinstance(source, str | os.PathLike) else IN_MEMORY
-        return cls(proto, path)
 
     def run(
         self, inputs: Mapping[str, Array], *, progress: Callable[[int, int], object] | None = None
@@ -267,142 +235,3 @@ def reference_ops() -> list[type[OpRun]]:
     ['Gather', 'GatherBlockQuantized', 'GatherElements', 'GatherND']
     """
     return list(_OPS)
-
-
-# The interface of `onnx.backend`
-
-
-class PreparedModel(base.BackendRep):
-    """A model that is ready to be run many times."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-
-    def run(self, inputs: Sequence[object], **_options: Any) -> tuple[Array, ...]:
-        """Run the model; inputs with a default in it come last, and may be left out."""
-        inputs = sequence("run", "inputs", inputs)
-        ports = sorted(self.model.inputs, key=lambda port: port.optional)
-        if len(inputs) > len(ports):
-            takes = listed(map(str, ports))
-            raise ModelError(f"{plural(len(inputs), 'input')} given (the model takes: {takes})")
-        named = {
-            port.name: array(f"input {port.name!r}", value)
-            for port, value in zip(ports, inputs, strict=False)
-        }
-        return tuple(output.array for output in self.model.run(named).outputs)
-
-
-class Backend(base.Backend):
-    """Runs models and nodes for tools that use `onnx.backend.base.Backend`.
-
-    Only the CPU is a device. Models and nodes run as in `run`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from onnx.parser import parse_model
-    >>> from ndgather.models import onnx
-    >>> model = parse_model('''<ir_version: 8, opset_import: ["" : 18]>
-    ...     pick (float[N, 2] data, int64[M, 1] rows) => (float[M, 2] picked)
-    ...     { picked = GatherND(data, rows) }''')
-    >>> onnx.Backend.run_model(model, [np.ones((2, 2), np.float32), np.array([[1]])])
-    (array([[1., 1.]], dtype=float32),)
-    """
-
-    @classmethod
-    def prepare(cls, model: Source, device: str = "CPU", **_options: Any) -> PreparedModel:
-        """Check a model, and return it in a form that can be run.
-
-        Parameters
-        ----------
-        model : ModelProto, bytes, str or os.PathLike
-            As in `run`.
-        device : str, default "CPU"
-
-        Returns
-        -------
-        PreparedModel
-            Its method `run` takes the inputs as a list, and returns the outputs as a tuple.
-
-        Raises
-        ------
-        FileError, ModelError
-            The model cannot be read or is not valid, or `device` is not the CPU.
-        """
-        cls._check_device(device)
-        return PreparedModel(Model(load_model(model, "prepare")))
-
-    @classmethod
-    def run_node(
-        cls,
-        node: onnx.NodeProto,
-        inputs: Sequence[object],
-        device: str = "CPU",
-        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
-        **options: Any,
-    ) -> tuple[Array, ...]:
-        """Run one node, in the newest version of its domain or in `opset_version`.
-
-        Parameters
-        ----------
-        node : NodeProto
-        inputs : sequence of array_like
-            The inputs of the node, without those that it leaves out.
-        device : str, default "CPU"
-        outputs_info
-            Ignored.
-        **options
-            `opset_version`, the version of ONNX that the node is of; others are ignored.
-
-        Returns
-        -------
-        tuple of array
-            The outputs of the node.
-
-        Raises
-        ------
-        NdgatherError
-            The node is not valid, or cannot run on these inputs.
-        """
-        cls._check_device(device)
-        instance("run_node", "node", node, onnx.NodeProto, "a node")
-        inputs = sequence("run_node", "inputs", inputs)
-        newest = onnx.defs.onnx_opset_version()
-        version = options.get("opset_version", newest)
-        instance("run_node", "opset_version", version, int, "a version")
-        imports = [helper.make_opsetid("", newest)]
-        if row_domain(node.domain) == DEFAULT_DOMAIN:
-            with foreign_errors(ModelError, f"node {one_line(node.op_type)} is not valid"):
-                imports = [helper.make_opsetid("", version)]
-                super().run_node(node, inputs, device, outputs_info, **options)  # checks it
-        else:
-            imports.append(helper.make_opsetid(node.domain, 1))
-        names = [name for name in node.input if name]
-        if len(names) != len(inputs):
-            raise ModelError(
-                f"{plural(len(inputs), 'input')} given (the node takes: {listed(names)})"
-            )
-        values, infos = [], []
-        for name, item in zip(names, inputs, strict=True):
-            value = array(f"input {name!r}", item)
-            try:
-                element_type = helper.np_dtype_to_tensor_dtype(value.dtype)
-            except (KeyError, ValueError, TypeError) as error:
-                text = f"input {name!r}: dtype = {value.dtype} is not a type of ONNX"
-                raise DTypeError(text) from error
-            values.append(value)
-            infos.append(helper.make_tensor_value_info(name, element_type, value.shape))
-        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-        graph = helper.make_graph([node], "node", infos, outputs)
-        return PreparedModel(Model(helper.make_model(graph, opset_imports=imports))).run(values)
-
-    @classmethod
-    def supports_device(cls, device: object) -> bool:
-        """Return whether `device` is the CPU."""
-        return isinstance(device, str) and re.fullmatch("CPU(:[0-9]+)?", device) is not None
-
-    @classmethod
-    def _check_device(cls, device: object) -> None:
-        if not cls.supports_device(device):
-            shown = repr(device) if isinstance(device, str) else type(device).__name__
-            raise ModelError(f"device {shown} is not available (allowed: CPU)")

@@ -120,7 +120,9 @@ def load(
     if isinstance(model, ModelProto):
         loaded = evaluator.Model(model)
     else:
-        loaded = evaluator.Model._load(model, "run")
+        proto = files.load_model(model, "run")
+        path = os.fspath(model) if isinstance(model, str | os.PathLike) else files.IN_MEMORY
+        loaded = evaluator.Model(proto, path)
     loaded.not_loaded = not_loaded
     return loaded
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
@@ -13,7 +12,6 @@ from functools import cache, partial
 import numpy as np
 
 from ndgather.api import own_errors
-from ndgather.errors import NdgatherError
 from ndgather.messages import LOGGER, shown, subscript
 from ndgather.models import Array, named_arrays
 from ndgather.models.graph import fit_inputs
@@ -306,9 +304,7 @@ class TracedRun:
             return NodeRun(runtime=self.runtime, status="not run")
         if check.same:
             return NodeRun(runtime=self.runtime, status="same", obeys=True)
-        op_node, explanation, picture = check.op_node, explain(check), None
-        with suppress(NdgatherError):
-            picture = op_node.operator().show(*check.inputs, **op_node.attributes())
+        explanation = explain(check)
         if failed:
             allowed = check.refusal is None
             return NodeRun(
@@ -317,7 +313,6 @@ class TracedRun:
                 obeys=self.failure.crashed is None and not allowed,
                 explanation=None if allowed else explanation,
                 text=self.failure.text,
-                picture=picture,
             )
         return NodeRun(
             runtime=self.runtime,
@@ -327,7 +322,6 @@ class TracedRun:
             theirs=_value_text(check.actual, check.first),
             ours="refused" if check.expected is None else _value_text(check.expected, check.first),
             explanation=explanation,
-            picture=picture,
         )
 
 

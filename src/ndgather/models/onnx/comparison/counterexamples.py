@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ _SIZES = (0, 1, 2, 3)  # for sizes that the model leaves open, in every second t
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Counterexample:
-    """Inputs on which runtimes disagree, as `search` and `search_all` return them.
+    """Inputs on which runtimes disagree, as `search` returns them.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class Counterexample:
     report : Comparison
         The result of `compare` for them.
     count : int
-        On how many of all inputs the runtimes disagree in this way; 1 for `search`.
+        On how many of the inputs that were run the runtimes disagree in this way.
     """
 
     inputs: Inputs
@@ -86,61 +87,7 @@ def search(
     model: Source,
     tries: int = 50,
     *,
-    seed: int = 0,
-    sizes: Mapping[str, int] | None = None,
-    valid_indices: bool = False,
-    runtimes: Sequence[str] = ("onnxruntime", "openvino"),
-    rtol: float = 1e-3,
-    atol: float = 1e-5,
-    threads: int | None = None,
-    providers: ForRuntimes = (),
-    libraries: ForRuntimes = (),
-    timeout: float | None = None,
-) -> Counterexample | None:
-    """Search for inputs on which a runtime disagrees with the specification or another runtime.
-
-    Every try takes random inputs and sets a few elements of one of them to edge cases: negative
-    indices, the ends of an axis, indices out of bounds, repeated indices, NaN, infinities and huge
-    values. Every second try also sets the sizes that the model leaves open to 0, 1, 2 or 3. The
-    first inputs on which the runtimes disagree are reduced to smaller ones on which they still do.
-
-    Parameters
-    ----------
-    model : ModelProto, bytes, str or os.PathLike
-        As in `run`.
-    tries : int, default 50
-        The largest number of inputs to run.
-    seed, sizes
-        As in `random_inputs`.
-    valid_indices : bool, default False
-        Draw no index that is out of bounds, and pass over inputs with which a node gets one.
-    runtimes, rtol, atol, threads, providers, libraries, timeout
-        As in `compare`.
-
-    Returns
-    -------
-    Counterexample or None
-        None if the runtimes agree on all inputs.
-
-    Raises
-    ------
-    FileError, ModelError, ExtraMissingError
-        As in `compare`, or no runtime loads the model.
-
-    See Also
-    --------
-    search_all : Goes on after the first difference.
-    """
-    settings = RunSettings(runtimes, rtol, atol, threads, providers, libraries, timeout)
-    searcher = _Searcher("search", model, tries, seed, sizes, valid_indices, settings)
-    return next(searcher.counterexamples(), None)
-
-
-@own_errors("search_all")
-def search_all(
-    model: Source,
-    tries: int = 50,
-    *,
+    most: int | None = None,
     seed: int = 0,
     sizes: Mapping[str, int] | None = None,
     valid_indices: bool = False,
@@ -152,34 +99,52 @@ def search_all(
     libraries: ForRuntimes = (),
     timeout: float | None = None,
 ) -> tuple[Counterexample, ...]:
-    """Search for inputs of every kind on which a runtime disagrees.
+    """Search for inputs on which a runtime disagrees with the specification or another runtime.
 
-    The inputs are those of `search`. Differences are of one kind if they begin at the same node,
-    by the same rule, with the same outcome in every runtime.
+    Every try takes random inputs and sets a few elements of one of them to edge cases: negative
+    indices, the ends of an axis, indices out of bounds, repeated indices, NaN, infinities and huge
+    values. Every second try also sets the sizes that the model leaves open to 0, 1, 2 or 3.
+
+    Differences are of one kind if they begin at the same node, by the same rule, with the same
+    outcome in every runtime. The first inputs of each kind are reduced to smaller ones on which the
+    runtimes still disagree.
 
     Parameters
     ----------
-    model, tries, seed, sizes, valid_indices, runtimes, rtol, atol, threads, providers, libraries, \
-timeout
-        As in `search`.
+    model : ModelProto, bytes, str or os.PathLike
+        As in `run`.
+    tries : int, default 50
+        The largest number of inputs to run.
+    most : int, optional
+        Stop after this many kinds of differences.
+    seed, sizes
+        As in `random_inputs`.
+    valid_indices : bool, default False
+        Draw no index that is out of bounds, and pass over inputs with which a node gets one.
+    runtimes, rtol, atol, threads, providers, libraries, timeout
+        As in `compare`.
 
     Returns
     -------
     tuple of Counterexample
-        One for every kind, with the `count` of its inputs; the most frequent kind comes first.
+        One for every kind; the most frequent kind comes first. Empty if the runtimes agree on all
+        inputs.
 
     Raises
     ------
     FileError, ModelError, ExtraMissingError
-        As in `search`.
+        As in `compare`, or no runtime loads the model.
     """
     settings = RunSettings(runtimes, rtol, atol, threads, providers, libraries, timeout)
-    searcher = _Searcher("search_all", model, tries, seed, sizes, valid_indices, settings)
+    searcher = _Searcher(model, tries, seed, sizes, valid_indices, settings)
+    limit = math.inf if most is None else whole_number("search", "most", most, 1)
     kinds: dict[tuple[str, str, str], Counterexample] = {}
     for example in searcher.counterexamples():
         known = kinds.setdefault(example.kind, example)
         if known is not example:
             searcher.counts[known.tries] += searcher.counts.pop(example.tries)
+        if len(kinds) >= limit:
+            break
     counted = [replace(item, count=searcher.counts[item.tries]) for item in kinds.values()]
     return tuple(sorted(counted, key=lambda item: -item.count))
 
@@ -192,7 +157,6 @@ class _Searcher:
 
     def __init__(
         self,
-        caller: str,
         model: Source,
         tries: object,
         seed: object,
@@ -200,11 +164,11 @@ class _Searcher:
         valid_indices: object,
         settings: RunSettings,
     ) -> None:
-        self._model, self._tries = model, whole_number(caller, "tries", tries, 1)
-        self._seed = whole_number(caller, "seed", seed, 0)
-        self._sizes = checked_sizes(caller, sizes)
-        self._valid = instance(caller, "valid_indices", valid_indices, bool, "a choice")
-        self._comparer = Comparer(caller, model, settings)
+        self._model, self._tries = model, whole_number("search", "tries", tries, 1)
+        self._seed = whole_number("search", "seed", seed, 0)
+        self._sizes = checked_sizes("search", sizes)
+        self._valid = instance("search", "valid_indices", valid_indices, bool, "a choice")
+        self._comparer = Comparer("search", model, settings)
         self._loaded: dict[str, RuntimeProcess] = {}
         self._processes = ExitStack()
         self.counts: Counter[int] = Counter()

@@ -1,21 +1,14 @@
-"""The result of a comparison, as data, as text, as JSON and as a page."""
+"""The result of a comparison, as data, as text and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from html import escape
-from importlib.resources import files
-from string import Template
+from dataclasses import asdict, dataclass
 from typing import Any
-
-from onnx import ModelProto
 
 from ndgather.errors import one_line
 from ndgather.messages import subscript
-from ndgather.models.graph import html_table
 from ndgather.models.onnx.comparison.explanation import Explanation
-from ndgather.show import Picture, style_sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +36,6 @@ class NodeRun:
     ours: str = ""  # and that of the specification
     explanation: Explanation | None = None  # the rule that decides
     text: str = ""  # of an error or a crash
-    # The result of the specification for the same inputs, if the node differs.
-    picture: Picture | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +94,9 @@ class Comparison:
     def __repr__(self) -> str:
         return to_text(self)
 
-    def _repr_html_(self) -> str:
-        return to_table(self)
-
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    report = {"same": comparison.same, **asdict(comparison)}
-    for node in report["nodes"]:
-        for run in node["runs"]:
-            del run["picture"]
-    return report
+    return {"same": comparison.same, **asdict(comparison)}
 
 
 def to_text(comparison: Comparison) -> str:
@@ -186,60 +170,3 @@ def _outcome(run: NodeRun) -> str:
     if run.text:
         parts.append(run.text)
     return "; ".join(parts)
-
-
-def to_table(comparison: Comparison) -> str:
-    """Return the nodes that differ as a table for notebooks, a column for every runtime."""
-    rows = [("node", *(f"{run.runtime} {run.version}" for run in comparison.runs))]
-    rows += [("whole model", *(one_line(f"{x.status} {x.text}") for x in comparison.runs))]
-    rows += [
-        (one_line(node.where), *(one_line(_outcome(run)) for run in node.runs))
-        for node in comparison.nodes
-        if node.passes_on or not node.same
-    ]
-    lines = (f"<p>{escape(one_line(line))}</p>" for line in _last_lines(comparison))
-    return f"{html_table(rows)}{''.join(lines)}"
-
-
-def to_html(comparison: Comparison, model: ModelProto, title: str) -> str:
-    """Return a self-contained page with every node that differs, in the graph around it."""
-    runs = (
-        f"<tr><td>{escape(run.runtime)}</td><td>{escape(run.version)}</td>"
-        f"<td>{escape(run.status)} {escape(run.text)}</td></tr>"
-        for run in comparison.runs
-    )
-    differing = (node for node in comparison.nodes if node.passes_on or not node.same)
-    page = files("ndgather.models.onnx.comparison").joinpath("comparison.html").read_text("utf-8")
-    return Template(page).substitute(
-        title=escape(title),
-        style_of_pictures=style_sheet(),
-        runs="".join(runs),
-        nodes="".join(part for node in differing for part in _node_html(node, model)),
-        lines="".join(f"<p>{escape(line)}</p>" for line in _last_lines(comparison)),
-    )
-
-
-def _node_html(node: NodeComparison, model: ModelProto) -> Iterator[str]:
-    yield f"<h2>{escape(node.where)}</h2><p>{escape(node.operator)} "
-    yield f'(<a href="{escape(node.source)}">its specification</a>)</p>'
-    # The nodes that compute its inputs, the node, and those that read its output.
-    producers = {name: proto for proto in model.graph.node for name in proto.output}
-    before = [
-        f"{producers[name].op_type} → {name}" if name in producers else name for name in node.reads
-    ]
-    after = [proto.op_type for proto in model.graph.node if node.gives in proto.input]
-    yield '<div class="graph">'
-    yield f"<div>{''.join(f'<span>{escape(text)}</span>' for text in before)}</div>→"
-    yield f'<div><span class="it">{escape(node.operator.split(" ", 1)[-1])}</span></div>→<div>'
-    yield from (f"<span>{escape(text)}</span>" for text in after or [f"output {node.gives}"])
-    yield "</div></div><table>"
-    for run in node.runs:
-        colour = {True: "good", False: "bad", None: ""}[run.obeys]
-        yield f'<tr><td>{escape(run.runtime)}</td><td class="{colour}">'
-        yield f"{escape(_outcome(run))}</td></tr>"
-    yield "</table>"
-    picture = next((run.picture for run in node.runs if run.picture is not None), None)
-    if picture is not None:
-        yield picture.to_html(style=False)
-    lines = [f"<b>{name}</b>: {escape(text)}" for name, text in _explanation(node)]
-    yield f"<p>{'<br>'.join(lines)}</p>"
