@@ -81,7 +81,7 @@ Size elements_of_line(const Plan& plan, bool gathers) {
 // others do not, so the first plan that is large enough is timed both ways, and the answer holds for the process. Time without
 // prefetching over time with it, of a gather of 2**20 floats from 64 MB: 1.6 on Intel's Ice Lake, 0.8 on AMD's Zen 4.
 bool prefetching_pays(const Plan& plan) {
-  static std::atomic<signed char> known{-1};
+  static std::atomic<int> known{caches().prefetching_pays};
   if (const int pays = known.load(std::memory_order_relaxed); pays >= 0) return pays != 0;
   // Ten samples, of which every other one prefetches, read at most half of the positions: 2048 each of 40,960 or more. Samples
   // of fewer than 1024, as of a plan with 20,000 positions, are too short to be timed.

@@ -24,10 +24,12 @@ struct Tuning {
   Size tasks_each = 16;                // tasks for each thread, so that one that is held up leaves the rest to others
 };
 
-// Sizes of caches in bytes: those that the system tells, else these common ones.
+// Sizes of caches in bytes, as the system reports them; otherwise these common sizes. Tests set all three values by the
+// environment variable NDGATHER_CACHES, such as 4096,16384,1, to take the paths of other processors.
 struct Caches {
   Size second_level = Size{1} << 20;  // of one core
   Size last_level = Size{1} << 25;    // shared
+  int prefetching_pays = -1;          // 0 or 1; -1: measured
 };
 
 // The room in buffers and tables, and the thresholds of single rules.

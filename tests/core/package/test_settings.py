@@ -100,7 +100,6 @@ PROCESSES = {
     "without asserts": ["-OO", "PYTHONHASHSEED=77", "NDGATHER_NUM_THREADS=1"],
     "checked": ["-X", "dev", "-bb", "-W", "error"],
     "ASCII": ["LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0", "PYTHONIOENCODING=ascii"],
-    "plain": ["NDGATHER_INSTRUCTION_SET=baseline", "NPY_DISABLE_CPU_FEATURES=AVX2"],
 }
 
 

@@ -1,0 +1,148 @@
+"""The same results on every processor: all instruction sets, sizes of caches and prefetching.
+
+A process chooses its loops and paths once, so each machine is a child process. It draws calls of
+every function by the same seed, and compares them with one pass of NumPy.
+"""
+
+import mmap
+import os
+import subprocess
+import sys
+from math import prod
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+import ndgather
+from tests.core.comparing import threads
+from tests.definitions.by_numpy import expected_by_numpy
+from tests.definitions.calls import PublicCall, assert_same_elements, assert_same_numbers, expected
+from tests.definitions.draws import (
+    FUNCTIONS,
+    MODES,
+    REDUCTIONS,
+    SKEWS,
+    Size,
+    draw_call,
+    random_generator,
+)
+
+NORESERVE = 0x4000  # of mmap on Linux: only memory that is touched is allocated
+# With small caches, thousands of elements are as far from the processor as gigabytes are
+# otherwise: calls prefetch, write past the caches, and copy columns to panels.
+SMALL, HUGE = "4096,16384", "1073741824,4294967296"
+MACHINES = {
+    "baseline that prefetches": ("baseline", f"{SMALL},1"),
+    "baseline": ("baseline", f"{HUGE},0"),
+    "avx2 with small caches": ("avx2", f"{SMALL},0"),
+    "avx2": ("avx2", f"{HUGE},1"),
+    "avx512 that prefetches": ("avx512", f"{SMALL},1"),
+    "avx512 with a small second level": ("avx512", "4096,1073741824,0"),
+}
+SMALL_CALLS, LARGE_CALLS = 5, 1
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_machine_gives_the_same(machine, draws):
+    instruction_set, caches = MACHINES[machine]
+    chosen = {"NDGATHER_INSTRUCTION_SET": instruction_set, "NDGATHER_CACHES": caches}
+    if instruction_set == "baseline":
+        chosen["NPY_DISABLE_CPU_FEATURES"] = "AVX2"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.core.results.test_machines", str(draws.getrandbits(64))],
+        env={**os.environ, **chosen},
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, f"{chosen}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+
+
+def compare(call, desired, counts):
+    same = assert_same_numbers if call.computes else assert_same_elements
+    for count in counts:
+        try:
+            with threads(count):
+                same(call.result(), desired)
+        except BaseException as error:
+            error.add_note(f"{count} threads: {call}")
+            raise
+
+
+def rows_far_apart(random):
+    """Return a scatter of rows that lie 2 MiB apart: its offsets need more than 32 bits."""
+    rows, apart = 2100, 1 << 21
+    memory = mmap.mmap(-1, rows * apart, flags=mmap.MAP_PRIVATE | NORESERVE)
+    data = np.ndarray((rows, 20), "i4", memory, strides=(apart, 4))
+    rng = random_generator(random)
+    indices, updates = rng.integers(-rows, rows, (9000, 1)), rng.integers(0, 9999, (9000, 20), "i4")
+    return scatter("scatter_nd", data, indices, updates, reduction=random.choice(REDUCTIONS))
+
+
+def scatter(function, data, indices, updates, **options):
+    """Return a scatter by index tuples or along the first axis."""
+    return PublicCall(
+        function=function, data=data, indices=indices, updates=updates, options=options
+    )
+
+
+def call_each_way(random):
+    """Yield a call for each way in which the core shares its work, orders it and writes."""
+    rng, width = random_generator(random), random.choice(("f4", "f8", "c16", "u2"))
+    order = random.choice(("C", "F"))
+
+    def numbers(*shape):
+        return rng.permutation(prod(shape)).reshape(shape).astype(width, order=order)
+
+    def places(size, *shape):
+        return rng.integers(-size, size, shape, random.choice(("i4", "i8")))
+
+    def gather(function, data, indices, axis=0):
+        given = {} if function == "gather_nd" else {"axis": axis}
+        return PublicCall(function=function, data=data, indices=indices, options=given)
+
+    for reduction in ("none", random.choice(REDUCTIONS[1:4])):
+        for depth, count in ((1, 9000), (2, 9000)):  # rows that threads own and mark
+            data, tuples = numbers(2000, 4, 16), places(4, count, depth)
+            tuples[:, 0] = places(2000, count)
+            updates = numbers(count, *data.shape[depth:])
+            yield scatter("scatter_nd", data, tuples, updates, reduction=reduction)
+        data, tuples = numbers(5, 30_000), places(5, 7, 1)  # parts of long rows
+        yield scatter("scatter_nd", data, tuples, numbers(7, 30_000), reduction=reduction)
+        data, columns = numbers(700, 90), places(700, 800, 90)  # bands of columns
+        updates = numbers(800, 90)
+        yield scatter("scatter_elements", data, columns, updates, reduction=reduction)
+    yield gather("gather_elements", data, columns)
+    yield gather("gather_elements", data.T, np.ascontiguousarray(columns.T), 1)
+    yield gather("gather_nd", numbers(40_000), places(40_000, 30_000, 1))
+    yield gather("gather_nd", numbers(300, 200), places(300, 500, 1))  # rows past the caches
+    yield gather("gather", numbers(30, 400, 9), places(400, 700), axis=1)
+    yield gather("gather", numbers(400, 30, 9), places(400, 700))
+
+
+def main(seed):
+    random = Random(seed)
+    for function in MODES:
+        for _ in range(SMALL_CALLS):
+            call = draw_call(random, function, flavours=["value"])
+            compare(call, expected(call), [1])
+    for function in FUNCTIONS:
+        for _ in range(LARGE_CALLS):
+            call = draw_call(random, function, Size.LARGE, skew=random.choice([*SKEWS]))
+            compare(call, expected_by_numpy(call), [1, random.choice((2, 3, 5))])
+    for call in [*call_each_way(random), *call_each_way(random)]:
+        compare(call, expected_by_numpy(call), [1, 2, random.choice((3, 5))])
+    call = rows_far_apart(random)
+    desired = expected_by_numpy(call)
+    with threads(2):
+        np.testing.assert_array_equal(call.result(out=call.data), desired)
+        found = ndgather.gather_nd(call.data, call.indices)
+    np.testing.assert_array_equal(found, desired[call.indices[:, 0]])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
