@@ -2,10 +2,13 @@
 
 import json
 import re
+import shlex
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from ndgather.models.onnx.passes.target import target_names
@@ -59,7 +62,7 @@ REFUSED = {
     "a node": (
         "convert model.onnx --opset 8 -o new.onnx",
         "node 'pick' (GatherND): operator: opset = 8 has no ai.onnx GatherND (allowed: at least "
-        "11)",
+        "11); possible: ndgather convert model.onnx --opset 9 -o new.onnx",
     ),
     "a domain": (
         "convert model.onnx --domain openvino -o new.onnx",
@@ -214,8 +217,7 @@ def test_a_model_with_a_node_that_stays_is_only_written_on_request(ndgather, fol
     refused = ndgather("convert model.onnx --target basic -o new.onnx")
     assert refused.status == 1
     what = "ndgather convert: error: new.onnx: is not written, because 1 node cannot become basic "
-    allowed, _, hint = refused.err.partition(", or numbers for sizes: ")
-    assert allowed == what + "(allowed: --partial"
+    assert refused.err.startswith(f"{what}(allowed: --partial")
     assert "put (ai.onnx ScatterND-18)\n  became         stays\n" in refused.out
     tried = ndgather("convert model.onnx --target basic --dry-run --json")
     assert (tried.status, tried.err) == (0, "")
@@ -227,8 +229,88 @@ def test_a_model_with_a_node_that_stays_is_only_written_on_request(ndgather, fol
 
     assert ndgather("convert model.onnx --target basic --partial -o new.onnx").status == 0
     assert "ScatterND" in {node.op_type for node in onnx.load("new.onnx").graph.node}
-    assert ndgather(hint.strip().removeprefix("ndgather ").removesuffix(")")).status == 0
-    assert ndgather("convert FIXED.onnx --target basic -o new.onnx").status == 0
+
+
+CHIP = """
+name = "chip"
+what = "takes floats of known sizes"
+source = "https://example.org"
+date = 2026-11-28
+operators = []
+[limits.GatherElements]
+data_types = ["float32"]
+open = false
+"""
+
+
+def save_drawn_model(draw, path):
+    """Save a model of one gather or scatter whose sizes may be open, in a drawn opset."""
+    rows, count, width = (
+        draw(st.sampled_from([number, name])) for number, name in ((3, "N"), (1, "K"), (4, "a b"))
+    )
+    dtype = draw(st.sampled_from([TensorProto.FLOAT, TensorProto.STRING]))
+    op_type = draw(st.sampled_from(["Gather", "GatherElements", "GatherND", "ScatterElements"]))
+    reduction = draw(st.sampled_from(["none", "add", "max"]))
+    shapes = {"data": [rows, width], "at": [count, 2 if op_type == "GatherND" else width]}
+    if op_type == "ScatterElements":
+        shapes["updates"] = shapes["at"]
+    options = {"reduction": reduction} if "updates" in shapes and reduction != "none" else {}
+    types = {"at": TensorProto.INT64}
+    graph = helper.make_graph(
+        [helper.make_node(op_type, [*shapes], ["out"], **options)],
+        "g",
+        [
+            helper.make_tensor_value_info(name, types.get(name, dtype), shape)
+            for name, shape in shapes.items()
+        ],
+        [helper.make_tensor_value_info("out", dtype, None)],
+    )
+    opsets = [helper.make_opsetid("", draw(st.sampled_from([18, 20] if options else [11, 13, 18])))]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    onnx.save(onnx.shape_inference.infer_shapes(model), path)
+
+
+@settings(
+    max_examples=min(10, settings.default.max_examples),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # it writes the same files
+)
+@given(
+    draws=st.data(),
+    target=st.sampled_from(["basic", "tflite", "rknn", "coreml", "qnn", "tidl", None]),
+    opset=st.sampled_from([9, 10, 11, 16, None]),
+)
+def test_the_commands_of_a_refusal_convert_the_model(ndgather, folder, draws, target, opset):
+    save_drawn_model(draws.draw, "model.onnx")
+    options = f"--target {target}" if target else ""
+    options += f" --opset {opset}" if opset else ""
+
+    refused = ndgather(f"convert model.onnx {options} -o new.onnx")
+
+    commands = re.findall(r"ndgather ((?:convert|infer) model.onnx .*? -o \S*\.onnx)", refused.err)
+    event(f"{len(commands)} commands" if refused.status else "converted")
+    assert "--size" not in refused.err or any("--size" in line for line in commands)
+    for line in commands:
+        assert ndgather(shlex.split(line)).status == 0, line
+        if line.startswith("infer"):
+            assert ndgather(f"convert FIXED.onnx {options} -o new.onnx").status == 0, line
+        onnx.checker.check_model("new.onnx")
+
+
+def test_sizes_are_advised_only_if_numbers_help(ndgather, folder):
+    (folder / "chip.toml").write_text(CHIP)
+    for dtype, is_advised in (TensorProto.FLOAT, True), (TensorProto.INT32, False):
+        at = helper.make_tensor_value_info("at", TensorProto.INT64, ["N", 4])
+        data, out = (helper.make_tensor_value_info(x, dtype, ["N", 4]) for x in ("data", "out"))
+        nodes = [helper.make_node("GatherElements", ["data", "at"], ["out"], axis=1)]
+        graph = helper.make_graph(nodes, "g", [data, at], [out])
+        opsets = [helper.make_opsetid("", 13)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets), "model.onnx")
+        refused = ndgather("convert model.onnx --target chip.toml --dry-run")
+        assert ("--size N=1" in refused.out) is is_advised, refused.out
+        older = ndgather("convert model.onnx --opset 10 -o new.onnx").err
+        assert "needs Range, which opset 10 does not have" in older
+        assert "; possible: ndgather convert model.onnx --opset 11 -o new.onnx, or " in older
+        assert older.endswith("ndgather infer model.onnx --size N=1 -o FIXED.onnx\n")
 
 
 def test_of_a_target_with_versions_the_newest_is_named(ndgather, folder):

@@ -499,22 +499,28 @@ REFUSED = {
     ),
     "an operator that is not there yet": (
         refused("ScatterND", indices=(20, 1), updates=(20, 4), target={"opset": 10}),
-        AttributeValueError,
-        "operator: opset = 10 has no ai.onnx ScatterND (allowed: at least 11)",
+        ModelError,
+        "ai.onnx ScatterND-18 cannot become opset 10: opset 10 does not take ScatterND; ai.onnx "
+        "ScatterND-18 cannot become Gather: its indices are no constant, and the number of updates "
+        "is 20 (allowed: 1..16)",
     ),
     "a reduction that is not there yet": (
         refused(
             "ScatterND", indices=(20, 1), updates=(20, 4), reduction="add", target={"opset": 13}
         ),
         ModelError,
-        "ai.onnx ScatterND-18 cannot become ai.onnx ScatterND-13: it has no reduction add",
+        "ai.onnx ScatterND-18 cannot become opset 13: reduction is add (allowed: none); ai.onnx "
+        "ScatterND-18 cannot become Gather: its indices are no constant, and the number of updates "
+        "is 20 (allowed: 1..16, or any number with allow_matmul=True, --allow-matmul)",
     ),
     "a word of a reduction that is not there yet": (
         refused(
             "ScatterND", indices=("N", 1), updates=("N", 4), reduction="max", target={"opset": 16}
         ),
         ModelError,
-        "ai.onnx ScatterND-18 cannot become ai.onnx ScatterND-16: it has no reduction max",
+        "ai.onnx ScatterND-18 cannot become opset 16: reduction is max (allowed: none, add, mul); "
+        "ai.onnx ScatterND-18 cannot become Gather: its indices are no constant, and the number of "
+        "updates is open (allowed: 1..16)",
     ),
     "indices that may be negative": (
         refused("Gather", target={"opset": 8}),

@@ -531,7 +531,8 @@ ROWS = {
         f"ScatterElements {word}": (
             'y = ScatterElements<reduction="add">(x, i, u)', "float[4] x, int64[N] i, float[N] u",
             18, 17, {"reduction": "add"},
-            f'y = ScatterElements<reduction="{word}">(x, i, u)', f"it has no reduction {word}",
+            f'y = ScatterElements<reduction="{word}">(x, i, u)',
+            f": reduction is {word} (allowed: none, add, mul); ",
         )
         for word in ("max", "min")
     },

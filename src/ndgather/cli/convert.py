@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ndgather.cli.terminal import add_common, page_width, positive, require_output, working
-from ndgather.errors import ModelError, one_line
+from ndgather.errors import FileError, ModelError, NdgatherError, one_line
 from ndgather.messages import plural
 from ndgather.models import tensor_files
 from ndgather.models.graph import diagnostics
+
+if TYPE_CHECKING:
+    from ndgather.models.onnx.conversion_report import Conversion
+    from ndgather.models.onnx.files import Source
 
 DESCRIPTION = """\
 Convert an ONNX model to another version of ONNX, or replace its gather and
@@ -110,11 +118,10 @@ def work(options: argparse.Namespace) -> None:
     if options.output is None:
         options.parser.error("the following arguments are required: -o/--output")
     tensor_files.check_place(options.output, (".onnx",))
-    target = {name: getattr(options, name) for name in ("opset", "domain", "operator", "strict")}
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
     with working(options.model):
-        result = onnx.conversion(options.model, **target)
+        result = _convert_or_advise(options)
         onnx.save(result, options.output)
         count, findings = result.node_count, result.findings
         found = onnx.check(options.output)
@@ -132,18 +139,9 @@ def _convert_to_target(options: argparse.Namespace) -> None:
         tensor_files.check_place(options.output, (".onnx",))
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
     from ndgather.models.onnx import conversion_report as report  # noqa: PLC0415
-    from ndgather.models.onnx.inference import open_sizes  # noqa: PLC0415
-    from ndgather.models.onnx.nodes import model_ports  # noqa: PLC0415
 
     with working(options.model):
-        result = onnx.conversion(
-            options.model,
-            opset=options.opset,
-            domain=options.domain,
-            target=options.target,
-            checked=options.checked,
-            allow_matmul=options.allow_matmul,
-        )
+        result = _convert_or_advise(options)
     known = result.target
     assert known is not None
     stay = [node for node in result.nodes if node.stays]
@@ -162,11 +160,71 @@ def _convert_to_target(options: argparse.Namespace) -> None:
             findings = [*result.findings, *errors]
             if findings:
                 print(diagnostics.as_text(findings, page_width()))
-    if stay and not (options.dry_run or options.partial):
-        inputs, _ = model_ports(result.model)
-        sizes = "".join(f" --size {name}=1" for name in sorted({*open_sizes(inputs).values()}))
-        numbers = f", or numbers for sizes: ndgather infer {options.model}{sizes} -o FIXED.onnx"
-        raise ModelError(
-            f"{options.output}: is not written, because {plural(len(stay), 'node')} cannot become "
-            f"{known.name} (allowed: --partial{numbers if sizes else ''})"
-        )
+    if stay and not options.partial:
+        allowed = ", or ".join(["--partial", *_next_commands(options)])
+        if not options.dry_run:
+            raise ModelError(
+                f"{options.output}: is not written, because {plural(len(stay), 'node')} cannot "
+                f"become {known.name} (allowed: {allowed})"
+            )
+        if not options.json:
+            print(f"allowed: {allowed}")
+
+
+def _convert_or_advise(options: argparse.Namespace) -> Conversion:
+    """Convert the model; an error names the commands that work instead, if there are any."""
+    try:
+        return _convert_model(options, options.model, options.opset)
+    except FileError:
+        raise
+    except NdgatherError as error:
+        advice = ", or ".join(_next_commands(options))
+        if advice:
+            error.args = (f"{error}; possible: {advice}",)
+        raise
+
+
+def _convert_model(options: argparse.Namespace, model: Source, opset: int | None) -> Conversion:
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+
+    return onnx.conversion(
+        model, opset=opset, **{name: getattr(options, name) for name in (*_VALUES, *_FLAGS)}
+    )
+
+
+_VALUES, _FLAGS = ("domain", "operator", "target"), ("strict", "checked", "allow_matmul")
+
+
+def _next_commands(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the commands that work in place of one that fails; each has been tried.
+
+    They convert to the nearest opset that works, and replace open sizes by numbers.
+    """
+    from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
+    from ndgather.models.onnx.files import map_model  # noqa: PLC0415
+    from ndgather.models.onnx.inference import open_sizes  # noqa: PLC0415
+    from ndgather.models.onnx.nodes import NEWEST_OPSET, model_ports, opsets  # noqa: PLC0415
+
+    def succeeds(opset: int | None, model: Source = options.model) -> bool:
+        with suppress(NdgatherError):
+            return not any(node.stays for node in _convert_model(options, model, opset).nodes)
+        return False
+
+    proto, _ = map_model(options.model, "convert")
+    source = opsets(proto.opset_import).get("ai.onnx", NEWEST_OPSET)
+    works, fails = (source, options.opset) if options.opset else (NEWEST_OPSET, source)
+    if works != fails and source <= NEWEST_OPSET and succeeds(works):
+        while abs(works - fails) > 1:
+            middle = (works + fails) // 2
+            works, fails = (middle, fails) if succeeds(middle) else (works, middle)
+        words = ["ndgather", "convert", options.model, "--opset", str(works)]
+        for name in _VALUES:
+            words += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
+        words += [f"--{name.replace('_', '-')}" for name in _FLAGS if getattr(options, name)]
+        yield shlex.join([*words, "-o", str(options.output or "OUT.onnx")])
+    sizes = dict.fromkeys(sorted({*open_sizes(model_ports(proto)[0]).values()}), 1)
+    with suppress(NdgatherError):
+        if sizes and succeeds(options.opset, onnx.infer(options.model, sizes=sizes)):
+            numbers = [part for name in sizes for part in ("--size", f"{name}=1")]
+            infer = ["ndgather", "infer", options.model, *numbers, "-o", "FIXED.onnx"]
+            yield f"numbers for sizes: {shlex.join(infer)}"

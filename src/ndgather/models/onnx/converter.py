@@ -17,7 +17,7 @@ from ndgather.models import file_path, instance
 from ndgather.models.graph.diagnostics import Findings
 from ndgather.models.onnx.conversion_report import Conversion
 from ndgather.models.onnx.files import Source, inferable, open_model
-from ndgather.models.onnx.nodes import DOMAINS, opsets, row_domain, with_one_name
+from ndgather.models.onnx.nodes import DOMAINS, NEWEST_OPSET, opsets, row_domain, with_one_name
 from ndgather.models.onnx.passes.calls import EQUIVALENCES
 from ndgather.models.onnx.passes.draft import (
     Draft,
@@ -185,7 +185,6 @@ class _Options:
     strict: bool
 
     def check(self) -> None:
-        newest = onnx.defs.onnx_opset_version()
         if self.opset is not None:
             instance(self.caller, "opset", self.opset, int, "a version")
         for name, value in ("domain", self.domain), ("operator", self.operator):
@@ -196,8 +195,8 @@ class _Options:
         operators = sorted({after for _, after in EQUIVALENCES})
         if self.operator is not None and self.operator not in operators:
             raise unknown_target("operator", self.operator, operators)
-        if self.opset is not None and not 1 <= self.opset <= newest:
-            raise unknown_target("opset", self.opset, (f"1..{newest}",))
+        if self.opset is not None and not 1 <= self.opset <= NEWEST_OPSET:
+            raise unknown_target("opset", self.opset, (f"1..{NEWEST_OPSET}",))
 
     def load_target(self) -> Target | None:
         if self.target is None:
@@ -232,14 +231,14 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
     converted to it. The rewriting for a restricted target comes last, in the opset of the result.
     """
     versions = opsets(model.opset_import)
-    source = versions.get(DEFAULT_DOMAIN, onnx.defs.onnx_opset_version())
+    source = versions.get(DEFAULT_DOMAIN, NEWEST_OPSET)
     opset = source if options.opset is None else options.opset
     passes: list[Pass] = []
     if opset <= source:  # a later opset may define what is invalid in this one
         passes.append(check_nodes)
     older = opset_target(opset, model) if opset < source else None
     if older is not None:
-        passes += _target_passes(RewriteGathers(target=older, checked=True))
+        passes += _target_passes(RewriteGathers(target=older, checked=True, strict=True))
     named = (options.opset, options.domain, options.operator)
     if target is None or named != (None, None, None) or DEFAULT_DOMAIN not in versions:
         convert_versions = ConvertVersions(

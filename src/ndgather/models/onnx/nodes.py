@@ -221,7 +221,7 @@ def repairing_opset(
     if not isinstance(error, AttributeValueError) or row_domain(node.domain) != DEFAULT_DOMAIN:
         return None
     types = tuple(types)
-    for later in range(opset + 1, defs.onnx_opset_version() + 1):
+    for later in range(opset + 1, NEWEST_OPSET + 1):
         with suppress(NdgatherError):
             attributes = {item.name: attribute_value(item) for item in node.attribute}
             implementation(node.op_type, DEFAULT_DOMAIN, later).infer(*types, **attributes)
@@ -709,6 +709,7 @@ def title_of(node: NodeProto) -> str:
     return node.name or f"{node.op_type} of {next(iter(node.output), 'nothing')}"
 
 
+NEWEST_OPSET = defs.onnx_opset_version()
 CONSTANTS_FROM = 4  # the version of the format; before, every initializer had to be an input
 
 

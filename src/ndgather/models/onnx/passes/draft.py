@@ -36,7 +36,8 @@ class Draft:
     that nothing reads in the source.
     `assumed` contains the types of values whose sizes the model declares, but nothing proves, and
     `stale` the declarations that contradict an open size of an input, each with the reason.
-    `nodes` contains a report for each gather and scatter, with the nodes that replace it.
+    `nodes` contains a report for each gather and scatter, with the nodes that replace it, and
+    `folded` the outputs of new gathers, whose indices are normalized.
     """
 
     model: ModelProto
@@ -48,6 +49,7 @@ class Draft:
     stale: dict[str, tuple[TypeProto, str]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     nodes: list[tuple[RewrittenNode, list[NodeProto]]] = field(default_factory=list)
+    folded: set[str] = field(default_factory=set)
     _inferred: InferredModel | None = None
 
     @classmethod

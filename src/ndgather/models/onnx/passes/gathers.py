@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from onnx import NodeProto
 
 from ndgather.errors import ModelError, NdgatherError
+from ndgather.messages import listed, plain
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.conversion_report import RewrittenNode
 from ndgather.models.onnx.inference import InferredGraph, InferredNode
@@ -38,6 +39,7 @@ _SINCE = dict.fromkeys(
     ("GatherElements", "GatherND", "Range", "ScatterElements", "ScatterND"), 11
 ) | {"Less": 9, "Max": 12, "Min": 12, "Slice": 10, "Where": 9}
 """The first opset in which these are what rewritings need: for integers, with inputs."""
+_OF_OPEN_SIZES = frozenset({"Range", "Shape"})
 _Writer: TypeAlias = Callable[[GatherCall], str]
 """Adds the nodes for a call, and returns how they treat an out-of-bounds index."""
 _MOVES_NOTHING = frozenset({"Constant", "Reshape", "Shape", "Unsqueeze"})
@@ -131,10 +133,13 @@ class RewriteGathers:
                 continue
             new.finish(node.output[0])
             counts = Counter(x.op_type for x in new.before if x.op_type != "Constant")
-            missing = self._missing_operator(counts, new.scope.opsets[DEFAULT_DOMAIN])
+            opset = new.scope.opsets[DEFAULT_DOMAIN]
+            missing = self._missing_operator(counts, opset, _open_sizes(op_node))
             if missing:
                 reasons.append(missing)
                 continue
+            if self.target.opset is not None:
+                draft.folded |= {x.output[0] for x in new.before if is_published(x)}
             became = ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
             added = sum(counts.values()) - 1
             self._report(draft, op_node, became, new.before, added=added, why=why, outside=outside)
@@ -151,17 +156,27 @@ class RewriteGathers:
         self._report(draft, op_node, None, why="; ".join(dict.fromkeys(reasons)))
         return [node]
 
-    def _missing_operator(self, names: Iterable[str], opset: int) -> str:
-        """Return the reason if the target or the opset lacks an operator of the new nodes."""
+    def _missing_operator(self, names: Iterable[str], opset: int, sizes: Sequence[str]) -> str:
+        """Return the reason if the target or the opset lacks an operator of the new nodes.
+
+        `sizes` are the open sizes of the node; only these need Range and Shape.
+        """
+        numbers = f"numbers for its sizes {listed(sizes)}" if sizes else ""
         asked = {"MatMul"} if self.allow_matmul else set()
         for name in names:
             if not self.target.has(name) and name not in asked:
-                return f"its rewriting needs {name}, which {self.target.name} lacks"
-        newest = max(names, key=lambda name: _SINCE.get(name, 1))
+                allowed = f" (allowed: {numbers})" if numbers and name in _OF_OPEN_SIZES else ""
+                return f"its rewriting needs {name}, which {self.target.name} lacks{allowed}"
+        if self.target.opset is not None:  # all other nodes are converted to it
+            opset, names = self.target.opset, _OF_OPEN_SIZES.intersection(names)
+        newest = max(names, key=lambda name: _SINCE.get(name, 1), default="")
         since = _SINCE.get(newest, 1)
         if opset < since:
+            allowed = f"opset {since} or later"
+            if numbers and newest in _OF_OPEN_SIZES:
+                allowed = f"{allowed}, or {numbers}"
             what = f"its rewriting needs {newest}, which opset {opset} does not have"
-            return f"{what} (allowed: opset {since} or later)"
+            return f"{what} (allowed: {allowed})"
         return ""
 
     def _report(
@@ -177,8 +192,8 @@ class RewriteGathers:
         was = f"{row_domain(node.domain)} {node.op_type}"
         was = str(op_node.operator().row) if is_published(node) else was
         if became is None and self.strict:
-            raise ModelError(
-                f"node {where!r}: {was} cannot become {self.target.name}: {facts['why']}"
+            raise op_node.named(
+                ModelError(f"{was} cannot become {self.target.name}: {facts['why']}")
             )
         known = "" if became is None else became or was
         report = RewrittenNode(where=where, was=was, became=known, **facts)
@@ -232,6 +247,17 @@ def _write_call(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
 
 def _new_nodes(draft: Draft, op_node: OpNode) -> SizedNodes:
     return SizedNodes(scope=op_node.scope, taken=draft.taken, prefix=op_node.node.output[0])
+
+
+def _open_sizes(op_node: OpNode) -> list[str]:
+    """Return the sizes of a node's inputs that are no numbers, such as ``N`` or ``data[0]``."""
+    sizes = (
+        plain(size or f"{name}[{axis}]")
+        for name in op_node.node.input
+        for axis, size in enumerate(op_node.scope.type_of(name).dims or ())
+        if not isinstance(size, int)
+    )
+    return list(dict.fromkeys(sizes))
 
 
 def _without_defaults(node: NodeProto) -> NodeProto:

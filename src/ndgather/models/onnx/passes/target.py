@@ -131,6 +131,8 @@ class Target:
 
         `folded` says that its indices count from the front.
         """
+        if self.opset is not None and call.row.domain != DEFAULT_DOMAIN:
+            return None
         if call.row.domain != DEFAULT_DOMAIN or call.row.name not in self.limits:
             return f"{self.name} does not take {call.row.name}"
         return self.limits[call.row.name].refusal(

@@ -121,7 +121,8 @@ class ConvertVersions:
             if call.name != call.row.name:
                 call.row = target.row  # the attributes are those of the new operator
             fit(call, target)
-            _check_results(call, target.row, op_node)
+            folded = node.output[0] in draft.folded
+            _check_results(call, target.row, op_node, folded=folded)
         except NdgatherError as error:
             raise op_node.named(error) from error
         for name in call.indices:
@@ -224,12 +225,18 @@ def _add_finding(draft: Draft, op_node: OpNode, row: OperatorVersion, what: str,
     draft.findings.append(Finding(op_node.where, str(row), rule, what, Severity.PORTABLE))
 
 
-def _check_results(call: GatherCall, target: OperatorVersion, op_node: OpNode) -> None:
-    """Raise if a call may return a result that `target` would not return."""
+def _check_results(
+    call: GatherCall, target: OperatorVersion, op_node: OpNode, *, folded: bool
+) -> None:
+    """Raise if a call may return a result that `target` would not return.
+
+    `folded` is true if its indices have been normalized.
+    """
     source, before, after = call.origin, call.origin.index_rule, target.index_rule
     if (
         before.negative
         and not after.negative
+        and not folded
         and Role.INDICES not in call.constants  # constants count from the front
         and may_be_negative(op_node.scope, op_node.node.input[1])
     ):
