@@ -184,6 +184,8 @@ class ZarrWriter(ZarrReader):
         if self.dtype.kind in "cV":  # zarr takes -0.0 in them for 0.0, and a chunk of it for empty
             config: Any = {"write_empty_chunks": True}  # zarr 3.1.4 has no with_config
             array = zarr.Array(zarr.AsyncArray(array.metadata, array.store_path, config=config))
+        if type(array.store) is not zarr.storage.LocalStore:
+            values = values.copy()  # an uncompressed chunk stays in a store as it is, not as a copy
         array[self.grid.box(chunk)] = values
 
 
