@@ -115,8 +115,8 @@ def is_held(value, name, *, same_kind=False):
         return floats.has_nan if math.isnan(value) else floats.has_infinity
     exact = Fraction(value)
     if not floats.has_zero:
-        if not 0 < exact <= floats.greatest:
-            return False
+        if exact <= 0 or exact > floats.greatest:
+            return None if 0 < exact < floats.greatest * Fraction(21, 20) else False
         return True if _neighbours(exact, floats) == {exact} else None
     if name == "longdouble" and Fraction(_nearest_double(exact)) != exact:
         return None  # some numbers come by a float64, and are refused if that is not exact
@@ -195,6 +195,27 @@ def check(make, value, name, *, same_kind=False):
     assert expected is not False, f"{value!r} becomes {scalar!r} of {name}"
     assert_is(scalar, value, name)
     return None
+
+
+def near_bounds(name):
+    """Return numbers one step on either side of each bound of a dtype, and the name of their own.
+
+    They are integers, whose name is "", and floats of every width of NumPy.
+    """
+    if is_integer(name):
+        ends = bounds(name)
+    else:
+        floats = FLOATS.get(COMPLEX.get(name, name))
+        ends = (0, 1) if floats is None else (-floats.greatest, floats.greatest)
+    found = [(int(end) + by, "") for end in ends for by in (-1, 0, 1)]
+    for source in ("float16", "float32", "float64", "longdouble"):
+        kind = np.dtype(source).type
+        with np.errstate(over="ignore"):
+            most = min(FLOATS[source].greatest, 2**1024)  # Python refuses texts of longer integers
+            at = [kind(int(end)) for end in ends if abs(end) <= most]
+            at = [np.nextafter(each, kind(to)) for each in at for to in (-np.inf, each, np.inf)]
+        found += [(each, source) for each in at]
+    return found
 
 
 ENDS = sorted({end + by for name in INTEGERS for end in bounds(name) for by in (-1, 0, 1)})

@@ -25,6 +25,7 @@ from tests.definitions.held import (
     dtype_of,
     element,
     forms,
+    near_bounds,
     python_number,
 )
 
@@ -77,6 +78,20 @@ def test_numbers_of_every_class_are_held_exactly_or_refused(name, draws):
         text = check(run, value, name, same_kind=True)
         if text is not None:
             assert f"updates[0] = {repr(value)[:60]}" in text
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_beside_the_bounds_of_a_dtype_are_held_exactly_or_refused(name, draws):
+    for number, source in near_bounds(name):
+        value = python_number(number, source) if source else number
+        for form in (number, np.array(number)):
+            function, road = draws.choice(tuple(OUTSIDE)), draws.choice(tuple(ROADS))
+            check(partial(filled, dtype_of(name), form, function, road), value, name)
+        function, road = draws.choice(tuple(ONE)), draws.choice(tuple(ROADS))
+        updates = [float(number) if source == "float64" else number]
+        check(
+            partial(updated, dtype_of(name), updates, function, road), value, name, same_kind=True
+        )
 
 
 @pytest.mark.parametrize("name", NUMBERS)
