@@ -29,6 +29,7 @@ class Size(StrEnum):
     """How large the arrays of a call are, and what numbers they hold."""
 
     SMALL = "small"  # at most five axes of at most five elements
+    BORDER = "border"  # sizes, rows and widths of `draw_size`: where code takes another way
     LARGE = "large"  # 20,000 to 300,000 index tuples; fewer if each names a long row
     WILD = "wild"  # as small; numbers that overflow, underflow, divide by zero or are NaN
 
@@ -92,10 +93,17 @@ _SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
 _WILD = (1e38, -1e38, 3e38, np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, 60000.0, -60000.0)
 
 _SIDES = (7, 300, 5_000, 60_000, 400_000)
+_MOST = 2**18  # elements of an array of a call of `Size.BORDER`
+
+#: Sizes at which code takes another way: of buffers, tiles and tables, which are powers of two or
+#: three times as long, and of chunks whose reciprocal, times their length, is less than 1.
+_POWERS = tuple(factor * 2**bits for bits in range(1, 21) for factor in (1, 3))
+_ROUNDED = tuple(size for size in range(1, 1000) if size * (1 / size) < 1)
 
 ANY_LAYOUT = (*LAYOUTS, "C", "mixed")
 #: Layouts in which no two elements share memory: for arrays whose entries have to fit each other.
 UNSHARED = tuple(name for name in ANY_LAYOUT if not name.startswith("stride 0"))
+_BORDER_LAYOUTS = (*ANY_LAYOUT, "C", "C", "F", "F", "F", "mixed", "mixed")
 _LARGE_LAYOUTS = ("C", "C", "F", "negative strides", "every second", "unaligned")
 
 #: How n index tuples are spread over so many places.
@@ -217,7 +225,7 @@ def _ordered(rng: np.random.Generator, shape: Any, dtype: np.dtype[Any], factor:
             return turns[rng.integers(0, 4, shape)].astype(dtype)
         return (floats(rng, shape, "d") + 1j * floats(rng, shape, "d")).astype(dtype)
     made = 1 + floats(rng, shape, "d") / 2**12 if factor else floats(rng, shape, "d")
-    if dtype not in _OF_BYTES and not factor and rng.random() < 0.3:
+    if made.size and dtype not in _OF_BYTES and not factor and rng.random() < 0.3:
         flat = made.reshape(-1)
         flat[rng.integers(0, flat.size, 20)] = rng.choice([np.inf, -np.inf, np.nan], 20)
     if rng.random() < 0.3:
@@ -284,6 +292,54 @@ def integers(random: Random, low: int, high: int, shape: int | tuple[int, ...]) 
     return np.array(values, np.int64).reshape(shape)
 
 
+def draw_size(random: Random, most: int, least: int = 0) -> int:
+    """Return a size within bounds: mostly a small one, or one at which code takes another way.
+
+    Examples
+    --------
+    >>> from random import Random
+    >>> from tests.definitions.draws import draw_size
+    >>> random = Random(0)
+    >>> [draw_size(random, 1000) for _ in range(8)]
+    [3, 33, 2, 2, 512, 389, 32, 249]
+    """
+    near = [size for size in _POWERS if size <= most]
+    rounded = [size for size in _ROUNDED if size <= most]
+    way = random.randrange(8)
+    if way < 4 and near:
+        size = random.choice(near) + random.choice((-1, 0, 0, 1))
+    elif way == 4 and rounded:
+        size = random.choice(rounded)
+    elif way == 5:
+        size = round(max(most, 1) ** random.random())
+    else:
+        size = random.randint(0, 3)
+    return max(min(size, most), least)
+
+
+def draw_chunks(
+    random: Random, shape: Sequence[int], most: int = 100
+) -> tuple[tuple[int, ...], ...]:
+    """Return the lengths of chunks along each axis, up to so many chunks: equal or any lengths.
+
+    Examples
+    --------
+    >>> from random import Random
+    >>> from tests.definitions.draws import draw_chunks
+    >>> draw_chunks(Random(1), (10, 7))
+    ((2, 2, 2, 2, 2), (3, 1, 3))
+    """
+    chunks: list[tuple[int, ...]] = []
+    for size in shape:
+        length = draw_size(random, max(size, 1), max(-(-size // most), 1))
+        lengths = [length] * (size // length) + [size % length] * (size % length > 0)
+        if random.randrange(3) == 0 and 1 < size < 1000:
+            random.shuffle(lengths)
+        chunks.append(tuple(lengths) or (0,))
+        most = max(most // len(chunks[-1]), 1)
+    return tuple(chunks)
+
+
 def random_generator(random: Random) -> np.random.Generator:
     return np.random.default_rng(random.getrandbits(64))
 
@@ -295,6 +351,7 @@ class _Draw:
     random: Random
     kind: str
     large: bool
+    border: bool
     flavour: str
     mode: str
     dtype: np.dtype[Any]  # of indices
@@ -315,7 +372,7 @@ class _Draw:
     def points(self, outer: Sequence[int], least: Sequence[int] = (0,)) -> tuple[int, ...]:
         """Return a shape of index tuples behind axes of data that are repeated in indices."""
         if self.large:
-            return (max(self.count // prod(outer), 1),)
+            return (max(self.count // max(prod(outer), 1), 1),)
         return tuple(self.side() for _ in range(self.random.randint(self.one_of(*least), 2)))
 
     def axes(
@@ -324,6 +381,8 @@ class _Draw:
         """Return the sizes of axes before, of, and behind those that indices address."""
         if self.large:
             outer = self.one_of(*outers)
+            if self.border and outer:
+                outer = (draw_size(self.random, 40, 1), *outer[1:])
             return outer, self.sides(self.size // prod(outer), self.one_of(*depths)), self.rest
         if self.kind.endswith("_nd"):
             rank = self.one_of(
@@ -342,9 +401,14 @@ class _Draw:
     def sides(self, size: int, rank: int) -> tuple[int, ...]:
         """Return sizes whose product is about `size`, none longer than the dtype can address."""
         sides: list[int] = []
+        most = int(np.iinfo(self.dtype).max) + 1
+        if self.border:
+            for _ in range(rank):
+                sides.append(draw_size(self.random, min(size // prod(sides), most), 1))
+            return tuple(sides)
         for left in range(rank, 0, -1):
             wanted = round((size / prod(sides)) ** (1 / left))
-            sides.append(max(min(wanted, int(np.iinfo(self.dtype).max) + 1), 1))
+            sides.append(max(min(wanted, most), 1))
         return tuple(sides)
 
     def places(self, shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[Array]:
@@ -409,6 +473,8 @@ def _tuples(draw: _Draw, options: dict[str, Any]) -> Geometry:
 def _elements(draw: _Draw, options: dict[str, Any]) -> Geometry:
     if draw.large:
         others = draw.one_of((), (7,), (500,), (40, 3), (2, 300))
+        if draw.border:
+            others = tuple(draw_size(draw.random, 300 // len(others), 1) for _ in others)
         before = draw.random.randint(0, len(others))
         outer, inner = others[:before], others[before:]
         (size,) = draw.sides(draw.size // prod(others), 1)
@@ -447,18 +513,20 @@ def _windows(draw: _Draw, options: dict[str, Any]) -> Geometry:
         sizes = tuple(draw.random.randint(1, longest) for _ in range(rank))
         sizes, inner = sizes[:depth], sizes[depth:]
     modes = [draw.mode] * depth
-    if not draw.large and draw.often():
+    if (draw.border or not draw.large) and draw.often():
         modes = [draw.one_of(*MODES["gather_windows"]) for _ in range(depth)]
         options["mode"] = modes
     window = tuple(
-        draw.random.randint(1, 4)
+        draw_size(draw.random, min(size, 40) if mode in ("raise", "clip") else 40, 1)
+        if draw.border
+        else draw.random.randint(1, 4)
         if draw.large
         else draw.random.randint(0, size + 2 * (mode not in ("raise", "clip")))
         for size, mode in zip(sizes, modes, strict=True)
     )
     options["window_shape"] = window
     inside = tuple(max(size - wide, 0) + 1 for size, wide in zip(sizes, window, strict=True))
-    points = (draw.count // prod(window),) if draw.large else draw.points(())
+    points = (max(draw.count // prod(window), 1),) if draw.large else draw.points(())
     starts = []
     for places, size, mode in zip(draw.places(points, inside), sizes, modes, strict=True):
         moved = places
@@ -478,8 +546,9 @@ def _ranges(draw: _Draw, options: dict[str, Any]) -> Geometry:
     total = draw.count // prod(outer) if draw.large else 0
     count = total // 5 if draw.large else draw.random.randint(0, 5)
     longest = size if draw.mode == "raise" else size + 9
-    lengths = integers(draw.random, 0, min(9, longest), count)
-    if draw.large and draw.random.randrange(3) == 0:  # one of them has most of the work
+    usual = draw_size(draw.random, 70) if draw.border else 9
+    lengths = integers(draw.random, 0, min(usual, longest), count)
+    if count and draw.large and draw.random.randrange(3) == 0:  # one of them has most of the work
         lengths[draw.random.randrange(count)] = min(total, size)
     (starts,) = draw.places((count,), (size,))
     if draw.mode == "raise":
@@ -548,7 +617,8 @@ def draw_call(
     >>> expected(call).size > 0
     True
     """
-    kind, large = function.removeprefix("vjp."), size is Size.LARGE
+    kind, border = function.removeprefix("vjp."), size is Size.BORDER
+    large = border or size is Size.LARGE
     of_gradient, scatters = kind != function, kind in SCATTERS
     fitted = of_gradient or kind in ("gather_windows", "gather_ranges")
     flavour = "value" if large or fitted else random.choice(flavours)
@@ -564,16 +634,25 @@ def draw_call(
     allowed = [name for name in reductions if name not in _NOT_OF[kind_of(dtype)]]
     reduction = "none" if moves else "add" if of_gradient else random.choice(allowed)
     rest = random.choice(((), (), (), (3,), (17,), (2, 3), (300,))) if large else ()
+    if border and rest:
+        row = max(draw_size(random, 4096) // dtype.itemsize, 1)  # in elements
+        rest = (row,) if len(rest) == 1 else (rest[0], max(row // rest[0], 1))
+    count, sides = (int(20_000 * 15 ** random.random()), random.choice(_SIDES)) if large else (0, 0)
+    if border:
+        count, sides = (draw_size(random, _MOST // prod(rest), 1) for _ in range(2))
+        if random.randrange(3) == 0:  # enough work for several threads
+            count = (_MOST // prod(rest) >> random.randrange(3)) + random.randrange(2)
     draw = _Draw(
         random=random,
         kind=kind,
         large=large,
+        border=border,
         flavour=flavour,
         mode=mode,
         dtype=random.choice(index_dtypes),
         skew=skew if large else None,
-        count=min(int(20_000 * 15 ** random.random()), 600_000 // prod(rest)) if large else 0,
-        size=min(random.choice(_SIDES), 1_000_000 // prod(rest)) if large else 0,
+        count=min(count, 600_000 // prod(rest)),
+        size=min(sides, 1_000_000 // prod(rest)),
         rest=rest,
     )
     options: dict[str, Any] = {} if of_gradient and mode == "raise" else {"mode": mode}
@@ -584,8 +663,8 @@ def draw_call(
             at = random.randrange(named[0].size)
             addressed = sizes[at % named[0].shape[-1]] if sizes else shape[options["axis"]]
             named[0].flat[at] = random.choice(stray_values(addressed, draw.dtype))
-    layouts = _LARGE_LAYOUTS if large else ANY_LAYOUT
-    of_indices = UNSHARED if fitted and not large else layouts
+    layouts = _BORDER_LAYOUTS if border else _LARGE_LAYOUTS if large else ANY_LAYOUT
+    of_indices = UNSHARED if border or (fitted and not large) else layouts
     indices, *stops = (arranged(random, each, of_indices) for each in named)
     if "fill" in options.get("mode", ()) and not of_gradient and draw.often():
         element = np.zeros((), dtype)
@@ -627,7 +706,7 @@ def _values(
     factor: bool,
     inexact: bool,
 ) -> Array:
-    if size is Size.LARGE:
+    if size in (Size.BORDER, Size.LARGE):
         return _ordered(rng, shape, dtype, factor)
     if size is Size.WILD:
         return _wild(rng, shape, dtype)

@@ -1,10 +1,12 @@
 """Gathers of stored arrays against plain loops, and errors against those of arrays in memory."""
 
 import math
+from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+import zarr
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ndgather
@@ -13,10 +15,22 @@ from ndgather.errors import IndexOutOfBoundsError
 from ndgather.stored import calls
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import Points, make_plan, runs_of_blocks
+from tests.core.comparing import threads
 from tests.definitions import strategies
-from tests.definitions.calls import PublicCall, assert_same_elements, bad_entries, expected
+from tests.definitions.by_numpy import expected_by_numpy
+from tests.definitions.calls import (
+    PublicCall,
+    assert_same_elements,
+    assert_same_numbers,
+    bad_entries,
+    expected,
+)
+from tests.definitions.draws import NUMBER_DTYPES, SKEWS, Size, draw_call, draw_chunks
 from tests.definitions.environments import environment
 from tests.stored.cut_array import CutArray
+
+# Types that zarr stores: no long double, no second type of 64-bit integers.
+IN_ZARR = [each for each in NUMBER_DTYPES if each.char not in "gGqQ"]
 
 
 @st.composite
@@ -81,6 +95,61 @@ def test_many_points_in_several_blocks(function):
         Grid.of_sizes([[2, data.shape[0] - 2], [1, 2, data.shape[1] - 3], [data.shape[2]]]),
     ):
         np.testing.assert_array_equal(stored(call, grid), desired, strict=True)
+
+
+FUNCTIONS = ("gather_nd", "gather_elements", "gather", "gather_windows", "gather_ranges")
+SCATTERS = ("scatter_nd", "scatter_elements")
+BORDERS = max(50, settings.default.max_examples)  # calls of each function, of some milliseconds
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_sizes_at_which_code_takes_another_way(function, draws):
+    """The first call plans its points by chunks; later ones look them up in chunks in memory."""
+    for _ in range(BORDERS):
+        seed = draws.getrandbits(64)
+        random = Random(seed)
+        call = draw_call(random, function, Size.BORDER, skew=random.choice([*SKEWS]))
+        chunks = draw_chunks(random, call.data.shape)
+        try:
+            array = CutArray(call.data, Grid.of_sizes(chunks))
+            cached = ndgather.cached(array, random.choice(("128 KiB", "8 MiB", "512 MiB")))
+            desired = expected_by_numpy(call)
+            for _ in range(2):
+                assert_same_elements(call.result(cached, *call.arrays[1:]), desired)
+        except BaseException as error:
+            error.add_note(f"Random({seed}), chunks {chunks}: {call}")
+            raise
+
+
+@pytest.mark.parametrize("function", SCATTERS)
+def test_scatters_at_which_code_takes_another_way(function, draws):
+    for _ in range(BORDERS):
+        seed = draws.getrandbits(64)
+        random = Random(seed)
+        call = draw_call(
+            random, function, Size.BORDER, skew=random.choice([*SKEWS]), dtypes=IN_ZARR
+        )
+        chunks = [max(each) for each in draw_chunks(random, call.data.shape, 12)]
+        try:
+            # A chunk of -0.0 is not one of 0.
+            options = {"compressors": None, "config": {"write_empty_chunks": True}}
+            stored = zarr.create_array({}, data=call.data.copy(), chunks=chunks, **options)
+            with threads(random.choice((1, 2, 5))):
+                call.result(stored, *call.arrays[1:], out=stored)
+            same = assert_same_numbers if call.computes else assert_same_elements
+            same(np.asarray(stored[...], call.data.dtype), expected_by_numpy(call))
+        except BaseException as error:
+            error.add_note(f"Random({seed}), chunks {chunks}: {call}")
+            raise
+
+
+def test_chunks_of_every_length():
+    for length in range(1, 201):
+        data = np.arange(20 * length + 1, dtype=np.uint16)
+        cached = ndgather.cached(CutArray(data, Grid.regular(data.shape, [length])))
+        indices = data[:, np.newaxis].astype(np.int32)
+        for _ in range(2):
+            np.testing.assert_array_equal(ndgather.gather_nd(cached, indices), data)
 
 
 def test_positions_beyond_four_bytes():

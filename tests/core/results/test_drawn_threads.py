@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from ndgather.errors import IndexOutOfBoundsError
-from tests.core.comparing import contents, threads
+from tests.core.comparing import WRITEABLE_LAYOUTS, contents, threads
 from tests.definitions.by_numpy import expected_by_numpy
 from tests.definitions.calls import (
     LAYOUTS,
@@ -20,10 +20,51 @@ from tests.definitions.calls import (
     assert_taken,
     element_bytes,
 )
-from tests.definitions.draws import FUNCTIONS, SCATTERS, SKEWS, Size, draw_call
+from tests.definitions.draws import FUNCTIONS, SCATTERS, SKEWS, Size, arranged, distinct, draw_call
 
 COUNTS = (1, 2, 3, 5, 16)
+BORDERS = max(50, settings.default.max_examples)  # calls of each function, of a millisecond
 EACH = pytest.mark.parametrize("number", range(max(settings.default.max_examples // 50, 1)))
+
+
+def compare(call, out=None):
+    """Compare a call, which may write to `out` or in place, with one pass of NumPy."""
+    desired = expected_by_numpy(call)
+    inputs = [array for array in call.arrays if array is not out]
+    before = [*map(contents, inputs)]
+    filled = None if out is None else element_bytes(out)
+    actual = call.result(**({} if out is None else {"out": out}))
+    assert out is None or actual is out
+    if call.computes:
+        assert_same_numbers(actual, desired)
+    elif out is None:
+        assert_same_elements(actual, desired)
+    else:
+        assert_taken(out, filled, desired)
+    assert [*map(contents, inputs)] == before
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_sizes_at_which_code_takes_another_way(function, draws):
+    """A new result, one in `out` of any layout, or one in place, by any number of threads."""
+    for _ in range(BORDERS):
+        seed = draws.getrandbits(64)
+        random = Random(seed)
+        call = draw_call(random, function, Size.BORDER, skew=random.choice([*SKEWS]))
+        out, way = None, random.choice(("new", "out", "in place"))
+        if way == "out" and call.data_shape is None:
+            desired = expected_by_numpy(call)
+            garbage = distinct(desired.shape, desired.dtype)
+            out = arranged(random, garbage, WRITEABLE_LAYOUTS)
+        elif way == "in place" and function in SCATTERS:
+            out = arranged(random, call.data, WRITEABLE_LAYOUTS)
+            call = replace(call, data=out)
+        try:
+            with threads(random.choice(COUNTS)):
+                compare(call, out)
+        except BaseException as error:
+            error.add_note(f"Random({seed}), {way}: {call}")
+            raise
 
 
 @pytest.mark.parametrize("skew", SKEWS)
