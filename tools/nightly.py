@@ -22,11 +22,7 @@ TASKS: dict[str, tuple[str, ...]] = {
         "HYPOTHESIS_PROFILE=nightly",  # thousands of examples
         "PYTEST_FLAGS=-o faulthandler_timeout=3600",
     ),
-    "nightly-frameworks": (
-        "test-frameworks",
-        "HYPOTHESIS_PROFILE=dev",
-        "NDGATHER_PAIRS_SECONDS=600",  # calls of several libraries
-    ),
+    "nightly-frameworks": ("test-frameworks", "HYPOTHESIS_PROFILE=dev"),
     "nightly-runtimes": ("test-runtimes", "HYPOTHESIS_PROFILE=dev"),
     "nightly-borders": ("check-borders", "TIME=3600"),
     "nightly-fuzz": ("fuzz", "TIME=600"),

@@ -1,14 +1,11 @@
 """dask arrays as data, indices and updates give what the loops of the definition give."""
 
-from dataclasses import replace
 from functools import partial
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import assume, event, given, note, settings
-from hypothesis import strategies as st
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
@@ -19,55 +16,12 @@ from tests.definitions.calls import (
     expected,
     moves_as_bytes,
 )
-from tests.definitions.draws import DATA_DTYPES
-from tests.definitions.strategies import calls
+from tests.definitions.covering import CHUNKINGS, chunks_of, covering_calls
+from tests.definitions.draws import DATA_DTYPES, MODES, SCATTERS
 
-GATHERS = ["gather_nd", "gather_elements", "gather"]
-SCATTERS = ["scatter_nd", "scatter_elements"]
+FUNCTIONS = [name for name in MODES if name != "gather_ranges"]
 # NumPy does not copy the bytes between the fields of a structure.
 DTYPES = [each for each in DATA_DTYPES if each.names is None]
-FEW = max(12, settings.default.max_examples // 5)  # each builds and runs a graph
-MOSTLY_VALUES = ["value", "value", "value", "empty"]
-
-
-@st.composite
-def chunks(draw, shape):
-    """Draw the chunks of an array of this shape: equal or not, some of them empty."""
-    return tuple(tuple(draw(_cut(size))) for size in shape)
-
-
-@st.composite
-def _cut(draw, size):
-    ends = sorted(draw(st.lists(st.integers(0, size), max_size=3)))
-    return [b - a for a, b in zip([0, *ends], [*ends, size], strict=True)]
-
-
-@st.composite
-def lazy(draw, array):
-    """Draw a dask array with the values of `array`."""
-    assume(array.ndim or moves_as_bytes(array.dtype))  # dask keeps the element alone
-    blocks = draw(chunks(array.shape))
-    note(f"chunks {blocks}")
-    return da.from_array(array, chunks=blocks, name=False)
-
-
-@st.composite
-def arguments_of_gather(draw, call):
-    """Draw which argument is a dask array, data or indices."""
-    if draw(st.booleans()):
-        return draw(lazy(call.data)), call.indices
-    return call.data, draw(lazy(call.indices))
-
-
-@st.composite
-def arguments_of_scatter(draw, call):
-    """Draw which arguments are dask arrays: data, updates or both."""
-    which = draw(st.sampled_from([(True, False), (False, True), (True, True)]))
-    data, updates = (
-        draw(lazy(array)) if is_lazy else array
-        for array, is_lazy in zip((call.data, call.updates), which, strict=True)
-    )
-    return data, call.indices, updates
 
 
 def computed(result, desired):
@@ -97,62 +51,60 @@ def refusal(function, arguments, options):
     return caught.value
 
 
-def answer(call):
-    """Return what the loops say of a call whose indices are all in bounds."""
-    assume(not bad_entries(call))
-    return expected(call)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_options_that_meet_give_the_loop_of_the_definition(function, draws):
+    """Chunks of every array meet each other, and duplicates, layouts and the other options."""
+    chunkings = ("in memory", *CHUNKINGS)
+    more = {
+        "dtype": ("f4", "f8", "F", *draws.sample(DTYPES, 4)),
+        "data chunks": chunkings,
+        "chunk bytes": (2**20, 64),
+    }
+    if function in SCATTERS:
+        more["update chunks"] = chunkings
+        together = ("update chunks", "places", "points", "reduction")
+    else:
+        more["index chunks"] = chunkings
+        together = ()
+    for row, call in covering_calls(draws, function, together, **more):
+        try:
+            with dask.config.set({"array.chunk-size": row["chunk bytes"]}):
+                compare(call, lazy_arguments(draws, row, call))
+        except BaseException as error:
+            error.add_note(f"{row}\n{call}")
+            raise
 
 
-@pytest.mark.parametrize("function", GATHERS)
-@settings(max_examples=FEW)
-@given(data=st.data())
-def test_a_gather_is_the_loop_of_its_definition(function, data):
-    call = data.draw(calls(function, dtypes=DTYPES, flavours=MOSTLY_VALUES))
-    desired = answer(call)
-    source, indices = data.draw(arguments_of_gather(call))
-    event(f"{type(source).__name__} data, {type(indices).__name__} indices")
-    result = getattr(ndgather, function)(source, indices, **call.options)
-    assert_same_elements(computed(result, desired), desired)
+def lazy_arguments(random, row, call):
+    """Return the arrays of a call, of which one or more are dask arrays."""
+    arguments = list(call.arguments())
+    chunkings = [row["data chunks"], row.get("index chunks", "in memory")]
+    if call.scatters:
+        chunkings.append(row["update chunks"])
+    if {*chunkings} == {"in memory"}:
+        chunkings[random.choice((0, -1))] = "all axes"
+    elif not call.scatters and "in memory" not in chunkings:
+        chunkings[random.randrange(2)] = "in memory"
+    for number, (array, chunking) in enumerate(zip(arguments, chunkings, strict=True)):
+        alone = not array.ndim and not moves_as_bytes(array.dtype)  # dask keeps the element alone
+        if chunking != "in memory" and not alone:
+            blocks = chunks_of(random, array.shape, chunking)
+            arguments[number] = da.from_array(array, chunks=blocks, name=False)
+    return arguments
 
 
-@settings(max_examples=FEW)
-@given(data=st.data())
-def test_a_gather_of_windows_is_the_loop_of_its_definition(data):
-    call = data.draw(calls("gather_windows", dtypes=[np.dtype("i4")]))
-    if call.options["window_shape"] and data.draw(st.booleans()):  # windows over an empty axis
-        window = (data.draw(st.integers(0, 2)), *call.options["window_shape"][1:])
-        options = {**call.options, "mode": "fill", "window_shape": window}
-        call = replace(call, data=call.data[:0], options=options)
-    note(str(call))
-    desired = expected(call)
-    with dask.config.set({"array.chunk-size": data.draw(st.sampled_from([64, 2**20]))}):
-        result = call.result(data.draw(lazy(call.data)), call.indices)
-        later = call.result(call.data, data.draw(lazy(call.indices)))
-    assert_same_elements(computed(result, desired), desired)
-    assert_same_elements(computed(later, desired), desired)
-
-
-@pytest.mark.parametrize("function", SCATTERS)
-@settings(max_examples=FEW)
-@given(data=st.data())
-def test_a_scatter_is_the_loop_of_its_definition(function, data):
-    call = data.draw(calls(function, flavours=MOSTLY_VALUES))
-    desired = answer(call)
-    arguments = data.draw(arguments_of_scatter(call))
-    event(", ".join(type(each).__name__ for each in arguments))
-    result = getattr(ndgather, function)(*arguments, **call.options)
-    assert_same_numbers(computed(result, desired), desired)
-
-
-@pytest.mark.parametrize("function", SCATTERS)
-@settings(max_examples=FEW)
-@given(data=st.data())
-def test_elements_of_any_type_are_replaced(function, data):
-    call = data.draw(calls(function, dtypes=DTYPES, reductions=["none"], flavours=["value"]))
-    desired = answer(call)
-    arguments = data.draw(arguments_of_scatter(call))
-    result = getattr(ndgather, function)(*arguments, **call.options)
-    assert_same_elements(computed(result, desired), desired)
+def compare(call, arguments):
+    if call.function != "gather_windows" and (bad := bad_entries(call)):
+        first, found = bad[0], refusal(call.function, arguments, call.options)
+        assert (found.position, found.value, found.count) == (first.position, first.value, len(bad))
+        assert (found.axis, found.size) == (first.axis, first.size)
+        return
+    with np.errstate(all="ignore"):
+        desired = expected(call)
+        result = getattr(ndgather, call.function)(*arguments, **call.options)
+        if isinstance(result, da.Array):
+            result = computed(result, desired)
+    (assert_same_numbers if call.computes else assert_same_elements)(result, desired)
 
 
 def test_empty_data_of_many_axes_are_updated():
@@ -169,36 +121,3 @@ def test_a_single_update_keeps_its_type():
     result = ndgather.scatter_nd(lazy_strings, np.array([1]), strings[:1].reshape(()))
     assert result.dtype == strings.dtype
     assert list(result.compute()) == ["a", "a"]
-
-
-@pytest.mark.parametrize("function", GATHERS)
-@settings(max_examples=FEW)
-@given(data=st.data())
-def test_the_first_bad_entry_is_named(function, data):
-    call = data.draw(calls(function, dtypes=[np.dtype("i4")], flavours=["stray", "empty"]))
-    bad = bad_entries(call)
-    if not bad:
-        return
-    source, indices = data.draw(arguments_of_gather(call))
-    first, found = bad[0], refusal(function, [source, indices], call.options)
-    assert (found.position, found.value, found.axis, found.size, found.count) == (
-        first.position,
-        first.value,
-        first.axis,
-        first.size,
-        len(bad),
-    )
-
-
-@pytest.mark.parametrize("function", SCATTERS)
-@settings(max_examples=FEW)
-@given(data=st.data())
-def test_the_first_bad_entry_of_a_scatter_is_named(function, data):
-    dtypes = [np.dtype("i4")]
-    call = data.draw(calls(function, dtypes=dtypes, modes=["raise"], flavours=["stray"]))
-    bad = bad_entries(call)
-    if not bad:
-        return
-    arguments = data.draw(arguments_of_scatter(call))
-    found = refusal(function, arguments, call.options)
-    assert (found.position, found.count) == (bad[0].position, len(bad))

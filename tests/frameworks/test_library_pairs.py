@@ -1,13 +1,9 @@
-"""Calls whose arguments come from different libraries, drawn for some seconds, against plain loops.
+"""Calls whose arguments come from different libraries, in every pair, against plain loops.
 
 The rule of `docs/kinds.md`: the result has the library, device and dtype of data, or the call is
-refused. ``NDGATHER_PAIRS_SECONDS=600`` draws for ten minutes. A failure names its seed:
-`check_call` of ``Random("seed n")`` draws the same call again.
+refused.
 """
 
-import os
-import random
-import time
 import traceback
 import warnings
 from contextlib import suppress
@@ -25,12 +21,14 @@ import zarr
 
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError, NdgatherError
-from tests.definitions import calls, draws
-
-SECONDS = float(os.environ.get("NDGATHER_PAIRS_SECONDS", "20"))
+from tests.definitions import calls
+from tests.definitions.covering import FUNCTIONS, INDEX_DTYPES, cover, make_call, options_of
+from tests.definitions.draws import DATA_DTYPES, SCATTERS
 
 NATIVE = {np.dtype(each).newbyteorder(order) for each in "?bhiqBHIQefdFD" for order in "<>"}
 NUMBERS = tuple(np.dtype(char) for char in "?bhiqBHIQefdFD")
+DTYPES = [dtype for dtype in DATA_DTYPES if dtype.char != "O"]
+INTEGERS = (*INDEX_DTYPES, "u8", "u1")
 
 
 def listed(array):
@@ -157,57 +155,46 @@ class Mixed:
         return f"{self.libraries} differs={self.differs} out={type(self.out)}\n{self.call}"
 
 
-def draw_mixed(choose):
-    function = choose.choice([*draws.MODES])
-    data_library = choose.choice([*MAKERS])
-    moved = data_library in ("numpy", "dask") and choose.random() < 0.3
-    dtypes = NUMBERS if data_library != "list" else tuple(np.dtype(char) for char in "?qdD")
-    limits = {}
-    if moved:
-        dtypes = tuple(dtype for dtype in draws.DATA_DTYPES if dtype.char != "O")
-        limits = {"reductions": ("none",)}
-    call = draws.draw_call(choose, function, dtypes=dtypes, **limits)
-    call = replace(call, environment=None)
+def mixed_of(choose, row, call):
+    """Return a call whose arguments come from the libraries of a row."""
     axes = 0
-    if function.endswith("_elements") and not call.data.dtype.names and choose.random() < 0.1:
+    if call.function.endswith("_elements") and not call.data.dtype.names and row["many axes"]:
         axes = choose.choice((64, 63, 33, 32)) - call.data.ndim
-    differs = call.scatters and choose.random() < 0.15
+    differs = call.scatters and row["dtype of updates"] != "of data"
     if differs:
-        other = choose.choice([d for d in NUMBERS if d != native(call.data.dtype)])
-        with np.errstate(all="ignore"):
-            try:
-                call = replace(call, updates=call.updates.astype(other))
-            except (TypeError, ValueError):
-                differs = False
+        width, kind = call.data.dtype.itemsize, call.data.dtype.kind
+        others = [d for d in NUMBERS if d != native(call.data.dtype)]
+        if row["dtype of updates"] == "of another width":
+            others = [d for d in others if d.itemsize != width and d.kind == kind] or others
+        else:
+            others = [d for d in others if d.itemsize == width] or others
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call = replace(call, updates=call.updates.astype(choose.choice(others)))
     libraries, arguments = {}, {}
     for name in ("data", "indices", "stops", "updates"):
         array = getattr(call, name)
         if array is None:
             continue
         array = array.reshape((1,) * axes + array.shape)
-        library = data_library if name == "data" else choose.choice([*MAKERS])
+        library = row["indices" if name == "stops" else name]
         made = make(library, array)
         if made is None:
             library, made = "numpy", array
         libraries[name], arguments[name] = library, made
     mixed = Mixed(call=call, axes=axes, libraries=libraries, arguments=arguments, differs=differs)
-    if (call.scatters and choose.random() < 0.3) or (
-        libraries["data"] == "zarr" and choose.random() < 0.9
-    ):
-        if call.scatters:
-            mixed.out = arguments["data"]
-            libraries["out"] = libraries["data"]
-            if isinstance(mixed.out, np.ndarray):
-                mixed.out = arguments["data"] = own_memory(mixed.out)
-    elif choose.random() < 0.25:
-        shape = shape_of_result(call)
-        if shape is not None:
-            shape = (1,) * axes + shape
-            library = choose.choice((libraries["data"], "numpy", choose.choice([*MAKERS])))
-            room = blank(shape, call.data.dtype)
-            made = room if library == "numpy" else make(library, np.zeros(shape, call.data.dtype))
-            if made is not None:
-                libraries["out"], mixed.out = library, made
+    out = row["out"]
+    if call.scatters and (out == "data" or (out is None and libraries["data"] == "zarr")):
+        mixed.out, libraries["out"] = arguments["data"], libraries["data"]
+        if isinstance(mixed.out, np.ndarray):
+            mixed.out = arguments["data"] = own_memory(mixed.out)
+    elif out is not None and (shape := shape_of_result(call)) is not None:
+        shape = (1,) * axes + shape
+        library = {"data": libraries["data"], "other": choose.choice([*MAKERS])}.get(out, out)
+        room = blank(shape, call.data.dtype)
+        made = room if library == "numpy" else make(library, np.zeros(shape, call.data.dtype))
+        if made is not None:
+            libraries["out"], mixed.out = library, made
     for name in ("axis", "batch_dims"):
         if name in call.options and choose.random() < 0.1:
             convert = choose.choice((np.int64, torch.tensor, jnp.asarray, np.array))
@@ -238,17 +225,6 @@ def shape_of_result(call):
             return calls.expected(call).shape
     except IndexError:
         return None
-
-
-def check_call(choose):
-    """Draw a call, make it, and compare it with its definition."""
-    with jax.enable_x64(choose.random() < 0.5):
-        mixed = draw_mixed(choose)
-        try:
-            compare(mixed)
-        except BaseException as error:
-            error.add_note(str(mixed))
-            raise
 
 
 def compare(mixed):
@@ -336,18 +312,35 @@ def assert_same(mixed, values, desired):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_arguments_of_several_libraries_give_the_definition_or_an_error(draws):
-    seed, end, count = draws.random(), time.monotonic() + SECONDS, 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        while time.monotonic() < end or count < 200:
-            count += 1
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_arguments_of_several_libraries_give_the_definition_or_an_error(function, draws):
+    libraries = [*MAKERS]
+    options = {
+        "data": libraries,
+        "indices": libraries,
+        "dtype": ("f8", "f4", "i8", *draws.sample(DTYPES, 5)),
+        "index dtype": INTEGERS,
+        "out": (None, "data", "numpy", "other"),
+        "x64": (True, False),
+        "many axes": (False, True),
+    }
+    if function in SCATTERS:
+        options["updates"] = libraries
+        options["dtype of updates"] = ("of data", "of another width", "of another kind")
+    together = ("data", "updates", "dtype of updates")
+    for row in cover(draws, options_of(function) | options, together):
+        if row["data"] not in ("numpy", "dask"):
+            row["dtype"] = draws.choice("?qdD" if row["data"] == "list" else NUMBERS)
+        elif row.get("dtype of updates", "of data") != "of data":
+            row["dtype"] = draws.choice(NUMBERS)
+        call = make_call(draws, function, row)
+        with jax.enable_x64(row["x64"]):
+            mixed = mixed_of(draws, row, call)
             try:
-                check_call(random.Random(f"{seed} {count}"))
+                compare(mixed)
             except BaseException as error:
-                error.add_note(f"drawn by Random({f'{seed} {count}'!r})")
+                error.add_note(f"{row}\n{mixed}")
                 raise
-    print(f"{count} calls")
 
 
 # What has elements, sizes or values that another library does not know, or none at all.
