@@ -1,7 +1,6 @@
 """``ndgather run``: inputs from one archive, from a folder of test data, and made up."""
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -87,32 +86,6 @@ def test_a_size_is_a_whole_number(ndgather, size):
     assert f"argument --size: '{size}' is not a size" in outcome.err
     outcome = ndgather(f"{RUN} --random --size N=0 --size H=3 --json")
     assert [each["shape"] for each in json.loads(outcome.out)["outputs"]] == [[0], [0]]
-
-
-@pytest.mark.parametrize(
-    "runtime",
-    [
-        "reference",
-        pytest.param(
-            "onnxruntime",
-            marks=pytest.mark.skipif(
-                find_spec("onnxruntime") is None, reason="onnxruntime is not installed"
-            ),
-        ),
-    ],
-)
-def test_verbose_tells_the_time_and_the_bytes_of_each_node(ndgather, runtime):
-    model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
-        pick (float[4, 3] d, int64[N, 2] at) => (float[N] y) { p = GatherND(d, at)  y = Neg(p) }""")
-    onnx.save(model, "model.onnx")
-    outcome = ndgather(f"run model.onnx --runtime {runtime} --random --size N=5 --verbose")
-    assert outcome.status == 0
-    assert all(line.startswith("ndgather: model.onnx: ") for line in outcome.err.splitlines())
-    rows = [line.split() for line in outcome.out.partition(" in all.\n")[2].splitlines() if line]
-    assert [row[4] for row in rows if row[4] == "GatherND"] == ["GatherND"]
-    assert all(row[3] in {"B", "kB"} for row in rows)
-    told = json.loads(ndgather(f"run model.onnx --runtime {runtime} --random --verbose --json").out)
-    assert {"name", "operator", "seconds", "bytes"} == set(told["node_times"][0])
 
 
 CHAIN = """<ir_version: 8, opset_import: ["" : 16]>

@@ -71,7 +71,7 @@ def in_pipes(folder, line):
     )
 
 
-def test_a_long_run_has_a_bar_on_a_terminal_unless_it_is_quiet(slow):
+def test_a_long_run_shows_its_time_on_a_terminal_unless_it_is_quiet(slow):
     line = f"{RUN} odd.slow"
     with ThreadPoolExecutor() as pool:  # they mostly sleep
         bars = [pool.submit(on_terminal, slow, line, columns) for columns in (80, 0)]
@@ -79,8 +79,7 @@ def test_a_long_run_has_a_bar_on_a_terminal_unless_it_is_quiet(slow):
         piped = pool.submit(in_pipes, slow, line)
     for bar in bars:
         seen = bar.result()
-        assert "model.onnx:   0%" in seen
-        assert re.search(r"0/2 \[00:0\d<\?, \?node/s\]", seen)
+        assert re.search(r"model\.onnx: 00:0\d", seen)
         assert seen.replace("\r", "\n").splitlines()[-1].strip() == ""
     assert quiet.result() == ""
     assert piped.result().stderr == ""
@@ -88,7 +87,7 @@ def test_a_long_run_has_a_bar_on_a_terminal_unless_it_is_quiet(slow):
 
 
 def test_a_short_run_has_none(slow):
-    assert "0/2" not in on_terminal(slow, f"{RUN} odd.fast")
+    assert "model.onnx: 00" not in on_terminal(slow, f"{RUN} odd.fast")
 
 
 def test_chunks_have_a_bar(folder):

@@ -33,10 +33,10 @@ def test_prints_a_row_for_each_output(ndgather):
 
     assert (outcome.status, outcome.err) == (0, "")
     head, picked, more, empty, total, *_ = outcome.out.splitlines()
-    assert head.split() == ["output", "shape", "dtype", "time", "rate"]
-    row = r"{} +\(3,\) +int16  +[\d.]+ (us|ms|s)  +[\d.]+ (B|kB|MB|GB)/s"
-    assert re.fullmatch(row.format("picked"), picked)
-    assert re.fullmatch(row.format("more"), more)
+    assert head.split() == ["output", "shape", "dtype"]
+    assert [picked.split(), more.split()] == [
+        [name, "(3,)", "int16"] for name in ("picked", "more")
+    ]
     assert empty == ""
     assert re.fullmatch(
         r"1 node ran in ndgather, 1 node in the reference evaluator of onnx; "
@@ -56,7 +56,7 @@ def test_keeps_the_named_output_only(ndgather, folder):
     head, picked, more = outcome.out.splitlines()[:3]
     assert head.endswith("  file")
     assert picked.endswith("  kept.npy")
-    assert more.endswith("B/s")
+    assert more.endswith("int16")
 
 
 def test_keeps_every_output_in_a_folder_that_it_makes(ndgather, folder):

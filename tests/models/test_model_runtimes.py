@@ -331,15 +331,6 @@ def test_a_provider_or_a_library_that_is_not_there_is_no_reason_to_run_elsewhere
     assert "Falling back" not in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_progress_ends_at_the_number_of_nodes(runtime):
-    told = []
-    model = onnx_models.load(MODEL, runtime=runtime)
-    model.run({"data": DATA, "indices": INDICES}, progress=lambda *now: told.append(now))
-    assert told[-1] == (3, 3)
-    assert told == ([(1, 3), (2, 3), (3, 3)] if runtime == "reference" else [(0, 3), (3, 3)])
-
-
 @pytest.mark.parametrize("runtime", in_every("onnxruntime"))
 def test_what_no_runtime_loads_runs_in_the_evaluator_and_says_why(runtime, ndgather_in, tmp_path):
     text = """<ir_version: 8, opset_import: ["" : 16]>

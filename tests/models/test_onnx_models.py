@@ -563,44 +563,6 @@ class TestFiles:
             onnx_models.load(tmp_path / "none.onnx")
 
 
-def test_the_time_of_an_output_is_that_of_the_nodes_before_it():
-    model = model_of(
-        [
-            helper.make_node("GatherND", ["data", "indices"], ["picked"]),
-            helper.make_node("Neg", ["picked"], ["negative"]),
-            helper.make_node("Abs", ["data"], ["apart"]),
-        ],
-        [info("data", FLOAT, [3, 4]), info("indices", INT64, [2, 2])],
-        [info(name, FLOAT, None) for name in ("picked", "negative", "apart", "data")],
-    )
-
-    result = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
-
-    picked, negative, apart, data = (output.seconds for output in result.outputs)
-    assert 0 < picked < negative
-    assert result.seconds == pytest.approx(negative + apart)
-    assert data == 0
-
-
-def test_a_node_in_a_branch_counts_for_what_it_reads():
-    inner = helper.make_node("Neg", ["picked"], ["t"])
-    branch = helper.make_graph([inner], "then", [], [info("t", FLOAT, None)])
-    other = helper.make_graph([], "else", [], [info("data", FLOAT, None)])
-    model = model_of(
-        [
-            helper.make_node("GatherND", ["data", "indices"], ["picked"]),
-            helper.make_node("If", ["yes"], ["out"], then_branch=branch, else_branch=other),
-        ],
-        [info("data", FLOAT, [3, 4]), info("indices", INT64, [2, 2])],
-        [info("out", FLOAT, None)],
-        initial=[numpy_helper.from_array(np.array(True), "yes")],
-    )
-
-    result = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
-
-    assert result.outputs[0].seconds == result.seconds
-
-
 def test_our_operators_serve_any_reference_evaluator(ours):
     evaluator = ReferenceEvaluator(gather_model(), new_ops=onnx_models.reference_ops())
 

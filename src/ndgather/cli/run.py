@@ -8,7 +8,7 @@ import math
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,13 @@ from ndgather.cli.inputs import (
     given_inputs,
 )
 from ndgather.cli.terminal import (
-    BYTES,
     Named,
     add_common,
     add_loading,
     duration,
     log_to_stderr,
-    node_bar,
-    scaled,
     time_text,
+    working,
 )
 from ndgather.errors import FileError, ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, listed, plural, shown
@@ -39,8 +37,7 @@ from ndgather.runtimes.children import call_isolated
 
 DESCRIPTION = """\
 Run a model, an ONNX file or an OpenVINO IR, on arrays from files. The output is
-a table of shapes and dtypes. With the reference evaluator, it also has the time
-of the nodes that lead to each output, and bytes per second.
+a table of shapes and dtypes.
 
 An ONNX model runs in onnxruntime if that is installed, else in the reference
 evaluator of the onnx package (pip install 'ndgather[onnx]'). In the evaluator,
@@ -133,11 +130,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--json", action="store_true", help="print the results as JSON")
     add("--quiet", action="store_true", help="print nothing but errors")
-    add_common(
-        parser,
-        ", and print the time and the bytes of each node, the slowest first (onnxruntime and "
-        "reference)",
-    )
+    add_common(parser)
 
 
 def work(options: argparse.Namespace) -> None:
@@ -154,11 +147,6 @@ def work(options: argparse.Namespace) -> None:
         print(json.dumps(_as_json(run, seconds), indent=2))
     elif not options.quiet:
         _print_run(run, seconds)
-        if options.verbose:
-            print()
-            for node in sorted(run.result.nodes, key=lambda node: -node.seconds):
-                size, name = scaled(node.bytes, BYTES), one_line(node.name)
-                print(f"{time_text(node.seconds):>8}  {size:>8}  {node.operator}  {name}")
         if run.compared:
             those = "1 output is that" if run.compared == 1 else f"{run.compared} outputs are those"
             print(f"{those} of {options.place}.")
@@ -198,12 +186,10 @@ def run_as_child(options: argparse.Namespace) -> ModelRun:
 
 def load_and_run(options: argparse.Namespace) -> ModelRun:
     """Load a model, run it, and compare its outputs with those of a folder."""
-    with node_bar(options):
+    with working(options.model, options.quiet):
         model = _load(options)
-    files = _output_files(options, [port.name for port in model.outputs])
-    with node_bar(options) as progress:
-        of_nodes = {} if Path(options.model).suffix == ".xml" else {"progress": progress}
-        result = _run_model(options, model, of_nodes)
+        files = _output_files(options, [port.name for port in model.outputs])
+        result = _run_model(options, model)
     return ModelRun(
         result=result,
         files=files,
@@ -239,13 +225,13 @@ def _output_files(options: argparse.Namespace, names: Sequence[str]) -> dict[str
     return files
 
 
-def _run_model(options: argparse.Namespace, model: Any, of_nodes: Mapping[str, Any]) -> Run:
+def _run_model(options: argparse.Namespace, model: Any) -> Run:
     given = given_inputs(options, model.inputs)
     if options.random is None:
-        return model.run(given, **of_nodes)  # type: ignore[no-any-return]
+        return model.run(given)  # type: ignore[no-any-return]
     drawn = drawn_inputs(options)
     try:
-        return model.run({**drawn, **given}, **of_nodes)  # type: ignore[no-any-return]
+        return model.run({**drawn, **given})  # type: ignore[no-any-return]
     except NdgatherError as error:
         refused = getattr(model, "runtime", "reference") == "reference" or error.__cause__
         if refused and any(isinstance(size, str) for x in model.inputs for size in x.shape or ()):
@@ -253,8 +239,7 @@ def _run_model(options: argparse.Namespace, model: Any, of_nodes: Mapping[str, A
         raise
 
 
-TITLES = ("output", "shape", "dtype", "time", "rate", "file")
-NUMBERS = ("time", "rate")
+TITLES = ("output", "shape", "dtype", "file")
 
 
 def _print_run(run: ModelRun, seconds: float) -> None:
@@ -263,9 +248,7 @@ def _print_run(run: ModelRun, seconds: float) -> None:
     table: list[list[str]] = []
     for title, *texts in zip(TITLES, *rows, strict=True):  # without empty columns
         if any(texts):
-            column = [title, *map(one_line, texts)]
-            width = max(map(len, column)) if title in NUMBERS else 0
-            table.append([text.rjust(width) for text in column])
+            table.append([title, *map(one_line, texts)])
     print(aligned([*zip(*table, strict=True)]))
     for difference in result.differences:
         print(f"\ndiffers: {difference}")
@@ -287,11 +270,8 @@ def _print_run(run: ModelRun, seconds: float) -> None:
 
 
 def _columns(output: OutputArray, file: Path | None) -> tuple[str, ...]:
-    array, seconds = output.array, output.seconds
-    rate = f"{scaled(array.nbytes / seconds, BYTES)}/s" if array.nbytes and seconds else ""
-    passed = "" if seconds is None else time_text(seconds)
-    dtype = port_dtype_name(array.dtype)
-    return (output.name, shown(array.shape), dtype, passed, rate, str(file or ""))
+    array = output.array
+    return output.name, shown(array.shape), port_dtype_name(array.dtype), str(file or "")
 
 
 def _as_json(run: ModelRun, seconds: float) -> dict[str, Any]:
@@ -303,13 +283,11 @@ def _as_json(run: ModelRun, seconds: float) -> dict[str, Any]:
         "nodes": {"ndgather": result.gather_nodes, "others": result.remaining_nodes},
         "differences": list(result.differences),
         "not_compared": [{"node": node, "why": why} for node, why in result.left],
-        "node_times": [asdict(node) for node in result.nodes],
         "outputs": [
             {
                 "name": output.name,
                 "dtype": port_dtype_name(output.array.dtype),
                 "shape": list(output.array.shape),
-                "seconds": output.seconds,
                 "file": str(run.files[output.name]) if output.name in run.files else None,
             }
             for output in result.outputs
@@ -336,6 +314,5 @@ def _load(options: argparse.Namespace) -> Any:
         threads=options.threads,
         providers=options.providers,
         libraries=options.libraries,
-        profile=options.verbose,
         in_place=True,
     )

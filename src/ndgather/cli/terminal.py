@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from ndgather.errors import one_line
@@ -22,17 +21,15 @@ BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 WIDTHS = (40, 100)  # of text
 
 
-def add_common(parser: argparse.ArgumentParser, verbose: str = "") -> None:
-    """Add the options of every command; `verbose` is what else ``--verbose`` does."""
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command."""
     parser.add_argument(
         "--threads",
         metavar="N",
         type=positive,
         help="how many threads to use (default: all that this process may use)",
     )
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help=f"log to standard error{verbose}"
-    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="log to standard error")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
 
@@ -170,35 +167,9 @@ def shows_progress(quiet: bool = False) -> bool:
 
 
 @contextmanager
-def node_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int], object] | None]:
-    """Show how many nodes of a model have run, and the time."""
-    if not shows_progress(options.quiet):
-        yield None
-        return
-    from tqdm import tqdm  # noqa: PLC0415 - an optional package
-
-    with (
-        tqdm(
-            desc=one_line(Path(options.model).name),
-            unit="node",
-            leave=False,
-            delay=PATIENCE_S,
-            ncols=shutil.get_terminal_size().columns,
-        ) as shown_bar,
-        _refreshed(shown_bar),
-    ):
-
-        def progress(done: int, total: int) -> None:
-            shown_bar.total = total
-            shown_bar.update(done - shown_bar.n)
-
-        yield progress
-
-
-@contextmanager
-def working(what: str) -> Iterator[None]:
+def working(what: str, quiet: bool = False) -> Iterator[None]:
     """Show on a terminal how long a command has worked, if it takes more than a second."""
-    if not shows_progress():
+    if not shows_progress(quiet):
         yield
         return
     from tqdm import tqdm  # noqa: PLC0415 - an optional package
@@ -210,14 +181,14 @@ def working(what: str) -> Iterator[None]:
 
 @contextmanager
 def _refreshed(shown_bar: Any) -> Iterator[None]:
-    """Refresh the time of a bar while no node finishes."""
+    """Refresh the time of a bar."""
     ended = threading.Event()
 
     def refresh() -> None:
         if ended.wait(PATIENCE_S):
             return
         while not ended.wait(_STEP_S):
-            shown_bar.refresh()
+            shown_bar.update(0)  # and not `refresh`, after which the bar would not be cleared
 
     thread = threading.Thread(name="ndgather-bar", target=refresh, daemon=True)
     thread.start()

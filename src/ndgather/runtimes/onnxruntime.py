@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -49,23 +46,14 @@ class _Session:
             settings.register_custom_ops_library(library)
         if source.folder is not None and isinstance(source.content, bytes):
             settings.add_session_config_entry(_FOLDER, source.folder)
-        self._folder = TemporaryDirectory() if options.profile else None
-        if self._folder is not None:
-            settings.enable_profiling = True
-            settings.profile_file_prefix = f"{self._folder.name}/run"
         providers = list(options.providers) or ["CPUExecutionProvider"]
         available = _runtime().get_available_providers()
         for name in providers:
             if name not in available:
                 raise LookupError(f"it has no provider {name!r} (allowed: {', '.join(available)})")
-        try:
-            self._session = _runtime().InferenceSession(
-                source.content, settings, providers=providers, enable_fallback=False
-            )
-        except BaseException:
-            if self._folder is not None:
-                self._folder.cleanup()
-            raise
+        self._session = _runtime().InferenceSession(
+            source.content, settings, providers=providers, enable_fallback=False
+        )
         self._numbers = {
             port.name: _OTHER_TYPES[port.type][0]
             for port in self._session.get_inputs()
@@ -74,23 +62,6 @@ class _Session:
         self._others = {
             port.name for port in self._session.get_outputs() if port.type in _OTHER_TYPES
         }
-
-    def profile(self) -> list[tuple[str, str, float, int]]:
-        """End the session; return the name, operator, seconds and bytes of every node that ran."""
-        if self._folder is None:
-            return []
-        events = json.loads(Path(self._session.end_profiling()).read_text(encoding="utf-8"))
-        self._folder.cleanup()
-        return [
-            (
-                event["name"].removesuffix("_kernel_time"),
-                event["args"]["op_name"],
-                event["dur"] * 1e-6,
-                int(event["args"].get("output_size", 0)),
-            )
-            for event in events
-            if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
-        ]
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
         if not self._numbers and self._others.isdisjoint(names):

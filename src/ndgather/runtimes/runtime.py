@@ -35,7 +35,6 @@ class LoadOptions:
     threads: int | None = None  # of one operator; None leaves it to the runtime
     providers: tuple[str, ...] = ()  # of onnxruntime, or the device of OpenVINO; empty for the CPU
     libraries: tuple[str, ...] = ()  # paths of libraries of custom operators
-    profile: bool = False  # whether the session's method `profile`, if any, returns times of nodes
 
 
 class Session(Protocol):

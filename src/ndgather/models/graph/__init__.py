@@ -253,11 +253,10 @@ class HasPorts:
 
 @dataclass(frozen=True, slots=True)
 class OutputArray:
-    """A result of a run, and the time of the nodes that led to it, if known."""
+    """A result of a run."""
 
     name: str
     array: Array
-    seconds: float | None
 
 
 def leave_out_sequences(path: object, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,19 +269,9 @@ def leave_out_sequences(path: object, values: Mapping[str, Any]) -> dict[str, An
     return arrays
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTime:
-    """The time of a node, and the size of its results."""
-
-    name: str
-    operator: str
-    seconds: float
-    bytes: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The results of one run of a model, and the time of all its nodes."""
+    """The results of one run of a model, and its time."""
 
     outputs: tuple[OutputArray, ...]
     seconds: float
@@ -291,7 +280,6 @@ class Run:
     runtime: str = "reference"
     differences: tuple[str, ...] = ()  # nodes to which the runtime gives another value
     left: tuple[tuple[str, str], ...] = ()  # nodes that were not compared, and the reason
-    nodes: tuple[NodeTime, ...] = ()  # those whose time is known
 
 
 def port_dtype_name(dtype: np.dtype[Any]) -> str:

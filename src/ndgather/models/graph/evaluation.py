@@ -1,11 +1,9 @@
-"""Run a graph: casts, the time of every node, and the indices behind an element of a result."""
+"""Run a graph: its nodes, its casts, and the indices behind an element of a result."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from ndgather import messages
 from ndgather.array_call import Kind
 from ndgather.errors import DTypeError
 from ndgather.models import Array
-from ndgather.models.graph import CastNode, Graph, NodeTime, OutputArray, Run, title
+from ndgather.models.graph import CastNode, Graph, OutputArray, Run, title
 from ndgather.published import operator
 from ndgather.published.schema import OperatorVersion, Role, dtype_name
 from ndgather.runtimes.runtime import dtype_named
@@ -69,77 +67,26 @@ def _integral(dtype: np.dtype[Any]) -> bool:
     return dtype.name.startswith(("int", "uint"))
 
 
-@dataclass(slots=True)
-class TimedNode:
-    """A node that runs: its operator, the values it reads and produces, and its time."""
-
-    name: str
-    title: str
-    reads: tuple[str, ...]
-    gives: tuple[str, ...]
-    seconds: float = 0.0
-    bytes: int = 0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Measure the time of a ``with`` block, and name the node in its errors."""
-        start = time.perf_counter()
-        try:
-            yield
-        except Exception as error:
-            output = next(iter(self.gives), "")
-            raise messages.in_node(error, self.name, self.title, output) from error
-        finally:
-            self.seconds += time.perf_counter() - start
-
-
 def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> Run:
     """Run `graph` on `inputs`, which fit the inputs of the same names."""
-    values = {**graph.constants, **inputs}
-    nodes = []
+    start, values = time.perf_counter(), {**graph.constants, **inputs}
     for node in graph.nodes:
-        timed = TimedNode(node.name, title(node), node.inputs, (node.output,))
-        nodes.append(timed)
-        with timed.running():
+        try:
             if isinstance(node, CastNode):
-                result = converted(values[node.input], node.dtype)
+                values[node.output] = converted(values[node.input], node.dtype)
             else:
                 row = node.row
                 function = operator(row.name, domain=row.domain, version=row.since)
-                result = function(*(values[name] for name in node.inputs), **node.attributes)
-            values[node.output] = result
-            timed.bytes = result.nbytes
-    outputs = [(output.name, output.value, values[output.value]) for output in graph.outputs]
-    return finished(nodes, outputs, gather_nodes=len(nodes), remaining_nodes=0)
-
-
-def finished(
-    nodes: Sequence[TimedNode],
-    outputs: Sequence[tuple[str, str, Array]],
-    *,
-    gather_nodes: int,
-    remaining_nodes: int,
-) -> Run:
-    """Return the run of `nodes`; `outputs` are names, values and arrays."""
+                arrays = (values[name] for name in node.inputs)
+                values[node.output] = function(*arrays, **node.attributes)
+        except Exception as error:
+            raise messages.in_node(error, node.name, title(node), node.output) from error
     return Run(
-        outputs=tuple(
-            OutputArray(name, values, _seconds(nodes, of)) for name, of, values in outputs
-        ),
-        seconds=sum(node.seconds for node in nodes),
-        gather_nodes=gather_nodes,
-        remaining_nodes=remaining_nodes,
-        nodes=tuple(NodeTime(node.name, node.title, node.seconds, node.bytes) for node in nodes),
+        outputs=tuple(OutputArray(output.name, values[output.value]) for output in graph.outputs),
+        seconds=time.perf_counter() - start,
+        gather_nodes=len(graph.nodes),
+        remaining_nodes=0,
     )
-
-
-def _seconds(nodes: Sequence[TimedNode], value: str) -> float:
-    """Return the time of the nodes that lead to `value`."""
-    wanted, total = {value}, 0.0
-    for node in reversed(nodes):
-        if not wanted.isdisjoint(node.gives):
-            total += node.seconds
-            wanted.update(node.reads)
-    return total
 
 
 def index_places(

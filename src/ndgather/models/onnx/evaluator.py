@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,8 +18,7 @@ from ndgather.api import own_errors
 from ndgather.errors import AttributeValueError, ModelError, one_line
 from ndgather.messages import LOGGER, foreign_errors, plural
 from ndgather.models import Array, instance, named_arrays
-from ndgather.models.graph import HasPorts, Run, fit_inputs, leave_out_sequences
-from ndgather.models.graph.evaluation import TimedNode, finished
+from ndgather.models.graph import HasPorts, OutputArray, Run, fit_inputs, leave_out_sequences
 from ndgather.models.onnx.files import (
     IN_MEMORY,
     check_self_contained,
@@ -32,7 +31,6 @@ from ndgather.models.onnx.nodes import (
     implementation,
     model_ports,
     named_by,
-    names_read,
     repair,
     repairing_opset,
     row_domain,
@@ -86,30 +84,26 @@ class Model(HasPorts):
         self._proto = proto
         self.inputs, self.outputs = model_ports(proto)
 
-    def run(
-        self, inputs: Mapping[str, Array], *, progress: Callable[[int, int], object] | None = None
-    ) -> Run:
+    def run(self, inputs: Mapping[str, Array]) -> Run:
         """Run the model.
 
         Parameters
         ----------
         inputs : mapping of str to array_like
             The inputs by name; see `run`.
-        progress : callable, optional
-            Called after every node with the number of nodes that ran, and of all nodes.
 
         Returns
         -------
         Run
-            The outputs with their times, the time of all nodes, and the numbers of nodes that ran
-            in ndgather and elsewhere.
+            The outputs, the time of the run in seconds, and the numbers of nodes that ran in
+            ndgather and elsewhere.
 
         Raises
         ------
         ModelError, ShapeError, DTypeError, IndexOutOfBoundsError
             As in `run`.
         """
-        fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
+        start, fitted = time.perf_counter(), fit_inputs(self.inputs, named_arrays("run", inputs))
         names = [port.name for port in self.outputs]
         counts = Counter[bool]()
         token = _COUNTS.set(counts)
@@ -117,29 +111,24 @@ class Model(HasPorts):
             with foreign_errors(ModelError, f"{self._path}: cannot be run"):
                 proto = with_defaults(with_one_name(self._proto))
                 check_operators(proto)
-                evaluator = Evaluator(proto)
-                if progress is not None:
-                    ended = itertools.count(1)
-                    for step in evaluator.steps:
-                        step.ended = lambda: progress(next(ended), len(evaluator.steps))
                 with np.errstate(all="ignore"):  # a NaN or an infinity is a value, as in a runtime
-                    values: Any = evaluator.run(names, fitted)
+                    values: Any = Evaluator(proto).run(names, fitted)
         finally:
             _COUNTS.reset(token)
         results = leave_out_sequences(self._path, dict(zip(names, values, strict=True)))
         for name, value in results.items():
             if not isinstance(value, np.ndarray):
                 raise messages.not_a_tensor("output", name, type(value).__name__)
-        run = finished(
-            evaluator.steps,
-            [(name, name, value) for name, value in results.items()],
+        seconds = time.perf_counter() - start
+        own, other = plural(counts[True], "node"), plural(counts[False], "node")
+        what = f"{own} ran in ndgather and {other} in the reference evaluator"
+        LOGGER.info("%s: %s, %.3f s", self._path, what, seconds)
+        return Run(
+            outputs=tuple(OutputArray(name, array) for name, array in results.items()),
+            seconds=seconds,
             gather_nodes=counts[True],
             remaining_nodes=counts[False],
         )
-        own, other = plural(run.gather_nodes, "node"), plural(run.remaining_nodes, "node")
-        what = f"{own} ran in ndgather and {other} in the reference evaluator"
-        LOGGER.info("%s: %s, %.3f s", self._path, what, run.seconds)
-        return run
 
 
 # How many nodes of one run ran in ndgather (True) and elsewhere (False), in subgraphs too.
@@ -151,8 +140,7 @@ class Evaluator(ReferenceEvaluator):
 
     def __init__(self, proto: object, **options: Any) -> None:
         super().__init__(proto, **{**options, "new_ops": [*_OPS, Scatter]})
-        self.steps = [_EvaluatedNode(node) for node in self.rt_nodes_]
-        self.rt_nodes_ = self.steps
+        self.rt_nodes_ = [_NamedNode(node) for node in self.rt_nodes_]
 
     def _load_impl(self, node: onnx.NodeProto, *types: Any, **options: Any) -> Any:
         try:
@@ -167,29 +155,24 @@ class Evaluator(ReferenceEvaluator):
             raise named_by(refusal, node) from error
 
 
-class _EvaluatedNode(TimedNode):
-    """A node that the evaluator runs, which measures its time and names itself in errors."""
+class _NamedNode:
+    """A node that the evaluator runs, which names itself in errors."""
 
     def __init__(self, node: OpRun) -> None:
-        proto = node.onnx_node
-        super().__init__(proto.name, node.op_type, tuple(names_read(proto)), tuple(proto.output))
         self.node = node
-        self.ended: Callable[[], object] | None = None
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.node, name)
 
     def run(self, *inputs: object, **options: object) -> tuple[object, ...]:
-        with self.running():
-            try:
-                outputs: tuple[object, ...] = self.node.run(*inputs, **options)  # type: ignore[no-untyped-call]
-            except TypeError as error:  # the evaluator wraps a TypeError of a node in another one
-                if error.__cause__ is None:
-                    raise
-                raise error.__cause__ from error
-        self.bytes += sum(getattr(output, "nbytes", 0) for output in outputs)
-        if self.ended is not None:
-            self.ended()
+        try:
+            outputs: tuple[object, ...] = self.node.run(*inputs, **options)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            cause: BaseException | None = error
+            if isinstance(error, TypeError):  # the evaluator wraps that of a node in another one
+                cause = error.__cause__ or error
+            assert isinstance(cause, Exception)
+            raise named_by(cause, self.node.onnx_node) from cause
         if not (self.node.has_subgraph or isinstance(self.node, OpFunction)):
             _COUNTS.get()[isinstance(self.node, _PublishedOp)] += 1
         return outputs

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -40,7 +40,6 @@ from ndgather.models import (
 )
 from ndgather.models.graph import (
     HasPorts,
-    NodeTime,
     OutputArray,
     Run,
     fit_inputs,
@@ -72,14 +71,12 @@ def load(
     threads: int | None = None,
     providers: Sequence[str] = (),
     libraries: Sequence[str] = (),
-    profile: bool = False,
     in_place: bool = False,
 ) -> Model | RuntimeModel:
     """Load a model to be run many times; the arguments are those of `run`.
 
-    With `profile`, `Run.nodes` of the first run has the time of every node in onnxruntime. With
-    `in_place`, onnxruntime maps the large tensors of a model file where they are, which takes far
-    less memory and time; the file must not be written to while the model is used.
+    With `in_place`, onnxruntime maps the large tensors of a model file where they are, which takes
+    far less memory and time; the file must not be written to while the model is used.
 
     Returns
     -------
@@ -100,7 +97,6 @@ def load(
     options = settings.load_options("load")[chosen]
     not_loaded = ""
     if chosen != REFERENCE:
-        options = replace(options, profile=profile)
         try:
             return RuntimeModel(
                 model,
@@ -293,16 +289,12 @@ class RuntimeModel(HasPorts):
         seconds = time.perf_counter() - start
         LOGGER.info("%s: loaded in %s %s, %.3f s", self._path, runtime, version, seconds)
 
-    def run(
-        self, inputs: Mapping[str, Array], *, progress: Callable[[int, int], object] | None = None
-    ) -> Run:
-        """Run the model; `progress` is called before and after, as all nodes run at once."""
+    def run(self, inputs: Mapping[str, Array]) -> Run:
+        """Run the model, and compare its gather and scatter nodes with their specifications."""
         start = time.perf_counter()
         fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         outputs = [port.name for port in self.outputs]
         wanted = list(dict.fromkeys([*outputs, *self._traced.names]))
-        if progress is not None:
-            progress(0, self._count)
         session, own = self._session, dict[str, Array]()
         differences: list[str] = []
         while True:
@@ -330,26 +322,20 @@ class RuntimeModel(HasPorts):
                 break
             with foreign_errors(ModelError, f"{self._path}: {self.runtime} does not load its rest"):
                 session = self._adapter.session(self._traced.after(own).source(), self._options)
-        if progress is not None:
-            progress(self._count, self._count)
         tables = {name: _as_matrix(values[name]) for name in outputs}
         tensors = leave_out_sequences(self._path, tables).items()
         arrays = {name: _output_array(name, value) for name, value in tensors}
         seconds, count = time.perf_counter() - start, plural(self._count, "node")
         what = f"{count} ran in {self.runtime}, {plural(compared, 'node')} compared"
         LOGGER.info("%s: %s, %.3f s", self._path, what, seconds)
-        times: Sequence[tuple[str, str, float, int]] = ()
-        if self._options.profile and hasattr(self._session, "profile"):
-            times = self._session.profile()
         return Run(
-            outputs=tuple(OutputArray(name, array, None) for name, array in arrays.items()),
+            outputs=tuple(OutputArray(name, array) for name, array in arrays.items()),
             seconds=seconds,
             gather_nodes=compared,
             remaining_nodes=self._count - compared,
             runtime=self.runtime,
             differences=tuple(differences),
             left=self._traced.untraced,
-            nodes=tuple(NodeTime(*node) for node in times),
         )
 
     def _values(

@@ -158,7 +158,7 @@ class Model:
         Returns
         -------
         Run
-            `outputs`, with their names, arrays and times; and the time of all layers.
+            `outputs`, with their names and arrays, and the time of the run.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Model:
         why = "the package openvino ran it, with the other layers of the file"
         layers = self.network.operations
         return Run(
-            outputs=tuple(map(OutputArray, names, arrays, [None] * len(names))),
+            outputs=tuple(map(OutputArray, names, arrays)),
             seconds=time.perf_counter() - start,
             gather_nodes=0,
             remaining_nodes=len(layers),
