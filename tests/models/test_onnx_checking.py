@@ -9,7 +9,7 @@ from onnx.parser import parse_model
 from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph import diagnostics
-from ndgather.models.graph.diagnostics import CONDITIONS, RUNTIME_NOTES, Severity
+from ndgather.models.graph.diagnostics import CONDITIONS, RUNTIME_NOTES, Severity, has_errors
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 ERROR, DIFFERS, PORTABLE = Severity.ERROR, Severity.DIFFERS, Severity.PORTABLE
@@ -534,8 +534,6 @@ def test_a_sparse_tensor_is_read(place):
         model = with_sparse(place, [3, 2], positions, [3])
         before = model.SerializeToString()
         assert onnx_models.check(model) == ()
-        assert b"sparse_value" not in onnx_models.infer(model).SerializeToString()
-        assert onnx_models.infer(model).graph.sparse_initializer == []
         result = onnx_models.run(model, {"x": x}, runtime="reference")
         np.testing.assert_array_equal(result["y"], [10, 13, 12])
         assert model.SerializeToString() == before
@@ -547,6 +545,36 @@ def test_a_sparse_tensor_is_read(place):
     (finding,) = onnx_models.check(with_sparse(place, [3, 9], [1, 2], [3]))
     assert finding.severity is Severity.ERROR
     assert "indices[2] = 9 is outside axis 0 of data" in finding.what
+
+
+@SPARSE
+@pytest.mark.parametrize(
+    ("options", "stays"),
+    [
+        (None, True),  # infer
+        ({"opset": 7}, False),
+        ({"opset": 10}, False),
+        ({"opset": 11}, True),
+        ({"opset": 21}, True),
+        ({"operator": "GatherND"}, False),  # the indices themselves are reshaped
+        ({"target": "onnxruntime"}, True),
+        ({"target": "ncnn"}, False),
+    ],
+    ids=str,
+)
+def test_a_sparse_tensor_stays_sparse_unless_it_is_rewritten(place, options, stays):
+    model = with_sparse(place, [3, 2], [1, 2], [3])
+
+    infers = options is None
+    changed = onnx_models.infer(model) if infers else onnx_models.convert(model, **options)
+
+    is_sparse = changed.graph.sparse_initializer or b"sparse_value" in changed.SerializeToString()
+    assert bool(is_sparse) is stays
+    assert b"ndgather" not in changed.SerializeToString()
+    assert not has_errors(onnx_models.check(changed))
+    x = np.array([10, 11, 12, 13], np.float32)
+    result = onnx_models.run(changed, {"x": x}, runtime="reference")
+    np.testing.assert_array_equal(result["y"], [10, 13, 12])
 
 
 @SPARSE

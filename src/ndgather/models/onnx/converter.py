@@ -16,7 +16,12 @@ from ndgather.messages import did_you_mean, foreign_errors, listed
 from ndgather.models import file_path, instance
 from ndgather.models.graph.diagnostics import Findings
 from ndgather.models.onnx.conversion_report import Conversion
-from ndgather.models.onnx.files import Source, inferable, open_model
+from ndgather.models.onnx.files import (
+    Source,
+    inferable,
+    open_model,
+    restore_sparse_tensors,
+)
 from ndgather.models.onnx.nodes import DOMAINS, NEWEST_OPSET, opsets, row_domain, with_one_name
 from ndgather.models.onnx.passes.calls import EQUIVALENCES
 from ndgather.models.onnx.passes.draft import (
@@ -221,6 +226,7 @@ def _convert(model: Source, options: _Options) -> tuple[Draft, Target | None]:
     if inferable(original) is original and _is_valid(original):
         with foreign_errors(ModelError, INVALID_RESULT):
             onnx.checker.check_model(draft.model)
+    restore_sparse_tensors(draft.model)
     return draft, target
 
 

@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from copy import deepcopy
@@ -117,7 +118,8 @@ def with_dense_tensors(
 ) -> ModelProto:
     """Return a model whose sparse tensors are dense, unless they are large.
 
-    onnx infers wrong types for sparse ones.
+    onnx infers wrong types for sparse ones. A dense tensor keeps the sparse one in its metadata, so
+    that `restore_sparse_tensors` can write it back.
     """
     found = list(sparse_tensors(model))
     if copies and found:
@@ -126,6 +128,9 @@ def with_dense_tensors(
         dense = _dense_tensor(sparse, name, folder)
         if dense is None:
             continue
+        if not any(part.external_data for part in (sparse.values, sparse.indices)):
+            original = b64encode(sparse.SerializeToString()).decode()
+            dense.metadata_props.add(key=_SPARSE, value=original)
         if isinstance(owner, onnx.AttributeProto):
             owner.CopyFrom(helper.make_attribute("value", dense))
         else:
@@ -133,6 +138,39 @@ def with_dense_tensors(
             position = next(n for n, item in enumerate(owner.sparse_initializer) if item is sparse)
             del owner.sparse_initializer[position]
     return model
+
+
+_SPARSE = "ndgather.sparse"
+
+
+def restore_sparse_tensors(model: ModelProto) -> ModelProto:
+    """Make tensors sparse that were sparse in the file, if no pass has changed them.
+
+    Formats before IR 6, and Constant before opset 11, have dense tensors only.
+    """
+    opset = next((item.version for item in model.opset_import if not item.domain), 0)
+    for message in list(messages_in(model, onnx.GraphProto, onnx.NodeProto)):
+        if isinstance(message, onnx.GraphProto):
+            for tensor in list(message.initializer):
+                sparse = _original(tensor)
+                if sparse is not None and model.ir_version >= 6:
+                    sparse.values.name = tensor.name
+                    message.sparse_initializer.append(sparse)
+                    message.initializer.remove(tensor)
+        elif message.op_type == "Constant":
+            for attribute in message.attribute:
+                sparse = _original(attribute.t)
+                if sparse is not None and model.ir_version >= 6 and opset >= 11:
+                    attribute.CopyFrom(helper.make_attribute("sparse_value", sparse))
+    return model
+
+
+def _original(tensor: TensorProto) -> onnx.SparseTensorProto | None:
+    """Take the sparse tensor that a dense one was out of its metadata."""
+    found = [item for item in tensor.metadata_props if item.key == _SPARSE]
+    for item in found:
+        tensor.metadata_props.remove(item)
+    return onnx.SparseTensorProto.FromString(b64decode(found[0].value)) if found else None
 
 
 def sparse_tensors(model: ModelProto) -> Iterator[tuple[str, onnx.SparseTensorProto, Any]]:

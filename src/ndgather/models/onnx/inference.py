@@ -36,6 +36,7 @@ from ndgather.models.onnx.files import (
     map_model,
     messages_in,
     read_mapped_tensors,
+    restore_sparse_tensors,
 )
 from ndgather.models.onnx.nodes import (
     OpNode,
@@ -226,7 +227,7 @@ def infer_mapped(model: Source, *, sizes: Mapping[str, int] | None = None) -> Mo
             raise node.op_node.named(node.refusal)
     result = deepcopy(proto)
     _copy_declarations(inferred.model.graph, result.graph)
-    return result
+    return restore_sparse_tensors(result)
 
 
 @dataclass(frozen=True, slots=True)
