@@ -1,14 +1,15 @@
 """The lowest and the highest value that integers of a model can have, as its nodes prove.
 
-Every rule returns the domain of a result for those of the inputs. Where there is no rule, nothing
-but the type is known.
+`RULES` and `COUNTS` are the table of operators. The result of any other operator may have every
+value of its type.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from onnx import NodeProto
@@ -31,19 +32,51 @@ class Domain(NamedTuple):
         return other.lowest <= self.lowest and self.highest <= other.highest
 
 
-_UNKNOWN = Domain(-(1 << 200), 1 << 200)  # of values that are no integers, or of no known type
-_COUNTS = Domain(0, np.iinfo(np.int64).max)
-_MOST_NODES = 30  # on the way to a value
-_MOST_VISITS = 1000  # of values: each of n nodes that read their input twice doubles them
-_32_BITS = Domain(1 - 2**31, 2**31 - 1)
-_COUNTING = {"ArgMax": 0, "ArgMin": 0, "NonMaxSuppression": 0, "NonZero": 0, "Shape": 0, "Size": 0}
-_COUNTING |= {"TopK": 1, "Unique": 1}
-"""Operators whose outputs, from this one on, are positions or sizes."""
+Rule: TypeAlias = Callable[[NodeProto, Sequence[Domain]], Domain]
+
+# The domain of the result, for those of the inputs. One that exceeds the type of the result is
+# dropped, because the operator wraps around there.
+RULES: dict[str, Rule] = {
+    "Abs": lambda _, x: _abs(x[0]),
+    "Add": lambda _, x: _ends(x, lambda a, b: a + b),
+    "Cast": lambda _, x: x[0],
+    "Clip": lambda node, x: _clip(node, *x),
+    "Concat": lambda _, x: x[0].union(*x[1:]),
+    "Div": lambda _, x: _div(*x),
+    "Max": lambda _, x: _ends(x, max),
+    "Min": lambda _, x: _ends(x, min),
+    "Mod": lambda node, x: _mod(node, *x),
+    "Mul": lambda _, x: _ends(x, lambda a, b: a * b),
+    "Neg": lambda _, x: Domain(-x[0].highest, -x[0].lowest),
+    "Range": lambda _, x: _range(x[0], x[1]),
+    "Sub": lambda _, x: _ends(x, lambda a, b: a - b),
+}
+# These read each input at the position of the result, where more may be known of an element.
+_ELEMENTWISE = frozenset({"Abs", "Add", "Cast", "Max", "Min", "Mul", "Neg", "Sub"})
+# These return elements of their first input, and no others.
 SAME_VALUES = frozenset(
     {"Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice"}
     | {"Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
-"""Operators that return elements of their first input, and no others."""
+# These return positions or sizes: the first such output, the input that is counted, and the highest
+# number for the sizes of that input. TopK of 8 rows of 100 columns returns positions up to 99.
+COUNTS: dict[str, tuple[int, int, Callable[[NodeProto, Sequence[int]], int]]] = {
+    "ArgMax": (0, 0, lambda node, sizes: _size_along(node, sizes, 0) - 1),
+    "ArgMin": (0, 0, lambda node, sizes: _size_along(node, sizes, 0) - 1),
+    "NonMaxSuppression": (0, 1, lambda _, sizes: max(sizes, default=1) - 1),
+    "NonZero": (0, 0, lambda _, sizes: max(sizes, default=1) - 1),
+    "Shape": (0, 0, lambda _, sizes: max(sizes, default=1)),
+    "Size": (0, 0, lambda _, sizes: math.prod(sizes)),
+    "TopK": (1, 0, lambda node, sizes: _size_along(node, sizes, -1) - 1),
+    "Unique": (1, 0, lambda _, sizes: math.prod(sizes)),
+}
+# Comparisons that choose between the values of a Where; -1 if their inputs change places.
+_TESTS = {"Less": 1, "LessOrEqual": 1, "Greater": -1, "GreaterOrEqual": -1}
+
+_UNKNOWN = Domain(-(1 << 200), 1 << 200)  # values that are not integers, or have no known type
+_MOST_NODES = 30  # on the way to a value
+_MOST_VISITS = 1000  # of values: each of n nodes that read their input twice doubles them
+_32_BITS = Domain(1 - 2**31, 2**31 - 1)
 
 
 def may_be_negative(scope: Scope, name: str) -> bool:
@@ -52,19 +85,19 @@ def may_be_negative(scope: Scope, name: str) -> bool:
 
 
 def fits_32_bits(scope: Scope, name: str) -> bool:
-    """Return whether no element of a value needs more bits; sizes and positions do not."""
-    return _Search(Domain(0, _32_BITS.highest)).find(scope, name).within(_32_BITS)
+    """Return whether no element of a value needs more bits; unknown sizes and positions do not."""
+    return _Search(_32_BITS.highest).find(scope, name).within(_32_BITS)
 
 
 def domain_of(scope: Scope, name: str) -> Domain:
-    return _Search(_COUNTS).find(scope, name)
+    return _Search(int(np.iinfo(np.int64).max)).find(scope, name)
 
 
 class _Search:
-    """A search for the domain of a value, where sizes and positions have the domain `counts`."""
+    """A search for the domain of a value, where sizes and positions are at most `most`."""
 
-    def __init__(self, counts: Domain) -> None:
-        self._counts, self._visits = counts, 0
+    def __init__(self, most: int) -> None:
+        self._most, self._visits = most, 0
 
     def find(
         self,
@@ -86,9 +119,10 @@ class _Search:
         node = inner.node_of(name)
         if row_domain(node.domain) != DEFAULT_DOMAIN:
             return full
-        if list(node.output).index(name) >= _COUNTING.get(node.op_type, len(node.output)):
-            most = _most_counted(inner, node)
-            return self._counts if most is None else Domain(0, most)
+        first, counted, highest = COUNTS.get(node.op_type, (len(node.output), 0, None))
+        if highest is not None and list(node.output).index(name) >= first:
+            sizes = inner.type_of(node.input[counted]).numbers
+            return Domain(0, self._most if sizes is None else max(highest(node, sizes), 0))
 
         def find(value: str, known: Mapping[str, Domain] | None = None) -> Domain:
             return self.find(inner, value, known, nodes - 1)
@@ -97,29 +131,12 @@ class _Search:
             return _where(inner, node, find)
         if node.op_type in SAME_VALUES:
             return find(node.input[0])
-        rule = _RULES.get(node.op_type)
-        if rule is None:
+        if node.op_type not in RULES:
             return full
         here = assumed if node.op_type in _ELEMENTWISE else None
-        found = rule(node, [find(value, here) if value else _UNKNOWN for value in node.input])
+        inputs = [find(value, here) if value else _UNKNOWN for value in node.input]
+        found = RULES[node.op_type](node, inputs)
         return found if found.within(full) else full
-
-
-def _most_counted(scope: Scope, node: NodeProto) -> int | None:
-    """Return the highest position or size that a node of `_COUNTING` can return, if it is known.
-
-    TopK of 8 rows of 100 columns returns positions up to 99.
-    """
-    counted = node.input[1 if node.op_type == "NonMaxSuppression" else 0]
-    sizes = scope.type_of(counted).numbers
-    if sizes is None:
-        return None
-    if node.op_type in {"Size", "Unique"}:
-        return math.prod(sizes)
-    if node.op_type in {"ArgMax", "ArgMin", "TopK"}:
-        axis = _attribute(node, "axis", -1 if node.op_type == "TopK" else 0)
-        sizes = sizes[axis : axis + 1 or None]
-    return max(max(sizes, default=1) - (node.op_type != "Shape"), 0)  # of no values, any
 
 
 def _of_type(dtype: str | None) -> Domain:
@@ -137,9 +154,7 @@ def _where(scope: Scope, node: NodeProto, find: Callable[..., Domain]) -> Domain
     """Return the domain of both values, each where the condition chooses it."""
     condition, first, second = node.input
     known = scope.constant(condition)
-    if known is not None and known.size and known.all() != known.any():
-        known = None
-    if known is not None and known.size:
+    if known is not None and known.size and known.all() == known.any():
         return find(first) if known.all() else find(second)
     tests = scope.computing(condition)
     test = None if tests is None else tests.node_of(condition)
@@ -166,78 +181,55 @@ def _where(scope: Scope, node: NodeProto, find: Callable[..., Domain]) -> Domain
     return reached[0].union(*reached[1:]) if reached else find(first).union(find(second))
 
 
-_TESTS = {"Less": 1, "LessOrEqual": 1, "Greater": -1, "GreaterOrEqual": -1}
-"""Comparisons, and -1 for those whose inputs change places."""
-
-
 def _attribute(node: NodeProto, name: str, default: int = 0) -> int:
     return next((attribute_value(item) for item in node.attribute if item.name == name), default)
 
 
-def _mul(node: NodeProto, inputs: list[Domain]) -> Domain:
-    ends = [x * y for x in inputs[0] for y in inputs[1]]
-    return Domain(min(ends), max(ends))
+def _size_along(node: NodeProto, sizes: Sequence[int], axis: int) -> int:
+    """Return the size of the axis that an attribute names, which is `axis` by default."""
+    axis = _attribute(node, "axis", axis)
+    return max(sizes[axis : axis + 1 or None], default=1)
 
 
-def _div(node: NodeProto, inputs: list[Domain]) -> Domain:
+def _ends(inputs: Sequence[Domain], operation: Callable[[int, int], int]) -> Domain:
+    """Return the domain of a function that is monotonic in each of its two arguments."""
+
+    def of_two(x: Domain, y: Domain) -> Domain:
+        values = [operation(a, b) for a in x for b in y]
+        return Domain(min(values), max(values))
+
+    return reduce(of_two, inputs)
+
+
+def _abs(x: Domain) -> Domain:
+    # The lowest integer stays negative: 2**63 is outside its type, and so outside this domain.
+    least = 0 if x.lowest <= 0 <= x.highest else min(map(abs, x))
+    return Domain(least, max(map(abs, x)))
+
+
+def _div(dividend: Domain, divisor: Domain) -> Domain:
     """Runtimes round negative quotients in two ways, so there is no rule for them."""
-    dividend, divisor = inputs
     if dividend.lowest < 0 or divisor.lowest < 1:
         return _UNKNOWN
     return Domain(dividend.lowest // divisor.highest, dividend.highest // divisor.lowest)
 
 
-def _mod(node: NodeProto, inputs: list[Domain]) -> Domain:
+def _mod(node: NodeProto, dividend: Domain, divisor: Domain) -> Domain:
     # The remainder has the sign of the divisor, and with fmod that of the dividend.
-    dividend, divisor = inputs
     if divisor.lowest < 1 or (dividend.lowest < 0 and _attribute(node, "fmod")):
         return _UNKNOWN
     most = divisor.highest - 1
     return Domain(0, most if dividend.lowest < 0 else min(most, dividend.highest))
 
 
-def _abs(node: NodeProto, inputs: list[Domain]) -> Domain:
-    # The lowest integer stays negative: 2**63 is outside of its type, and so of this domain.
-    lowest, highest = inputs[0]
-    least = 0 if lowest <= 0 <= highest else min(abs(lowest), abs(highest))
-    return Domain(least, max(abs(lowest), abs(highest)))
+def _clip(node: NodeProto, x: Domain, *bounds: Domain) -> Domain:
+    if node.attribute:  # bounds of opset 6, which are floats
+        return _UNKNOWN
+    for name, bound, limit in zip(node.input[1:], bounds, (max, min), strict=False):
+        x = _ends([x, bound], limit) if name else x
+    return x
 
 
-def _max(node: NodeProto, inputs: list[Domain]) -> Domain:
-    return Domain(*map(max, zip(*inputs, strict=True)))
-
-
-def _min(node: NodeProto, inputs: list[Domain]) -> Domain:
-    return Domain(*map(min, zip(*inputs, strict=True)))
-
-
-def _clip(node: NodeProto, inputs: list[Domain]) -> Domain:
-    result = inputs[0]
-    for number, rule in ((1, _max), (2, _min)):
-        if node.input[number : number + 1] not in ([], [""]):
-            result = rule(node, [result, inputs[number]])
-    return result if not node.attribute else _UNKNOWN  # bounds of opset 6, which are floats
-
-
-def _range(node: NodeProto, inputs: list[Domain]) -> Domain:
-    start, limit, _ = inputs  # the limit stands after the last element
+def _range(start: Domain, limit: Domain) -> Domain:
+    # The limit is beyond the last element, whichever sign the step has.
     return start.union(Domain(min(start.lowest, limit.lowest + 1), max(*start, limit.highest - 1)))
-
-
-_ELEMENTWISE = frozenset({"Abs", "Add", "Cast", "Max", "Min", "Mul", "Neg", "Sub"})
-"""Operators whose result reads each input at the same position."""
-_RULES: dict[str, Callable[[NodeProto, list[Domain]], Domain]] = {
-    "Abs": _abs,
-    "Add": lambda _, of: Domain(of[0].lowest + of[1].lowest, of[0].highest + of[1].highest),
-    "Cast": lambda _, of: of[0],  # what is outside of the new type becomes any of its values
-    "Clip": _clip,
-    "Concat": lambda _, of: of[0].union(*of[1:]),
-    "Div": _div,
-    "Max": _max,
-    "Min": _min,
-    "Mod": _mod,
-    "Mul": _mul,
-    "Neg": lambda _, of: Domain(-of[0].highest, -of[0].lowest),
-    "Range": _range,
-    "Sub": lambda _, of: Domain(of[0].lowest - of[1].highest, of[0].highest - of[1].lowest),
-}
