@@ -465,13 +465,22 @@ def test_models_of_the_first_opsets_are_brought_on_by_onnx():
     np.testing.assert_array_equal(outputs_of(after, feeds)[0], expected, strict=True)
 
 
-def test_functions_of_another_opset_are_not_converted():
-    model = parse_model("""<ir_version: 8, opset_import: ["": 18, "my": 1]>
+def test_functions_of_another_opset_are_inlined_if_their_operators_are_the_same_there():
+    text = """<ir_version: 8, opset_import: ["": 18, "my": 1]>
         g (float[2,3,4] x) => (float[2,3,1] y) { y = my.Most(x) }
-        <domain: "my", opset_import: ["": 13]> Most (d) => (m) { m = ReduceMax<axes=[2]>(d) }""")
+        <domain: "my", opset_import: ["": %d]> Most (d) => (m)
+        { a = Constant<value_ints=[0]>() b = Gather(d, a) c = Neg(d) m = %s(c) }"""
+    reduction, reduced = "ReduceMax<axes=[2]>", re.escape("its ReduceMax is that of opset 17")
 
-    with pytest.raises(ModelError, match="function Most of my cannot be inlined"):
-        onnx_models.convert(model, opset=11)
+    with pytest.raises(ModelError, match=f"function Most of my cannot be inlined, .* {reduced}"):
+        onnx_models.convert(parse_model(text % (17, reduction)), opset=11)
+
+    model = parse_model((text % (17, "Tanh")).replace("3,1]", "3,4]"))
+    for after in (onnx_models.convert(model, opset=11), onnx_models.convert(model, target="basic")):
+        assert not after.functions
+        (result,) = outputs_of(after, feeds_of(model))
+        np.testing.assert_allclose(result, np.tanh(-feeds_of(model)["x"]), rtol=1e-6)
+    assert model.functions[0].opset_import[0].version == 17
 
 
 def test_ir_version_is_raised_where_an_opset_needs_it():

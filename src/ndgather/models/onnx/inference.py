@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -48,6 +49,7 @@ from ndgather.models.onnx.nodes import (
     named_by,
     nodes_in,
     op_nodes_in,
+    opsets,
     row_domain,
     scopes_of,
     set_nodes,
@@ -154,12 +156,41 @@ def _key(item: NodeProto | FunctionProto) -> _Key:
 
 
 def without_functions(model: ModelProto) -> ModelProto:
-    """Return a copy of `model` with the bodies of its functions in place of their calls."""
-    if model.functions:
-        check_functions(model)
-        with foreign_errors(ModelError, _NOT_INFERRED):
-            return inliner.inline_local_functions(model)
-    return deepcopy(model)
+    """Return a copy of `model` with the bodies of its functions in place of their calls.
+
+    onnx inlines a function only if it imports the same opset as the model. So a function with
+    another opset imports that of the model here, unless one of its operators changed in between.
+    """
+    if not model.functions:
+        return deepcopy(model)
+    check_functions(model)
+    if any(opset_of(function) != opset_of(model) for function in model.functions):
+        model = deepcopy(model)
+        for function in model.functions:
+            if not changed_operator(function, model):
+                for item in function.opset_import:
+                    item.version = opset_of(model) if not item.domain else item.version
+    with foreign_errors(ModelError, _NOT_INFERRED):
+        return inliner.inline_local_functions(model)
+
+
+def opset_of(item: ModelProto | FunctionProto) -> int:
+    return opsets(item.opset_import).get(DEFAULT_DOMAIN, 0)
+
+
+def changed_operator(function: FunctionProto, model: ModelProto) -> str:
+    """Return an operator of a function that the opset of the model has in another version."""
+    for node in nodes_in(function):
+        versions = (_version(node.op_type, opset_of(item)) for item in (function, model))
+        if row_domain(node.domain) == DEFAULT_DOMAIN and len({*versions}) > 1:
+            return node.op_type
+    return ""
+
+
+@cache
+def _version(op_type: str, opset: int) -> int:
+    known = defs.has(op_type, opset, "")
+    return int(defs.get_schema(op_type, opset, "").since_version) if known else 0
 
 
 # Inference

@@ -15,11 +15,13 @@ from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.conversion_report import RewrittenNode
 from ndgather.models.onnx.inference import (
     InferredModel,
+    changed_operator,
     computed_types,
     declarations,
     declares_sizes,
     drop_stale_sizes,
     infer_types,
+    opset_of,
     types_from_inputs,
     without_functions,
 )
@@ -58,9 +60,13 @@ class Draft:
         model = without_functions(source)
         for function in model.functions:
             name = one_line(f"{function.name} of {function.domain}")
+            changed = one_line(changed_operator(function, source))
+            why = (
+                f"its {changed} is that of opset {opset_of(function)}" if changed else "it differs"
+            )
             raise ModelError(
-                f"function {name} cannot be inlined, because it imports other versions than the "
-                "model (allowed: the same versions)"
+                f"function {name} cannot be inlined, because {why} (allowed: imports of the "
+                "versions that the model imports)"
             )
         graph = model.graph
         titles = {node.name for node in nodes_in(model)}
