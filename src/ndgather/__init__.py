@@ -18,7 +18,7 @@ from ndgather.api import (
     scatter_nd,
 )
 from ndgather.arguments import as_integer
-from ndgather.array_call import _core
+from ndgather.array_call import _core as _core
 from ndgather.errors import AttributeValueError
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from typing import Any, NoReturn, TypeAlias
@@ -14,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from ndgather import dtypes, foreign, messages, reductions
-from ndgather.array_call import Array, Call, Kind, Mode, _core
+from ndgather.array_call import Array, Call, Kind, Mode, _core, replace
 from ndgather.dtypes import Numbers, number_kind
 from ndgather.errors import (
     AttributeValueError,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from operator import attrgetter
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from ndgather import dtypes
 from ndgather.messages import core_missing
@@ -20,7 +20,7 @@ except ImportError as error:
 Array: TypeAlias = dtypes.Array
 WindowMode: TypeAlias = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
 
-__all__ = ["Call", "_core"]
+__all__ = ["Call", "_core", "replace"]
 
 _arguments = attrgetter("kind", *_core.ARGUMENTS)
 
@@ -74,7 +74,10 @@ class Mode(StrEnum):
     __repr__ = str.__repr__  # error texts show modes as users write them
 
 
-@dataclass(frozen=True, slots=True)
+_Call = TypeVar("_Call", bound="Call")
+
+
+@dataclass(frozen=True)
 class Call:
     """The arguments of one gather or scatter; a kind ignores those that it does not have."""
 
@@ -147,6 +150,19 @@ class Call:
     def repeatable(self) -> Callable[..., Array | _core.Refusal]:
         """Return a function of other plain arrays that makes this call without conversion."""
         return partial(_core.run, self.arguments())
+
+
+def replace(call: _Call, /, **changes: Any) -> _Call:
+    """Return a call with some arguments changed.
+
+    `dataclasses.replace` takes five times as long, which was half of the time of a small call.
+    """
+    made = object.__new__(type(call))
+    values = vars(made)
+    values.update(vars(call), **changes)
+    if len(values) != len(call.__dataclass_fields__):
+        raise TypeError(f"a call has no such arguments: {', '.join(changes)}")
+    return made
 
 
 def with_padding(array: Array) -> Array:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndgather import arguments, dtypes, exchange, messages, slow_path
-from ndgather.array_call import Array, Call, Mode, _core
+from ndgather.array_call import Array, Call, Mode, _core, replace
 from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsError, ShapeError
 
 Integers: TypeAlias = NDArray[np.int64]

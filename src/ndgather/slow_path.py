@@ -7,14 +7,13 @@ lists, subclasses and other byte orders are converted here. Object arrays, ``red
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ndgather import arguments, dtypes, exchange, messages, reductions, windows
-from ndgather.array_call import Array, Call, Kind, _core, with_padding
+from ndgather.array_call import Array, Call, Kind, _core, replace, with_padding
 from ndgather.signatures import SIGNATURES, misused
 
 

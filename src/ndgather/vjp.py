@@ -11,7 +11,6 @@ that of the function with the same name, of `gather_nd` here, or of `scatter_nd`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any, Literal
 
@@ -21,7 +20,7 @@ from numpy.typing import ArrayLike
 from ndgather import arguments, dtypes, exchange, messages, ranges, slow_path, windows
 from ndgather.api import Call, own_errors, run
 from ndgather.arguments import choice
-from ndgather.array_call import Array, Kind, WindowMode
+from ndgather.array_call import Array, Kind, WindowMode, replace
 
 __all__ = [
     "gather_elements",

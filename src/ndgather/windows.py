@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndgather import arguments, messages
-from ndgather.array_call import Array, Call, _core, with_padding
+from ndgather.array_call import Array, Call, _core, replace, with_padding
 
 Starts: TypeAlias = NDArray[np.int64]
 

@@ -7,13 +7,12 @@ result, hard or not.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ndgather import arguments, messages, slow_path
-from ndgather.array_call import Call
+from ndgather.array_call import Call, replace
 from ndgather.errors import DTypeError
 
 

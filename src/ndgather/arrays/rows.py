@@ -11,13 +11,12 @@ update are copied, reduced, and written back::
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ndgather import arguments, dtypes, reductions, slow_path, windows
-from ndgather.array_call import Array, Call, Kind
+from ndgather.array_call import Array, Call, Kind, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import Layout
 

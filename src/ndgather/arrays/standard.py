@@ -7,7 +7,6 @@ kernels for both.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
@@ -16,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ndgather import arguments, exchange, foreign, messages, slow_path
-from ndgather.array_call import Array, Call
+from ndgather.array_call import Array, Call, replace
 from ndgather.arrays import lowering
 from ndgather.dtypes import Numbers
 from ndgather.errors import DTypeError, ShapeError

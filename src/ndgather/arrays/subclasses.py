@@ -6,13 +6,12 @@ only the classes of NumPy, which have none.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ndgather import arguments, foreign, messages, slow_path
-from ndgather.array_call import Array, Call
+from ndgather.array_call import Array, Call, replace
 from ndgather.errors import DTypeError
 from ndgather.messages import shown
 from ndgather.vjp import cotangents

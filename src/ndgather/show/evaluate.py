@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ import numpy as np
 
 from ndgather import arguments, exchange, slow_path, windows
 from ndgather.api import gather_nd, run
-from ndgather.array_call import Array, Call
+from ndgather.array_call import Array, Call, replace
 from ndgather.axes import Axes
 from ndgather.errors import DTypeError, NdgatherError
 from ndgather.stored.chunks import Grid, Reader, stand_in

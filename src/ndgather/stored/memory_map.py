@@ -8,14 +8,13 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ndgather import arguments, slow_path
-from ndgather.array_call import Array, Call
+from ndgather.array_call import Array, Call, replace
 from ndgather.stored import ranges
 from ndgather.stored.chunks import Buffers, Chunk, Grid, box_shape
 

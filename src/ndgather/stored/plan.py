@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather import arguments, windows
-from ndgather.array_call import Array, Call, Mode, _core
+from ndgather.array_call import Array, Call, Mode, _core, replace
 from ndgather.axes import Axes
 from ndgather.errors import ShapeError
 from ndgather.messages import shown

@@ -7,7 +7,6 @@ or in a store; their values are checked when the result is computed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -21,7 +20,7 @@ from dask.array.core import Array as DaskArray
 from dask.array.core import from_array
 
 from ndgather import arguments, exchange, foreign, slow_path, windows
-from ndgather.array_call import Call, with_padding
+from ndgather.array_call import Call, replace, with_padding
 from ndgather.arrays.dask.graphs import gather, gather_by_lazy_indices, scatter
 from ndgather.arrays.dask.points import layout_of, masked
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError

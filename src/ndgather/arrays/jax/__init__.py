@@ -8,7 +8,7 @@ text, when the result is awaited.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ndgather import dtypes, reductions
-from ndgather.array_call import Call, Kind
+from ndgather.array_call import Call, Kind, replace
 from ndgather.arrays.jax import derivatives
 from ndgather.arrays.jax.operation import (
     Operation,

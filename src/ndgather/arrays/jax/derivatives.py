@@ -7,7 +7,6 @@ its tangents move as data and updates do. Other reductions weight the tangents a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -16,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad
 
-from ndgather.array_call import Kind, Mode
+from ndgather.array_call import Kind, Mode, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.jax.operation import Operation, under_own_settings
 from ndgather.arrays.jax.primitives import elements_of_windows, gather, gather_p, scatter, scatter_p

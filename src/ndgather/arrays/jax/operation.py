@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ndgather import arguments, foreign, messages, slow_path, windows
-from ndgather.array_call import Array, Call, Mode, _core
+from ndgather.array_call import Array, Call, Mode, _core, replace
 from ndgather.arrays import lowering
 from ndgather.errors import AttributeValueError, DTypeError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Operation(Call):
     """The options of a call as a parameter of JAX primitives, which must be hashable.
 

@@ -8,7 +8,6 @@ greatest integer), and such an update is dropped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
@@ -21,7 +20,7 @@ from jax.interpreters import batching, mlir
 from jax.sharding import NamedSharding
 
 from ndgather import messages, slow_path, windows
-from ndgather.array_call import Call, Kind, _core
+from ndgather.array_call import Call, Kind, _core, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.jax import operation
 from ndgather.arrays.jax.operation import HANDLER, Operation, alike, under_own_settings, whole_on

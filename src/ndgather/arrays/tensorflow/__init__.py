@@ -9,7 +9,6 @@ such an index gives zeros, and such an update is dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from ndgather import arguments, exchange, reductions, windows
-from ndgather.array_call import Call
+from ndgather.array_call import Call, replace
 from ndgather.arrays import lowering
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import reason

@@ -6,7 +6,6 @@ imports this module. Import `compiling` before `torch.compile` meets the first c
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -24,7 +23,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 
 from ndgather import arguments, foreign, slow_path
-from ndgather.array_call import Call
+from ndgather.array_call import Call, replace
 from ndgather.arrays.torch import autograd, checks, composition, operators
 from ndgather.arrays.torch.onnx_export import onnx_translations
 from ndgather.errors import AttributeValueError, DTypeError

@@ -9,7 +9,6 @@ reduction, and both directions of differentiation follow from them.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -20,7 +19,7 @@ from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enable
 from torch.autograd.function import _SingleLevelFunction
 
 from ndgather import arguments, messages, slow_path
-from ndgather.array_call import Call, Kind, Mode, _core
+from ndgather.array_call import Call, Kind, Mode, _core, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate

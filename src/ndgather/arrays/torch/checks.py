@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn.parameter import is_lazy
 
 from ndgather import arguments, exchange, messages, reductions, slow_path
-from ndgather.array_call import Array, Call, Kind, _core
+from ndgather.array_call import Array, Call, Kind, _core, replace
 from ndgather.dtypes import Numbers
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason, shown_value

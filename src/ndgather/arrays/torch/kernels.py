@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from math import gcd, prod
 from types import NoneType
@@ -27,7 +26,7 @@ import triton.language as tl
 from triton.runtime import driver
 
 from ndgather import arguments, reductions
-from ndgather.array_call import Call
+from ndgather.array_call import Call, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks, composition
 from ndgather.errors import AttributeValueError

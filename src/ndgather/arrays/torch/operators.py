@@ -9,7 +9,7 @@ where torch has its own, below `torch.func` and above the devices, so that gradi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ndgather import foreign, reductions, slow_path
-from ndgather.array_call import Call, Kind, Mode, _core
+from ndgather.array_call import Call, Kind, Mode, _core, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of, operate
