@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgather import arguments, messages
-from ndgather.array_call import Array, Call, _core, replace, with_padding
+from ndgather.array_call import Array, Call, Kind, _core, replace, with_padding
 
 Starts: TypeAlias = NDArray[np.int64]
 
 LARGEST = int(np.iinfo(np.int64).max)
-_ARRANGED = 2**24  # bytes of windows that are arranged at a time
+_ARRANGED = 2**24  # bytes of windows, or of their indices, that are computed at a time
+_CONTINUED = 8  # elements of data are continued in the time of one that is gathered by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,47 +202,71 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
 
 
 def gather_windows(call: Call) -> Array | _core.Refusal:
-    """Gather windows: the core copies those inside, the parts of others are copied here."""
+    """Gather windows in any mode; the core copies windows that lie inside its data.
+
+    If windows extend past an end of an axis, the part of data that all windows cover is continued
+    first, as ``numpy.pad`` does. If that part is much larger than the windows that extend past an
+    end, these are gathered element by element instead.
+    """
     if call.mode in ("raise", "clip"):
         return call.run()
-    call = replace(call, indices=call.indices.copy())  # another thread may change them
+    # Another thread may change the starts.
+    call = replace(call, indices=call.indices.copy())
     check(call)
-    window, sizes = call.window_shape, call.data.shape[: len(call.window_shape)]
-    starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))
-    parts = parts_of(call, starts, sizes)
-    inside = ((parts.starts >= 0) & (parts.starts <= np.subtract(sizes, window))).all(axis=1)
-    begins = np.empty(starts.shape, np.int64)
-    begins[parts.window[::-1]] = parts.starts[::-1]  # of several parts the first
-    whole = replace(call, indices=begins.reshape(call.indices.shape), mode="raise")
-    if not inside.all() or any(wide > size for wide, size in zip(window, sizes, strict=True)):
-        whole = replace(whole, mode="fill")
-    elif call.fill_value is not None:
-        whole = replace(whole, fill_value=None)
+    window, lead = call.window_shape, call.indices.shape[:-1]
+    sizes = call.data.shape[: len(window)]
+    starts = np.empty(call.indices.shape, np.int64)
+    for axis, (mode, size, wide) in enumerate(zip(call.modes, sizes, window, strict=True)):
+        starts[..., axis] = near(mode, call.indices[..., axis], size, wide)
+    whole = replace(call, indices=starts, mode="fill")  # which fills all of a window
+    flat = starts.reshape(math.prod(lead), len(window))
+    outside = np.flatnonzero(((flat < 0) | (flat > np.subtract(sizes, window))).any(axis=1))
+    if not len(outside) or 0 in window:
+        return whole.run()
+    low, high = flat.min(axis=0), flat.max(axis=0) + window
+    if math.prod((high - low).tolist()) <= _CONTINUED * len(outside) * math.prod(window):
+        starts -= low
+        return replace(whole, data=_continued(call, low.tolist(), high.tolist())).run()
     result = whole.run()
     if not isinstance(result, _core.Refusal):
-        _copy_parts(call, parts.only(~inside), result)
-        arrange(call, sizes, result)
+        _copy_elements(call, flat, outside, result)
     return result
 
 
-def _copy_parts(call: Call, parts: Parts, out: Array) -> None:
-    """Copy parts of windows, in one call per box of a window."""
-    parts = parts.only((parts.low < parts.high).all(axis=1))
-    if not len(parts.window):
-        return
-    lead, depth = call.indices.shape[:-1], len(call.window_shape)
-    both = np.concatenate([parts.low, parts.high], axis=1)
-    boxes, box_of = np.unique(both, axis=0, return_inverse=True)
-    order = np.argsort(box_of, kind="stable")
-    borders = np.searchsorted(box_of[order], np.arange(1, len(boxes)))
-    for (*box,), members in zip(boxes.tolist(), np.split(order, borders), strict=True):
-        low, high = box[:depth], box[depth:]
-        shape = tuple(end - begin for begin, end in zip(low, high, strict=True))
-        starts = parts.starts[members] + low
-        inside = replace(call, indices=starts, window_shape=shape, fill_value=None)
-        copied: Any = replace(inside, mode="raise", out=None).run()
-        where: Any = np.unravel_index(parts.window[members], lead) if lead else ()
-        with_padding(out)[(*where, *map(slice, low, high))] = with_padding(copied)
+def _continued(call: Call, low: Sequence[int], high: Sequence[int]) -> Array:
+    """Return data from the positions `low` to `high`, continued in the mode of each axis."""
+    data, sizes = call.data, call.data.shape
+    for axis, (mode, first, end) in enumerate(zip(call.modes, low, high, strict=True)):
+        at = positions(mode, np.arange(first, end), sizes[axis])
+        inside = slice(max(int(at.min()), 0), min(int(at.max()) + 1, sizes[axis]))
+        data = data[(*(slice(None),) * axis, inside)]
+        if first < 0 or end > sizes[axis]:
+            data = _gather_axis(call, data, axis, at - inside.start)
+    return data
+
+
+def _gather_axis(call: Call, data: Array, axis: int, at: Array) -> Any:
+    """Return slices of data along an axis; positions out of bounds are filled."""
+    taken = replace(call, kind=Kind.GATHER, data=data, indices=at, axis=axis, mode="fill", out=None)
+    return replace(taken, window_shape=(), negative=False).run()
+
+
+def _copy_elements(call: Call, starts: Starts, chosen: Starts, out: Array) -> None:
+    """Copy all elements of the chosen windows to `out`, some windows at a time."""
+    lead, window = call.indices.shape[:-1], call.window_shape
+    step = max(1, _ARRANGED // (8 * len(window) * math.prod(window)))
+    by_element = replace(call, kind=Kind.GATHER_ND, mode="fill", negative=False, out=None)
+    for some in (chosen[n : n + step] for n in range(0, len(chosen), step)):
+        at = np.empty((len(some), *window, len(window)), np.int64)
+        for axis, (mode, wide) in enumerate(zip(call.modes, window, strict=True)):
+            along = starts[some, axis, np.newaxis] + np.arange(wide)
+            along = positions(mode, along, call.data.shape[axis])
+            shape = [len(some), *(1,) * len(window)]
+            shape[axis + 1] = wide
+            at[..., axis] = along.reshape(shape)
+        taken: Any = replace(by_element, indices=at, window_shape=()).run()
+        where: Any = np.unravel_index(some, lead) if lead else ()
+        with_padding(out)[where] = with_padding(taken)
 
 
 def view(data: Array, window: tuple[int, ...]) -> Array:
