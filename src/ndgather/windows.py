@@ -85,7 +85,12 @@ def numbered(counts: Starts) -> Starts:
 class NumPyLibrary:
     """What `near` and `positions` need of a library, as `arrays.lowering.Library` has it."""
 
-    where, clip = staticmethod(np.where), staticmethod(np.clip)
+    where = staticmethod(np.where)
+
+    @staticmethod
+    def clip(values: Starts, lowest: int, highest: int) -> Starts:
+        """Clip in a third of the time that `numpy.clip` needs for a few values."""
+        return np.minimum(np.maximum(values, lowest), highest)
 
     @staticmethod
     def integers(indices: Array, modulus: int | None) -> Starts:
@@ -220,28 +225,38 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
         starts[..., axis] = near(mode, call.indices[..., axis], size, wide)
     whole = replace(call, indices=starts, mode="fill")  # which fills all of a window
     flat = starts.reshape(math.prod(lead), len(window))
-    outside = np.flatnonzero(((flat < 0) | (flat > np.subtract(sizes, window))).any(axis=1))
-    if not len(outside) or 0 in window:
+    if not len(flat) or 0 in window:
         return whole.run()
-    low, high = flat.min(axis=0), flat.max(axis=0) + window
-    if math.prod((high - low).tolist()) <= _CONTINUED * len(outside) * math.prod(window):
-        starts -= low
-        return replace(whole, data=_continued(call, low.tolist(), high.tolist())).run()
-    result = whole.run()
-    if not isinstance(result, _core.Refusal):
-        _copy_elements(call, flat, outside, result)
-    return result
+    low, high = np.minimum.reduce(flat), np.maximum.reduce(flat)
+    covered = [
+        (first, last + wide)
+        for first, last, wide in zip(low.tolist(), high.tolist(), window, strict=True)
+    ]
+    if all(first >= 0 and end <= size for (first, end), size in zip(covered, sizes, strict=True)):
+        return whole.run()
+    count = math.prod(end - first for first, end in covered)
+    if count > _CONTINUED * math.prod(window):
+        outside = np.flatnonzero(((flat < 0) | (flat > np.subtract(sizes, window))).any(axis=1))
+        if count > _CONTINUED * math.prod(window) * len(outside):
+            result = whole.run()
+            if not isinstance(result, _core.Refusal):
+                _copy_elements(call, flat, outside, result)
+            return result
+    starts -= low
+    return replace(whole, data=_continued(call, covered)).run()
 
 
-def _continued(call: Call, low: Sequence[int], high: Sequence[int]) -> Array:
-    """Return data from the positions `low` to `high`, continued in the mode of each axis."""
-    data, sizes = call.data, call.data.shape
-    for axis, (mode, first, end) in enumerate(zip(call.modes, low, high, strict=True)):
-        at = positions(mode, np.arange(first, end), sizes[axis])
-        inside = slice(max(int(at.min()), 0), min(int(at.max()) + 1, sizes[axis]))
-        data = data[(*(slice(None),) * axis, inside)]
-        if first < 0 or end > sizes[axis]:
-            data = _gather_axis(call, data, axis, at - inside.start)
+def _continued(call: Call, covered: Sequence[tuple[int, int]]) -> Array:
+    """Return data from one position to another on each axis, continued in the mode of the axis."""
+    data = call.data
+    for axis, (mode, (first, end)) in enumerate(zip(call.modes, covered, strict=True)):
+        size, begin = data.shape[axis], 0
+        if mode not in ("wrap", "reflect"):
+            begin = max(min(first, size - 1), 0)
+            data = data[(*(slice(None),) * axis, slice(begin, max(min(end, size), 1)))]
+        if first < 0 or end > size:
+            at = positions(mode, np.arange(first, end), size)
+            data = _gather_axis(call, data, axis, at - begin if begin else at)
     return data
 
 
@@ -290,13 +305,14 @@ def check(call: Call) -> None:
     others = [axis for axis, mode in enumerate(modes) if mode != "raise"]
     if others:
         _raise_refusal(replace(call, mode="fill"), shape)  # of types and sizes
+        if len(others) == len(modes):
+            return
         starts = starts.copy()
         starts[..., others] = 0
         pairs = zip(modes, window, empty.shape, strict=False)
         window = tuple(wide if mode == "raise" else min(wide, size) for mode, wide, size in pairs)
         call = replace(call, indices=starts, window_shape=window)
-    if len(others) < len(modes) or not others:
-        _raise_refusal(call, shape)
+    _raise_refusal(call, shape)
 
 
 def _raise_refusal(call: Call, data: Sequence[int]) -> None:
