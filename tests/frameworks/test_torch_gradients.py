@@ -416,3 +416,33 @@ def test_windows_with_a_mode_for_each_axis(mode, rng):
     mapped = torch.vmap(lambda data, start: ndgather.gather_windows(data, start, (3, 2), mode=mode))
     found = mapped(data.expand(3, 6, 5), starts)
     np.testing.assert_array_equal(found.detach().numpy(), desired)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize(
+    "factors",
+    [
+        [2.0, 3.0, 5.0, 7.0],
+        [0.0, 3.0, 5.0, 7.0],
+        [0.0, 3.0, -0.0, 7.0],
+        [1e-30, 1e-30, 1e30, 1e25],  # the product of the first two is no float32
+        [1e30, 1e30, 1e-30, 1e-28],
+        [1e-40, 2.0, 1.0, 1.0],
+        [float("inf"), 0.0, 1.0, 2.0],
+        [float("nan"), 2.0, 3.0, 4.0],
+    ],
+)
+def test_gradients_of_products_are_products_of_the_others(factors, dtype):
+    """Duplicates meet in one element of three; beside them is one that no update names."""
+    updates = torch.tensor([*factors, 1.5], dtype=dtype, requires_grad=True)
+    data = torch.tensor([4.0, 6.0, 0.0], dtype=dtype, requires_grad=True)
+    result = ndgather.scatter_nd(data, [[0]] * 4 + [[2]], updates, reduction="mul")
+    of_data, of_updates = torch.autograd.grad(result.real.sum(), (data, updates))
+    values = updates.detach().to(torch.complex128 if dtype.is_complex else torch.float64).tolist()
+    others = [4 * prod(values[:n] + values[n + 1 : 4]) for n in range(4)]
+    with np.errstate(over="ignore"):
+        desired = np.array([*others, 0.0]).astype(str(dtype).removeprefix("torch."))
+    if not dtype.is_complex or np.isfinite(factors).all():  # NumPy and torch differ in inf * 0j
+        np.testing.assert_allclose(of_updates.resolve_conj().numpy(), desired, rtol=1e-5)
+    assert of_data[1] == 1
+    assert of_data[2].item() == pytest.approx(1.5)

@@ -20,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.autograd import forward_ad
 
 from ndgather import arguments, foreign, slow_path
 from ndgather.array_call import Call, replace
@@ -49,7 +48,7 @@ def run(call: Call) -> Any:
     if not isinstance(data, torch.Tensor):
         raise messages.not_an_array(call.caller, "data", data, "is no tensor")
     # Torch needs the operator, which takes 70 us, for gradients, transforms and modes alone.
-    if (data.is_cuda or checks.INTERPRETED) and call.out is None and _is_plain(call):
+    if (data.is_cuda or checks.INTERPRETED) and call.out is None and checks.is_plain(call):
         return operators.run_on_gpu(call, checks.with_tensors)
     call = checks.with_tensors(call)
     if call.out is not None:
@@ -136,7 +135,7 @@ def _into(call: Call) -> torch.Tensor:
     checks.check_device(caller, "out", out.device, call.data.device)
     arguments.check_out(call, call.data.shape if call.scatters else slices, out.shape)
     for name, tensor in [*checks.tensors(call), ("out", out)]:
-        if (torch.is_grad_enabled() and tensor.requires_grad) or _transformed(tensor):
+        if (torch.is_grad_enabled() and tensor.requires_grad) or checks.is_transformed(tensor):
             raise AttributeValueError(
                 f"{caller}: out is given, but {name} asks for a gradient or is under a "
                 f"transform (allowed: out=None, or a call under torch.no_grad())"
@@ -144,7 +143,7 @@ def _into(call: Call) -> torch.Tensor:
     is_memory = out.device.type == "cpu" and not (out.is_conj() or out.is_neg())
     has_memory = not (out._is_zerotensor() or torch._is_functional_tensor(out))
     is_memory &= type(out) in checks.KINDS and has_memory
-    if is_memory and not checks.INTERPRETED and _is_plain(call):
+    if is_memory and not checks.INTERPRETED and checks.is_plain(call):
         operators.run(call)
         checks.written(out)
         return out
@@ -157,39 +156,7 @@ def _into(call: Call) -> torch.Tensor:
         return out.copy_(checks.operate(replace(call, out=None)))
 
 
-def _is_plain(call: Call) -> bool:
-    """Whether a call has only dense tensors, seen by no subclass, gradient, transform or mode."""
-    return (
-        not torch._C._len_torch_dispatch_stack()
-        and not torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch)
-        and not torch._C._are_functorch_transforms_active()
-        and torch._C._get_tracing_state() is None
-        and _is_plain_tensor(call.data)
-        and _is_plain_tensor(call.indices)
-        and _is_plain_tensor(call.updates)
-    )
-
-
-def _is_plain_tensor(value: Any) -> bool:
-    return not isinstance(value, torch.Tensor) or (
-        type(value) in checks.KINDS
-        and value.layout is torch.strided
-        and not value.is_nested
-        and not (value.requires_grad and torch.is_grad_enabled())
-        and not value._is_zerotensor()  # it has no memory
-        and not torch._C._functorch.is_functorch_wrapped_tensor(value)
-        and (forward_ad._current_level < 0 or not _transformed(value))
-    )
-
-
 def _composes(tensor: torch.Tensor) -> bool:
     """Whether a tensor is of a class that carries out torch's functions by itself."""
     own = type(tensor).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
     return own and not isinstance(tensor, FakeTensor | FunctionalTensor)
-
-
-def _transformed(tensor: torch.Tensor) -> bool:
-    """Whether a transform of `torch.func`, or a tangent, is at work on a tensor."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        return True
-    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None

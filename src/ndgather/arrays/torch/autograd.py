@@ -25,6 +25,15 @@ from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
 from ndgather.reductions import ROWS
 
+_LARGEST_POWER = 1000  # of two: doubles of normal precision reach from -1022 to 1023
+_ZERO = 4096  # counts a zero among the powers of the other updates
+
+
+def _made(call: Call) -> torch.Tensor:
+    """Make a call in the core, or by the operator if the core refuses it."""
+    result = call.run()
+    return operate(call) if isinstance(result, _core.Refusal) else result
+
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     """Return the gradient of the data of a gather; the values of ``call.data`` do not matter."""
@@ -33,7 +42,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
     back = replace(call, mode=mode, fill_value=None, reduction="add", data=zeros, updates=of_result)
     if call.kind is Kind.GATHER_ND or call.kind.elements:
-        return _added(replace(back, kind=call.kind.scatter))
+        return _made(replace(back, kind=call.kind.scatter))
     if call.kind.windows:
         inside = [Mode.CLIP if mode == Mode.RAISE else mode for mode in call.modes]
         valid = replace(call, mode=arguments.window_mode(call.caller, inside, len(inside)))
@@ -48,7 +57,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
             mode=Mode.DROP,
             window_shape=(),
         )
-        return _added(rows).reshape(call.data.shape)
+        return _made(rows).reshape(call.data.shape)
     first, axis, ends = call.batch_dims, call.axis, call.indices.dim()
     moved = replace(
         back,
@@ -59,13 +68,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
             tuple(range(first, axis)), tuple(range(ends, ends + axis - first))
         ),
     )
-    return _added(moved).movedim(first, axis)
-
-
-def _added(call: Call) -> torch.Tensor:
-    """Make a call in the core, or, where a gradient is recorded, by the operator."""
-    result = call.run()
-    return operate(call) if isinstance(result, _core.Refusal) else result
+    return _made(moved).movedim(first, axis)
 
 
 def scatter_back(
@@ -103,16 +106,15 @@ def scatter_ahead(
 
 def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
     """Return the elements of `data` at every update of a scatter; 0 for those that are dropped."""
-    return operate(call.as_gather(data=data, fill_value=None))
+    return _made(call.as_gather(data=data, fill_value=None))
 
 
 def _scattered(
     call: Call, data: torch.Tensor, updates: torch.Tensor, reduction: str
 ) -> torch.Tensor:
     """Return the result of the same scatter of other values, from the initial values."""
-    return operate(
-        replace(call, data=data, updates=updates, reduction=reduction, use_init_val=True)
-    )
+    step = replace(call, data=data, updates=updates, reduction=reduction, use_init_val=True)
+    return _made(step)
 
 
 def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
@@ -141,16 +143,20 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
         of_data = (1 / counts.clamp(min=1).to(wide)).to(data.dtype)
         of_updates = _gather_like(call, of_data) if wanted[1] else None
     elif rule == "others":
-        if wanted[0] and call.use_init_val:
-            of_data = operate(replace(call, data=torch.ones_like(data)))
-        if wanted[1]:
+        divided = _divided_products(call) if wanted[1] else None
+        if divided is not None:
+            of_data, of_updates = divided
+        elif wanted[0] and call.use_init_val:
+            of_data = _made(replace(call, data=torch.ones_like(data)))
+        if wanted[1] and divided is None:
             valid = replace(call, mode="wrap") if call.mode == "raise" else call
             count, rows = composition.row_numbers(valid)
             factors = updates.reshape(len(rows), updates.numel() // max(len(rows), 1))
             factors = torch.where(rows[:, None] < count, factors, 1)
             of_updates = lowering.products_of_others(torch, factors, rows).reshape(updates.shape)
-            if call.use_init_val:
-                of_updates = of_updates * _gather_like(call, data)
+        if wanted[1]:
+            of_updates = of_updates * _gather_like(call, data) if call.use_init_val else of_updates
+            of_updates = of_updates.to(data.dtype)
     else:  # elements that equal the result share its change
         assert result is not None
         hits = lowering.equal(updates, _gather_like(call, result)).to(data.dtype)
@@ -159,6 +165,39 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
         share = 1 / _scattered(call, kept, hits, "add").clamp(min=1)
         of_data, of_updates = kept * share, hits * _gather_like(call, share)
     return (of_data if untouched is None else untouched), of_updates
+
+
+def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return the product of the updates of each element, and of the others of each update.
+
+    The product without zeros, divided by the update, takes a tenth of the time of sorting the
+    updates. Return None if a product may leave the range of doubles, if the quotients are
+    differentiated themselves, or if a transform hides the values.
+    """
+    data, updates = call.data, call.updates
+    if torch.is_grad_enabled() or not checks.is_plain(call) or data.device.type != "cpu":
+        return None
+    factors = updates.to(torch.complex128 if updates.is_complex() else torch.float64, copy=True)
+    sizes, zeros = updates.abs().to(torch.float32), None
+    if not updates.numel() or not bool(sizes.min() > 0):
+        zeros = factors == 0
+        factors.masked_fill_(zeros, 1)
+    # A product of some of the updates of an element is at most 2 to this power, and its inverse.
+    powers = sizes.log2_().abs_()
+    if zeros is not None:
+        powers.masked_fill_(zeros, _ZERO)
+    nothing = torch.zeros((), dtype=torch.float64).expand(data.shape)
+    powers = _scattered(call, nothing, powers.to(torch.float64), "add")
+    counts = powers // _ZERO
+    if not bool((powers - counts * _ZERO < _LARGEST_POWER).all()):  # or one is NaN
+        return None
+    ones = torch.ones((), dtype=factors.dtype).expand(data.shape)
+    products = _scattered(call, ones, factors, "mul")
+    if zeros is None:
+        return products.to(data.dtype), _gather_like(call, products).div_(factors)
+    whole, of_one = torch.where(counts == 0, products, 0), torch.where(counts == 1, products, 0)
+    others = _gather_like(call, whole).div_(factors)
+    return whole.to(data.dtype), torch.where(zeros, _gather_like(call, of_one), others)
 
 
 def _save(

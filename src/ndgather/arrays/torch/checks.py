@@ -366,6 +366,38 @@ def promoted(data: torch.Tensor, updates: torch.Tensor) -> tuple[torch.Tensor, t
     return data.to(wider), updates.to(wider)
 
 
+def is_plain(call: Call) -> bool:
+    """Whether a call has only dense tensors, seen by no subclass, gradient, transform or mode."""
+    return (
+        not torch._C._len_torch_dispatch_stack()
+        and not torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch)
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._get_tracing_state() is None
+        and _is_plain_tensor(call.data)
+        and _is_plain_tensor(call.indices)
+        and _is_plain_tensor(call.updates)
+    )
+
+
+def _is_plain_tensor(value: Any) -> bool:
+    return not isinstance(value, torch.Tensor) or (
+        type(value) in KINDS
+        and value.layout is torch.strided
+        and not value.is_nested
+        and not (value.requires_grad and torch.is_grad_enabled())
+        and not value._is_zerotensor()  # it has no memory
+        and not torch._C._functorch.is_functorch_wrapped_tensor(value)
+        and (forward_ad._current_level < 0 or not is_transformed(value))
+    )
+
+
+def is_transformed(tensor: torch.Tensor) -> bool:
+    """Whether a transform of `torch.func`, or a tangent, is at work on a tensor."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return True
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+
+
 KINDS = (torch.Tensor, torch.nn.Parameter)
 
 # Wrappers of `torch.func` refuse the exchange by themselves, and subclasses are not accepted.
