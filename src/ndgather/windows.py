@@ -248,15 +248,18 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
 
 def _continued(call: Call, covered: Sequence[tuple[int, int]]) -> Array:
     """Return data from one position to another on each axis, continued in the mode of the axis."""
-    data = call.data
+    data: Array = call.data
     for axis, (mode, (first, end)) in enumerate(zip(call.modes, covered, strict=True)):
-        size, begin = data.shape[axis], 0
-        if mode not in ("wrap", "reflect"):
-            begin = max(min(first, size - 1), 0)
-            data = data[(*(slice(None),) * axis, slice(begin, max(min(end, size), 1)))]
-        if first < 0 or end > size:
-            at = positions(mode, np.arange(first, end), size)
-            data = _gather_axis(call, data, axis, at - begin if begin else at)
+        size, begin, stop = data.shape[axis], 0, data.shape[axis]
+        sticks_out = first < 0 or end > size
+        if not sticks_out:
+            begin, stop = first, end
+        elif mode not in ("wrap", "reflect"):
+            begin, stop = max(min(first, size - 1), 0), max(min(end, size), 1)
+        data = data[(*(slice(None),) * axis, slice(begin, stop))]
+        if sticks_out:
+            at = positions(mode, np.arange(first, end), size) - begin
+            data = _gather_axis(call, data, axis, at)
     return data
 
 

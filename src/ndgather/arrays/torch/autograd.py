@@ -13,7 +13,6 @@ from operator import attrgetter
 from typing import Any
 
 import torch
-from torch._C import _are_functorch_transforms_active
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd.forward_ad import _is_fwd_grad_enabled, _set_fwd_grad_enabled, unpack_dual
 from torch.autograd.function import _SingleLevelFunction
@@ -29,12 +28,6 @@ _LARGEST_POWER = 1000  # of two: doubles of normal precision reach from -1022 to
 _ZERO = 4096  # counts a zero among the powers of the other updates
 
 
-def _made(call: Call) -> torch.Tensor:
-    """Make a call in the core, or by the operator if the core refuses it."""
-    result = call.run()
-    return operate(call) if isinstance(result, _core.Refusal) else result
-
-
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     """Return the gradient of the data of a gather; the values of ``call.data`` do not matter."""
     mode = Mode.DROP if call.fills else call.mode
@@ -42,7 +35,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
     back = replace(call, mode=mode, fill_value=None, reduction="add", data=zeros, updates=of_result)
     if call.kind is Kind.GATHER_ND or call.kind.elements:
-        return _made(replace(back, kind=call.kind.scatter))
+        return checks.carry_out(replace(back, kind=call.kind.scatter))
     if call.kind.windows:
         inside = [Mode.CLIP if mode == Mode.RAISE else mode for mode in call.modes]
         valid = replace(call, mode=arguments.window_mode(call.caller, inside, len(inside)))
@@ -57,7 +50,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
             mode=Mode.DROP,
             window_shape=(),
         )
-        return _made(rows).reshape(call.data.shape)
+        return checks.carry_out(rows).reshape(call.data.shape)
     first, axis, ends = call.batch_dims, call.axis, call.indices.dim()
     moved = replace(
         back,
@@ -68,7 +61,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
             tuple(range(first, axis)), tuple(range(ends, ends + axis - first))
         ),
     )
-    return _made(moved).movedim(first, axis)
+    return checks.carry_out(moved).movedim(first, axis)
 
 
 def scatter_back(
@@ -106,7 +99,7 @@ def scatter_ahead(
 
 def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
     """Return the elements of `data` at every update of a scatter; 0 for those that are dropped."""
-    return _made(call.as_gather(data=data, fill_value=None))
+    return checks.carry_out(call.as_gather(data=data, fill_value=None))
 
 
 def _scattered(
@@ -114,7 +107,7 @@ def _scattered(
 ) -> torch.Tensor:
     """Return the result of the same scatter of other values, from the initial values."""
     step = replace(call, data=data, updates=updates, reduction=reduction, use_init_val=True)
-    return _made(step)
+    return checks.carry_out(step)
 
 
 def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
@@ -147,7 +140,7 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
         if divided is not None:
             of_data, of_updates = divided
         elif wanted[0] and call.use_init_val:
-            of_data = _made(replace(call, data=torch.ones_like(data)))
+            of_data = checks.carry_out(replace(call, data=torch.ones_like(data)))
         if wanted[1] and divided is None:
             valid = replace(call, mode="wrap") if call.mode == "raise" else call
             count, rows = composition.row_numbers(valid)
@@ -313,8 +306,6 @@ def record(arguments: _core.Arguments) -> Any:
 
     It goes past the dispatcher of torch, which takes longer than a small call.
     """
-    if _are_functorch_transforms_active():
-        return NotImplemented
     tensors = [arguments.data, arguments.indices]
     if arguments.updates is not None:
         tensors.append(arguments.updates)
