@@ -124,80 +124,57 @@ def node_type(
         if name in constants
     }
     inputs = tuple(types[name] for name in node.inputs)
-    return Arguments.of(function, known, node.attributes).infer(inputs).outputs[0]
+    return infer_call(function, inputs, known, node.attributes).outputs[0]
 
 
-SMALL = 1024  # bytes of constants that are compared with those of other calls
+_SMALL = 1024  # bytes of constants that are compared with those of other calls
 
 
-class Arguments:
-    """The constants and attributes of a call of an operator, of which a large model has many.
+def infer_call(
+    function: Operator,
+    types: tuple[TensorType | None, ...],
+    constants: Mapping[str, Array],
+    attributes: Mapping[str, Any],
+) -> Inference:
+    """Infer the types of a call of an operator, of which a large model has many.
 
     Calls that differ only in the values of indices share an `Inference`.
     """
-
-    __slots__ = ("_alike", "_checked", "attributes", "constants", "function")
-
-    def __init__(
-        self, function: Operator, constants: Mapping[str, Array], attributes: Mapping[str, Any]
-    ) -> None:
-        self.function, self.constants, self.attributes = function, constants, attributes
-        self._alike: Arguments | None = None  # shared with the calls that share inferences
-        self._checked: Array | None = None  # indices, whose values are checked for every call
-
-    @classmethod
-    def of(
-        cls, function: Operator, constants: Mapping[str, Array], attributes: Mapping[str, Any]
-    ) -> Arguments:
-        """Return arguments that share inferences with those of calls that are alike."""
-        arguments = cls(function, constants, attributes)
-        key: list[tuple[str, np.dtype[Any], tuple[int, ...], bytes | None]] = []
-        for name, array in constants.items():
-            content = None
-            if name == Role.INDICES.value and function.row.definition is None:
-                arguments._checked = array
-            elif array.nbytes <= SMALL and not array.dtype.hasobject:
-                content = array.tobytes()
-            else:
-                return arguments
-            key.append((name, array.dtype, array.shape, content))
-        options = tuple((name, type(x), x) for name, x in attributes.items())  # 1.0 is no axis
-        with suppress(TypeError):  # an attribute that is a list
-            arguments._alike = _alike(function, tuple(key), options)
-        return arguments
-
-    def infer(self, types: tuple[TensorType | None, ...]) -> Inference:
-        if self._alike is not None:
-            with suppress(NdgatherError):  # an error names the values, so it is that of the call
-                inference = _inferred(self._alike, types)
-                if self._checked is not None:
-                    check_known_indices(self.function.row, inference, self._checked)
-                return inference
-        return self.infer_alone(types)
-
-    def infer_alone(self, types: tuple[TensorType | None, ...]) -> Inference:
-        return self.function.infer(*types, constants=self.constants, **self.attributes)
+    key: list[_Constant] = []
+    for name, array in constants.items():
+        if name == Role.INDICES.value and function.row.definition is None:
+            key.append((name, array.dtype, array.shape, None))
+        elif array.nbytes <= _SMALL and not array.dtype.hasobject:
+            key.append((name, array.dtype, array.shape, array.tobytes()))
+        else:
+            return function.infer(*types, constants=constants, **attributes)
+    options = tuple((name, type(x), x) for name, x in attributes.items())  # 1.0 is no axis
+    with suppress(NdgatherError, TypeError):  # a TypeError: an attribute that is a list
+        inference = _infer_shared(function, types, tuple(key), options)
+        if function.row.definition is None and Role.INDICES.value in constants:
+            check_known_indices(function.row, inference, constants[Role.INDICES.value])
+        return inference
+    return function.infer(*types, constants=constants, **attributes)  # an error names the values
 
 
-@lru_cache(maxsize=1024)
-def _alike(
+_Constant: TypeAlias = tuple[str, np.dtype[Any], tuple[int, ...], bytes | None]
+
+
+@lru_cache(maxsize=4096)
+def _infer_shared(
     function: Operator,
-    constants: tuple[tuple[str, np.dtype[Any], tuple[int, ...], bytes | None], ...],
+    types: tuple[TensorType | None, ...],
+    constants: tuple[_Constant, ...],
     options: tuple[tuple[str, type, Any], ...],
-) -> Arguments:
-    """Return arguments with zeros as indices of these shapes."""
+) -> Inference:
+    """Infer the types of a call with zeros as its indices, which have no content."""
     arrays = {
         name: np.broadcast_to(np.zeros((), dtype), shape)
         if content is None
         else np.frombuffer(content, dtype).reshape(shape)
         for name, dtype, shape, content in constants
     }
-    return Arguments(function, arrays, {name: value for name, _, value in options})
-
-
-@lru_cache(maxsize=4096)
-def _inferred(arguments: Arguments, types: tuple[TensorType | None, ...]) -> Inference:
-    return arguments.infer_alone(types)
+    return function.infer(*types, constants=arrays, **{name: x for name, _, x in options})
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import reason
 from ndgather.models import Array, instance
-from ndgather.models.graph import Arguments, Port
+from ndgather.models.graph import Port, infer_call
 from ndgather.models.onnx.files import Folder, map_tensor, messages_in
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
@@ -621,11 +621,12 @@ def tensor_array(tensor: TensorProto, name: str, folder: Folder | None = None) -
 class OpNode:
     """A gather or scatter node. What does not depend on types is read once."""
 
-    __slots__ = ("_arguments", "_attributes", "is_open", "read", "scope")
+    __slots__ = ("_attributes", "_constants", "_parsed", "is_open", "read", "scope")
 
     def __init__(self, read: ReadNode, scope: Scope) -> None:
         self.read, self.scope = read, scope
-        self._arguments: Arguments | None = None
+        self._constants: dict[str, Array] | None = None
+        self._parsed: dict[str, Any] = {}
         self._attributes = tuple([item.SerializeToString() for item in read.attributes])
         # Whether an attribute takes its value from the call of the function around the node.
         self.is_open = any(item.ref_attr_name for item in read.attributes)
@@ -653,8 +654,6 @@ class OpNode:
 
     def constants(self) -> dict[str, Array]:
         """Return the known values of inputs that inference can use, by the names of the inputs."""
-        if self._arguments is not None:
-            return dict(self._arguments.constants)
         inputs = self.read.inputs
         used = ((inputs[k], name) for k, name in _used(self.operator()) if k < len(inputs))
         known = ((name, self.scope.constant(value)) for value, name in used)
@@ -665,9 +664,9 @@ class OpNode:
         return {item.name: attribute_value(item) for item in parsed}
 
     def infer(self) -> Inference:
-        if self._arguments is None:
-            self._arguments = Arguments.of(self.operator(), self.constants(), self.attributes())
-        return self._arguments.infer(self.types())
+        if self._constants is None:
+            self._constants, self._parsed = self.constants(), self.attributes()
+        return infer_call(self.operator(), self.types(), self._constants, self._parsed)
 
     def repairing_opset(self, error: Exception | None) -> int | None:
         opset = self.scope.opsets.get(DEFAULT_DOMAIN, 0)

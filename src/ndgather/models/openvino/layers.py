@@ -22,7 +22,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import listed, plain, quoted, shown, unreadable
 from ndgather.models import Array
-from ndgather.models.graph import Arguments
+from ndgather.models.graph import infer_call
 from ndgather.models.graph.diagnostics import (
     Finding,
     KnownCall,
@@ -388,7 +388,7 @@ class _Checker:
             source, out = self.wiring.sources.get((layer.id, port.id), (layer, port))
             if (source.id, out.id) in self.values:
                 known[item.name] = self.values[source.id, out.id]
-        inference = Arguments.of(function, known, attributes).infer(tuple(types))
+        inference = infer_call(function, tuple(types), known, attributes)
         roles = [item.role for item in row.inputs]
         axis = known.get(Role.AXIS.value)
         call = KnownCall.of(

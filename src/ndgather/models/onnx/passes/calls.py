@@ -12,7 +12,7 @@ from onnx import defs, numpy_helper
 from ndgather import messages
 from ndgather.errors import ModelError
 from ndgather.models import Array
-from ndgather.models.graph import Arguments
+from ndgather.models.graph import infer_call
 from ndgather.models.graph.diagnostics import KnownCall, differing_results
 from ndgather.models.onnx.inference import InferredNode
 from ndgather.models.onnx.nodes import OpNode, element_type, implementation
@@ -194,7 +194,7 @@ def fit(call: GatherCall, function: Operator) -> None:
     call.inputs = {item.role: call.inputs[item.role] for item in target.inputs}
     known = {x.name: call.constants[x.role] for x in target.inputs if x.role in call.constants}
     types = tuple(call.types[role] for role in call.inputs)
-    Arguments.of(function, known, call.attributes).infer(types)
+    infer_call(function, types, known, call.attributes)
 
 
 def _attributes(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> dict[str, Any]:
