@@ -16,17 +16,17 @@ import numpy as np
 
 from fuzz.verdict import Desk
 from ndgather.models import openvino
-from ndgather.models.graph import (
+from ndgather.models.graph import diagnostics
+from ndgather.published import operator
+from ndgather.published.schema import TensorType
+from tests.models.ir_writer import (
     CastNode,
     Graph,
     GraphInput,
     GraphOutput,
     OperatorNode,
-    diagnostics,
+    write_ir,
 )
-from ndgather.published import operator
-from ndgather.published.schema import TensorType
-from tests.models.ir_writer import write_ir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,10 +5,9 @@ import json
 import onnx
 import pytest
 
-from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.published import operator
 from ndgather.published.schema import TensorType
-from tests.models.ir_writer import write_ir
+from tests.models.ir_writer import Graph, GraphInput, GraphOutput, OperatorNode, write_ir
 
 
 def test_a_model(ndgather):

@@ -5,10 +5,9 @@ import pytest
 
 pytest.importorskip("defusedxml")
 
-from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.published import operator
 from ndgather.published.schema import TensorType
-from tests.models.ir_writer import write_ir
+from tests.models.ir_writer import Graph, GraphInput, GraphOutput, OperatorNode, write_ir
 
 GOOD = "run model.xml --input data=data.npy --input indices=indices.npy"
 PICKED = np.array([101, 111, 104], np.int16)

@@ -1,12 +1,75 @@
 """Write small graphs of OpenVINO operators as IR files, for tests that read them."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from ndgather.models.graph import CastNode, value_types
+import numpy as np
+
 from ndgather.models.openvino.layers import BY_DTYPE
+from ndgather.published import operator
+from ndgather.published.schema import OperatorVersion, TensorType, dtype_name
 
 ALIGNMENT = 64  # of constants in their file
+
+
+@dataclass
+class GraphInput:
+    name: str
+    type: TensorType
+
+
+@dataclass
+class GraphOutput:
+    name: str
+    value: str
+
+
+@dataclass
+class OperatorNode:
+    name: str
+    row: OperatorVersion
+    inputs: tuple[str, ...]
+    output: str
+    attributes: Mapping[str, int | str | bool]
+
+
+@dataclass
+class CastNode:
+    name: str
+    input: str
+    output: str
+    dtype: str
+
+    @property
+    def inputs(self):
+        return (self.input,)
+
+
+@dataclass
+class Graph:
+    """Inputs, constants by name, and nodes in an order to run them."""
+
+    name: str
+    inputs: tuple[GraphInput, ...]
+    constants: Mapping[str, np.ndarray]
+    nodes: tuple[OperatorNode | CastNode, ...]
+    outputs: tuple[GraphOutput, ...]
+
+    def types(self):
+        types = {item.name: item.type for item in self.inputs}
+        types |= {x: TensorType(dtype_name(a), a.shape) for x, a in self.constants.items()}
+        for node in self.nodes:
+            if isinstance(node, CastNode):
+                types[node.output] = replace(types[node.input], dtype=node.dtype)
+                continue
+            row, inputs = node.row, [types[name] for name in node.inputs]
+            names = zip(row.inputs, node.inputs, strict=False)
+            known = {x.name: self.constants[y] for x, y in names if y in self.constants}
+            op = operator(row.name, domain=row.domain, version=row.since)
+            types[node.output] = op.infer(*inputs, constants=known, **node.attributes).outputs[0]
+        return types
 
 
 def write_ir(graph, path):
@@ -16,7 +79,7 @@ def write_ir(graph, path):
 
 class _Writer:
     def __init__(self, graph):
-        self.graph, self.types = graph, value_types(graph)
+        self.graph, self.types = graph, graph.types()
         self.net = ElementTree.Element("net", name=graph.name, version="11")
         self.layers = ElementTree.SubElement(self.net, "layers")
         self.edges = ElementTree.SubElement(self.net, "edges")

@@ -14,9 +14,8 @@ from ndgather import operator
 from ndgather.errors import CallError, DTypeError, FileError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
-from ndgather.models.graph import Graph, GraphInput, GraphOutput, OperatorNode
 from ndgather.published.schema import TensorType
-from tests.models.ir_writer import write_ir
+from tests.models.ir_writer import Graph, GraphInput, GraphOutput, OperatorNode, write_ir
 
 pytestmark = pytest.mark.runtimes
 

@@ -46,8 +46,8 @@ of them again and raises an error that names the first node whose values differ
 from its specification.
 
 An IR (pip install 'ndgather[ir]') has its constants in a .bin file beside it.
-ndgather runs its gathers, scatters, constants and casts. A model with other
-layers runs in the package openvino (pip install 'ndgather[openvino]').
+ndgather runs its gathers, scatters, constants and casts. The package openvino
+runs models with other layers.
 """
 
 EXAMPLES = """\
@@ -159,7 +159,7 @@ def _needs_child(options: argparse.Namespace) -> bool:
     if options.timeout is not None:
         return True
     if Path(options.model).suffix == ".xml":
-        return MODEL_NAMES["openvino"].installed
+        return False
     default = "onnxruntime" if MODEL_NAMES["onnxruntime"].installed else "reference"
     return (options.runtime or default) != "reference"
 

@@ -1,13 +1,10 @@
-"""A model of gather and scatter operators in memory, independent of file formats.
-
-Readers of a format return a `Graph`.
-"""
+"""What the formats of models share: inference of calls, ports, inputs that fit, and results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self, TypeAlias
 
@@ -17,70 +14,10 @@ from ndgather import messages
 from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, one_line
 from ndgather.messages import did_you_mean, listed, shown
 from ndgather.models import Array
-from ndgather.published import Operator, operator
+from ndgather.published import Operator
 from ndgather.published.inference import check_known_indices
-from ndgather.published.schema import Inference, OperatorVersion, Role, TensorType, dtype_name
+from ndgather.published.schema import Inference, Role, TensorType
 from ndgather.runtimes.runtime import dtype_named
-
-
-@dataclass(frozen=True, slots=True)
-class GraphInput:
-    """An input of the model, and its declared type."""
-
-    name: str
-    type: TensorType
-
-
-@dataclass(frozen=True, slots=True)
-class GraphOutput:
-    """A result of the model: its name, and the value of the graph."""
-
-    name: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorNode:
-    """A call of one version of an operator; inputs and output are names of values."""
-
-    name: str
-    row: OperatorVersion
-    inputs: tuple[str, ...]
-    output: str
-    attributes: Mapping[str, int | str | bool]
-
-
-@dataclass(frozen=True, slots=True)
-class CastNode:
-    """A conversion of a value to another type, which has its name in NumPy."""
-
-    name: str
-    input: str
-    output: str
-    dtype: str
-
-    @property
-    def inputs(self) -> tuple[str]:
-        return (self.input,)
-
-
-Node: TypeAlias = OperatorNode | CastNode
-
-
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """Inputs, constants by name, and nodes in an order to run them."""
-
-    name: str
-    inputs: tuple[GraphInput, ...]
-    constants: Mapping[str, Array]
-    nodes: tuple[Node, ...]
-    outputs: tuple[GraphOutput, ...]
-
-
-def title(node: Node) -> str:
-    """Return the operator of a node as errors and findings name it."""
-    return str(node.row) if isinstance(node, OperatorNode) else f"conversion to {node.dtype}"
 
 
 def unique(name: str, taken: set[str]) -> str:
@@ -97,34 +34,6 @@ def unique(name: str, taken: set[str]) -> str:
             high, candidate = middle, f"{name}_{middle}"
     taken.add(candidate)
     return candidate
-
-
-def value_types(graph: Graph) -> dict[str, TensorType]:
-    types = {item.name: item.type for item in graph.inputs}
-    for name, array in graph.constants.items():
-        types[name] = TensorType(dtype_name(array), array.shape)
-    for node in graph.nodes:
-        try:
-            types[node.output] = node_type(node, types, graph.constants)
-        except Exception as error:
-            raise messages.in_node(error, node.name, title(node), node.output) from error
-    return types
-
-
-def node_type(
-    node: Node, types: Mapping[str, TensorType], constants: Mapping[str, Array]
-) -> TensorType:
-    if isinstance(node, CastNode):
-        return replace(types[node.input], dtype=node.dtype)
-    row = node.row
-    function = operator(row.name, domain=row.domain, version=row.since)
-    known = {
-        item.name: constants[name]
-        for item, name in zip(row.inputs, node.inputs, strict=False)
-        if name in constants
-    }
-    inputs = tuple(types[name] for name in node.inputs)
-    return infer_call(function, inputs, known, node.attributes).outputs[0]
 
 
 _SMALL = 1024  # bytes of constants that are compared with those of other calls

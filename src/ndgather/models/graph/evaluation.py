@@ -1,20 +1,16 @@
-"""Run a graph: its nodes, its casts, and the indices behind an element of a result."""
+"""Casts of a model, and the indices behind an element of a result."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgather import messages
 from ndgather.array_call import Kind
 from ndgather.errors import DTypeError
 from ndgather.models import Array
-from ndgather.models.graph import CastNode, Graph, OutputArray, Run, title
-from ndgather.published import operator
 from ndgather.published.schema import OperatorVersion, Role, dtype_name
 from ndgather.runtimes.runtime import dtype_named
 
@@ -65,28 +61,6 @@ def _lost(array: Array, result: Array) -> NDArray[np.bool_]:
 
 def _integral(dtype: np.dtype[Any]) -> bool:
     return dtype.name.startswith(("int", "uint"))
-
-
-def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> Run:
-    """Run `graph` on `inputs`, which fit the inputs of the same names."""
-    start, values = time.perf_counter(), {**graph.constants, **inputs}
-    for node in graph.nodes:
-        try:
-            if isinstance(node, CastNode):
-                values[node.output] = converted(values[node.input], node.dtype)
-            else:
-                row = node.row
-                function = operator(row.name, domain=row.domain, version=row.since)
-                arrays = (values[name] for name in node.inputs)
-                values[node.output] = function(*arrays, **node.attributes)
-        except Exception as error:
-            raise messages.in_node(error, node.name, title(node), node.output) from error
-    return Run(
-        outputs=tuple(OutputArray(output.name, values[output.value]) for output in graph.outputs),
-        seconds=time.perf_counter() - start,
-        gather_nodes=len(graph.nodes),
-        remaining_nodes=0,
-    )
 
 
 def index_places(

@@ -20,7 +20,7 @@ from ndgather.errors import (
     NdgatherError,
     ShapeError,
 )
-from ndgather.messages import listed, plain, quoted, shown, unreadable
+from ndgather.messages import in_node, listed, plain, quoted, shown, unreadable
 from ndgather.models import Array
 from ndgather.models.graph import infer_call
 from ndgather.models.graph.diagnostics import (
@@ -304,6 +304,17 @@ _MOVES = frozenset(
 )
 
 
+def infer_types(network: Network, constants: Constants) -> dict[tuple[int, int], TensorType]:
+    """Return the types of the values of a network, by the ids of layer and output port."""
+    checker = _Checker(wire(network), constants, "")
+    for layer in checker.wiring.order:
+        try:
+            checker.infer(layer)
+        except NdgatherError as error:
+            raise in_node(error, layer.name or f"layer{layer.id}", layer.type) from error
+    return checker.types
+
+
 class _Checker:
     """Infers the types of values from layer to layer, and compares them with the ports."""
 
@@ -321,7 +332,7 @@ class _Checker:
             self.fitting |= {(layer.id, port.id) for port in layer.outputs}
 
     def _check(self, layer: Layer) -> Iterator[Finding]:
-        for port in layer.outputs:
+        for port in layer.outputs:  # until they are inferred
             self.types[layer.id, port.id] = port_type(port)
         for port in layer.inputs:
             if (layer.id, port.id) in self.wiring.sources:
@@ -342,13 +353,12 @@ class _Checker:
             if layer.type in OPERATOR_TYPES:
                 title = str(operator_of(layer).row)
             check_ports(layer)
-            inferred, call = self._infer(layer)
+            inferred, call = self.infer(layer)
         except NdgatherError as error:
             rule = "constants" if isinstance(error, FileError) else rule_of(error, "layer")
             yield self._error(layer, title, rule, str(error).removeprefix(f"{title}: "))
             return
         for port, known in zip(layer.outputs, inferred, strict=True):
-            self.types[layer.id, port.id] = known
             for what in _contradictions(port, known, f"output port {port.id}", "inferred"):
                 yield self._error(layer, title, "port", what)
         notes = (
@@ -364,8 +374,14 @@ class _Checker:
     def _error(self, layer: Layer, title: str, rule: str, what: str) -> Finding:
         return Finding(f"{self.place}{layer}", title, rule, what, Severity.ERROR)
 
+    def infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], KnownCall | None]:
+        """Infer the types of the outputs of a layer; return them, and the call of an operator."""
+        inferred, call = self._infer(layer)
+        for port, known in zip(layer.outputs, inferred, strict=True):
+            self.types[layer.id, port.id] = known
+        return inferred, call
+
     def _infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], KnownCall | None]:
-        """Return the types of the outputs of a layer, and the call of an operator."""
         if layer.type == "Parameter":
             return (parameter_type(layer),), None
         if layer.type == "Result":

@@ -1,49 +1,37 @@
-"""An OpenVINO IR as a model: its graph, its inputs and outputs, and its results."""
+"""An OpenVINO IR as a model: its inputs and outputs, its errors, and its results."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
-from importlib.util import find_spec
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self, TypeAlias
 
 from ndgather.errors import ModelError, NdgatherError
-from ndgather.messages import foreign_errors, input_shape, listed, quoted
+from ndgather.messages import in_node, input_shape, listed, quoted
 from ndgather.models import Array, Content, FilePath, file_path, instance, named_arrays
-from ndgather.models.graph import (
-    CastNode,
-    Graph,
-    GraphInput,
-    GraphOutput,
-    Node,
-    OperatorNode,
-    OutputArray,
-    Port,
-    Run,
-    fit_inputs,
-    unique,
-    value_types,
-)
+from ndgather.models.graph import OutputArray, Port, Run, fit_inputs, unique
 from ndgather.models.graph.diagnostics import Finding, Findings
-from ndgather.models.graph.evaluation import evaluate
+from ndgather.models.graph.evaluation import converted
 from ndgather.models.openvino.layers import (
     KNOWN_TYPES,
-    OPERATOR_TYPES,
     Constants,
     attributes_of,
     check_network,
     check_ports,
     element_type,
+    infer_types,
     operator_of,
     parameter_bounds,
     parameter_type,
     port_type,
 )
 from ndgather.models.openvino.reading import Layer, LayerPort, Limits, Network, read, wire
-from ndgather.runtimes import MODEL_NAMES
-from ndgather.runtimes.runtime import LoadOptions, ModelSource
+from ndgather.published.schema import TensorType
+
+_Key: TypeAlias = tuple[int, int]
+"""A value: the ids of a layer and of its output port."""
 
 
 class Model:
@@ -67,7 +55,6 @@ class Model:
         instance("Model", "constants", constants, Constants, "a file of constants")
         self.network = network
         self.constants = constants
-        self._file: Path | None = None
 
     @classmethod
     def load(
@@ -99,53 +86,30 @@ class Model:
             beside = source.parent / f"{source.stem}.bin"
         limits = Limits() if limits is None else limits
         instance("Model.load", "limits", limits, Limits, "a set of limits")
-        model = cls(read(source, limits), Constants(path=beside))
-        if isinstance(source, Path) and constants is None:
-            model._file = source
-        return model
+        return cls(read(source, limits), Constants(path=beside))
 
     @cached_property
-    def graph(self) -> Graph:
-        """The network as a graph."""
-        layer = self._other_layer
-        if layer is not None:
-            of = f" of {quoted(layer.version)}" if layer.version else ""
-            raise ModelError(
-                f"{layer}: type = {quoted(layer.type)}{of} is not supported "
-                f"(allowed: {listed(KNOWN_TYPES)}; any in a file, if the package openvino is "
-                "installed)"
-            )
-        return _GraphBuilder(self.network, self.constants).graph()
-
-    @property
-    def _other_layer(self) -> Layer | None:
-        """The first layer that ndgather does not run."""
-        layers = self.network.layers
-        return next((layer for layer in layers if layer.type not in KNOWN_TYPES), None)
-
-    @property
-    def _runs_in_openvino(self) -> bool:
-        """Whether the file has other layers, which the package openvino runs."""
-        return self._file is not None and self._other_layer is not None and is_installed()
-
-    @cached_property
-    def _ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-        return _GraphBuilder(self.network, self.constants).ports()
+    def _program(self) -> _Program:
+        for layer in self.network.layers:
+            if layer.type not in KNOWN_TYPES:
+                of = f" of {quoted(layer.version)}" if layer.version else ""
+                raise ModelError(
+                    f"{layer}: type = {quoted(layer.type)}{of} is not supported (allowed: "
+                    f"{listed(KNOWN_TYPES)}; openvino.Core().compile_model of the package openvino "
+                    "runs any)"
+                )
+        return _Program(self.network, self.constants)
 
     @property
     def inputs(self) -> tuple[Port, ...]:
         """The names, dtypes and shapes of the inputs."""
-        if self._runs_in_openvino:
-            return self._ports[0]
-        return tuple(Port.of(item.name, item.type) for item in self.graph.inputs)
+        return tuple(Port.of(name, known) for name, (_, known) in self._program.inputs.items())
 
     @property
     def outputs(self) -> tuple[Port, ...]:
         """The names, dtypes and shapes of the outputs."""
-        if self._runs_in_openvino:
-            return self._ports[1]
-        types = value_types(self.graph)
-        return tuple(Port.of(item.name, types[item.value]) for item in self.graph.outputs)
+        types = infer_types(self.network, self.constants)
+        return tuple(Port.of(name, types[key]) for name, key in self._program.outputs.items())
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
         """Run the model, as the function `run` does.
@@ -165,19 +129,23 @@ class Model:
         ModelError, ShapeError, DTypeError, IndexOutOfBoundsError
             As in `run`.
         """
-        if self._runs_in_openvino:
-            return self._run_in_openvino(named_arrays("run", inputs))
-        graph, arrays = self.graph, named_arrays("run", inputs)
-        parameters = self.network.of_type("Parameter")  # of which a snippet has none
+        start, arrays = time.perf_counter(), named_arrays("run", inputs)
+        program, parameters = self._program, self.network.of_type("Parameter")
         fitted = fit_inputs(self.inputs, self._by_first_name(arrays))
         # A `Port` has no ranges of sizes.
-        for layer, item in zip(parameters, graph.inputs, strict=False):
-            shape = fitted[item.name].shape
+        for layer, name in zip(parameters, program.inputs, strict=False):  # a snippet has none
+            shape = fitted[name].shape
             for size, (low, high) in zip(shape, parameter_bounds(layer) or (), strict=False):
                 if size < low or (high is not None and size > high):
                     sizes = [text.strip() for text in layer.attributes["shape"].split(",")]
-                    raise input_shape(item.name, shape, sizes)
-        return evaluate(graph, fitted)
+                    raise input_shape(name, shape, sizes)
+        outputs = program.run(fitted)
+        return Run(
+            outputs=tuple(OutputArray(name, array) for name, array in outputs.items()),
+            seconds=time.perf_counter() - start,
+            gather_nodes=len(program.steps),
+            remaining_nodes=0,
+        )
 
     def _by_first_name(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return inputs by their first names: a tensor may have several, and its layer another."""
@@ -192,24 +160,6 @@ class Model:
                 raise ModelError(f"input {name!r} is given twice (allowed: one name of a tensor)")
             found[names.get(name, name)] = value
         return found
-
-    def _run_in_openvino(self, inputs: Mapping[str, Array]) -> Run:
-        start, names = time.perf_counter(), [port.name for port in self.outputs]
-        fitted = fit_inputs(self.inputs, self._by_first_name(inputs))
-        row = MODEL_NAMES["openvino"].load()
-        with foreign_errors(ModelError, f"{self._file}: OpenVINO does not run it"):
-            session = row.session(ModelSource(content=str(self._file)), LoadOptions())
-            arrays = session.run(names, fitted)
-        why = "the package openvino ran it, with the other layers of the file"
-        layers = self.network.operations
-        return Run(
-            outputs=tuple(map(OutputArray, names, arrays)),
-            seconds=time.perf_counter() - start,
-            gather_nodes=0,
-            remaining_nodes=len(layers),
-            runtime="openvino",
-            left=tuple((str(layer), why) for layer in layers if layer.type in OPERATOR_TYPES),
-        )
 
     def check(self) -> tuple[Finding, ...]:
         """Return what is wrong with the model: its edges, attributes, constants and ports."""
@@ -227,8 +177,8 @@ def _loaded(caller: str, model: FilePath | Content | Model) -> Model:
 def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Run an OpenVINO IR and return its outputs by name.
 
-    ndgather runs gather and scatter layers, constants and casts; a file with other layers runs in
-    the package openvino, if that is installed.
+    ndgather runs gather and scatter layers, constants and casts. The package openvino runs files
+    with other layers.
 
     Parameters
     ----------
@@ -300,109 +250,100 @@ def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
     return _loaded("check", model).check()
 
 
-class _GraphBuilder:
-    """Gives every value of a network a unique name."""
+class _Step(NamedTuple):
+    """A layer that computes a value of others; `title` is its operator in errors."""
+
+    layer: Layer
+    title: str
+    compute: Callable[..., Array]
+    reads: tuple[_Key, ...]
+    gives: _Key
+
+
+class _Program:
+    """The layers of a network in the order in which they run.
+
+    `inputs` and `outputs` have the values of the model by their unique names.
+    """
 
     def __init__(self, network: Network, constants: Constants) -> None:
-        self.network = network
-        self.wiring = wire(network)
+        self.network, self.wiring = network, wire(network)
         for error in self.wiring.findings:
             raise ModelError(f"{error.where}: {error.what}")
+        self.inputs: dict[str, tuple[_Key, TensorType]] = {}
+        self.outputs: dict[str, _Key] = {}
+        self.steps: list[_Step] = []
+        self._constants = constants
+        self._values: dict[_Key, Array] = {}
+        self._taken: set[str] = set()
         # Parameters and Results keep their order in the file, which is that of the model.
-        self.first, self.last = map(network.of_type, ("Parameter", "Result"))
-        self.constants_file = constants
-        self.taken: set[str] = set()
-        self.output_names: set[str] = set()
-        self.values: dict[tuple[int, int], str] = {}
-        self.inputs: list[GraphInput] = []
-        self.constants: dict[str, Array] = {}
-        self.nodes: list[Node] = []
-        self.outputs: list[GraphOutput] = []
-
-    def graph(self) -> Graph:
+        first, last = map(network.of_type, ("Parameter", "Result"))
         inner = [x for x in self.wiring.order if x.type not in {"Parameter", "Result"}]
-        self._each(check_ports, self.network.layers)
-        self._each(self._add, (*self.first, *inner, *self.last))
-        inputs, nodes, outputs = tuple(self.inputs), tuple(self.nodes), tuple(self.outputs)
-        return Graph(self.network.name, inputs, self.constants, nodes, outputs)
+        _visit(network.layers, check_ports)
+        _visit((*first, *inner, *last), self._add)
 
-    def ports(self) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-        """Return the inputs and the outputs, whatever layers are between them."""
-        self._each(check_ports, (*self.first, *self.last))
-        self._each(self._add, self.first)
-        outputs = {self._output_name(layer): self._end(layer)[1] for layer in self.last}
-        tensors = {name: port for port in outputs.values() for name in port.names}
-        for name, port in outputs.items():  # OpenVINO would give one of the two for both
-            if any(tensors.get(each, port) is not port for each in (name, *port.names)):
-                raise ModelError(f"output {name!r} has a name of another (allowed: one of its own)")
-        return (
-            tuple(Port.of(item.name, item.type) for item in self.inputs),
-            tuple(Port.of(name, port_type(port)) for name, port in outputs.items()),
-        )
-
-    def _each(self, step: Callable[[Layer], None], layers: Iterable[Layer]) -> None:
-        for layer in layers:
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name."""
+        values = self._values | {self.inputs[name][0]: array for name, array in inputs.items()}
+        for step in self.steps:
             try:
-                step(layer)
-            except NdgatherError as error:
-                error.args = (f"{layer} ({layer.type}): {error}",)
-                raise
-
-    def _end(self, layer: Layer) -> tuple[Layer, LayerPort]:
-        """Return what feeds a Result."""
-        return self.wiring.sources[layer.id, layer.inputs[0].id]
-
-    def _output_name(self, layer: Layer) -> str:
-        names = (*layer.output_names, *self._end(layer)[1].names, layer.name, f"result{layer.id}")
-        name = next(name for name in names if name)
-        if name in self.output_names and layer.name:
-            name = layer.name
-        return unique(name, self.output_names)
+                values[step.gives] = step.compute(*(values[key] for key in step.reads))
+            except Exception as error:
+                name = _value_names(step.layer, step.layer.outputs[0])[0]
+                raise in_node(error, step.layer.name or name, step.title) from error
+        return {name: values[key] for name, key in self.outputs.items()}
 
     def _add(self, layer: Layer) -> None:
         if layer.type == "Result":
-            source, port = self._end(layer)
-            self.outputs.append(
-                GraphOutput(self._output_name(layer), self.values[source.id, port.id])
-            )
+            source, port = self.wiring.sources[layer.id, layer.inputs[0].id]
+            names = (*layer.output_names, *port.names, layer.name, f"result{layer.id}")
+            name = next(name for name in names if name)
+            name = layer.name if name in self.outputs and layer.name else name
+            self.outputs[unique(name, {*self.outputs})] = (source.id, port.id)
             return
         (port,) = layer.outputs
-        name = self.values[layer.id, port.id] = unique(_value_names(layer, port)[0], self.taken)
+        key = (layer.id, port.id)
         if layer.type == "Parameter":
-            self.inputs.append(GraphInput(name, parameter_type(layer)))
+            name = unique(_value_names(layer, port)[0], self._taken)
+            self.inputs[name] = key, parameter_type(layer)
         elif layer.type == "Const":
-            self.constants[name] = self.constants_file.read(layer)
+            self._values[key] = self._constants.read(layer)
         elif layer.type == "Convert":
             dtype = element_type(layer, "destination_type").dtype
-            (value,) = self._sources(layer, ("input",))
-            self.nodes.append(CastNode(layer.name or name, value, name, dtype))
+            reads = self._reads(layer, ("input",))
+            compute = partial(converted, name=dtype)
+            self.steps.append(_Step(layer, f"conversion to {dtype}", compute, reads, key))
         else:
             function = operator_of(layer)
-            inputs = self._sources(layer, tuple(item.name for item in function.row.inputs))
-            attributes = attributes_of(layer, function)
-            title = layer.name or name
-            self.nodes.append(OperatorNode(title, function.row, inputs, name, attributes))
+            reads = self._reads(layer, tuple(item.name for item in function.row.inputs))
+            compute = partial(function, **attributes_of(layer, function))
+            self.steps.append(_Step(layer, str(function.row), compute, reads, key))
         if self.network.snippet:
-            self.outputs.append(GraphOutput("output", name))
+            self.outputs["output"] = key
 
-    def _sources(self, layer: Layer, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the values that feed a layer; those of a snippet become inputs of the graph."""
+    def _reads(self, layer: Layer, names: tuple[str, ...]) -> tuple[_Key, ...]:
+        """Return the values that feed a layer; those of a snippet become inputs."""
         if not self.network.snippet:
             sources = (self.wiring.sources[layer.id, port.id] for port in layer.inputs)
-            return tuple(self.values[source.id, port.id] for source, port in sources)
-        inputs = tuple(
-            GraphInput(unique(name, self.taken), port_type(port))
-            for name, port in zip(names, layer.inputs, strict=False)
-        )
-        self.inputs += inputs
-        return tuple(item.name for item in inputs)
+            return tuple((source.id, port.id) for source, port in sources)
+        keys = []
+        for name, port in zip(names, layer.inputs, strict=False):
+            keys.append((layer.id, port.id))
+            self.inputs[unique(name, self._taken)] = keys[-1], port_type(port)
+        return tuple(keys)
+
+
+def _visit(layers: Iterable[Layer], step: Callable[[Layer], None]) -> None:
+    """Call a function with every layer; its errors name the layer."""
+    for layer in layers:
+        try:
+            step(layer)
+        except NdgatherError as error:
+            error.args = (f"{layer} ({layer.type}): {error}",)
+            raise
 
 
 def _value_names(layer: Layer, port: LayerPort) -> tuple[str, ...]:
     """Return the names of a value: those of its port, then that of its layer."""
     names = (*port.names, layer.name)
     return tuple(dict.fromkeys(name for name in names if name)) or (f"layer{layer.id}",)
-
-
-def is_installed() -> bool:
-    return find_spec("openvino") is not None
