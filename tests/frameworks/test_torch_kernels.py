@@ -154,6 +154,7 @@ HOST_CALLS = {
     "none": ndgather.scatter_nd,
     "add": lambda data, at, new: ndgather.scatter_nd(data, at, new, reduction="add"),
     "drop": lambda data, at, new: ndgather.scatter_nd(data, at, new, reduction="max", mode="drop"),
+    "mean": lambda data, at, new: ndgather.scatter_nd(data, at, new, reduction="mean"),
     "put": lambda data, at, new: ndgather.scatter_elements(data, at, new[:, :1], axis=1),
 }
 
