@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .peers import Peer
 
 _PROG = "python -m bench"
-_LIBRARIES = ("jax", "torch")
+_LIBRARIES = ("jax", "numpy", "torch")
 _QUICK_ELEMENTS = 1 << 14
 _ROUNDS = 5
 _ROUNDS_AGAINST = 12
@@ -68,7 +68,7 @@ examples:
       another table: arrays that do not fit in memory
 
   python -m bench --suite torch --help
-      calls on tensors of torch, compared with torch itself; or jax
+      calls on tensors of torch, compared with torch itself; or jax, or numpy
 
   python -m bench --json run.json
   python -m bench --load run.json --page report.md

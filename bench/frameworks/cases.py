@@ -1,7 +1,8 @@
 """The cases: a call of ndgather on arrays of a library, and the library's own way to its result.
 
-Both run eagerly in torch, and jitted in JAX, on a CPU. Arrays and indices are made beforehand, for
-torch as separate columns too, which it takes fastest.
+Both run eagerly in NumPy and torch, and jitted in JAX, on a CPU. The cases of NumPy are the calls
+that the core does not take in one step; `bench.cases` has the others. Arrays and indices are made
+beforehand, for torch as separate columns too, which it takes fastest.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 import ndgather
 
@@ -32,6 +34,43 @@ class Case:
 
 def to_numpy(array: Any) -> Any:
     return array.detach().numpy() if hasattr(array, "detach") else np.asarray(array)
+
+
+# NumPy ------------------------------------------------------------------------------------------
+
+
+def _windows(count: int, mode: Any, padding: Any) -> Pair:
+    """Return windows of a small image, some of which extend past its border."""
+    rng = np.random.default_rng(0)
+    data, starts = rng.random((40, 40), dtype=np.float32), rng.integers(-8, 32, (count, 2))
+
+    def native() -> Any:
+        padded = np.pad(data, 15, mode=padding)
+        return sliding_window_view(padded, (16, 16))[tuple((starts + 15).T)]
+
+    return lambda: ndgather.gather_windows(data, starts, (16, 16), mode=mode), native
+
+
+def _mean(shape: tuple[int, ...], count: int) -> Pair:
+    rng = np.random.default_rng(0)
+    data, updates = rng.random(shape), rng.random((count, *shape[1:]))
+    indices = rng.integers(0, shape[0], (count, 1))
+
+    def native() -> Any:
+        totals, counts = data.copy(), np.ones(shape[0])
+        np.add.at(totals, indices[:, 0], updates)
+        np.add.at(counts, indices[:, 0], 1)
+        return totals / counts.reshape(-1, *(1,) * (len(shape) - 1))
+
+    return lambda: ndgather.scatter_nd(data, indices, updates, reduction="mean"), native
+
+
+def _objects(shape: tuple[int, ...], count: int) -> Pair:
+    rng = np.random.default_rng(0)
+    data = np.arange(np.prod(shape)).astype(object).reshape(shape)
+    indices = np.stack([rng.integers(0, size, count) for size in shape], axis=-1)
+    columns = tuple(indices.T)
+    return lambda: ndgather.gather_nd(data, indices), lambda: data[columns]
 
 
 # torch -----------------------------------------------------------------------------------------
@@ -67,6 +106,33 @@ def _torch_gradient(rows: int, width: int) -> Pair:
         lambda: gradient(ndgather.gather_nd(data, indices)),
         lambda: gradient(data[columns]),
     )
+
+
+def _torch_products(count: int, width: int, *, zeros: bool = False) -> Pair:
+    """Return the gradient of products, forward and backward; each has about ten factors."""
+    torch: Any = import_module("torch")
+    data, indices, _ = _torch_arrays((count // 10, width), count, 1)
+    factors = torch.rand(count, width) + 0.5
+    if zeros:
+        factors[::7] = 0
+    factors.requires_grad_(True)
+    weights = torch.rand(data.shape)
+    wide = indices.expand(count, width)
+
+    def gradient(result: Any) -> Any:
+        return torch.autograd.grad(result, factors, weights)[0]
+
+    return (
+        lambda: gradient(ndgather.scatter_nd(data, indices, factors, reduction="mul")),
+        lambda: gradient(data.scatter_reduce(0, wide, factors, "prod")),
+    )
+
+
+def _torch_mapped() -> Pair:
+    torch: Any = import_module("torch")
+    data, indices = torch.rand(64, 100, 8), torch.randint(0, 100, (64, 30))
+    ours, native = torch.vmap(ndgather.gather), torch.vmap(lambda data, at: data[at])
+    return lambda: ours(data, indices), lambda: native(data, indices)
 
 
 # JAX -------------------------------------------------------------------------------------------
@@ -134,7 +200,24 @@ def _points(points: Callable[..., Pair]) -> tuple[Case, ...]:
     return tuple(Case(name, why, partial(points, *arguments)) for name, why, *arguments in rows)
 
 
+_PADDED = {"fill": "constant", "edge": "edge", "wrap": "wrap"}
+
 CASES = {
+    "numpy": (
+        *(
+            Case(
+                f"windows-{count}-{mode}",
+                "patches of images",
+                partial(_windows, count, mode, padding),
+            )
+            for count in (1, 1000)
+            for mode, padding in _PADDED.items()
+        ),
+        Case("mean-5", "a few numbers in groups", partial(_mean, (8,), 5)),
+        Case("mean-1000-of-8", "pooled embeddings", partial(_mean, (100, 8), 1000)),
+        Case("objects-4", "a few names", partial(_objects, (4, 4), 4)),
+        Case("objects-1000", "a column of names", partial(_objects, (1000,), 1000)),
+    ),
     "torch": (
         *_points(_torch_points),
         Case(
@@ -143,6 +226,13 @@ CASES = {
             partial(_torch_points, (8, 4), 2, 2, gradient=True),
         ),
         Case(*_GRADIENT, partial(_torch_gradient, 100_000, 16)),
+        Case("products-4000-of-8", "a gradient of products", partial(_torch_products, 4000, 8)),
+        Case(
+            "products-4000-of-8-with-0",
+            "a gradient of products, a seventh of whose factors are 0",
+            partial(_torch_products, 4000, 8, zeros=True),
+        ),
+        Case("vmap-64", "a lookup that torch.vmap makes for a batch of 64", _torch_mapped),
     ),
     "jax": (
         *_points(_jax_points),

@@ -17,7 +17,6 @@ from ndgather import arguments, dtypes, exchange, messages, reductions, windows
 from ndgather.array_call import Array, Call, Kind, _core, replace, with_padding
 from ndgather.signatures import SIGNATURES, misused
 
-
 _KINDS = {str(kind): kind for kind in Kind}  # looked up in a tenth of the time of `Kind(name)`
 
 

@@ -1,4 +1,4 @@
-"""The suites of torch and JAX: answers agree, and the page keeps what other suites wrote."""
+"""The suites of NumPy, torch and JAX: answers agree, and the page keeps what other suites wrote."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from bench.frameworks.cases import CASES
 pytest.importorskip("torch")  # of programs in other processes
 
 
-@pytest.mark.parametrize("suite", ["torch", "jax"])
+@pytest.mark.parametrize("suite", ["numpy", "torch", "jax"])
 def test_answers_agree(suite):
     assert main(["--suite", suite, "--quick"]) == 0
 
