@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import ml_dtypes
@@ -99,6 +100,31 @@ def test_scatters_reduce_as_the_definition_says(function, data):
     ).filter(lambda call: "use_init_val" not in call.options)
     call = data.draw(drawn)
     check(call, data.draw)
+
+
+LIBRARIES = {"numpy": np.asarray, "tensor": dense}
+
+
+@pytest.mark.parametrize(("of_data", "of_other"), list(product(LIBRARIES, repeat=2)))
+def test_updates_and_out_of_every_other_dtype_are_not_taken(of_data, of_other):
+    own, other = LIBRARIES[of_data], LIBRARIES[of_other]
+    for first, second in product(NUMBERS + SMALL, [*NUMBERS, *SMALL, np.dtype(">i4")]):
+        if not second.isnative and other is dense:
+            continue
+        data, updates = np.ones((2, 3), first), np.ones((2, 3), second)
+        alike = first == second and of_data == of_other
+        for call in (
+            lambda: ndgather.scatter_nd(own(data), ROWS, other(updates)),
+            lambda: ndgather.gather_nd(own(data), ROWS, out=other(updates)),
+        ):
+            try:
+                result = call()
+            except (DTypeError, AttributeValueError):
+                assert not alike, (first, second)
+            else:
+                if not isinstance(result, Declined):
+                    assert first == second.newbyteorder("="), (first, second)
+                    assert (getattr(result, "array", result) == np.ones((), first)).all()
 
 
 def test_the_result_is_of_the_kind_of_data():
