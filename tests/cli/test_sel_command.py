@@ -107,19 +107,23 @@ def test_linear_is_what_interp_gives(ndgather, data):
     np.testing.assert_allclose(pd.read_csv("out.csv")["sst"], expected, rtol=1e-5)
 
 
-def test_other_dimensions_give_a_row_for_each_label(ndgather, data, folder):
+@pytest.mark.parametrize("count", [6, 2, 1])
+def test_other_dimensions_give_a_row_for_each_label(ndgather, data, folder, count):
+    data.isel(time=slice(count)).to_zarr("short.zarr", consolidated=False)
     (folder / "stations.csv").write_text("lon,name,lat\n45,A,0\n315,B,20\n")
+    line = "sel short.zarr stations.csv -o out.csv --variable sst --quiet"
 
-    outcome = ndgather("sel sst.zarr stations.csv -o out.csv --variable sst --quiet --outer")
+    assert ("--outer" in ndgather(line).err) == (count > 1)
+    (folder / "out.csv").unlink(missing_ok=True)
+    outcome = ndgather(f"{line} --outer")
 
     assert outcome.err == ""
     table = pd.read_csv("out.csv", parse_dates=["time"])
     assert list(table) == ["lon", "name", "lat", "time", "sst"]
-    assert table["name"].tolist() == ["A"] * 6 + ["B"] * 6
-    assert table["time"].tolist() == [*TIMES, *TIMES]
-    expected = np.concatenate([SST[:, 1, 1], SST[:, 3, 7]])
+    assert table["name"].tolist() == ["A"] * count + ["B"] * count
+    assert table["time"].tolist() == [*TIMES[:count], *TIMES[:count]]
+    expected = np.concatenate([SST[:count, 1, 1], SST[:count, 3, 7]])
     np.testing.assert_array_equal(table["sst"].astype(np.float32), expected)
-
 
 def test_all_variables_that_have_the_coordinates(ndgather, data, folder):
     (folder / "stations.csv").write_text("lat,lon\n20,315\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -317,6 +318,16 @@ def draw_size(random: Random, most: int, least: int = 0) -> int:
     return max(min(size, most), least)
 
 
+def draw_chunk_shape(random: Random, shape: Sequence[int], most: int = 100) -> tuple[int, ...]:
+    """Return the shape of up to so many chunks, which may be longer than the array."""
+    chunk: list[int] = []
+    for size in shape:
+        longest = max(size, 1) * random.choice((1, 1, 1, 2))
+        chunk.append(draw_size(random, longest, max(-(-size // most), 1)))
+        most = max(most * chunk[-1] // max(size, 1), 1)
+    return tuple(chunk)
+
+
 def draw_chunks(
     random: Random, shape: Sequence[int], most: int = 100
 ) -> tuple[tuple[int, ...], ...]:
@@ -327,16 +338,15 @@ def draw_chunks(
     >>> from random import Random
     >>> from tests.definitions.draws import draw_chunks
     >>> draw_chunks(Random(1), (10, 7))
-    ((2, 2, 2, 2, 2), (3, 1, 3))
+    ((2, 6, 2), (3, 3, 1))
     """
-    chunks: list[tuple[int, ...]] = []
-    for size in shape:
-        length = draw_size(random, max(size, 1), max(-(-size // most), 1))
-        lengths = [length] * (size // length) + [size % length] * (size % length > 0)
-        if random.randrange(3) == 0 and 1 < size < 1000:
-            random.shuffle(lengths)
-        chunks.append(tuple(lengths) or (0,))
-        most = max(most // len(chunks[-1]), 1)
+    chunks = []
+    for size, length in zip(shape, draw_chunk_shape(random, shape, most), strict=True):
+        ends = [*range(0, size, length), size]
+        if random.randrange(2) and size > 1:
+            some = random.sample(range(1, size), random.randint(1, min(len(ends) + 1, size - 1)))
+            ends = [0, *sorted(some), size]
+        chunks.append(tuple(stop - start for start, stop in pairwise(ends)) or (0,))
     return tuple(chunks)
 
 

@@ -25,7 +25,7 @@ from tests.definitions.calls import (
     bad_entries,
     expected,
 )
-from tests.definitions.draws import NUMBER_DTYPES, SKEWS, Size, draw_call, draw_chunks
+from tests.definitions.draws import NUMBER_DTYPES, SKEWS, Size, draw_call, draw_chunk_shape, draw_chunks
 from tests.definitions.environments import environment
 from tests.stored.cut_array import CutArray
 
@@ -109,15 +109,18 @@ def test_sizes_at_which_code_takes_another_way(function, draws):
         seed = draws.getrandbits(64)
         random = Random(seed)
         call = draw_call(random, function, Size.BORDER, skew=random.choice([*SKEWS]))
-        chunks = draw_chunks(random, call.data.shape)
+        if random.randrange(2):
+            grid = Grid.regular(call.data.shape, draw_chunk_shape(random, call.data.shape))
+        else:
+            grid = Grid.of_sizes(draw_chunks(random, call.data.shape))
         try:
-            array = CutArray(call.data, Grid.of_sizes(chunks))
+            array = CutArray(call.data, grid)
             cached = ndgather.cached(array, random.choice(("128 KiB", "8 MiB", "512 MiB")))
             desired = expected_by_numpy(call)
             for _ in range(2):
                 assert_same_elements(call.result(cached, *call.arrays[1:]), desired)
         except BaseException as error:
-            error.add_note(f"Random({seed}), chunks {chunks}: {call}")
+            error.add_note(f"Random({seed}), chunks {grid.chunk_lengths}: {call}")
             raise
 
 
@@ -129,7 +132,7 @@ def test_scatters_at_which_code_takes_another_way(function, draws):
         call = draw_call(
             random, function, Size.BORDER, skew=random.choice([*SKEWS]), dtypes=IN_ZARR
         )
-        chunks = [max(each) for each in draw_chunks(random, call.data.shape, 12)]
+        chunks = draw_chunk_shape(random, call.data.shape, 12)
         try:
             # A chunk of -0.0 is not one of 0.
             options = {"compressors": None, "config": {"write_empty_chunks": True}}
@@ -145,7 +148,7 @@ def test_scatters_at_which_code_takes_another_way(function, draws):
 
 def test_chunks_of_every_length():
     for length in range(1, 201):
-        data = np.arange(20 * length + 1, dtype=np.uint16)
+        data = np.arange(4100, dtype=np.uint16)
         cached = ndgather.cached(CutArray(data, Grid.regular(data.shape, [length])))
         indices = data[:, np.newaxis].astype(np.int32)
         for _ in range(2):
@@ -186,6 +189,8 @@ def test_grids_are_never_held():
         reader = _Ones(shape, grid)
         made = calls.gather(Call("gather_nd", Kind.GATHER_ND, None, indices), reader)
         np.testing.assert_array_equal(made, [1, 1, 1])
+        named = [[each % size for each, size in zip(row, shape, strict=True)] for row in indices]
+        assert reader.reads == {tuple(np.floor_divide(each, chunk).tolist()) for each in named}
 
 
 class _Ones:
@@ -194,9 +199,10 @@ class _Ones:
     name, dtype, chunk_bytes, stored_bytes, in_flight = "ones", np.dtype(np.int8), 1, 1, 1
 
     def __init__(self, shape, grid):
-        self.shape, self.grid = shape, grid
+        self.shape, self.grid, self.reads = shape, grid, set()
 
     def read(self, chunk, buffers):
+        self.reads.add(chunk)
         shape = tuple(each.stop - each.start for each in self.grid.box(chunk))
         return np.broadcast_to(np.int8(1), shape)
 
