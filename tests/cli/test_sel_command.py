@@ -125,6 +125,7 @@ def test_other_dimensions_give_a_row_for_each_label(ndgather, data, folder, coun
     expected = np.concatenate([SST[:count, 1, 1], SST[:count, 3, 7]])
     np.testing.assert_array_equal(table["sst"].astype(np.float32), expected)
 
+
 def test_all_variables_that_have_the_coordinates(ndgather, data, folder):
     (folder / "stations.csv").write_text("lat,lon\n20,315\n")
     assert (

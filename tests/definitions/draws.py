@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from math import prod
@@ -485,9 +485,13 @@ def _elements(draw: _Draw, options: dict[str, Any]) -> Geometry:
         others = draw.one_of((), (7,), (500,), (40, 3), (2, 300))
         if draw.border:
             others = tuple(draw_size(draw.random, 300 // len(others), 1) for _ in others)
-        before = draw.random.randint(0, len(others))
+            if draw.random.randrange(6) == 0:  # columns that compete for the same cache sets
+                others, draw = (1024,), replace(draw, count=2**18, size=2**19)
+        before = draw.random.randint(0, len(others) - (others == (1024,)))
         outer, inner = others[:before], others[before:]
         (size,) = draw.sides(draw.size // prod(others), 1)
+        if others == (1024,):
+            size = min(512, np.iinfo(draw.dtype).max)
     else:
         outer, (size,), inner = draw.axes((1,))
     fewer = [
@@ -637,20 +641,25 @@ def draw_call(
     mode = "raise" if fixed else random.choice(modes or MODES[kind])
     moves = not of_gradient and not scatters
     if not dtypes:
-        moves |= scatters and large and random.randrange(10) < 3 and "none" in reductions
+        moves |= (
+            scatters
+            and large
+            and random.randrange(10) < (5 if border else 3)
+            and "none" in reductions
+        )
         of_numbers = LARGE_NUMBERS[of_gradient:] if large else NUMBER_DTYPES[of_gradient:]
         dtypes = (_LARGE_DATA if large else DATA_DTYPES) if moves else of_numbers
     dtype = random.choice(dtypes)
     allowed = [name for name in reductions if name not in _NOT_OF[kind_of(dtype)]]
     reduction = "none" if moves else "add" if of_gradient else random.choice(allowed)
     rest = random.choice(((), (), (), (3,), (17,), (2, 3), (300,))) if large else ()
-    if border and rest:
-        row = max(draw_size(random, 4096) // dtype.itemsize, 1)  # in elements
-        rest = (row,) if len(rest) == 1 else (rest[0], max(row // rest[0], 1))
     count, sides = (int(20_000 * 15 ** random.random()), random.choice(_SIDES)) if large else (0, 0)
     if border:
+        is_shared = random.randrange(2) == 0  # enough work for several threads
+        row = max(draw_size(random, 4096, 64 * is_shared) // dtype.itemsize, 1)  # in elements
+        rest = random.choice(((), (row,), (row,), (2, -(-row // 2))))
         count, sides = (draw_size(random, _MOST // prod(rest), 1) for _ in range(2))
-        if random.randrange(3) == 0:  # enough work for several threads
+        if is_shared:
             count = (_MOST // prod(rest) >> random.randrange(3)) + random.randrange(2)
     draw = _Draw(
         random=random,

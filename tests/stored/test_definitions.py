@@ -25,7 +25,14 @@ from tests.definitions.calls import (
     bad_entries,
     expected,
 )
-from tests.definitions.draws import NUMBER_DTYPES, SKEWS, Size, draw_call, draw_chunk_shape, draw_chunks
+from tests.definitions.draws import (
+    NUMBER_DTYPES,
+    SKEWS,
+    Size,
+    draw_call,
+    draw_chunk_shape,
+    draw_chunks,
+)
 from tests.definitions.environments import environment
 from tests.stored.cut_array import CutArray
 

@@ -47,7 +47,7 @@ def compare(call, out=None):
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_sizes_at_which_code_takes_another_way(function, draws):
     """A new result, one in `out` of any layout, or one in place, by any number of threads."""
-    for _ in range(BORDERS):
+    for _ in range(BORDERS * (1 + (function in SCATTERS))):
         seed = draws.getrandbits(64)
         random = Random(seed)
         call = draw_call(random, function, Size.BORDER, skew=random.choice([*SKEWS]))
