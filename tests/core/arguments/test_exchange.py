@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -113,10 +114,9 @@ def test_updates_and_out_of_every_other_dtype_are_not_taken(of_data, of_other):
             continue
         data, updates = np.ones((2, 3), first), np.ones((2, 3), second)
         alike = first == second and of_data == of_other
-        for call in (
-            lambda: ndgather.scatter_nd(own(data), ROWS, other(updates)),
-            lambda: ndgather.gather_nd(own(data), ROWS, out=other(updates)),
-        ):
+        scatter = partial(ndgather.scatter_nd, own(data), ROWS, other(updates))
+        gather = partial(ndgather.gather_nd, own(data), ROWS, out=other(updates))
+        for call in (scatter, gather):
             try:
                 result = call()
             except (DTypeError, AttributeValueError):
