@@ -1,11 +1,15 @@
-"""``python -m tools.nightly night|release|TASK...``: run targets of make one after the other.
+"""``python -m tools.nightly night|rest|release|TASK...``: run targets of make one after the other.
 
 A task runs even if the one before failed, with ``make --keep-going``. build/nightly gets the output
-of each task, and a page with its time, exit status and last line.
+of each task, and a page with its time, exit status and last line. A run ends after `LONGEST`
+seconds and stops the task that is running then. ``rest`` runs the tasks of a night that have not
+passed on the present commit, by the page of the last run.
 """
 
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 FOLDER = Path("build/nightly")
+PAGE = FOLDER / "page.txt"
 SEED = os.environ.get("SEED", "")
+LONGEST = 4 * 3600
 
 # The target of a task and its variables, if it is not the target of that name alone.
 TASKS: dict[str, tuple[str, ...]] = {
@@ -24,9 +30,9 @@ TASKS: dict[str, tuple[str, ...]] = {
     ),
     "nightly-frameworks": ("test-frameworks", "HYPOTHESIS_PROFILE=dev"),
     "nightly-runtimes": ("test-runtimes", "HYPOTHESIS_PROFILE=dev"),
-    "nightly-borders": ("check-borders", "TIME=3600"),
-    "nightly-fuzz": ("fuzz", "TIME=600"),
-    "nightly-mutants": ("mutants", f"SAMPLE=300 {SEED}"),
+    "nightly-borders": ("check-borders", "TIME=1200"),
+    "nightly-fuzz": ("fuzz", "TIME=300"),
+    "nightly-mutants": ("mutants", f"SAMPLE=100 {SEED}"),
 }
 NIGHT = (
     *("nightly-draws", "nightly-frameworks", "nightly-runtimes", "test-large", "test-xarray"),
@@ -36,44 +42,74 @@ NIGHT = (
 RELEASE = ("release-wheel", "test-wheels", "lint", "docs")
 
 
-def run_task(task: str) -> tuple[int, str]:
-    """Return the exit status of a task and the last line that it said."""
+def run_task(task: str, seconds: float) -> tuple[int, str]:
+    """Return the exit status of a task, 124 if it took too long, and the last line that it said."""
     target, *variables = TASKS.get(task, (task,))
     log = FOLDER / f"{task}.log"
     settings = dict(each.split("=", 1) for each in variables if each.startswith("HYPOTHESIS"))
     options = [each for each in variables if not each.startswith("HYPOTHESIS")]
-    command = ["make", "--keep-going", target, *options]
     with log.open("wb") as file:
-        done = subprocess.run(
-            command,
+        process = subprocess.Popen(
+            ["make", "--keep-going", target, *options],
             stdout=file,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             env={**os.environ, **settings},
-            check=False,
+            start_new_session=True,
         )
+        try:
+            status = process.wait(seconds)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return 124, f"stopped after {seconds:.0f} s"
     lines = log.read_text(errors="replace").splitlines()
     said = [line for line in lines if line and not line.startswith("make")]
-    return done.returncode, said[-1][:150] if said else ""
+    return status, said[-1][:150] if said else ""
+
+
+def describe_commit() -> str:
+    """Return the commit of the working tree, or a name of this moment if there are changes."""
+    command = ["git", "describe", "--always", "--dirty=+"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return said if said and not said.endswith("+") else f"{said or 'no commit'} {time.time():.0f}"
+
+
+def passed_tasks(commit: str) -> list[re.Match[str]]:
+    """Return the rows of the tasks that passed on a commit, by the page of the last run."""
+    text = PAGE.read_text() if PAGE.exists() else ""
+    rows = re.finditer(r"^ *(\d+)   0  (\S+): .*$", text, re.MULTILINE)
+    return [*rows] if f", {commit}, " in text.partition("\n")[0] else []
 
 
 def main(*words: str) -> int:
-    tasks = [*words]
-    if words in (("night",), ("release",)):
-        tasks = [*(NIGHT if words == ("night",) else RELEASE)]
-    for folder in (FOLDER, Path("build/reports")):
-        shutil.rmtree(folder, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
-    lines = [f"{datetime.now(UTC):%Y-%m-%d %H:%M}, SEED={SEED}", "   s  rc  task"]
+    lists: dict[tuple[str, ...], tuple[str, ...]]
+    lists = {("night",): NIGHT, ("rest",): NIGHT, ("release",): RELEASE}
+    tasks = lists.get(words, words)
+    commit = describe_commit()
+    passed = passed_tasks(commit) if words == ("rest",) else []
+    if not passed:
+        for folder in (FOLDER, Path("build/reports")):
+            shutil.rmtree(folder, ignore_errors=True)
+        FOLDER.mkdir(parents=True)
+    lines = [f"{datetime.now(UTC):%Y-%m-%d %H:%M}, {commit}, SEED={SEED}", "   s  rc  task"]
+    lines += [row[0] for row in passed]
     print(*lines, sep="\n", flush=True)
-    failed = 0
+    seconds, failed, begun = sum(int(row[1]) for row in passed), 0, time.monotonic()
     for task in tasks:
-        begun = time.monotonic()
-        status, said = run_task(task)
+        if task in [row[2] for row in passed]:
+            continue
+        started = time.monotonic()
+        left = LONGEST - (started - begun)
+        status, said = run_task(task, left) if left > 0 else (124, "not begun")
         failed += status != 0
-        lines.append(f"{time.monotonic() - begun:4.0f} {status:3}  {task}: {said}")
+        took = round(time.monotonic() - started)
+        seconds += took
+        lines.append(f"{took:4} {status:3}  {task}: {said}")
         print(lines[-1], flush=True)
-        (FOLDER / "page.txt").write_text("\n".join([*lines, ""]))
+        PAGE.write_text("\n".join([*lines, f"{seconds:4} s in all", ""]))
     return int(failed > 0)
 
 

@@ -4,11 +4,13 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from tests import reports
+from tools import nightly
 
 LIGHT = """
     <testsuites><testsuite name="pytest">
@@ -116,3 +118,27 @@ def test_a_night_runs_every_task_and_fails_if_one_does(tmp_path, tasks, fails, p
     assert (ended.returncode != 0) == fails
     text = (tmp_path / "build/nightly/page.txt").read_text()
     assert re.findall(r"^ *\d+ +(\d+  .*)$", text, re.MULTILINE) == page
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux and make")
+def test_the_rest_of_a_night_is_what_has_not_passed_on_this_commit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(nightly, "NIGHT", ("right", "wrong"))
+    monkeypatch.setattr(nightly, "describe_commit", lambda: "abc")
+    (tmp_path / "Makefile").write_text(TASKS.replace("echo 3", "echo x >> times; echo 3"))
+    for each in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+        monkeypatch.delenv(each, raising=False)
+    page = Path("build/nightly/page.txt")
+    for word, times in (("night", 1), ("rest", 1), ("night", 2)):
+        assert nightly.main(word) == 1
+        rows = re.findall(r"^ *\d+ +(\d+  .*)$", page.read_text(), re.MULTILINE)
+        assert rows == ["0  right: 3 passed", "2  wrong: 1 failed"]
+        assert Path("times").read_text() == "x\n" * times
+    monkeypatch.setattr(nightly, "describe_commit", lambda: "def")
+    nightly.main("rest")
+    assert Path("times").read_text() == "x\n" * 3
+    monkeypatch.setattr(nightly, "LONGEST", 0.1)
+    Path("Makefile").write_text("right: ; @sleep 60\nwrong: ; @true\n")
+    assert nightly.main("night") == 1
+    assert "124  right: stopped after" in page.read_text()
+    assert "124  wrong: not begun" in page.read_text()
