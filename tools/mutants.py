@@ -1,16 +1,20 @@
-"""``python -m tools.mutants COUNT [SEED] [TESTS] [FIRST]``: change an expression, and test.
+"""``python -m tools.mutants COUNT [SEED] [SECONDS] [FIRST]``: change an expression, and test.
 
-The changes are those of mutmut, drawn by the seed, by default the number of the day, from all
-modules but the kernels for a GPU. Each is made in a copy of the package, for which the tests
-run that share most rare words with it, until one fails. A change that not one of so many TESTS
-notices is printed as a difference. They run in forks of this process, which has imported what is
-slow to import.
+mutmut makes the changes, drawn by the seed (default: the number of the day) from all modules except
+the GPU kernels. Each change is made in a copy of the package, and the tests that call the changed
+function run until one fails, for about SECONDS, the quickest and most specific tests first.
+``build/mutants/calls.json`` says which tests call a function; the first run records it, which takes
+some minutes. If no test calls the function (constants, code that runs in child processes), the
+tests run that share most rare words with it. Tests run in forks of this process, which has imported
+what is slow to import. A change that no test notices is printed as a difference, and a table of the
+changes in each part of the package ends the output.
 """
 
 import ast
 import difflib
 import importlib
 import importlib.util
+import json
 import multiprocessing
 import os
 import random
@@ -19,13 +23,14 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, repeat, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +72,95 @@ OPTIONS = (
     *("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--tb=line", "--no-header"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
-TOGETHER = (10, 20)  # tests that one process runs: most changes fail in the first
+TOGETHER = 3.0, 20.0  # seconds of tests that one process runs: most changes fail in the first
+UNKNOWN = 1.0  # seconds that a test takes which was not recorded
 SLOW = {
     "subprocess",
     "multiprocessing",
     "distributed",
 }  # words of files with slow tests; so are drawn examples
 SLOWER, ELSEWHERE = 0.25, 0.5  # they run later, as if they shared so much less
-SECONDS = 600  # that it may take
+LONGEST = 600  # seconds until a change counts as an endless loop
+CALLS = Path("build/mutants/calls.json")
+EXAMPLES = 2  # parameters of a test that are recorded
+
+
+class Recorder:
+    """A plugin of pytest that records the functions of the package that each test calls."""
+
+    def __init__(self) -> None:
+        self.codes: dict[int, Any] = {}
+        self.known: dict[int, str] = {}
+        self.calls: defaultdict[str, set[str]] = defaultdict(set)
+        self.seconds: defaultdict[str, list[float]] = defaultdict(list)
+        self.counts: Counter[str] = Counter()
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        kept = []
+        for item in items:
+            name = _test_function(item.nodeid)
+            self.counts[name] += 1
+            if self.counts[name] <= EXAMPLES:
+                kept.append(item)
+        items[:] = kept
+
+    def _note(self, frame: Any, event: str, _: object) -> None:
+        if event == "call":
+            self.codes[id(frame.f_code)] = frame.f_code
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[Any]:
+        self.codes = {}
+        begun = time.monotonic()
+        threading.setprofile(self._note)
+        sys.setprofile(self._note)
+        try:
+            return (yield)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+            name = _test_function(item.nodeid)
+            self.seconds[name].append(time.monotonic() - begun)
+            root = f"{PACKAGE.resolve()}/"
+            for code in [*self.codes.values()]:
+                if code.co_filename.startswith(root):
+                    function = code.co_qualname.partition(".<locals>")[0]
+                    self.calls[name].add(f"{code.co_filename[len(root) :]}:{function}")
+
+    def pytest_sessionfinish(self) -> None:
+        tests = {
+            name: {
+                "seconds": round(sum(times) / len(times) * self.counts[name], 3),
+                "calls": sorted(self.calls[name]),
+            }
+            for name, times in self.seconds.items()
+        }
+        CALLS.parent.mkdir(parents=True, exist_ok=True)
+        CALLS.write_text(json.dumps(tests))
+
+
+def _test_function(address: str) -> str:
+    return address.partition("[")[0]
+
+
+def _record() -> None:
+    """Write `CALLS`: the functions of the package that each test calls, and its seconds."""
+    os.environ |= {"HYPOTHESIS_PROFILE": "quick", "CI": "true"}
+    folders = sorted({folder for folders in TESTS.values() for folder in folders})
+    slow = ("tests/core/memory", "tests/core/threads", *map(str, Path("tests").rglob(KERNELS)))
+    ignored = [f"--ignore={each}" for each in slow]
+    pytest.main([*OPTIONS[1:], *ignored, *folders], plugins=[Recorder()])
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    """Return the functions that each test calls, and its seconds, by the name of the test."""
+    if not CALLS.exists():
+        child = multiprocessing.get_context("fork").Process(target=_record)
+        child.start()
+        child.join()
+    found: dict[str, Any] = json.loads(CALLS.read_text())
+    return found
 
 
 def drawn(random_: random.Random) -> tuple[Path, str]:
@@ -119,35 +205,67 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-zA-Z_]{3,}", text))
 
 
-def _changed_function(before: str, after: str) -> str:
-    """Return the text of the function that differs, or all if none does."""
+def _changed_function(before: str, after: str) -> tuple[str, str]:
+    """Return the qualified name and the text of the function that differs, or "" and all."""
     lines = before.splitlines()
     pairs = enumerate(zip_longest(lines, after.splitlines()), 1)
     at = next((number for number, (one, other) in pairs if one != other), 0)
-    inside = [
-        node
-        for node in ast.walk(ast.parse(before))
-        if isinstance(node, ast.FunctionDef) and node.lineno <= at <= (node.end_lineno or 0)
+    name, body = [], ast.parse(before).body
+    while True:
+        outer = next((each for each in body if _has_line(each, at)), None)
+        if isinstance(outer, ast.ClassDef):
+            name.append(outer.name)
+            body = outer.body
+        elif isinstance(outer, ast.FunctionDef):
+            text = "\n".join(lines[outer.lineno - 1 : outer.end_lineno])
+            return ".".join([*name, outer.name]), text
+        else:
+            return "", before
+
+
+def _has_line(node: ast.stmt, line: int) -> bool:
+    decorators = getattr(node, "decorator_list", ())
+    first = min([node.lineno, *(each.lineno for each in decorators)])
+    return bool(first <= line <= (node.end_lineno or 0))
+
+
+def related(path: Path, text: str, seconds: float) -> list[tuple[str, float]]:
+    """Return the tests of a change and their seconds: first those that call the function."""
+    inside = str(path.relative_to(PACKAGE))
+    before = path.read_text()
+    name, function = _changed_function(before, text)
+    tests = recorded()
+    address = f"{inside}:{name}"
+
+    def cost(test: str) -> float:
+        return float(tests[test]["seconds"] + 0.2) * len(tests[test]["calls"])
+
+    callers = [test for test, each in tests.items() if name and address in each["calls"]]
+    order = sorted(callers, key=cost) + [
+        test for test in _alike(path, before, function) if test not in callers
     ]
-    if not inside:
-        return before
-    outer = min(inside, key=lambda node: node.lineno)
-    return "\n".join(lines[outer.lineno - 1 : outer.end_lineno])
+    chosen = []
+    for test in order:
+        needed = tests[test]["seconds"] if test in tests else UNKNOWN
+        if needed > seconds:
+            continue
+        seconds -= needed
+        chosen.append((test, needed))
+    return chosen
 
 
-def related(path: Path, text: str) -> list[str]:
-    """Return the tests of a change: first those that share most rare words with it."""
+def _alike(path: Path, before: str, function: str) -> list[str]:
+    """Return tests, first those that share most rare words with a function and its module."""
     inside = str(path.relative_to(PACKAGE))
     folders = next(TESTS[part] for part in TESTS if inside.startswith(part))
     tests = [test for folder in folders for test in tests_in(folder)]
     counts = Counter(word for test in tests for word in test.words)
     of_files = Counter(word for test in tests for word in test.of_file)
-    before = path.read_text()
-    function, module = _words(_changed_function(before, text)), _words(f"{path} {before}")
+    of_function, of_module = _words(function), _words(f"{path} {before}")
 
     def likeness(test: Test) -> float:
-        shared = sum(1 / counts[word] for word in function & test.words)
-        shared += sum(1 / of_files[word] for word in module & test.of_file)
+        shared = sum(1 / counts[word] for word in of_function & test.words)
+        shared += sum(1 / of_files[word] for word in of_module & test.of_file)
         is_near = test.address.startswith(folders[0])
         is_quick = test.of_file.isdisjoint(SLOW) and "given" not in test.words
         return shared * (1 if is_near else ELSEWHERE) * (1 if is_quick else SLOWER)
@@ -173,11 +291,11 @@ def failed(copy: Path, tests: Sequence[str]) -> str:
     with tempfile.TemporaryFile("w+") as output:
         child = multiprocessing.get_context("fork").Process(target=_run, args=(copy, output, tests))
         child.start()
-        child.join(SECONDS)
+        child.join(LONGEST)
         if child.exitcode is None:
             os.killpg(child.ident or 0, signal.SIGKILL)
             child.join()
-            return f"not done after {SECONDS} s"
+            return f"not done after {LONGEST} s"
         output.seek(0)
         lines = [line for line in output if line.startswith(("FAILED", "ERROR"))]
     if child.exitcode == pytest.ExitCode.USAGE_ERROR:  # files that are skipped whole have no tests
@@ -188,18 +306,23 @@ def failed(copy: Path, tests: Sequence[str]) -> str:
     return lines[0].strip() if lines else status
 
 
-def parts_of(tests: Sequence[str]) -> Iterator[Sequence[str]]:
-    start = 0
-    for count in chain(TOGETHER, repeat(TOGETHER[-1])):
-        if start >= len(tests):
-            return
-        yield tests[start : start + count]
-        start += count
+def parts_of(tests: Sequence[tuple[str, float]]) -> Iterator[Sequence[str]]:
+    """Yield the tests of one process after the other."""
+    part: list[str] = []
+    room, later = TOGETHER
+    for test, seconds in tests:
+        part.append(test)
+        room -= seconds
+        if room < 0 or len(part) == 20:
+            yield part
+            part, room = [], later
+    if part:
+        yield part
 
 
-def outcome(path: Path, text: str, most: int, copy: Path = COPY) -> str:
+def outcome(path: Path, text: str, seconds: float, copy: Path = COPY) -> str:
     """Return the test that fails with a changed file, or nothing."""
-    tests = related(path, text)[:most]
+    tests = related(path, text, seconds)
     changed = copy / path.relative_to(PACKAGE)
     changed.write_text(text)
     try:
@@ -223,22 +346,35 @@ def prepare(copy: Path = COPY) -> None:
     assert "ndgather" not in sys.modules, "forks have to import the copy"
 
 
-def main(count: str, seed: str = "", most: str = "30", first: str = "0") -> None:
+def print_table(tried: Counter[str], survived: Counter[str]) -> None:
+    print(f"{'part':24}  changes  not noticed")
+    for part in sorted(tried):
+        print(f"{part:24}  {tried[part]:7}  {survived[part]:11}")
+    print(f"{'all':24}  {tried.total():7}  {survived.total():11}")
+
+
+def main(count: str, seed: str = "", seconds: str = "40", first: str = "0") -> None:
     seed = seed or str(int(time.time() // 86_400))
     random_ = random.Random(int(seed))
     prepare()
-    survived = 0
+    tried: Counter[str] = Counter()
+    survived: Counter[str] = Counter()
     for number in range(int(count)):
         path, text = drawn(random_)
         if number < int(first):  # of a run that was ended
             continue
-        noticed = outcome(path, text, int(most))
-        survived += not noticed
-        print(f"{path}: {noticed or 'NOT NOTICED'}", flush=True)
+        begun = time.monotonic()
+        noticed = outcome(path, text, float(seconds))
+        took = time.monotonic() - begun
+        part = path.relative_to(PACKAGE).parts[0]
+        tried[part] += 1
+        survived[part] += not noticed
+        print(f"{number} {took:.0f} s {path}: {noticed or 'NOT NOTICED'}", flush=True)
         if not noticed:
             before, after = path.read_text().splitlines(), text.splitlines()
             print(*difflib.unified_diff(before, after, lineterm="", n=1), sep="\n", flush=True)
-    print(f"seed {seed}: {count} changes, {survived} not noticed")
+    print(f"seed {seed}")
+    print_table(tried, survived)
 
 
 if __name__ == "__main__":
