@@ -99,7 +99,7 @@ check:
 	$(MAKE) --jobs 2 --output-sync=target lint check-core $(RUNTIMES)/installed-all
 	touch $(addprefix $(RUNTIMES)/installed-,frameworks backends models)
 	@rc=0; $(MAKE) test || rc=1; \
-	$(MAKE) --jobs 2 --output-sync=target --keep-going TIME=0 check-borders test-jax test-torch test-runtimes test-xarray \
+	$(MAKE) --jobs 2 --output-sync=target --keep-going TIME=0 check-borders test-jax test-torch test-runtimes test-xarray test-newer \
 	  docs test-kernels test-large bench-quick models-quick run run-storage || rc=1; \
 	$(BIN)/python -m tests.reports build/reports || rc=1; \
 	[ $$rc = 0 ] || echo "failed: look for *** above"; exit $$rc

@@ -1,13 +1,13 @@
 # Tasks for one topic or for every night. `grep '##' nightly.mk` says when you need each of them.
 
-.PHONY: nightly test-frameworks test-torch test-kernels test-jax test-gpu test-runtimes test-xarray test-versions oldest-versions \
+.PHONY: nightly test-frameworks test-torch test-kernels test-jax test-gpu test-runtimes test-xarray test-newer test-versions oldest-versions \
   test-large test-targets check-long test-docs wheel test-wheels release-check release-wheel check-core \
   check-borders check-asan check-tsan check-portable fuzz faults mutants bench bench-quick models models-quick exports conformance
 
 # Tasks run one after the other, even if one fails; their output is in build/nightly.
 nightly release-check: export SEED := $(or $(SEED),$(TODAY))
 
-nightly:  ## every night, and before a release: everything too long for `make check`; NIGHTLY='fuzz mutants' runs parts
+nightly:  ## every night, and before a release: everything too long for `make check`; at most four hours; NIGHTLY=rest continues, NIGHTLY='fuzz mutants' runs parts
 	$(PYTHON) -m tools.nightly $(or $(NIGHTLY),night)
 
 release-check:  ## before a release, in addition to a nightly run without a failure: half an hour
@@ -42,6 +42,27 @@ test-runtimes: $(RUNTIMES)/installed-all  ## after a change to models: the tests
 test-xarray: $(RUNTIMES)/installed-backends  ## after a change to engine="ndgather": xarray's own tests of its backends
 	$(RUNTIMES)/bin/python $(PYTEST) -p no:cacheprovider -o strict=false -o addopts=--import-mode=importlib \
 	  -o filterwarnings=ignore tests/xarray_suite/engine_tests.py $(PYTEST_FLAGS)
+
+# The newest packages need a newer Python than $(VENV) may have; the ABI of the core is the same. It also needs no pip.
+NEWER := build/newer
+NEWER_PYTHON = $(shell for each in python3.14 python3.13 python3.12 ~/.pyenv/versions/3.1[432].*/bin/python3 $(PYTHON); do \
+  $$each -c '' 2>/dev/null && echo $$each && break; done)
+NEWER_PACKAGES := numpy zarr xarray 'dask[array]' h5py tensorstore pytest hypothesis ml_dtypes
+
+test-newer: $(NEWER)/installed  ## after a change to stores: tests with the newest NumPy and zarr, by Python 3.12 or newer; half a minute
+	PYTHONPATH=$(NEWER)/package HYPOTHESIS_PROFILE=quick $(NEWER)/bin/python $(PYTEST) -p no:cacheprovider \
+	  -o filterwarnings=default tests/stored/stores/test_zarr_codecs.py tests/stored/test_definitions.py \
+	  tests/core/threads/test_processes.py::test_the_main_interpreter_after_a_refusal $(PYTEST_FLAGS)
+
+$(NEWER)/installed: $(VENV)/built pyproject.toml
+	rm -rf $(NEWER)
+	$(NEWER_PYTHON) -m venv --without-pip $(NEWER)
+	$(BIN)/python -m pip --python $(NEWER)/bin/python install --quiet --only-binary :all: $(NEWER_PACKAGES)
+	mkdir -p $(NEWER)/package/ndgather
+	ln -s $(abspath src/ndgather)/* $(NEWER)/package/ndgather
+	rm -f $(NEWER)/package/ndgather/_core.*so
+	cp $$($(BIN)/python -c 'from ndgather import _core; print(_core.__file__)') $(NEWER)/package/ndgather
+	touch $@
 
 VERSIONS := build/versions
 

@@ -30,8 +30,6 @@ ALLOWED = (
     r"(zsh|fish) is not there|it runs the (playground|sketch) by node",
     r"needs (s3fs|ray|mpi4py)\b.*",
     r".* is not installed: its newest wheel needs the newest torch",
-    # Other versions of Python and zarr.
-    r"the second interpreter has NumPy|this version of zarr .*",
     # What machines do not let everybody do.
     r"no GPU|no file system of one's own can be mounted|may not mount a file system here",
 )
