@@ -14,8 +14,9 @@ from ndgather.errors import ModelError
 from ndgather.models import Array
 from ndgather.models.graph import infer_call
 from ndgather.models.graph.diagnostics import KnownCall, differing_results
+from ndgather.models.onnx.domains import Domain, domain_of
 from ndgather.models.onnx.inference import InferredNode
-from ndgather.models.onnx.nodes import OpNode, element_type, implementation
+from ndgather.models.onnx.nodes import OpNode, Scope, element_type, implementation
 from ndgather.models.onnx.passes.new_nodes import Size, SizedNodes
 from ndgather.published import Operator
 from ndgather.published.rows import DEFAULT_DOMAIN
@@ -59,8 +60,9 @@ class GatherCall:
 
     `origin` is the version in the source, and `row` the version that `attributes` belong to.
     `inputs`, `types` and `constants` are keyed by role. `new` collects the nodes that are added
-    before the call, and `indices` the names of new indices. `known` is the
-    node in the source, for the rules on what runtimes do.
+    before the call, and `indices` the names of new indices. `known` is the node in the source, for
+    the rules on what runtimes do. `inside` is the domain of the indices in the source if none of
+    them can be out of bounds.
     """
 
     origin: OperatorVersion
@@ -74,6 +76,7 @@ class GatherCall:
     new: SizedNodes
     known: KnownCall | None
     indices: list[str] = field(default_factory=list)
+    inside: Domain | None = None
 
     @classmethod
     def of(cls, inferred: InferredNode, new: SizedNodes) -> Self:
@@ -83,7 +86,7 @@ class GatherCall:
         roles = [parameter.role for parameter in row.inputs]
         types = inferred.inference.inputs if inferred.inference else op_node.known_types()
         indices, attributes = op_node.constants().get(Role.INDICES.value), op_node.attributes()
-        return cls(
+        call = cls(
             origin=row,
             row=row,
             name=row.name,
@@ -95,6 +98,26 @@ class GatherCall:
             new=new,
             known=KnownCall.of(row, types, attributes, indices=indices),
         )
+        call.inside = call.find_inside()
+        return call
+
+    def indexed_sizes(self) -> list[Dim]:
+        """Return the sizes of the axes of data that the indices address, as far as known."""
+        data, indices = (self.types[role].dims or () for role in (Role.DATA, Role.INDICES))
+        first, depth = self.attribute("batch_dims"), indices[-1] if indices else None
+        if self.row.kind.tuples:
+            return [*data[first : first + depth]] if isinstance(depth, int) else []
+        return [data[self.attribute("axis") % len(data)]] if data else []
+
+    def find_inside(self) -> Domain | None:
+        """Return the domain of the indices if none of them can be out of bounds."""
+        scope, name, sizes = self.new.scope, self.inputs[Role.INDICES], self.indexed_sizes()
+        numbers = [size for size in sizes if isinstance(size, int)]
+        if not numbers or len(numbers) < len(sizes):
+            return None
+        known, mask = domain_of(scope, name), scope.type_of(masked_by(scope, name)).numbers
+        fits = mask and all(x <= y for x, y in zip(mask, numbers, strict=False))
+        return known if fits or known.within(Domain(-min(numbers), min(numbers) - 1)) else None
 
     def cannot_become(self, target: object, why: str) -> ModelError:
         return messages.cannot_become(self.origin, target, why)
@@ -180,6 +203,19 @@ class GatherCall:
         joined = self.new.compute("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
         deeper = depth + count if isinstance(depth, int) else None
         self.set_indices(joined, (*lead, deeper))
+
+
+def masked_by(scope: Scope, name: str) -> str:
+    """Return the value whose nonzero positions are the index tuples `name`, or an empty string."""
+    for op_type in "Transpose", "NonZero":
+        inner = scope.computing(name)
+        if inner is None or inner.node_of(name).op_type != op_type:
+            return ""
+        node = inner.node_of(name)
+        if any(list(item.ints) != [1, 0] for item in node.attribute):
+            return ""
+        scope, name = inner, node.input[0]
+    return name
 
 
 def fit(call: GatherCall, function: Operator) -> None:
@@ -385,6 +421,7 @@ def cache_call(op_node: OpNode, new: SizedNodes, name: str, *, checked: bool) ->
     array = new.scope.constant(call.inputs[Role.INDICES])
     if array is not None:
         call.constants[Role.INDICES] = array
+    call.inside = call.find_inside()
     return call
 
 

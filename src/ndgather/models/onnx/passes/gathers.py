@@ -16,6 +16,7 @@ from ndgather.errors import ModelError, NdgatherError
 from ndgather.messages import listed, plain
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.conversion_report import RewrittenNode
+from ndgather.models.onnx.domains import Domain, domain_of
 from ndgather.models.onnx.inference import InferredGraph, InferredNode
 from ndgather.models.onnx.nodes import (
     OpNode,
@@ -39,6 +40,7 @@ _SINCE = dict.fromkeys(
     ("GatherElements", "GatherND", "Range", "ScatterElements", "ScatterND"), 11
 ) | {"Less": 9, "Max": 12, "Min": 12, "Slice": 10, "Where": 9}
 """The first opset in which these are what rewritings need: for integers, with inputs."""
+_INT32 = Domain(-(2**31), 2**31 - 1)
 _OF_OPEN_SIZES = frozenset({"Range", "Shape"})
 _Writer: TypeAlias = Callable[[GatherCall], str]
 """Adds the nodes for a call, and returns how they treat an out-of-bounds index."""
@@ -86,7 +88,7 @@ class RewriteGathers:
         if why is None:
             self._report(draft, op_node)
             return [_without_defaults(node)]
-        attempts = (partial(_write_call, inferred, item) for item in self._attempts(call.name))
+        attempts = (partial(_write_node, inferred, item) for item in self._attempts(call.name))
         return self._replace(draft, node, op_node, why, attempts)
 
     def _rewrite_other(self, draft: Draft, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
@@ -108,7 +110,8 @@ class RewriteGathers:
 
     def _write_cache(self, op_node: OpNode, name: str, write: _Writer, new: SizedNodes) -> str:
         """Add the nodes of a TensorScatter, and return how they treat an out-of-bounds start."""
-        outside = write(cache_call(op_node, new, name, checked=self.checked))
+        call = cache_call(op_node, new, name, checked=self.checked)
+        outside = _write_call(call, write)
         if self.checked or outside.startswith("not possible"):
             return outside
         return "is dropped" if name == "GatherND" else "may change another element"
@@ -145,6 +148,13 @@ class RewriteGathers:
             self._report(draft, op_node, became, new.before, added=added, why=why, outside=outside)
             operator = f"{row_domain(node.domain)} {node.op_type}"
             draft.assume(op_node.where, operator, node.input)
+            for name, axis in dict.fromkeys(new.small):
+                what = (
+                    f"assumes that axis {axis} of {name!r} has at most {_INT32.highest} positions"
+                )
+                draft.findings.append(
+                    Finding(op_node.where, operator, "index types", what, Severity.PORTABLE)
+                )
             dtype = op_node.scope.type_of(node.input[0]).dtype or ""
             word = op_node.attributes().get("reduction")
             if word in {"max", "min"} and "float" in dtype and word.title() in counts:
@@ -209,7 +219,7 @@ class RewriteGathers:
 
     def _write_operator(self, name: str, call: GatherCall) -> str:
         """Write a call with an operator of the target, and adjust the indices if necessary."""
-        constant, scope = Role.INDICES in call.constants, call.new.scope
+        scope = call.new.scope
         most = self.target.limits[name].batch_dims
         if name == call.name and most is not None and call.attribute("batch_dims") > most:
             call.fold_batch_dims()
@@ -219,19 +229,42 @@ class RewriteGathers:
         function = implementation(name, DEFAULT_DOMAIN, scope.opsets[DEFAULT_DOMAIN])
         call.row = function.row
         fit(call, function)
-        if "axis" in call.attributes:
-            call.attributes["axis"] %= len(call.dims(Role.DATA))
+        if "axis" in call.attributes and (dims := call.types[Role.DATA].dims):
+            call.attributes["axis"] %= len(dims)
         outside = "stays outside"
         if self.target.refusal(call, scope):
+            outside = self._cast_indices(call)
+        if not outside:
             rows = self._rows(call, self.target.limits[name])
             rows.fold()
             refusal = self.target.refusal(call, scope, folded=True)
             if refusal:
                 raise call.cannot_become(name, refusal)
-            outside = rows.outside(outside)
+            outside = rows.outside("stays outside")
         attributes = {key: x for key, x in call.attributes.items() if (key, x) not in _DEFAULTS}
         call.new.add(name, *call.inputs.values(), **attributes)
-        return "not possible" if constant else outside
+        return outside
+
+    def _cast_indices(self, call: GatherCall) -> str:
+        """Cast indices to int32 and return how they are treated, if the target then takes the call.
+
+        Otherwise change nothing, and return an empty string.
+        """
+        new, name, known = call.new, call.inputs[Role.INDICES], call.types[Role.INDICES]
+        fits = domain_of(new.scope, name).within(_INT32)
+        sizes = call.indexed_sizes()
+        long = any(isinstance(size, int) and size > _INT32.highest for size in sizes)
+        call.types[Role.INDICES] = replace(known, dtype="int32")
+        is_enough = known.dtype == "int64" and not self.target.refusal(call, new.scope)
+        if not is_enough or (not fits and (self.checked or long)):
+            call.types[Role.INDICES] = known
+            return ""
+        call.inputs[Role.INDICES] = new.cast(name, "int32")
+        if fits:
+            return "stays outside"
+        if not sizes or not isinstance(sizes[0], int):
+            new.small.append((call.inputs[Role.DATA], call.attribute("axis")))
+        return f"may {'change' if call.row.kind.scatters else 'take'} another element"
 
     def _write_rows(self, call: GatherCall) -> str:
         known = (self.target.limits.get(name) for name in ("Gather", "GatherElements"))
@@ -241,8 +274,19 @@ class RewriteGathers:
         return Rows(call, self.target, limits, checked=self.checked, matmul=self.allow_matmul)
 
 
-def _write_call(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
-    return write(GatherCall.of(inferred, new))
+def _write_node(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
+    return _write_call(GatherCall.of(inferred, new), write)
+
+
+def _write_call(call: GatherCall, write: _Writer) -> str:
+    """Add the nodes for a call, and return how they treat an out-of-bounds index."""
+    constant, inside = Role.INDICES in call.constants, call.inside
+    outside = write(call)
+    if constant:
+        return "not possible"
+    if inside is not None:
+        return f"not possible: the indices are {inside.lowest}..{inside.highest}"
+    return outside
 
 
 def _new_nodes(draft: Draft, op_node: OpNode) -> SizedNodes:

@@ -117,9 +117,13 @@ _FOLDS: Mapping[str, Callable[..., Any]] = {
 
 @dataclass(slots=True, kw_only=True)
 class SizedNodes(NewNodes):
-    """New nodes before one node; they compute indices in `dtype`."""
+    """New nodes before one node; they compute indices in `dtype`.
+
+    `small` are the axes of open size that are assumed to have at most 2**31 - 1 positions.
+    """
 
     dtype: str = "int64"
+    small: list[tuple[str, int]] = field(default_factory=list)
     _shapes: dict[str, str] = field(default_factory=dict)
     _constants: dict[tuple[object, ...], str] = field(default_factory=dict)
 
@@ -129,6 +133,9 @@ class SizedNodes(NewNodes):
         if key not in self._constants:
             self._constants[key] = NewNodes.constant(self, array, hint, array.dtype)
         return self._constants[key]
+
+    def assume_small(self, sizes: Iterable[Size]) -> None:
+        self.small += (place for size in sizes for place in size.open)
 
     def sizes(self, name: str, shape: Sequence[object]) -> list[Size]:
         return [

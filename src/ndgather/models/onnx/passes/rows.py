@@ -26,9 +26,9 @@ import numpy as np
 
 from ndgather.array_call import Kind
 from ndgather.models import Array
-from ndgather.models.onnx.domains import Domain, domain_of
+from ndgather.models.onnx.domains import domain_of
 from ndgather.models.onnx.nodes import element_type, implementation
-from ndgather.models.onnx.passes.calls import Meaning
+from ndgather.models.onnx.passes.calls import Meaning, masked_by
 from ndgather.models.onnx.passes.new_nodes import Size, product, strides
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Reduction, Role, TensorType
@@ -66,13 +66,13 @@ class Rows:
         self.meaning = Meaning.of(call.row, call.attributes)
         self._why = ""  # why the target takes no rows
         self._row: Sequence[Size] = ()  # the sizes of a row
-        self.inside: Domain | None = None  # of indices that cannot be out of bounds
-        self.mask = ""  # that of a scatter whose indices are the true elements of a mask
 
     def write(self) -> str:
         """Add the nodes, and return how they treat out-of-bounds indices."""
         call = self.call
-        self._choose_type()
+        outer = product(self.data[: self.axis])
+        whole = call.row.kind is Kind.GATHER and (outer == Size() or outer.open)
+        self._choose_type([self.data[self.axis]] if whole and self.data else None)
         name = call.inputs[Role.INDICES]
         match call.row.kind:
             case Kind.GATHER:
@@ -94,16 +94,10 @@ class Rows:
                     self._scatter_rows(len(self.data), self._elements(name), self.indices)
                 else:
                     self._scatter_slices(shared)
-        if self.mask:
-            return "not possible"
         return self.outside("is dropped or refused" if call.row.kind.scatters else "stays outside")
 
     def outside(self, checked: str) -> str:
         """Return how the nodes treat out-of-bounds indices; `checked` is what checked ones do."""
-        if Role.INDICES in self.call.constants:
-            return "not possible"
-        if self.inside is not None:
-            return f"not possible: the indices are {self.inside.lowest}..{self.inside.highest}"
         verb = "change" if self.call.row.kind.scatters else "take"
         return checked if self.checked else f"may {verb} another element"
 
@@ -112,7 +106,7 @@ class Rows:
         call, axis = self.call, self.axis
         batch, tuples = self.meaning.batch_dims, call.row.kind.tuples
         sizes = self.data[batch : self._addressed()] if tuples else [self.data[axis]]
-        self._choose_type()
+        self._choose_type(sizes)
         before = call.inputs[Role.INDICES]
         name = self._folded(before, sizes, sizes)
         if name != before and not self.indices:  # sizes have an axis, a single index has none
@@ -126,15 +120,21 @@ class Rows:
     def axis(self) -> int:
         return (self.meaning.axis or 0) % max(len(self.data), 1)
 
-    def _choose_type(self) -> None:
-        """Compute in the type of the indices if the target supports it, otherwise in another."""
-        dtype = self.call.types[Role.INDICES].dtype
-        allowed = self.limits.index_types
-        size = product(self.data)
-        small = not size.open and size.number * (len(self.data) + 1) <= _LARGEST_INT32
+    def _choose_type(self, sizes: Sequence[Size] | None = None) -> None:
+        """Compute in the type of the indices if the target supports it, otherwise in another.
+
+        `sizes` are those of the indexed axes if the indices stay positions along an axis, and do
+        not become offsets in all of data.
+        """
+        dtype, allowed = self.call.types[Role.INDICES].dtype, self.limits.index_types
+        size = product(self.data) * Size(len(self.data) + 1)
+        small = not size.open and size.number <= _LARGEST_INT32
         if dtype == "int32" and small and (allowed is None or "int32" in allowed):
             self.new.dtype = "int32"
         elif allowed is not None and "int64" not in allowed:
+            if sizes is not None:
+                small = all(size.number <= _LARGEST_INT32 for size in sizes)
+                self.new.assume_small(sizes)
             if not small:
                 raise self.call.cannot_become(
                     "Gather", "its indices would have to be int32, which may not hold the offsets"
@@ -157,14 +157,15 @@ class Rows:
         """
         new, dtype = self.new, self.new.dtype
         # Before a cast, which keeps all indices that are in bounds.
-        known, least = domain_of(new.scope, name), min(size.number for size in sizes)
-        is_negative = known.lowest < 0
-        if not any(size.open for size in sizes) and known.within(Domain(-least, least - 1)):
-            self.inside = known
-        adds_checks = self.checked and self.inside is None
-        if adds_checks:  # in the type of the indices: one that is outside may not fit another type
-            dtype = self.call.types[Role.INDICES].dtype or dtype
-        elif self.call.types[Role.INDICES].dtype != dtype:
+        is_negative = domain_of(new.scope, name).lowest < 0
+        adds_checks = self.checked and self.call.inside is None
+        before = self.call.types[Role.INDICES].dtype or dtype
+        is_open = any(
+            size.open for size in sizes
+        )  # read as int64, so one Cast at the end is enough
+        if adds_checks or (is_open and before == "int64"):
+            dtype = before  # an index that is out of bounds may not fit another type
+        elif before != dtype:
             name = new.cast(name, dtype)
         zero, size = new.constant(0, "zero", dtype), new.numbers(sizes, dtype)
         compares = self.target.has("Less") and self.target.has("Where")
@@ -387,7 +388,6 @@ class Rows:
         elif position is not None:  # Case 3
             result = self._replace(data, updates, position, rows.number, rank)
         elif mask := self._mask(count):  # Case 4
-            self.mask = mask
             source = self._numbered(new.reshape(mask, [rows]), rows)
             both = new.add("Concat", data, updates, axis=0)
             result = self._rows_at(both, rank, source)
@@ -422,17 +422,10 @@ class Rows:
 
     def _mask(self, count: int) -> str:
         """Return the mask whose true elements are the index tuples, or an empty string."""
-        name = self.call.inputs[Role.INDICES]
-        for op_type in "Transpose", "NonZero":
-            scope = self.new.scope.computing(name)
-            if scope is None or scope.node_of(name).op_type != op_type:
-                return ""
-            if any(list(item.ints) != [1, 0] for item in scope.node_of(name).attribute):
-                return ""
-            name = scope.node_of(name).input[0]
+        name = masked_by(self.new.scope, self.call.inputs[Role.INDICES])
         known = self.new.scope.type_of(name)
         sizes = self.new.sizes(name, known.dims or ())
-        whole = known.dtype == "bool" and sizes == self.data[:count]
+        whole = bool(name) and known.dtype == "bool" and sizes == self.data[:count]
         return name if whole and not product(self.data[:count]).open else ""
 
     def _numbered(self, mask: str, rows: Size) -> str:
