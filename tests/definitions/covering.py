@@ -239,8 +239,10 @@ def _shapes(
             options["batch_dims"] -= len(places)
         return shape, addressed, places, ()
     places_along = axes(1, "point")
-    others = [random.randint(min(1, n), n) if row["fewer"] else n for n in (*before, *behind)]
-    places = (*others[:axis], random.choice((*places_along, 5 * places_along[0])), *others[axis:])
+    others = [*before, *behind]
+    if row["fewer"]:  # of each axis at least one, where it has several
+        others = [random.randint(min(1, n), max(n - 1, min(1, n))) for n in others]
+    places = (*others[:axis], places_along[0] * random.choice((1, 3)), *others[axis:])
     return shape, addressed, places, places
 
 
@@ -277,13 +279,13 @@ def _index_values(
     if row["signs"] != "front" and dtype.kind == "i":
         negative = rng.random(shape) < 0.5 if row["signs"] == "both" else True
         values = np.where(negative, values - size, values)
-    strays = stray_values(size, dtype)
-    if row["strays"] and strays:
+    values, strays = values.astype(dtype), np.array(stray_values(size, dtype), dtype)
+    if row["strays"] and strays.size:
         # Most are near the bounds, where a wrong comparison shows; others lose bits.
-        near = [each for each in strays if abs(each) <= 3 * size + 2] or strays
-        chosen = rng.choice(near, shape) if random.randrange(3) else rng.choice(strays, shape)
+        near = strays[np.abs(strays.astype("f8")) <= 3 * size + 2]
+        some = near if near.size and random.randrange(3) else strays
         one_in = 2 if mode != "raise" else 6
-        values = np.where(rng.integers(0, one_in, shape) == 0, chosen, values)
+        values = np.where(rng.integers(0, one_in, shape) == 0, rng.choice(some, shape), values)
     return values
 
 
