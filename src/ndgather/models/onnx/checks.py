@@ -31,6 +31,7 @@ from ndgather.models.onnx.files import (
     LARGEST_SPARSE,
     Source,
     check_tensors,
+    external_tensors,
     map_model,
     sparse_tensors,
     without_external_values,
@@ -89,7 +90,7 @@ def check(model: Source) -> tuple[Finding, ...]:
     proto, folder = map_model(model, "check")
     try:
         if folder is not None:
-            check_tensors(proto, folder)
+            check_tensors(external_tensors(proto), folder)
         named, missing = with_one_name(proto), not_imported(proto)
         inferred = infer_types(named, folder, strict=True)
         sparse = list(_check_sparse(proto))

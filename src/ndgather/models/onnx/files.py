@@ -7,7 +7,7 @@ import mmap
 import os
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -66,10 +66,13 @@ def read_mapped_tensors(proto: ModelProto, path: Path) -> None:
             _read_tensor(tensor, path.parent)
 
 
-def map_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
+def map_model(
+    model: Source, caller: str, *, checked: bool = False
+) -> tuple[ModelProto, str | None]:
     """Open a model like `open_model`, but leave large tensors in its file as external tensors.
 
-    Of 200 MB of tensors, parsing takes 400 MB of memory, and mapping them 14 MB.
+    If `checked`, the files of external tensors must have exactly their values. Of 200 MB of
+    tensors, parsing takes 400 MB of memory, and mapping them 14 MB.
     """
     if isinstance(model, ModelProto):
         return with_dense_tensors(model, None, copies=True), None
@@ -79,12 +82,15 @@ def map_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
         allowed = "ModelProto, its bytes, or the path of its file"
         raise messages.argument_kind(caller, "model", model, "a model", allowed)
     path = file_path(caller, "model", model)
-    proto, may_have_external = _mapped(path), True
+    proto, may_have_external = _mapped(path)
     if proto is None:
         serialized = content(path, LARGEST_PROTOBUF)
         proto, may_have_external = _parsed(serialized, path), b"location" in serialized
     try:
-        folder = str(_folder_of(path, list(external_tensors(proto)) if may_have_external else []))
+        external = list(external_tensors(proto)) if may_have_external else []
+        folder = str(_folder_of(path, external))
+        if checked:
+            check_tensors(external, folder)
         return with_dense_tensors(proto, folder), folder
     except FileError as error:
         raise FileError(f"{path}: {error}") from error
@@ -97,10 +103,15 @@ def _folder_of(path: Path, tensors: list[TensorProto]) -> Path:
     then, and the locations become the names of the files there.
     """
     inside, home = path.parent.resolve(), path.resolve().parent
-    paths = [tensor_path(tensor, inside, home) for tensor in tensors]
-    if all(item.is_relative_to(inside) for item in paths):
+    paths: dict[str, Path] = {}
+    for tensor in tensors:
+        location = _entry(tensor, "location")
+        if location not in paths:
+            paths[location] = tensor_path(tensor, inside, home)
+    if all(item.is_relative_to(inside) for item in paths.values()):
         return path.parent
-    for tensor, item in zip(tensors, paths, strict=True):
+    for tensor in tensors:
+        item = paths[_entry(tensor, "location")]
         if not item.is_relative_to(home):
             raise _outside(tensor, item)
         for entry in tensor.external_data:
@@ -256,22 +267,30 @@ def _strict_parser() -> Callable[[bytes], object]:
 
 def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
     """Yield a protobuf message and all messages in it, or those of the kinds `wanted`."""
-    waiting = [message]
+    routes, waiting = _routes(wanted), [message]
     while waiting:
         message = waiting.pop()
         kind: Any = type(message)
+        if kind not in routes:
+            routes[kind] = (not wanted or kind in wanted, _ways(kind, wanted))
+        is_wanted, ways = routes[kind]
         inner: list[Any] = []
-        for name, is_list in _ways(kind, wanted):
+        for name, is_list in ways:
             if is_list:
                 inner += getattr(message, name)
             elif message.HasField(name):
                 inner.append(getattr(message, name))
         waiting += reversed(inner)
-        if not wanted or kind in wanted:
+        if is_wanted:
             yield message
 
 
 @cache
+def _routes(_wanted: tuple[Any, ...]) -> dict[Any, tuple[bool, list[tuple[str, bool]]]]:
+    """Return a table of kinds: whether one is wanted, and the fields that lead to wanted kinds."""
+    return {}
+
+
 def _ways(kind: Any, wanted: tuple[Any, ...]) -> list[tuple[str, bool]]:
     """Return the fields of a message that lead to wanted ones, and whether they are lists."""
     names, empty = {item.DESCRIPTOR.full_name for item in wanted}, kind()
@@ -367,9 +386,13 @@ def check_self_contained(model: ModelProto) -> None:
         raise messages.tensor_elsewhere(tensor.name)
 
 
-def check_tensors(model: ModelProto, folder: Folder) -> None:
-    for tensor in external_tensors(model):
-        check_tensor(tensor, folder)
+def check_tensors(tensors: Iterable[TensorProto], folder: Folder) -> None:
+    files: dict[str, tuple[Path, int]] = {}  # by location: most tensors share a file
+    for tensor in tensors:
+        location = _entry(tensor, "location")
+        if location not in files:
+            files[location] = _external_file(tensor, folder)
+        _extent(tensor, *files[location])
 
 
 def check_tensor(tensor: TensorProto, folder: Folder) -> tuple[Path, int, int]:
@@ -377,6 +400,12 @@ def check_tensor(tensor: TensorProto, folder: Folder) -> tuple[Path, int, int]:
 
     Raise FileError if a file of `folder` does not hold exactly the values of the tensor.
     """
+    path, size = _external_file(tensor, folder)
+    return path, *_extent(tensor, path, size)
+
+
+def _external_file(tensor: TensorProto, folder: Folder) -> tuple[Path, int]:
+    """Return the file of an external tensor and its size; raise FileError for another file."""
     path, name = tensor_path(tensor, folder), tensor.name
     try:
         check_regular(path)
@@ -388,7 +417,12 @@ def check_tensor(tensor: TensorProto, folder: Folder) -> tuple[Path, int, int]:
             f"constant {name!r}: {path} has a second name, which may be outside of its folder "
             "(allowed: a file of one name)"
         )
-    size = status.st_size
+    return path, status.st_size
+
+
+def _extent(tensor: TensorProto, path: Path, size: int) -> tuple[int, int]:
+    """Return the offset and the length of the values of a tensor in a file of `size` bytes."""
+    name = tensor.name
     offset = _count(tensor, "offset", 0)
     length = _count(tensor, "length", size - offset)
     if length < 0 or offset + length > size:
@@ -402,7 +436,7 @@ def check_tensor(tensor: TensorProto, folder: Folder) -> tuple[Path, int, int]:
             f"constant {name!r}: has {length} bytes in its file (allowed: {needed}, by its type "
             f"and dims)"
         )
-    return path, offset, length
+    return offset, length
 
 
 def tensor_path(tensor: TensorProto, *folders: Folder) -> Path:
@@ -537,57 +571,76 @@ _SINGULAR = frozenset({"graph", "t", "g", "raw_data"})
 _REPEATED = frozenset({"node", "initializer", "attribute"})
 
 
-def _mapped(path: Path) -> ModelProto | None:
-    """Return a model without the values of its large tensors; None if it has to be read whole."""
+def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
+    """Return a model without the values of its large tensors; None if it has to be read whole.
+
+    Also return whether the model may have external tensors of its own.
+    """
     check_regular(path)
     status = path.stat()
     ordinary = status.st_nlink == 1 and not path.is_symlink() and path.name.isprintable()
     if not ordinary or not LARGE_ENOUGH_TO_MAP <= status.st_size <= LARGEST_MODEL:
-        return None
+        return None, False
     proto = ModelProto()
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         try:
-            _merge(proto, mapped, 0, status.st_size, path.name)
+            has_external = _merge(proto, mapped, 0, status.st_size, path.name)
         except MemoryError:
             raise
         except Exception:  # read whole, where the error says what is wrong
-            return None
+            return None, False
     if not proto.HasField("graph"):
-        return None
+        return None, False
     _check_names(proto.SerializeToString(), path)
-    return proto
+    return proto, has_external
 
 
-def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str) -> None:
+def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str) -> bool:
     """Parse a message without the raw data of large tensors, which refer to the file.
 
-    Protobuf merges the parts of a message that are parsed one after the other.
+    Return whether the message may have external tensors of its own. Protobuf merges the parts of a
+    message that are parsed one after the other.
     """
-    parsed, raw_data, seen = start, None, set()
+    parsed, raw_data, seen, has_external = start, None, set(), False
+    kind: Any = type(message)
+    names = _names_by_number(kind)
     for number, field_start, value, field_end in _fields(mapped, start, end):
-        field = message.DESCRIPTOR.fields_by_number.get(number)
-        name = "" if field is None else field.name
+        name = names.get(number)
         if name in seen:
             raise ValueError(f"{name} is there twice, and would be merged")
         if field_end > end:
             raise ValueError("a field reaches beyond its message")
-        seen |= {name} & _SINGULAR
-        if field_end - value < LARGE_ENOUGH_TO_MAP or name not in _SINGULAR | _REPEATED:
+        if name in _SINGULAR:
+            seen.add(name)
+        if field_end - value < LARGE_ENOUGH_TO_MAP or name is None:
             continue
-        message.MergeFromString(mapped[parsed:field_start])
-        parsed = field_end
+        part, parsed = mapped[parsed:field_start], field_end
+        message.MergeFromString(part)
+        has_external |= b"location" in part
         if name == "raw_data":
             raw_data = (value, field_end)
         else:
             inner = getattr(message, name)
             inner = inner.add() if name in _REPEATED else inner
-            _merge(inner, mapped, value, field_end, file_name)
-    message.MergeFromString(mapped[parsed:end])
+            has_external |= _merge(inner, mapped, value, field_end, file_name)
+    part = mapped[parsed:end]
+    message.MergeFromString(part)
     if raw_data is not None:
+        length = raw_data[1] - raw_data[0]
+        if tensor_bytes(message) not in {None, length}:
+            raise ValueError(f"{length} bytes are not the values of {tuple(message.dims)}")
         if (_element_bits(message.data_type) or 1) % 8:
             message.raw_data = mapped[slice(*raw_data)]
         else:
-            make_external(message, file_name, raw_data[0], raw_data[1] - raw_data[0])
+            make_external(message, file_name, raw_data[0], length)
+    return has_external or b"location" in part
+
+
+@cache
+def _names_by_number(kind: Any) -> dict[int, str]:
+    """Return the fields of a message that may be large, or lead to large ones."""
+    fields = kind.DESCRIPTOR.fields
+    return {field.number: field.name for field in fields if field.name in _SINGULAR | _REPEATED}
 
 
 _FIXED = {1: 8, 5: 4}  # the lengths of values of the kinds of the format that have one
@@ -596,13 +649,17 @@ _FIXED = {1: 8, 5: 4}  # the lengths of values of the kinds of the format that h
 def _fields(content: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield the number of every field, and the offsets of it, of its value and of its end."""
     while start < end:
-        tag, value = _varint(content, start)
+        tag, value = content[start], start + 1
+        if tag > 127:
+            tag, value = _varint(content, start)
         wire_type, after = tag & 7, value
-        if wire_type == 0:
-            _, after = _varint(content, value)
-        elif wire_type == 2:
-            length, value = _varint(content, value)
+        if wire_type == 2:
+            length, value = content[value], value + 1
+            if length > 127:
+                length, value = _varint(content, value - 1)
             after = value + length
+        elif wire_type == 0:
+            _, after = _varint(content, value)
         elif wire_type in _FIXED:
             after += _FIXED[wire_type]
         else:
@@ -678,7 +735,7 @@ def save(model: ModelProto | ModelInFolder, path: FilePath, folder: FilePath | N
     source = target.parent if folder is None else file_path("save", "folder", folder)
     stays = resolved(source) == resolved(target).parent
     try:
-        check_tensors(model, source)
+        check_tensors(external_tensors(model), source)
     except FileError as error:
         if folder is not None:
             raise

@@ -125,7 +125,8 @@ def check_functions(model: ModelProto) -> None:
     def size(nodes: Sequence[NodeProto], level: int) -> tuple[int, int]:
         """Return how many nodes there are once calls are inlined, and how deep the calls are."""
         count, depth = len(nodes), 0
-        for key in (_key(inner) for node in nodes for inner in nodes_in(node)):
+        called = (inner for node in nodes for inner in nodes_in(node)) if functions else ()
+        for key in map(_key, called):
             if key not in functions:
                 continue
             if key not in sizes:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from onnx import ModelProto
 
 from ndgather import messages
 from ndgather.api import own_errors
-from ndgather.errors import ExtraMissingError, FileError, ModelError, NotLoadedError
+from ndgather.errors import ExtraMissingError, ModelError, NotLoadedError
 from ndgather.messages import (
     LOGGER,
     did_you_mean,
@@ -271,17 +272,13 @@ class RuntimeModel(HasPorts):
         if isinstance(model, str | os.PathLike):
             path = str(file_path("run", "model", model))
         self._path = path or files.IN_MEMORY
-        opens = files.map_model if in_place and row.maps_tensors else files.open_model
-        proto, folder = opens(model, "run")
-        if folder is not None:
-            try:
-                files.check_tensors(proto, folder)
-            except FileError as error:
-                raise FileError(f"{self._path}: {error}") from error
+        proto, folder = files.map_model(model, "run", checked=True)
+        if path is not None and not (in_place and row.maps_tensors):
+            files.read_mapped_tensors(proto, Path(path))
         self.inputs, self.outputs = model_ports(proto)
-        self._count = len(list(nodes_in(proto)))
         with foreign_errors(NotLoadedError, f"{self._path}: its types cannot be inferred"):
             self._traced = trace(deepcopy(proto) if proto is model else proto, folder)
+        self._count = self._traced.node_count
         self._adapter = row.load()
         with foreign_errors(NotLoadedError, f"{self._path}: {runtime} does not load it"):
             self._session: Session = self._adapter.session(self._traced.source(path), options)

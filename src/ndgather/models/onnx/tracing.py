@@ -10,6 +10,7 @@ from onnx import (
     AttributeProto,
     GraphProto,
     ModelProto,
+    NodeProto,
     TensorProto,
     ValueInfoProto,
     helper,
@@ -95,16 +96,25 @@ class TracedModel:
     """
 
     proto: ModelProto
+    node_count: int  # of the original model
     names: tuple[str, ...]
     nodes: tuple[TracedNode, ...]
     untraced: tuple[tuple[str, str], ...]
     folder: str | None
 
     def source(self, path: str | None = None) -> ModelSource:
-        """Return the source for a runtime: the file at `path`, unless outputs were added."""
-        folder = self.folder if any(files.external_tensors(self.proto)) else None
-        content = self.proto.SerializeToString() if path is None or self.names else path
-        return ModelSource(content=content, folder=folder)
+        """Return the source for a runtime.
+
+        That is the file at `path`, unless outputs were added, or tensors are mapped, which is
+        faster than to parse them.
+        """
+        tensors = self.proto.graph.initializer
+        is_mapped = any(item.data_location == TensorProto.EXTERNAL for item in tensors)
+        if path is not None and not (self.names or is_mapped):
+            return ModelSource(content=path)
+        is_external = is_mapped or any(files.external_tensors(self.proto))
+        folder = self.folder if is_external else None
+        return ModelSource(content=self.proto.SerializeToString(), folder=folder)
 
     def up_to(self, wanted: Iterable[str]) -> TracedModel:
         """Return the part of the model that computes `wanted`, which are its only outputs."""
@@ -146,12 +156,16 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
     The model is changed in place, unless functions have such nodes; they are inlined in a copy.
     """
     check_functions(model)
-    if any(is_published(node) for function in model.functions for node in nodes_in(function)):
-        model = without_functions(model)
-    gathers = list(op_nodes(model, folder))
-    if any(op_node.scope.around for op_node in gathers):
-        with foreign_errors(ModelError, "the types of the model cannot be inferred"):
-            model = shape_inference.infer_shapes(model)  # a branch must declare its outputs
+    nodes, gathers = list(nodes_in(model)), list[OpNode]()
+    if any(map(is_published, nodes)):
+        of_graph: Iterable[NodeProto] = nodes
+        if model.functions:
+            inner = (node for function in model.functions for node in nodes_in(function))
+            model = without_functions(model) if any(map(is_published, inner)) else model
+            of_graph = nodes_in(model.graph)
+        if sum(map(is_published, of_graph)) > sum(map(is_published, model.graph.node)):
+            with foreign_errors(ModelError, "the types of the model cannot be inferred"):
+                model = shape_inference.infer_shapes(model)  # a branch must declare its outputs
         gathers = list(op_nodes(model, folder))
     outputs = Outputs(model.graph)
     traced, untraced = [], []
@@ -160,7 +174,8 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
             traced.append(outputs.traced(op_node))
         except NotTraceableError as error:
             untraced.append((op_node.where, str(error)))
-    return TracedModel(model, tuple(outputs.added), tuple(traced), tuple(untraced), folder)
+    added = tuple(outputs.added)
+    return TracedModel(model, len(nodes), added, tuple(traced), tuple(untraced), folder)
 
 
 class NotTraceableError(Exception):
