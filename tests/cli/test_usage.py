@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import onnx
 import pytest
 
 import ndgather as package
+from ndgather.cli import command_parser
 
 COMMANDS = ("sel", "checked", "run", "check", "infer", "compare", "convert")
 INFER = "infer model.onnx -o out.onnx"
@@ -152,6 +154,22 @@ STATUSES = {
     "not understood": ("infer", 2),
     "no command": ("", 2),
 }
+
+
+def test_run_and_compare_have_their_options_in_the_same_words():
+    run, compare = (
+        {name: (each.help, each.type) for name, each in parser._option_string_actions.items()}
+        for parser in map(command_parser, ("run", "compare"))
+    )
+    shared = run.keys() & compare.keys()
+    assert {"--random", "--runtime", "--provider", "--timeout", "--json"} <= shared
+    for option in shared - {"--runtime"}:  # which takes one name, or several
+        texts = [
+            re.split(" \\(default|; for one|, and print the", x[option][0])[0]
+            for x in (run, compare)
+        ]
+        assert texts[0] == texts[1]
+        assert run[option][1] == compare[option][1]
 
 
 @pytest.mark.parametrize(("line", "status"), STATUSES.values(), ids=STATUSES)

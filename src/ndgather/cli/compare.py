@@ -15,7 +15,7 @@ from ndgather.cli.inputs import (
     given_inputs,
     keep_inputs,
 )
-from ndgather.cli.terminal import add_common, add_loading, add_runtimes, duration, positive
+from ndgather.cli.terminal import add_common, add_loading, add_runtimes, positive
 from ndgather.errors import one_line
 from ndgather.models.graph import Port, aligned
 from ndgather.runtimes.children import LIMIT_S
@@ -62,13 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{','.join(RUNTIMES)})",
     )
     add_inputs(parser)
-    add_loading(parser, "[RUNTIME=]NAME", "[RUNTIME=]FILE", "; for one runtime, or for all")
-    add(
-        "--timeout",
-        metavar="SECONDS",
-        type=duration,
-        help=f"stop a runtime after this time, and report it (default: {LIMIT_S:g})",
-    )
+    more = "; for one runtime, or for all"
+    add_loading(parser, "[RUNTIME=]NAME", "[RUNTIME=]FILE", f"{LIMIT_S:g}", more)
     add(
         "--search",
         metavar="N",

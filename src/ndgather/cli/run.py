@@ -23,7 +23,6 @@ from ndgather.cli.terminal import (
     Named,
     add_common,
     add_loading,
-    duration,
     log_to_stderr,
     time_text,
     working,
@@ -66,7 +65,7 @@ examples:
       read input_0.pb, ... from a folder, and compare with its output_0.pb, ...
 
   ndgather run model.onnx --runtime openvino --input data=dem.npy --json
-      run it in OpenVINO, and print the results as JSON
+      run it in OpenVINO, and print the report as JSON
 
   ndgather run model.onnx --input data=dem.npy --input indices=points.npy \\
           --output-dir results
@@ -121,14 +120,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="continue with ndgather's own result for such a node, and report it",
     )
-    add_loading(parser, "NAME", "FILE")
-    add(
-        "--timeout",
-        metavar="SECONDS",
-        type=duration,
-        help="stop after this time, even inside a runtime",
-    )
-    add("--json", action="store_true", help="print the results as JSON")
+    add_loading(parser, "NAME", "FILE", "no limit")
+    add("--json", action="store_true", help="print the report as JSON")
     add("--quiet", action="store_true", help="print nothing but errors")
     add_common(parser)
 

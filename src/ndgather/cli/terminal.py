@@ -95,8 +95,10 @@ def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
     )
 
 
-def add_loading(parser: argparse.ArgumentParser, name: str, file: str, more: str = "") -> None:
-    """Add the options that say how a runtime loads a model."""
+def add_loading(
+    parser: argparse.ArgumentParser, name: str, file: str, limit: str, more: str = ""
+) -> None:
+    """Add the options that say how a runtime loads and runs a model."""
     parser.add_argument(
         "--provider",
         dest="providers",
@@ -113,6 +115,12 @@ def add_loading(parser: argparse.ArgumentParser, name: str, file: str, more: str
         action="append",
         default=[],
         help=f"a library of custom operators that the runtime loads{more}",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=duration,
+        help=f"stop a runtime after this time (default: {limit})",
     )
 
 
