@@ -40,6 +40,7 @@ extensions = [
     "pictures",
     "redirects",
     "reference_entries",
+    "target_pages",
 ]
 
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

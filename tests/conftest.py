@@ -47,7 +47,7 @@ _ABSENT = re.compile(
     r"(?:No module named '|No package metadata was found for |needs the package )(\w+)"
 )
 _OWN = {"ndgather", "tests", "bench", "conformance", "tools", "fuzz"}
-_OWN |= {"operator_pages", "conformance_calls"}  # of docs/extensions
+_OWN |= {"operator_pages", "conformance_calls", "target_pages"}  # of docs/extensions
 
 
 class SkipAbsent:
