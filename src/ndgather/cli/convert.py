@@ -161,14 +161,14 @@ def _convert_to_target(options: argparse.Namespace) -> None:
             if findings:
                 print(diagnostics.as_text(findings, page_width()))
     if stay and not options.partial:
-        allowed = ", or ".join(["--partial", *_next_commands(options)])
+        allowed = ["--partial", *_next_commands(options)]
         if not options.dry_run:
             raise ModelError(
                 f"{options.output}: is not written, because {plural(len(stay), 'node')} cannot "
-                f"become {known.name} (allowed: {allowed})"
+                f"become {known.name} (allowed: {', or '.join(allowed)})"
             )
         if not options.json:
-            print(f"allowed: {allowed}")
+            print("allowed:", ";\n".join(allowed))
 
 
 def _convert_or_advise(options: argparse.Namespace) -> Conversion:
