@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import ndgather
+from ndgather.errors import IndexOutOfBoundsError
 from tests.core.comparing import threads
 from tests.definitions.by_numpy import expected_by_numpy
 from tests.definitions.calls import PublicCall, assert_same_elements, assert_same_numbers, expected
@@ -35,10 +36,11 @@ NORESERVE = 0x4000  # of mmap on Linux: only memory that is touched is allocated
 SMALL, HUGE = "4096,16384", "1073741824,4294967296"
 MACHINES = {
     "baseline that prefetches": ("baseline", f"{SMALL},1"),
-    "baseline": ("baseline", f"{HUGE},0"),
-    "avx2 with small caches": ("avx2", f"{SMALL},0"),
+    "baseline": ("baseline", "65536,65536,0"),
+    "avx2 with small caches": ("avx2", "65536,65536,1"),
     "avx2": ("avx2", f"{HUGE},1"),
-    "avx512 that prefetches": ("avx512", f"{SMALL},1"),
+    "avx512 that measures": ("avx512", SMALL),
+    "avx512 with one cache": ("avx512", "65536,65536,0"),
     "avx512 with a small second level": ("avx512", "4096,1073741824,0"),
 }
 SMALL_CALLS, LARGE_CALLS = 5, 1
@@ -90,10 +92,9 @@ def scatter(function, data, indices, updates, **options):
     )
 
 
-def call_each_way(random):
+def call_each_way(random, order):
     """Yield a call for each way in which the core shares its work, orders it and writes."""
     rng, width = random_generator(random), random.choice(("f4", "f8", "c16", "u2"))
-    order = random.choice(("C", "F"))
 
     def numbers(*shape):
         return rng.permutation(prod(shape)).reshape(shape).astype(width, order=order)
@@ -111,13 +112,20 @@ def call_each_way(random):
             tuples[:, 0] = places(2000, count)
             updates = numbers(count, *data.shape[depth:])
             yield scatter("scatter_nd", data, tuples, updates, reduction=reduction)
-        data, tuples = numbers(5, 30_000), places(5, 7, 1)  # parts of long rows
-        yield scatter("scatter_nd", data, tuples, numbers(7, 30_000), reduction=reduction)
-        data, columns = numbers(700, 90), places(700, 800, 90)  # bands of columns
-        updates = numbers(800, 90)
-        yield scatter("scatter_elements", data, columns, updates, reduction=reduction)
-    yield gather("gather_elements", data, columns)
-    yield gather("gather_elements", data.T, np.ascontiguousarray(columns.T), 1)
+        data, tuples = numbers(2000, 16), places(2000, 9000, 1) + 5000  # not one in bounds
+        updates = numbers(9000, 16)
+        yield scatter("scatter_nd", data, tuples, updates, reduction=reduction, mode="drop")
+        data, tuples = np.ascontiguousarray(numbers(5, 30_000)), places(5, 7, 1)
+        updates = np.ascontiguousarray(numbers(7, 30_000))  # parts of long rows
+        yield scatter("scatter_nd", data, tuples, updates, reduction=reduction)
+        yield gather("gather_nd", data, tuples[:2])
+        for rows, columns in ((30, 400), (200, 90), (700, 90)):  # bands of columns
+            data, indices = numbers(rows, columns), places(rows, 2 * rows, columns)
+            for named in (indices, np.asfortranarray(indices)):
+                updates = numbers(2 * rows, columns)
+                yield scatter("scatter_elements", data, named, updates, reduction=reduction)
+                yield gather("gather_elements", data, named)
+                yield gather("gather_elements", data.T, named.T, 1)
     yield gather("gather_nd", numbers(40_000), places(40_000, 30_000, 1))
     yield gather("gather_nd", numbers(300, 200), places(300, 500, 1))  # rows past the caches
     yield gather("gather", numbers(30, 400, 9), places(400, 700), axis=1)
@@ -134,8 +142,12 @@ def main(seed):
         for _ in range(LARGE_CALLS):
             call = draw_call(random, function, Size.LARGE, skew=random.choice([*SKEWS]))
             compare(call, expected_by_numpy(call), [1, random.choice((2, 3, 5))])
-    for call in [*call_each_way(random), *call_each_way(random)]:
+    for call in [*call_each_way(random, "C"), *call_each_way(random, "F")]:
         compare(call, expected_by_numpy(call), [1, 2, random.choice((3, 5))])
+    indices = np.arange(-5000, 25_000)
+    with threads(3), pytest.raises(IndexOutOfBoundsError) as caught:
+        ndgather.gather(np.zeros(20_000), indices)
+    assert (caught.value.position, caught.value.count) == ((25_000,), 5000)
     call = rows_far_apart(random)
     desired = expected_by_numpy(call)
     with threads(2):
