@@ -229,8 +229,13 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("output", ["o.csv", "o.tsv", "o.csv.gz", "o.parquet", "o.nc"])
+@pytest.mark.parametrize(
+    ("form", "output"),
+    [
+        *((form, "o.csv") for form in FORMS),
+        *(("quoted", output) for output in ("o.tsv", "o.csv.gz", "o.parquet", "o.nc")),
+    ],
+)
 def test_a_table_of_many_blocks(grid, ndgather, form, output):
     line, separator = FORMS[form]
     rows = [(i % 4, f"s{i}") for i in range(20_000)]

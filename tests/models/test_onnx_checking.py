@@ -706,3 +706,11 @@ def test_unique_indices_lose_no_updates():
     data[7] = 6
     model = one_node("ScatterND", (5000, 4), data, updates=(5000, 4), opset=18, reduction="add")
     assert REPEATED in {each.rule for each in onnx_models.check(model)}
+
+
+def test_types_of_other_operators_that_an_opset_does_not_take_are_errors():
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 12]>
+        g (bfloat16[2] x) => (bfloat16[2] y) { y = Add(x, x) }""")
+    (finding,) = onnx_models.check(model)
+    assert (finding.where, finding.rule) == ("Add of y", "onnx.checker")
+    assert "unsupported type: tensor(bfloat16)" in finding.what

@@ -303,7 +303,7 @@ def test_scatter_elements_becomes_scatter_nd(call, reduction):
     assert_same_run(before, after, inputs)
 
 
-@pytest.mark.parametrize("target", range(11, 26))
+@pytest.mark.parametrize("target", [11, 12, 13, 15, 16, 17, 18, 22, 25])
 @pytest.mark.parametrize("source", [11, 12, 13, 16, 18, 25])
 @pytest.mark.parametrize("op_type", ["GatherND", "GatherElements", "Gather", "ScatterND",
                                      "ScatterElements"])  # fmt: skip

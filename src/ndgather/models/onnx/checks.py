@@ -6,10 +6,9 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 
 import onnx
-from onnx import ModelProto, NodeProto, defs
+from onnx import ModelProto, NodeProto
 
 from ndgather.api import own_errors
 from ndgather.errors import NdgatherError
@@ -39,11 +38,9 @@ from ndgather.models.onnx.files import (
 from ndgather.models.onnx.inference import InferredNode, infer_types
 from ndgather.models.onnx.nodes import (
     OpNode,
-    ReadNode,
     Scope,
     nodes_in,
     not_imported,
-    schema_type,
     title_of,
     with_one_name,
 )
@@ -99,7 +96,7 @@ def check(model: Source) -> tuple[Finding, ...]:
                 *sparse,
                 *itertools.starmap(_no_import, missing.items()),
                 *(finding for node in inferred.nodes for finding in _check_node(node)),
-                *_check_other_nodes(inferred.scopes),
+                *_check_replaced(inferred.scopes),
             ]
         )
     except NdgatherError as error:
@@ -227,16 +224,12 @@ def _versions_that_take(op_node: OpNode, operator: Operator) -> str:
 _SCATTER_REPLACED = 11  # the opset in which ScatterElements replaced Scatter
 
 
-def _check_other_nodes(scopes: Iterable[Scope]) -> Iterator[Finding]:
-    """Yield types that an opset does not allow, and uses of Scatter, which was removed."""
+def _check_replaced(scopes: Iterable[Scope]) -> Iterator[Finding]:
+    """Yield uses of Scatter, which was removed."""
     for scope, node in (item for outermost in scopes for item in outermost.all_nodes()):
-        if node.domain != DEFAULT_DOMAIN or node.is_published:
+        if (node.op_type, node.domain) != ("Scatter", DEFAULT_DOMAIN):
             continue
-        opset = scope.opsets.get(DEFAULT_DOMAIN, 0)
-        if node.op_type != "Scatter":
-            yield from _check_types(scope, node, opset)
-            continue
-        where = scope.where(node.node)
+        opset, where = scope.opsets.get(DEFAULT_DOMAIN, 0), scope.where(node.node)
         if opset >= _SCATTER_REPLACED:
             what = f"opset {opset} has no Scatter (ScatterElements-11 replaced it)"
             yield Finding(where, "ai.onnx Scatter-9", "opset", what, ERROR)
@@ -244,24 +237,3 @@ def _check_other_nodes(scopes: Iterable[Scope]) -> Iterator[Finding]:
             what = "ScatterElements-11 replaced it; onnxruntime runs it, onnx.reference does not"
             runtimes = ("onnx.reference",)
             yield Finding(where, "ai.onnx Scatter-9", "opset", what, PORTABLE, runtimes)
-
-
-def _check_types(scope: Scope, node: ReadNode, opset: int) -> Iterator[Finding]:
-    version, formals = _formal_inputs(node.op_type, opset)
-    for number, name in enumerate(node.inputs if formals else ()):
-        dtype = scope.type_of(name).dtype if name else None
-        formal, types = formals[min(number, len(formals) - 1)]
-        if dtype is not None and schema_type(dtype) not in types:
-            where = scope.where(node.node)
-            what = f"{formal} = {name!r} is {dtype}, which this version does not take"
-            yield Finding(where, f"ai.onnx {node.op_type}-{version}", "types", what, ERROR)
-
-
-@cache
-def _formal_inputs(op_type: str, opset: int) -> tuple[int, list[tuple[str, frozenset[str]]]]:
-    """Return the version of an operator, and the names and types of its inputs."""
-    try:
-        schema = defs.get_schema(op_type, opset, "")
-    except (defs.SchemaError, TypeError):
-        return 0, []
-    return schema.since_version, [(item.name, frozenset(item.types)) for item in schema.inputs]
