@@ -186,13 +186,13 @@ def _original(tensor: TensorProto) -> onnx.SparseTensorProto | None:
 
 def sparse_tensors(model: ModelProto) -> Iterator[tuple[str, onnx.SparseTensorProto, Any]]:
     """Yield the name of every sparse tensor, the tensor, and the graph or attribute that has it."""
-    for message in messages_in(model, onnx.GraphProto, onnx.NodeProto):
-        if isinstance(message, onnx.GraphProto):
-            yield from ((item.values.name, item, message) for item in message.sparse_initializer)
-        elif message.op_type == "Constant":
-            for attribute in message.attribute:
+    for body in bodies_in(model):
+        if isinstance(body, onnx.GraphProto):
+            yield from ((item.values.name, item, body) for item in body.sparse_initializer)
+        for node in body.node:
+            for attribute in node.attribute if node.op_type == "Constant" else ():
                 if attribute.name == "sparse_value":
-                    yield next(iter(message.output), ""), attribute.sparse_tensor, attribute
+                    yield next(iter(node.output), ""), attribute.sparse_tensor, attribute
 
 
 def _dense_tensor(
@@ -263,6 +263,18 @@ def _strict_parser() -> Callable[[bytes], object]:
     kind = GetMessageClass(pool.FindMessageTypeByName(ModelProto.DESCRIPTOR.full_name))
     parse: Callable[[bytes], object] = kind.FromString
     return parse
+
+
+def bodies_in(model: ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
+    """Yield the graph and the functions of a model, and the graphs in their nodes."""
+    waiting: list[Any] = [model.graph, *model.functions]
+    for body in waiting:
+        yield body
+        for node in body.node:
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    waiting.append(attribute.g)
+                waiting += attribute.graphs
 
 
 def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:

@@ -156,7 +156,8 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
     The model is changed in place, unless functions have such nodes; they are inlined in a copy.
     """
     check_functions(model)
-    nodes, gathers = list(nodes_in(model)), list[OpNode]()
+    nodes = [node for body in files.bodies_in(model) for node in body.node]
+    gathers: list[OpNode] = []
     if any(map(is_published, nodes)):
         of_graph: Iterable[NodeProto] = nodes
         if model.functions:
