@@ -5,7 +5,8 @@ from contextlib import contextmanager
 import ndgather
 from tests.definitions.calls import element_bytes, moves_as_bytes
 
-WRITEABLE_LAYOUTS = ("C", "F", "negative strides", "every second", "unaligned", "mixed")
+WRITEABLE_LAYOUTS = ("C", "negative strides", "every second", "unaligned", "mixed")
+WRITEABLE_LAYOUTS += ("rows apart",) * 2 + ("F",) * 3  # slices of several runs
 
 
 @contextmanager

@@ -427,6 +427,9 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "F": lambda values: strided(values, range(values.ndim)[::-1], [1] * values.ndim),
     "negative strides": lambda values: _with_step(values, -1),
     "every second": lambda values: _with_step(values, 2),
+    "rows apart": lambda values: strided(
+        values, range(values.ndim), [1 + (axis < values.ndim - 1) for axis in range(values.ndim)]
+    ),
     "unaligned": lambda values: _with_step(values, offset=1),
     "read-only": _read_only,
     "stride 0, first axis": lambda values: _repeated(values, values[:1] if values.ndim else values),

@@ -104,7 +104,18 @@ _ROUNDED = tuple(size for size in range(1, 1000) if size * (1 / size) < 1)
 ANY_LAYOUT = (*LAYOUTS, "C", "mixed")
 #: Layouts in which no two elements share memory: for arrays whose entries have to fit each other.
 UNSHARED = tuple(name for name in ANY_LAYOUT if not name.startswith("stride 0"))
-_BORDER_LAYOUTS = (*ANY_LAYOUT, "C", "C", "F", "F", "F", "mixed", "mixed")
+_BORDER_LAYOUTS = (
+    *ANY_LAYOUT,
+    "C",
+    "C",
+    "F",
+    "F",
+    "F",
+    "mixed",
+    "mixed",
+    "rows apart",
+    "rows apart",
+)
 _LARGE_LAYOUTS = ("C", "C", "F", "negative strides", "every second", "unaligned")
 
 #: How n index tuples are spread over so many places.
@@ -657,7 +668,7 @@ def draw_call(
     if border:
         is_shared = random.randrange(2) == 0  # enough work for several threads
         row = max(draw_size(random, 4096, 64 * is_shared) // dtype.itemsize, 1)  # in elements
-        rest = random.choice(((), (row,), (row,), (2, -(-row // 2))))
+        rest = random.choice(((), (row,), (row,), (random.randint(2, 5), row)))
         count, sides = (draw_size(random, _MOST // prod(rest), 1) for _ in range(2))
         if is_shared:
             count = (_MOST // prod(rest) >> random.randrange(3)) + random.randrange(2)

@@ -14,7 +14,6 @@ from ndgather.errors import IndexOutOfBoundsError
 from tests.core.comparing import WRITEABLE_LAYOUTS, contents, threads
 from tests.definitions.by_numpy import expected_by_numpy
 from tests.definitions.calls import (
-    LAYOUTS,
     assert_same_elements,
     assert_same_numbers,
     assert_taken,
@@ -27,9 +26,8 @@ BORDERS = max(50, settings.default.max_examples)  # calls of each function, of a
 EACH = pytest.mark.parametrize("number", range(max(settings.default.max_examples // 50, 1)))
 
 
-def compare(call, out=None):
+def compare(call, desired, out=None):
     """Compare a call, which may write to `out` or in place, with one pass of NumPy."""
-    desired = expected_by_numpy(call)
     inputs = [array for array in call.arrays if array is not out]
     before = [*map(contents, inputs)]
     filled = None if out is None else element_bytes(out)
@@ -44,26 +42,36 @@ def compare(call, out=None):
     assert [*map(contents, inputs)] == before
 
 
+def compare_out(call, desired, random):
+    """The same with an `out` of any layout."""
+    garbage = distinct(desired.shape, desired.dtype)
+    compare(call, desired, arranged(random, garbage, WRITEABLE_LAYOUTS))
+
+
+def compare_in_place(call, desired, random):
+    place = arranged(random, call.data, WRITEABLE_LAYOUTS)
+    compare(replace(call, data=place), desired, place)
+
+
+def ways_of(call):
+    """Return what a call can write to, as functions."""
+    ways = [lambda call, desired, _: compare(call, desired)]
+    ways += [compare_out] * (call.data_shape is None)
+    return ways + [compare_in_place] * call.scatters
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_sizes_at_which_code_takes_another_way(function, draws):
-    """A new result, one in `out` of any layout, or one in place, by any number of threads."""
     for _ in range(BORDERS * (1 + (function in SCATTERS))):
         seed = draws.getrandbits(64)
         random = Random(seed)
         call = draw_call(random, function, Size.BORDER, skew=random.choice([*SKEWS]))
-        out, way = None, random.choice(("new", "out", "in place"))
-        if way == "out" and call.data_shape is None:
-            desired = expected_by_numpy(call)
-            garbage = distinct(desired.shape, desired.dtype)
-            out = arranged(random, garbage, WRITEABLE_LAYOUTS)
-        elif way == "in place" and function in SCATTERS:
-            out = arranged(random, call.data, WRITEABLE_LAYOUTS)
-            call = replace(call, data=out)
         try:
             with threads(random.choice(COUNTS)):
-                compare(call, out)
+                compare_way = random.choice(ways_of(call) + ways_of(call)[1:])
+                compare_way(call, expected_by_numpy(call), random)
         except BaseException as error:
-            error.add_note(f"Random({seed}), {way}: {call}")
+            error.add_note(f"Random({seed}): {call}")
             raise
 
 
@@ -72,35 +80,14 @@ def test_sizes_at_which_code_takes_another_way(function, draws):
 @EACH
 def test_any_number_of_threads_gives_the_bits_of_one_pass(function, skew, number, draws):
     seed = draws.getrandbits(64)
-    call = draw_call(Random(seed), function, Size.LARGE, skew=skew)
+    random = Random(seed)
+    call = draw_call(random, function, Size.LARGE, skew=skew)
     print(f"draw_call(Random({seed}), {function!r}, Size.LARGE, skew={skew!r})\n{call}")
     desired = expected_by_numpy(call)
-    same = assert_same_numbers if call.computes else assert_same_elements
-    before = [*map(contents, call.arrays)]
-    layouts = ("C", "F", "negative strides", "every second", "unaligned")
-    for count in COUNTS:
-        with threads(count):
-            same(call.result(), desired)
-            if call.data_shape is None:
-                out = LAYOUTS[layouts[seed % len(layouts)]](np.zeros_like(desired))
-                filled = element_bytes(out)
-                assert call.result(out=out) is out
-                if call.computes:
-                    same(out, desired)
-                else:
-                    assert_taken(out, filled, desired)
-    assert [*map(contents, call.arrays)] == before
-    if function in SCATTERS:
-        kept = call.data.copy(order="K")
-        for count in COUNTS:
-            call.data[...] = kept
-            before = element_bytes(call.data)
+    for compare_way in ways_of(call):
+        for count in random.sample(COUNTS, 2):
             with threads(count):
-                call.result(out=call.data)
-            if call.computes:
-                same(call.data, desired)
-            else:
-                assert_taken(call.data, before, desired)
+                compare_way(call, desired, random)
 
 
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather", *SCATTERS])
