@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnx.backend.test.case.node as node_cases
 import pytest
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
@@ -331,6 +331,12 @@ def test_a_target_takes_what_is_rewritten_for_it(target, call, constant, checked
     constant=st.booleans(),
 )
 @settings(max_examples=6 * EXAMPLES)
+@example(
+    call=("Gather", [np.array([[[3]], [[4]]]), np.array(0)], {"axis": 1}, np.array([[3], [4]])),
+    how={"target": "basic"},
+    known=False,
+    constant=False,
+)
 def test_strings_that_onnxruntime_moves_stay_strings_that_it_moves(call, how, known, constant):
     """onnxruntime copies only the first string of each row in Gather."""
     assume(call[2].get("reduction", "none") == "none")

@@ -86,6 +86,9 @@ class GatherCall:
         roles = [parameter.role for parameter in row.inputs]
         types = inferred.inference.inputs if inferred.inference else op_node.known_types()
         indices, attributes = op_node.constants().get(Role.INDICES.value), op_node.attributes()
+        data = types[0]
+        if data.dtype == "string" and data.dims:  # slices of one string have no known difference
+            data = replace(data, shape=tuple(x if isinstance(x, int) else 1 for x in data.dims))
         call = cls(
             origin=row,
             row=row,
@@ -96,7 +99,7 @@ class GatherCall:
             constants={} if indices is None else {Role.INDICES: indices},
             attributes=attributes,
             new=new,
-            known=KnownCall.of(row, types, attributes, indices=indices),
+            known=KnownCall.of(row, (data, *types[1:]), attributes, indices=indices),
         )
         call.inside = call.find_inside()
         return call
