@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ndgather
+from tests.core.comparing import threads
 from tests.core.package import environments as roads
 from tests.definitions import environments, reference
 
@@ -18,21 +18,28 @@ pytestmark = pytest.mark.skipif(not environments.is_known(), reason="needs Linux
 PROGRAM = Path(roads.__file__)
 
 
-@cache
-def results(place: str, name: str) -> dict[str, str]:
-    """Return a hash of the result of each road, computed in a new process."""
-    command = [sys.executable, "-m", "tests.core.package.environments", place, name]
-    text = subprocess.run(
-        command, check=True, capture_output=True, text=True, cwd=PROGRAM.parents[3]
-    ).stdout
-    return dict(line.split("\t") for line in text.splitlines())
+@pytest.fixture(scope="module")
+def usual() -> dict[str, str]:
+    """Return a hash of the result of each road in the default environment."""
+    with threads(2):
+        return roads.hashes(None)
 
 
-@pytest.mark.parametrize("place", ["caller", "creator"])
 @pytest.mark.parametrize("name", environments.ENVIRONMENTS)
-def test_no_road_depends_on_the_environment(place: str, name: str) -> None:
-    assert results(place, name) == results("neither", "up")
-    assert len(results(place, name)) == len(roads.ROADS)
+def test_no_road_depends_on_the_environment(name: str, usual: dict[str, str]) -> None:
+    with threads(2):
+        assert roads.hashes(name) == usual
+
+
+@pytest.mark.parametrize("name", ["up", "both"])  # one that rounds, and one that flushes
+def test_no_road_depends_on_that_of_the_creator_of_threads(
+    name: str, usual: dict[str, str]
+) -> None:
+    command = [sys.executable, "-m", "tests.core.package.environments", name]
+    ended = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=PROGRAM.parents[3]
+    )
+    assert dict(line.split("\t") for line in ended.stdout.splitlines()) == usual
 
 
 @pytest.mark.parametrize("reduction", ["add", "sub", "mul", "min", "max", "mean"])

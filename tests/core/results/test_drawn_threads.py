@@ -22,8 +22,8 @@ from tests.definitions.calls import (
 from tests.definitions.draws import FUNCTIONS, SCATTERS, SKEWS, Size, arranged, distinct, draw_call
 
 COUNTS = (1, 2, 3, 5, 16)
-BORDERS = max(50, settings.default.max_examples)  # calls of each function, of a millisecond
-EACH = pytest.mark.parametrize("number", range(max(settings.default.max_examples // 50, 1)))
+BORDERS = max(50, settings.default.max_examples // 2)  # calls of each function, of a millisecond
+EACH = pytest.mark.parametrize("number", range(max(settings.default.max_examples // 100, 1)))
 
 
 def compare(call, desired, out=None):
