@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
 from onnx.reference import ReferenceEvaluator
 
 from ndgather.errors import (
@@ -31,6 +32,9 @@ DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
 INDICES = np.array([[0, 1], [2, -1]])
 BAD = np.array([[0, 1], [2, 9]])
 BAD_TEXT = "ai.onnx GatherND-13: indices[1, 1] = 9 is outside axis 1 of data, which has size 4"
+
+
+DECLARED = "float[a,b] data, int64[n,2] indices"
 
 
 def info(name, kind, shape):
@@ -169,15 +173,12 @@ def test_what_the_version_forbids_is_refused(model, text):
 
 
 def test_other_nodes_run_around_ours(ours):
-    model = model_of(
-        [
-            helper.make_node("Transpose", ["data"], ["turned"], perm=[1, 0]),
-            helper.make_node("GatherND", ["turned", "fixed"], ["picked"]),
-            helper.make_node("Add", ["picked", "picked"], ["out"]),
-        ],
-        [info("data", FLOAT, [3, 4])],
-        [info("out", FLOAT, [2])],
-        initial=[numpy_helper.from_array(np.array([[1, 0], [-1, 2]]), "fixed")],
+    model = text_model(
+        """turned = Transpose<perm = [1, 0]>(data)  picked = GatherND(turned, fixed)
+           out = Add(picked, picked)""",
+        "<int64[2,2] fixed = {1, 0, -1, 2}>",
+        inputs="float[3,4] data",
+        output="float[2] out",
     )
 
     result = onnx_models.Model(model).run({"data": DATA})
@@ -189,37 +190,27 @@ def test_other_nodes_run_around_ours(ours):
     assert (result.gather_nodes, result.remaining_nodes) == (1, 2)
 
 
+def text_model(nodes, head="", opset=13, functions="", inputs=DECLARED, output="float[n] out"):
+    """Return a model of nodes as text, and of initializers in `head`."""
+    imports = f'"" : {opset}, "my.functions" : 1'
+    graph = f"g ({inputs}) => ({output}) {head} {{ {nodes} }}"
+    return parse_model(f"<ir_version: 8, opset_import: [{imports}]> {graph} {functions}")
+
+
 def function_model():
-    body = [helper.make_node("GatherND", ["d", "i"], ["o"], name="inner")]
-    function = helper.make_function(
-        "my.functions", "Pick", ["d", "i"], ["o"], body, [helper.make_opsetid("", 13)]
-    )
-    return model_of(
-        [
-            helper.make_node(
-                "Pick", ["data", "indices"], ["out"], name="call", domain=function.domain
-            )
-        ],
-        [info("data", FLOAT, ["a", "b"]), info("indices", INT64, ["n", 2])],
-        [info("out", FLOAT, ["n"])],
-        domains=[function.domain],
-        functions=[function],
+    return text_model(
+        "[call] out = my.functions.Pick(data, indices)",
+        functions="""<domain: "my.functions", opset_import: ["" : 13]>
+            Pick (d, i) => (o) { [inner] o = GatherND(d, i) }""",
     )
 
 
 def branch_model():
-    def branch(name):
-        node = helper.make_node("GatherND", ["data", "indices"], [name], name="inner")
-        return helper.make_graph([node], name, [], [info(name, FLOAT, ["n"])])
-
-    choose = helper.make_node(
-        "If", ["yes"], ["out"], name="call", then_branch=branch("t"), else_branch=branch("e")
-    )
-    return model_of(
-        [choose],
-        [info("data", FLOAT, ["a", "b"]), info("indices", INT64, ["n", 2])],
-        [info("out", FLOAT, ["n"])],
-        initial=[numpy_helper.from_array(np.array(True), "yes")],
+    return text_model(
+        """[call] out = If(yes) <
+            then_branch = t () => (float[n] t) { [inner] t = GatherND(data, indices) },
+            else_branch = e () => (float[n] e) { [inner] e = GatherND(data, indices) }>""",
+        "<bool yes = {1}>",
     )
 
 
@@ -245,40 +236,20 @@ def test_nodes_inside_others_are_ours_too(ours, model, op_type):
 
 def loop_model():
     """Three rounds; each gathers from data and adds to what it carries."""
-    body = helper.make_graph(
-        [
-            helper.make_node("GatherND", ["data", "indices"], ["picked"], name="inner"),
-            helper.make_node("Add", ["sum", "picked"], ["next"]),
-            helper.make_node("Identity", ["on"], ["still"]),
-        ],
-        "body",
-        [info("round", INT64, []), info("on", TensorProto.BOOL, []), info("sum", FLOAT, ["n"])],
-        [info("still", TensorProto.BOOL, []), info("next", FLOAT, ["n"])],
-    )
-    return model_of(
-        [helper.make_node("Loop", ["rounds", "yes", "zeros"], ["out"], name="call", body=body)],
-        [info("data", FLOAT, ["a", "b"]), info("indices", INT64, ["n", 2])],
-        [info("out", FLOAT, ["n"])],
-        initial=[
-            numpy_helper.from_array(np.array(3), "rounds"),
-            numpy_helper.from_array(np.array(True), "yes"),
-            numpy_helper.from_array(np.zeros(2, np.float32), "zeros"),
-        ],
+    return text_model(
+        """[call] out = Loop(rounds, yes, zeros) <
+            body = b (int64 round, bool on, float[n] sum) => (bool still, float[n] next)
+            { [inner] picked = GatherND(data, indices)  next = Add(sum, picked)
+              still = Identity(on) }>""",
+        "<int64 rounds = {3}, bool yes = {1}, float[2] zeros = {0, 0}>",
     )
 
 
 def scan_model():
     """For each row of indices: gather there."""
-    body = helper.make_graph(
-        [helper.make_node("GatherND", ["data", "row"], ["picked"], name="inner")],
-        "body",
-        [info("row", INT64, [2])],
-        [info("picked", FLOAT, [])],
-    )
-    return model_of(
-        [helper.make_node("Scan", ["indices"], ["out"], name="call", body=body, num_scan_inputs=1)],
-        [info("data", FLOAT, ["a", "b"]), info("indices", INT64, ["n", 2])],
-        [info("out", FLOAT, ["n"])],
+    return text_model(
+        """[call] out = Scan(indices) <num_scan_inputs = 1,
+            body = b (int64[2] row) => (float picked) { [inner] picked = GatherND(data, row) }>"""
     )
 
 
@@ -296,40 +267,30 @@ def test_nodes_in_loops_are_ours_too(ours, model, rounds, factor):
     assert result.gather_nodes == rounds
 
 
-def test_a_function_has_versions_of_its_own_and_gives_attributes_on():
-    inner = helper.make_node("GatherND", ["d", "i"], ["o"], name="inner")
-    shared = inner.attribute.add(name="batch_dims", ref_attr_name="shared")
-    shared.type = onnx.AttributeProto.INT
-    nodes = [
-        helper.make_node("Pick", ["data", "indices"], ["out"], domain="my.functions", shared=1)
-    ]
-    for version in 12, 11:
-        function = helper.make_function(
-            "my.functions", "Pick", ["d", "i"], ["o"], [inner],
-            [helper.make_opsetid("", version)], ["shared"],
-        )  # fmt: skip
-        model = model_of(
-            nodes,
-            [info("data", FLOAT, ["a", "b"]), info("indices", INT64, ["a", 1])],
-            [info("out", FLOAT, ["a"])],
-            domains=[function.domain],
-            functions=[function],
-        )
-        inputs = {"data": DATA, "indices": np.array([[3], [0], [1]])}
-        if version == 12:
-            out = run(model, inputs)["out"]
-            np.testing.assert_array_equal(out, np.array([3, 4, 9], np.float32), strict=True)
-        else:
-            with pytest.raises(AttributeValueError, match="GatherND-11: batch_dims is not an attr"):
-                run(model, inputs)
+@pytest.mark.parametrize("version", [12, 11])
+def test_a_function_has_versions_of_its_own_and_gives_attributes_on(version):
+    model = text_model(
+        "out = my.functions.Pick<shared = 1>(data, indices)",
+        functions=f"""<domain: "my.functions", opset_import: ["" : {version}]>
+            Pick <shared> (d, i) => (o)
+            {{ [inner] o = GatherND<batch_dims: int = @shared>(d, i) }}""",
+        inputs="float[a,b] data, int64[a,1] indices",
+        output="float[a] out",
+    )
+    inputs = {"data": DATA, "indices": np.array([[3], [0], [1]])}
+    if version == 12:
+        out = run(model, inputs)["out"]
+        np.testing.assert_array_equal(out, np.array([3, 4, 9], np.float32), strict=True)
+    else:
+        with pytest.raises(AttributeValueError, match="GatherND-11: batch_dims is not an attr"):
+            run(model, inputs)
 
 
 @pytest.mark.parametrize("imported", ["", "ai.onnx"])
 @pytest.mark.parametrize("written", ["", "ai.onnx"])
 def test_both_names_of_the_domain_of_onnx_are_one(ours, imported, written):
     model = branch_model()
-    for version in model.opset_import:
-        version.domain = imported
+    model.opset_import[0].domain = imported
     for node in model.graph.node:
         node.domain = written
         for attribute in node.attribute:
@@ -363,10 +324,8 @@ def test_an_error_of_ours_keeps_its_class_and_facts():
 
 
 def test_a_type_error_of_ours_is_not_hidden_by_the_evaluator():
-    model = model_of(
-        [helper.make_node("GatherND", ["data", "indices"], ["out"])],
-        [info("data", FLOAT, ["a", "b"]), info("indices", FLOAT, ["n", 2])],
-        [info("out", FLOAT, ["n"])],
+    model = text_model(
+        "out = GatherND(data, indices)", inputs="float[a,b] data, float[n,2] indices"
     )
 
     with pytest.raises(DTypeError) as refusal:
@@ -378,10 +337,10 @@ def test_a_type_error_of_ours_is_not_hidden_by_the_evaluator():
 
 
 def test_an_error_of_another_node_is_one_line_with_its_name():
-    model = model_of(
-        [helper.make_node("Add", ["data", "other"], ["out"], name="sum")],
-        [info("data", FLOAT, ["a", "b"]), info("other", FLOAT, ["c", "d"])],
-        [info("out", FLOAT, ["a", "b"])],
+    model = text_model(
+        "[sum] out = Add(data, other)",
+        inputs="float[a,b] data, float[c,d] other",
+        output="float[a,b] out",
     )
 
     with pytest.raises(ModelError) as refusal:
@@ -409,17 +368,14 @@ def test_every_element_type(kind, array):
 
 def test_float8_tensors_pass_through_other_nodes():
     eighths = DATA.astype(ml_dtypes.float8_e4m3fn)
-    model = model_of(
-        [
-            helper.make_node("Cast", ["data"], ["wide"], to=FLOAT),
-            helper.make_node("GatherND", ["wide", "indices"], ["picked"]),
-            helper.make_node("Cast", ["picked"], ["out"], to=TensorProto.FLOAT8E4M3FN),
-        ],
-        [info("indices", INT64, ["n", 2])],
-        [info("out", TensorProto.FLOAT8E4M3FN, ["n"])],
-        initial=[numpy_helper.from_array(eighths, "data")],
+    model = text_model(
+        """wide = Cast<to = 1>(data)  picked = GatherND(wide, indices)
+           out = Cast<to = 17>(picked)""",
         opset=19,
+        inputs="int64[n,2] indices",
+        output="float8e4m3fn[n] out",
     )
+    model.graph.initializer.append(numpy_helper.from_array(eighths, "data"))
 
     out = run(model, {"indices": INDICES})["out"]
 
@@ -446,12 +402,11 @@ def test_what_files_hold_is_made_what_the_model_takes(kind, given, taken):
 
 
 def two_input_model():
-    return model_of(
-        [helper.make_node("Add", ["x", "y"], ["out"])],
-        [info("x", FLOAT, ["N", None]), info("y", FLOAT, ["N", 4])],
-        [info("out", FLOAT, ["N", 4])],
-        initial=[numpy_helper.from_array(DATA, "y")],
+    model = text_model(
+        "out = Add(x, y)", inputs="float[N,?] x, float[N,4] y", output="float[N,4] out"
     )
+    model.graph.initializer.append(numpy_helper.from_array(DATA, "y"))
+    return model
 
 
 def test_an_input_with_a_value_of_its_own_may_be_left_out():
@@ -505,11 +460,8 @@ def test_inputs_that_do_not_fit_are_refused(inputs, error, text):
 
 
 def test_inputs_that_are_no_tensors_are_refused():
-    sequence = helper.make_tensor_sequence_value_info("many", FLOAT, [3])
-    model = model_of(
-        [helper.make_node("SequenceLength", ["many"], ["out"])],
-        [sequence],
-        [info("out", INT64, [])],
+    model = text_model(
+        "out = SequenceLength(many)", inputs="seq(float[3]) many", output="int64 out"
     )
 
     with pytest.raises(ModelError, match=r"^input 'many' is a sequence \(allowed: a tensor\)$"):
@@ -517,11 +469,8 @@ def test_inputs_that_are_no_tensors_are_refused():
 
 
 def test_outputs_that_are_no_tensors_are_refused():
-    sequence = helper.make_tensor_sequence_value_info("out", FLOAT, [3, 4])
-    model = model_of(
-        [helper.make_node("SequenceConstruct", ["data"], ["out"])],
-        [info("data", FLOAT, [3, 4])],
-        [sequence],
+    model = text_model(
+        "out = SequenceConstruct(data)", inputs="float[3,4] data", output="seq(float[3,4]) out"
     )
 
     with pytest.raises(ModelError, match=r"^output 'out' is a list \(allowed: a tensor\)$"):
