@@ -12,6 +12,7 @@ from ndgather.errors import (
     ShapeError,
 )
 from ndgather.models import onnx as onnx_models
+from tests.models.test_onnx_models import text_model
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 
@@ -83,17 +84,13 @@ def test_an_unknown_rank_stays_unknown():
 
 def test_both_inferences_in_turn_reach_the_end_of_a_chain():
     """Three nodes that onnx knows nothing of, each behind one that we know nothing of."""
-    nodes = []
-    for step in range(3):
-        nodes += [
-            node("Neg", f"x{step}", f"y{step}"),
-            node("GatherND", f"y{step} indices", f"x{step + 1}", domain="com.microsoft"),
-        ]
-    model = model_of(
-        nodes,
-        [info("x0", FLOAT, ["A", "B", "C", "D"]), info("indices", INT64, [1])],
-        [info("x3")],
+    model = text_model(
+        "y0 = Neg(x0) x1 = com.microsoft.GatherND(y0, at) y1 = Neg(x1) "
+        "x2 = com.microsoft.GatherND(y1, at) y2 = Neg(x2) x3 = com.microsoft.GatherND(y2, at)",
+        inputs="float[A,B,C,D] x0, int64[1] at",
+        output="float[] x3",
     )
+    model.graph.output[0].CopyFrom(info("x3"))
 
     inferred = onnx_models.infer(model)
 
@@ -109,18 +106,11 @@ def test_both_inferences_in_turn_reach_the_end_of_a_chain():
 
 def test_what_a_node_learns_of_its_inputs_is_written():
     """`indices` comes from a node whose result onnx does not know; the batch axes are equal."""
-    model = model_of(
-        [
-            node("Tile", "raw times", "indices"),
-            node("GatherND", "data indices", "picked", batch_dims=1),
-        ],
-        [
-            info("raw", INT64, [1, 1, 1]),
-            info("times", INT64, [3]),
-            info("data", FLOAT, [5, "W"]),
-        ],
-        [info("picked")],
+    model = text_model(
+        "indices = Tile(raw, times) picked = GatherND<batch_dims = 1>(data, indices)",
+        inputs="int64[1,1,1] raw, int64[3] times, float[5,W] data",
     )
+    model.graph.output[0].CopyFrom(info("picked"))
 
     found = shapes(onnx_models.infer(model).graph)
 
@@ -130,81 +120,48 @@ def test_what_a_node_learns_of_its_inputs_is_written():
 
 
 def test_nodes_in_branches_and_loops():
-    def branch(name):
-        return helper.make_graph(
-            [
-                node("GatherND", "data indices", f"{name}1", domain="com.microsoft"),
-                node("Neg", f"{name}1", name),
-            ],
-            name,
-            [],
-            [info(name)],
-        )
-
-    model = model_of(
-        [
-            node("If", "yes", "chosen", then_branch=branch("t"), else_branch=branch("e")),
-            node("Abs", "chosen", "out"),
-        ],
-        [
-            info("data", FLOAT, ["A", "B"]),
-            info("indices", INT64, ["Q", 1]),
-            info("yes", TensorProto.BOOL, []),
-        ],
-        [info("out")],
+    model = text_model(
+        """chosen = If(yes) <
+            then_branch = t () => (float t) { t1 = com.microsoft.GatherND(data, at) t = Neg(t1) },
+            else_branch = e () => (float e) { e1 = com.microsoft.GatherND(data, at) e = Neg(e1) }>
+        out = Abs(chosen)""",
+        inputs="float[A,B] data, int64[Q,1] at, bool yes",
     )
+    for graph in (model.graph, *(item.g for item in model.graph.node[0].attribute)):
+        graph.output[0].type.tensor_type.ClearField("shape")
 
     inferred = onnx_models.infer(model)
 
     assert shapes(inferred.graph) == {"chosen": ("Q", "B"), "out": ("Q", "B")}
     inner = [shapes(attribute.g) for attribute in inferred.graph.node[0].attribute]
-    assert inner == [{f"{n}1": ("Q", "B"), n: ("Q", "B")} for n in ("e", "t")]
+    assert inner == [{f"{n}1": ("Q", "B"), n: ("Q", "B")} for n in ("t", "e")]
 
 
 def test_nodes_in_functions_are_known_by_their_calls():
-    function = helper.make_function(
-        "my.functions",
-        "Pick",
-        ["d", "i"],
-        ["o"],
-        [node("GatherND", "d i", "o", domain="com.microsoft", name="inner")],
-        [helper.make_opsetid("com.microsoft", 1)],
+    model = text_model(
+        "picked = my.functions.Pick(data, indices) out = my.functions.Pick(picked, few)",
+        functions="""<domain: "my.functions", opset_import: ["com.microsoft" : 1]>
+            Pick (d, i) => (o) { [inner] o = com.microsoft.GatherND(d, i) }""",
+        inputs="float[A,B,C] data, int64[Q,1] indices, int64[2] few",
     )
-    model = model_of(
-        [
-            node("Pick", "data indices", "picked", domain="my.functions"),
-            node("Pick", "picked few", "out", domain="my.functions"),
-        ],
-        [
-            info("data", FLOAT, ["A", "B", "C"]),
-            info("indices", INT64, ["Q", 1]),
-            info("few", INT64, [2]),
-        ],
-        [info("out")],
-        functions=[function],
-    )
+    model.graph.output[0].type.tensor_type.ClearField("shape")
 
     inferred = onnx_models.infer(model)
 
     assert shapes(inferred.graph) == {"picked": ("Q", "B", "C"), "out": ("C",)}
     assert [each.op_type for each in inferred.graph.node] == ["Pick", "Pick"]
-    assert list(inferred.functions) == [function]
+    assert inferred.functions == model.functions
 
 
 def test_shape_arithmetic_through_gather_is_kept():
     """The sizes of data, read by Gather, become the shape of the result."""
-    model = model_of(
-        [
-            node("Shape", "data", "sizes"),
-            node("Gather", "sizes last", "width"),
-            node("Unsqueeze", "width front", "row"),
-            node("Concat", "row row", "target", axis=0),
-            node("Expand", "one target", "out"),
-        ],
-        [info("data", FLOAT, ["A", "B"])],
-        [info("out")],
-        initial={"last": np.array(1), "front": np.array([0]), "one": np.float32([1])},
+    model = text_model(
+        """sizes = Shape(data) width = Gather(sizes, last) row = Unsqueeze(width, front)
+           target = Concat<axis = 0>(row, row) out = Expand(one, target)""",
+        "<int64 last = {1}, int64[1] front = {0}, float[1] one = {1}>",
+        inputs="float[A,B] data",
     )
+    model.graph.output[0].type.tensor_type.ClearField("shape")
 
     assert shapes(onnx_models.infer(model).graph)["out"] == ("B", "B")
 
@@ -282,15 +239,10 @@ def test_an_attribute_is_of_its_type_whatever_was_inferred_before(axes):
 
 
 def test_constant_indices_are_checked():
-    for source in "initializer", "node":
-        indices = numpy_helper.from_array(np.array([[0], [7]]), "indices")
-        nodes = [node("GatherND", "data indices", "out", name="pick")]
-        initial = {}
-        if source == "node":
-            nodes.insert(0, helper.make_node("Constant", [], ["indices"], value=indices))
-        else:
-            initial = {"indices": numpy_helper.to_array(indices)}
-        model = model_of(nodes, [info("data", FLOAT, [5, 2])], [info("out")], initial=initial)
+    constant = "indices = Constant<value = int64[2,1] {0, 7}>()"
+    for before, head in (constant, ""), ("", "<int64[2,1] indices = {0, 7}>"):
+        nodes = f"{before} [pick] out = GatherND(data, indices)"
+        model = text_model(nodes, head, inputs="float[5,2] data", output="float[2,2] out")
 
         with pytest.raises(IndexOutOfBoundsError) as refusal:
             onnx_models.infer(model)
@@ -337,18 +289,13 @@ def test_a_declaration_that_is_wrong_is_refused_by_node(declared, text):
 
 
 def test_a_refusal_inside_a_branch_names_the_nodes_around_it():
-    inner = helper.make_graph(
-        [node("GatherND", "data indices", "t", name="inner", batch_dims=1)], "b", [], [info("t")]
+    inner = "() => (float t) { [inner] t = GatherND<batch_dims = 1>(data, indices) }"
+    model = text_model(
+        f"[choose] out = If(yes) <then_branch = b {inner}, else_branch = b {inner}>",
+        inputs="float[2,3] data, int64[3,1] indices, bool yes",
     )
-    model = model_of(
-        [node("If", "yes", "out", name="choose", then_branch=inner, else_branch=inner)],
-        [
-            info("data", FLOAT, [2, 3]),
-            info("indices", INT64, [3, 1]),
-            info("yes", TensorProto.BOOL, []),
-        ],
-        [info("out")],
-    )
+    for graph in (model.graph, *(item.g for item in model.graph.node[0].attribute)):
+        graph.output[0].type.tensor_type.ClearField("shape")
 
     with pytest.raises(ShapeError, match=r"^node 'choose' \(If\): node 'inner' \(GatherND\): ai."):
         onnx_models.infer(model)
@@ -363,12 +310,9 @@ def test_a_domain_that_is_not_imported_is_taken_for_its_first_version():
 
 
 def test_values_in_files_of_their_own_are_read_from_the_folder_of_the_model(tmp_path):
-    model = model_of(
-        [node("GatherND", "data indices", "out", name="pick")],
-        [info("data", FLOAT, [5, 2])],
-        [info("out")],
-        initial={"indices": np.array([[0], [7]])},
-    )
+    model = text_model("out = GatherND(data, indices)", inputs="float[5,2] data")
+    model.graph.initializer.append(numpy_helper.from_array(np.array([[0], [7]]), "indices"))
+    model.graph.output[0].type.tensor_type.ClearField("shape")
     path = tmp_path / "model.onnx"
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
 
