@@ -10,6 +10,7 @@ from ndgather.errors import FileError, ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import CONDITIONS, RUNTIME_NOTES, Severity, has_errors
+from tests.models.test_onnx_models import text_model
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 ERROR, DIFFERS, PORTABLE = Severity.ERROR, Severity.DIFFERS, Severity.PORTABLE
@@ -326,14 +327,11 @@ def test_each_condition_has_a_remark_and_a_case():
 
 def test_what_inference_learns_counts():
     """Only through the node before is the type of data known, and the size of its axis."""
-    model = model_of(
-        [
-            helper.make_node("Cast", ["data"], ["wide"], to=INT64),
-            helper.make_node("GatherND", ["wide", "indices"], ["picked"], name="pick"),
-            helper.make_node("Cast", ["picked"], ["out"], to=FLOAT),
-        ],
-        [info("data", FLOAT, [5, 4])],
-        initial={"indices": np.array([[3, -4]])},
+    model = text_model(
+        "wide = Cast<to = 7>(data) [pick] picked = GatherND(wide, at) out = Cast<to = 1>(picked)",
+        "<int64[1,2] at = {3, -4}>",
+        inputs="float[5,4] data",
+        output="float[1] out",
     )
 
     rules = {each.rule for each in onnx_models.check(model)}
@@ -341,23 +339,13 @@ def test_what_inference_learns_counts():
 
 
 def test_nodes_in_functions_are_looked_at_for_each_call():
-    function = helper.make_function(
-        "my.functions",
-        "Pick",
-        ["d", "i"],
-        ["o"],
-        [helper.make_node("GatherND", ["d", "i"], ["o"], name="inner")],
-        [helper.make_opsetid("", 13)],
-    )
-    calls = [
-        helper.make_node("Pick", [data, "indices"], [out], domain="my.functions")
-        for data, out in [("data", "out"), ("small", "other")]
-    ]
-    model = model_of(
-        calls,
-        [info("data", FLOAT, [5, 4]), info("small", FLOAT, [2, 4])],
-        initial={"indices": np.array([[4]])},
-        functions=[function],
+    model = text_model(
+        "out = my.functions.Pick(data, indices) other = my.functions.Pick(small, indices)",
+        "<int64[1,1] indices = {4}>",
+        functions="""<domain: "my.functions", opset_import: ["" : 13]>
+            Pick (d, i) => (o) { [inner] o = GatherND(d, i) }""",
+        inputs="float[5,4] data, float[2,4] small",
+        output="float[1,4] out",
     )
 
     (finding,) = onnx_models.check(model)
@@ -367,18 +355,12 @@ def test_nodes_in_functions_are_looked_at_for_each_call():
 
 
 def test_a_function_of_another_version_is_judged_by_its_own():
-    function = helper.make_function(
-        "my.functions",
-        "Pick",
-        ["d", "i"],
-        ["o"],
-        [helper.make_node("GatherND", ["d", "i"], ["o"], name="inner", batch_dims=1)],
-        [helper.make_opsetid("", 11)],
-    )
-    model = model_of(
-        [helper.make_node("Pick", ["data", "indices"], ["out"], domain="my.functions")],
-        [info("data", FLOAT, [5, 4]), info("indices", INT64, [5, 1])],
-        functions=[function],
+    model = text_model(
+        "out = my.functions.Pick(data, indices)",
+        functions="""<domain: "my.functions", opset_import: ["" : 11]>
+            Pick (d, i) => (o) { [inner] o = GatherND<batch_dims = 1>(d, i) }""",
+        inputs="float[5,4] data, int64[5,1] indices",
+        output="float[5] out",
     )
 
     (finding,) = onnx_models.check(model)
@@ -386,17 +368,12 @@ def test_a_function_of_another_version_is_judged_by_its_own():
 
 
 def test_nodes_without_a_name_are_named_by_their_output_and_place():
-    branch = helper.make_graph(
-        [helper.make_node("GatherND", ["data", "indices"], ["t"])], "b", [], [info("t")]
-    )
-    model = model_of(
-        [
-            helper.make_node(
-                "If", ["yes"], ["out"], name="f", then_branch=branch, else_branch=branch
-            )
-        ],
-        [info("data", FLOAT, [5, 4]), info("yes", TensorProto.BOOL, [])],
-        initial={"indices": np.array([[9]])},
+    branch = "() => (float[1,4] t) { t = GatherND(data, indices) }"
+    model = text_model(
+        f"[f] out = If(yes) <then_branch = b {branch}, else_branch = b {branch}>",
+        "<int64[1,1] indices = {9}>",
+        inputs="float[5,4] data, bool yes",
+        output="float[1,4] out",
     )
 
     wheres = [each.where for each in onnx_models.check(model)]

@@ -17,6 +17,7 @@ from ndgather.errors import (
     NdgatherError,
 )
 from ndgather.models import onnx as onnx_models
+from tests.models.test_onnx_models import text_model
 from tests.models.test_targets import entries
 
 pytestmark = pytest.mark.runtimes
@@ -342,28 +343,19 @@ def test_negative_constants_are_counted_from_the_front_for_gather_1():
 
 def surrounded_model(opset=13, *, branch=False):
     """Return a model with nodes of others around ours, in a branch too."""
-    axes = {"axes": [0]} if opset < 13 else {}
-    inputs = ["wide"] if opset < 13 else ["wide", "front"]
-    nodes = [
-        helper.make_node("Unsqueeze", ["data", *(["front"] * (opset >= 13))], ["wide"], **axes),
-        helper.make_node("Squeeze", inputs, ["flat"], **axes),
-        helper.make_node("GatherND", ["flat", "indices"], ["picked"], name="pick", batch_dims=1),
-        helper.make_node("Add", ["picked", "picked"], ["sum"]),
-    ]
-    initial = {"front": np.array([0])} if opset >= 13 else {}
+    wide, flat = "Unsqueeze(data, front)", "Squeeze(wide, front)"
+    if opset < 13:
+        wide, flat = "Unsqueeze<axes = [0]>(data)", "Squeeze<axes = [0]>(wide)"
+    nodes = f"""wide = {wide} flat = {flat}
+        [pick] picked = GatherND<batch_dims = 1>(flat, indices) sum = Add(picked, picked)"""
     if branch:
-        inner = helper.make_graph(nodes, "b", [], [info("sum", FLOAT, ["N"])])
-        nodes = [helper.make_node("If", ["yes"], ["out"], then_branch=inner, else_branch=inner)]
-        initial["yes"] = np.array(True)
+        inner = f"b () => (float[N] sum) {{ {nodes} }}"
+        nodes = f"out = If(yes) <then_branch = {inner}, else_branch = {inner}>"
     else:
-        nodes.append(helper.make_node("Relu", ["sum"], ["out"]))
-    return model_of(
-        nodes,
-        [info("data", FLOAT, ["N", 4]), info("indices", INT64, ["N", 1])],
-        [info("out", FLOAT, ["N"])],
-        opset=opset,
-        initial=initial,
-    )
+        nodes += " out = Relu(sum)"
+    head = "<int64[1] front = {0}, bool yes = {1}>"
+    inputs = "float[N,4] data, int64[N,1] indices"
+    return text_model(nodes, head, opset, inputs=inputs, output="float[N] out")
 
 
 @pytest.mark.parametrize("branch", [False, True], ids=["graph", "branch"])
@@ -382,27 +374,13 @@ def test_nodes_of_others_are_converted_too(source, target, branch):
 def test_nodes_in_branches_are_rewritten_there():
     """Both branches read what stands outside; the names of what is added are new in each."""
 
-    def branch(name):
-        return helper.make_graph(
-            [helper.make_node("GatherND", ["data", "indices"], [name], batch_dims=1)],
-            name,
-            [],
-            [info(name, FLOAT, ["N"])],
-        )
-
-    before = model_of(
-        [
-            helper.make_node(
-                "If", ["yes"], ["out"], then_branch=branch("t"), else_branch=branch("e")
-            )
-        ],
-        [
-            info("data", FLOAT, ["N", 4]),
-            info("indices", INT64, ["N", 1]),
-            info("yes", TensorProto.BOOL, []),
-        ],
-        [info("out", FLOAT, ["N"])],
+    before = text_model(
+        """out = If(yes) <
+            then_branch = t () => (float[N] t) { t = GatherND<batch_dims = 1>(data, indices) },
+            else_branch = e () => (float[N] e) { e = GatherND<batch_dims = 1>(data, indices) }>""",
         opset=12,
+        inputs="float[N,4] data, int64[N,1] indices, bool yes",
+        output="float[N] out",
     )
 
     after = onnx_models.convert(before, domain="com.microsoft")
@@ -449,19 +427,12 @@ def test_what_was_made_is_declared():
 
 
 def test_functions_are_put_in_place_of_their_calls():
-    function = helper.make_function(
-        "my.functions",
-        "Pick",
-        ["d", "i"],
-        ["o"],
-        [helper.make_node("GatherND", ["d", "i"], ["o"], name="inner", batch_dims=1)],
-        [helper.make_opsetid("", 13)],
-    )
-    before = model_of(
-        [helper.make_node("Pick", ["data", "indices"], ["out"], domain="my.functions")],
-        [info("data", FLOAT, [3, 4]), info("indices", INT64, [3, 1])],
-        [info("out", FLOAT, [3])],
-        functions=[function],
+    before = text_model(
+        "out = my.functions.Pick(data, indices)",
+        functions="""<domain: "my.functions", opset_import: ["" : 13]>
+            Pick (d, i) => (o) { [inner] o = GatherND<batch_dims = 1>(d, i) }""",
+        inputs="float[3,4] data, int64[3,1] indices",
+        output="float[3] out",
     )
 
     after = onnx_models.convert(before, opset=11)

@@ -192,7 +192,8 @@ def test_other_nodes_run_around_ours(ours):
 
 def text_model(nodes, head="", opset=13, functions="", inputs=DECLARED, output="float[n] out"):
     """Return a model of nodes as text, and of initializers in `head`."""
-    imports = f'"" : {opset}, "my.functions" : 1, "com.microsoft" : 1'
+    used = [name for name in ("my.functions", "com.microsoft") if f"{name}." in nodes + functions]
+    imports = ", ".join([f'"" : {opset}', *(f'"{name}" : 1' for name in used)])
     graph = f"g ({inputs}) => ({output}) {head} {{ {nodes} }}"
     return parse_model(f"<ir_version: 8, opset_import: [{imports}]> {graph} {functions}")
 
