@@ -194,7 +194,8 @@ def test_contributed_nodes_become_nodes_of_onnx(call, int32):
     assert_same_run(before, after, inputs)
     plain = onnx_models.conversion(before, target="basic")
     slices = data.shape[indices.shape[-1] :]
-    assert plain.nodes[0].stays is (data.dtype == object and any(size > 1 for size in slices))
+    if indices.size:  # Reshape of opset 13 takes no sizes of 0
+        assert plain.nodes[0].stays is (data.dtype == object and any(size > 1 for size in slices))
     assert_same_run(before, plain.model, inputs)
 
 
