@@ -17,8 +17,9 @@ from tests.definitions.calls import expected
 from tests.definitions.covering import covering_calls
 from tests.definitions.draws import MODES, SCATTERS
 
-NUMBERS = ("?", "i1", "u1", "i4", "i8", "f4", "f8", "F")
+NUMBERS = ("?", "i1", "u1", "i4", "i8", "f4", "f8", "F", "u2")
 INTEGERS = ("i8", "i4", "i1", "u1", "u2", "u8")
+VERSIONS = ("2023.12", "2024.12", "2025.12")  # of the array API standard
 #: Libraries make NumPy's layouts their own; the tests of mixed libraries draw them.
 LAYOUTS = {"layout": ("C",), "index layout": ("C",)}
 
@@ -60,9 +61,11 @@ def test_options_that_meet_give_the_definition(library, function, draws):
     more = LAYOUTS | ({"update layout": ("C",)} if scatters else {})
     more["dtype"] = library.reduced if scatters else library.dtypes
     more["index dtype"] = library.index_dtypes
+    more["version"] = VERSIONS
     for row, call in covering_calls(draws, function, ("mode", "sizes", "points"), **more):
         try:
-            compare(library, call)
+            with array_api_strict.ArrayAPIStrictFlags(api_version=row["version"]):
+                compare(library, call)
         except BaseException as error:
             error.add_note(f"{row}\n{call}")
             raise

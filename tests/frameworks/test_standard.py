@@ -11,18 +11,12 @@ import onnxruntime
 import pytest
 import scipy.sparse
 import sparse
-import torch
 from hypothesis import given
 
 import ndgather
-from ndgather.arrays import standard
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError, ShapeError
 from tests.definitions import reference
-from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
-
-DTYPES = ("bool", "int8", "int64", "uint8", "float32", "float64", "complex64")
-INDEX_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-VERSIONS = ("2023.12", "2024.12", "2025.12")
+from tests.frameworks.drawn_calls import GATHERS, drawn_calls
 
 
 def strict(array):
@@ -44,37 +38,6 @@ def check(call, kind, convert, to_numpy):
         call.run(convert)
     assert str(actual.value) == str(refused)
     assert vars(actual.value) == vars(refused)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@given(call=drawn_calls(GATHERS, DTYPES, INDEX_DTYPES))
-def test_a_gather_of_strict_arrays(version, call):
-    with array_api_strict.ArrayAPIStrictFlags(api_version=version):
-        check(call, array_api_strict._array_object.Array, strict, np.from_dlpack)
-
-
-@given(call=drawn_calls([*GATHERS, *SCATTERS], ("int64", "float32", "float64")))
-def test_arrays_of_a_gpu_go_to_torch(call):
-    """Those of the CPU stand for them: tensors share their memory in the same way."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standard, "_ON_GPU", (1,))
-        patch.setattr(torch.cuda, "is_available", lambda: True)
-        check(call, array_api_strict._array_object.Array, strict, np.from_dlpack)
-
-
-@given(call=drawn_calls(SCATTERS, ("int64", "float32", "float64")))
-def test_a_scatter_of_strict_arrays(call):
-    check(call, array_api_strict._array_object.Array, strict, np.from_dlpack)
-
-
-@given(call=drawn_calls(GATHERS, ("bool", "int8", "uint8", "int64", "float32"), INDEX_DTYPES))
-def test_a_gather_of_mlx(call):
-    check(call, mx.array, mx.array, np.asarray)
-
-
-@given(call=drawn_calls(SCATTERS, ("int64", "float32")))
-def test_a_scatter_of_mlx(call):
-    check(call, mx.array, mx.array, np.asarray)
 
 
 @given(call=drawn_calls(GATHERS, ("bool", "int64", "float32"), ("int64", "int32")))

@@ -14,7 +14,6 @@ from tests.core.arguments.test_hints import FOLLOWED, followed
 from tests.definitions import reference
 from tests.frameworks.drawn_calls import GATHERS, SCATTERS, drawn_calls
 
-DTYPES = ("bool", "int8", "uint16", "int64", "float32", "float64", "complex64")
 DATA = np.arange(6.0, dtype=np.float32).reshape(3, 2)
 POINTS = np.array([[2, 1], [0, 0], [2, 1]])
 
@@ -22,33 +21,6 @@ POINTS = np.array([[2, 1], [0, 0], [2, 1]])
 def assert_is(actual, expected):
     assert isinstance(actual, tf.Tensor)
     np.testing.assert_array_equal(actual.numpy(), expected, strict=True)
-
-
-def check(call):
-    refused = call.error()
-    if refused is None:
-        assert_is(call.run(tf.constant), call.expected())
-        return
-    with pytest.raises(IndexOutOfBoundsError) as actual:
-        call.run(tf.constant)
-    assert str(actual.value) == str(refused)
-
-
-@given(call=drawn_calls(GATHERS, DTYPES, ("int8", "int32", "int64", "uint64")))
-def test_a_gather_is_its_definition(call):
-    check(call)
-
-
-@given(call=drawn_calls(SCATTERS, DTYPES[1:6]))
-def test_a_scatter_is_its_definition(call):
-    check(call)
-
-
-@given(
-    call=drawn_calls(SCATTERS, ("bool",), reductions=("none", "add", "sub", "mul", "min", "max"))
-)
-def test_a_scatter_of_booleans(call):
-    check(call)
 
 
 def test_a_nan_wins_and_means_of_complex_numbers():
