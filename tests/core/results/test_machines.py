@@ -8,6 +8,7 @@ import mmap
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from random import Random
@@ -65,11 +66,18 @@ def test_every_machine_gives_the_same(machine, draws):
 
 
 def compare(call, desired, counts):
+    """Compare a new result, and a scatter into memory with gaps, from its last row to the first."""
     same = assert_same_numbers if call.computes else assert_same_elements
     for count in counts:
         try:
             with threads(count):
                 same(call.result(), desired)
+                if call.scatters and call.data.ndim > 1:
+                    rows, columns, *rest = call.data.shape
+                    room = np.zeros((2 * rows, 2 * columns, *rest), call.data.dtype)
+                    place = room[::-2, ::-2]
+                    place[...] = call.data
+                    same(replace(call, data=place).result(out=place), desired)
         except BaseException as error:
             error.add_note(f"{count} threads: {call}")
             raise
@@ -126,6 +134,9 @@ def call_each_way(random, order):
                 yield scatter("scatter_elements", data, named, updates, reduction=reduction)
                 yield gather("gather_elements", data, named)
                 yield gather("gather_elements", data.T, named.T, 1)
+        data, indices = numbers(30, 10, 64), places(30, 60, 64, 10).transpose(0, 2, 1)
+        updates = np.ascontiguousarray(numbers(60, 10, 64))  # tiles that would meet
+        yield scatter("scatter_elements", data, indices, updates, reduction=reduction)
     yield gather("gather_nd", numbers(40_000), places(40_000, 30_000, 1))
     yield gather("gather_nd", numbers(300, 200), places(300, 500, 1))  # rows past the caches
     yield gather("gather", numbers(30, 400, 9), places(400, 700), axis=1)
