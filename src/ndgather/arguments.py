@@ -168,6 +168,9 @@ def window_mode(caller: str, mode: object, depth: int) -> Mode | tuple[Mode, ...
 
 
 def as_bool(caller: str, option: str, value: object) -> bool:
+    if type(value) is bool:
+        return value
+
     def refusal(_: Exception) -> DTypeError:
         what = f"{option} = {shown_value(value)} is neither true nor false"
         return DTypeError(f"{caller}: {what} (allowed: True, False)")
