@@ -2,6 +2,7 @@
 #include "call.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -69,6 +70,7 @@ PyObject* run(Kind kind, PyObject* const* given) {
 }
 
 Call::~Call() {
+  if (references_ && result_ != nullptr) std::memset(out_.array().bytes, 0, PyArray_NBYTES(array(result_)));  // not counted
   Py_XDECREF(result_);
   for (int n = 0; n < converted_count_; ++n) Py_XDECREF(object(converted_[n]));
   if (library_ == nullptr) return;
@@ -78,6 +80,10 @@ Call::~Call() {
 }
 
 [[gnu::flatten]] PyObject* Call::run() {
+#ifndef Py_GIL_DISABLED
+  references_ = !scatters(kind_) && given_[kOut] == Py_None && PyArray_CheckExact(given_[kData]) &&
+                PyArray_TYPE(array(given_[kData])) == NPY_OBJECT;
+#endif
   if (const auto refusal = read_arguments()) return refused(refusal);
   if (const auto refusal = read_shapes()) return refused(refusal);
   if (const auto refusal = provide_out()) return refused(refusal);
@@ -85,6 +91,7 @@ Call::~Call() {
   if (const auto refusal = foreign ? hold() : Refusal{}) return refused(refusal);
   if (const auto refusal = carry_out()) return refused(refusal);
   if (const auto refusal = foreign ? deliver() : Refusal{}) return refused(refusal);
+  if (references_) std::for_each_n(reinterpret_cast<PyObject**>(out_.array().bytes), PyArray_SIZE(array(result_)), Py_IncRef);
   return std::exchange(result_, nullptr);
 }
 
@@ -150,8 +157,9 @@ Refusal Call::read_arguments() {
   }
   if (auto refusal = read_index_type(indices_, plan_.index_type)) return refusal;
   plan_.element = plan_.width = data_.element();
-  // References are counted, and elements without bytes have no address: NumPy moves these.
-  if (data_.numpy() != nullptr && (PyDataType_REFCHK(PyArray_DESCR(data_.numpy())) || plan_.element == 0)) {
+  // Other references are counted, and elements without bytes have no address: NumPy moves these.
+  references_ = references_ && plan_.mode != Mode::fill;
+  if (data_.numpy() != nullptr && ((PyDataType_REFCHK(PyArray_DESCR(data_.numpy())) && !references_) || plan_.element == 0)) {
     return {Rule::fallback};
   }
   if (scatters(kind_)) {
@@ -272,7 +280,7 @@ Refusal Call::hold() {
 }
 
 double Call::work_ns(const Plan& plan) const {
-  if (library_ != nullptr && !holds_) return 0;
+  if ((library_ != nullptr && !holds_) || references_) return 0;
   // What an array of NumPy has allocated itself is no page of a file: short work in it is as short as estimated.
   const auto owns = [](const View& view) {
     return view.numpy() != nullptr && PyArray_CHKFLAGS(view.numpy(), NPY_ARRAY_OWNDATA);

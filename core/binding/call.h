@@ -73,6 +73,7 @@ class Call {
   Refusal deliver();
   PyObject* bad_entry() const;
 
+  bool references_ = false;  // a gather of objects: the GIL is kept, so that none goes away before the result counts it
   Reduction reduction_ = Reduction::none;
   ElementType type_ = ElementType::opaque;
   bool in_place_ = false;  // a scatter into `data` itself

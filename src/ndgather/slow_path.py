@@ -1,8 +1,9 @@
 """Calls that the core does not take: they are converted and made again, or an error is raised.
 
 The core takes NumPy arrays in native byte order. Adapters take the arrays of other libraries;
-lists, subclasses and other byte orders are converted here. Object arrays, ``reduction="mean"`` and
-``use_init_val=False`` go by rows (`ndgather.arrays.rows`); the last two take several scatters.
+lists, subclasses and other byte orders are converted here. Scatters of objects, gathers of them
+with `out` or in mode ``fill``, ``reduction="mean"`` and ``use_init_val=False`` go by rows
+(`ndgather.arrays.rows`); the last two take several scatters.
 """
 
 from __future__ import annotations

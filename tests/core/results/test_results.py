@@ -309,6 +309,13 @@ def test_references_are_counted():
         ndgather.gather(data, [0, 0, 3], out=result)
     assert sys.getrefcount(kept) == before
     assert result.tolist() == [other, None, None]
+    many = np.zeros(600_000, int)  # in memory that is reused
+    assert ndgather.gather(data, many)[-1] is kept
+    for indices in (np.append(many, 3), [3]):
+        with pytest.raises(IndexOutOfBoundsError):
+            ndgather.gather(data, indices)
+    assert sys.getrefcount(kept) == before
+    assert ndgather.gather(np.empty(2, object), [1, 0]).tolist() == [None, None]  # of no reference
     for mode in ("wrap", "clip", "fill"):
         for _ in range(100):
             ndgather.gather_elements(data, [0, 1, 5], mode=mode)
