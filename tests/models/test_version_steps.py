@@ -225,14 +225,26 @@ def assert_same_numbers(before, after):
 
 
 def mark_nodes(graph):
-    """Give each node of a graph a name, documentation and metadata of its own."""
+    """Give each node a name, documentation and metadata, and the graph and values the last two."""
+    for item in (graph, *graph.input, *graph.output, *graph.value_info):
+        item.doc_string = f"about {item.name}"
+        item.metadata_props.add(key="of", value=item.name)
     for number, node in enumerate(graph.node):
         node.name, node.doc_string = f"layer/{number}", f"made by layer {number}"
         node.metadata_props.add(key="source", value=f"model.py:{number}")
 
 
 def assert_identity(before, after):
-    """Every node names its origin, and an output of a node is computed under its name."""
+    """Every node names its origin, and an output of a node is computed under its name.
+
+    The graph and the values keep their documentation and metadata.
+    """
+    kept = {x.name: x for x in (*after.input, *after.output, *after.value_info)}
+    pairs = [(x, kept[x.name]) for x in (*before.input, *before.output)]
+    pairs += [(x, kept[x.name]) for x in before.value_info if x.name in kept]
+    for first, second in (before, after), *pairs:
+        assert second.doc_string == first.doc_string == f"about {first.name}"
+        assert second.metadata_props == first.metadata_props
     origins = {node.name: node for node in before.node}
     computed = {name: node for node in after.node for name in node.output}
     for node in after.node:
@@ -254,8 +266,13 @@ def assert_identity(before, after):
 def test_a_step_changes_no_number(text, inputs, source, target):
     before = model_of(text, inputs, source)
     mark_nodes(before.graph)
+    before.doc_string, before.producer_name, before.model_version = "a model", "a tool", 3
+    before.metadata_props.add(key="license", value="free")
 
     after = onnx_models.convert(before, opset=target)
+
+    for name in "doc_string", "producer_name", "model_version", "metadata_props":
+        assert getattr(after, name) == getattr(before, name)
 
     assert [each.version for each in after.opset_import] == [target]
     assert_identity(before.graph, after.graph)
