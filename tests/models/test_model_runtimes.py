@@ -587,3 +587,25 @@ def test_what_helps_counts_every_update(runtime, way):
     for _ in range(3):
         found = onnx_models.run(model, feeds, runtime=runtime, **options[way])["y"]
         np.testing.assert_array_equal(found, counts)
+
+
+def test_the_calls_of_loading_per_tensor_are_few(wrong, tmp_path, monkeypatch):
+    """Tensors share a file, which is checked once; without gathers, nodes are only counted."""
+    monkeypatch.setattr(wrong, "session", lambda source, options: None)
+    counts = []
+    for size in (10, 110):
+        names = [f"t{number}" for number in range(size)]
+        tensors = [onnx.numpy_helper.from_array(np.ones(2, np.float32), name) for name in names]
+        nodes = [helper.make_node("Identity", [name], [f"{name}_y"]) for name in names]
+        y = helper.make_tensor_value_info("t0_y", TensorProto.FLOAT, [2])
+        model = helper.make_model(helper.make_graph(nodes, "g", [], [y], tensors))
+        path = tmp_path / f"{size}.onnx"
+        onnx.save_model(model, path, save_as_external_data=True, size_threshold=0)
+        calls = []
+        sys.setprofile(lambda _frame, event, _, calls=calls: event == "call" and calls.append(1))
+        try:
+            onnx_models.load(path, runtime=wrong.__name__)
+        finally:
+            sys.setprofile(None)
+        counts.append(len(calls))
+    assert (counts[1] - counts[0]) / 100 < 50
