@@ -59,6 +59,8 @@ def test_options_that_meet_keep_their_meaning(function, tmp_path, draws):
         more |= {"reduction": REDUCTIONS, "use_init_val": (True,), "update layout": ("C",)}
     paths = {name: small_target(tmp_path, name) for name in SMALL}
     together = ("indices", "fewer", "known", "way")
+    if function in SCATTERS:
+        together += ("places", "before", "reduction")
     for row, call in covering_calls(draws, function, together, **more):
         try:
             compare(row, call, paths)
