@@ -333,8 +333,12 @@ def _settings():
 @pytest.mark.parametrize("times", [FEW, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_flat(kind, times):
-    found = growth(KINDS[kind], times)
-    print(found)
+    # On a busy machine a thread may make its first step, and what it keeps, late. A leak repeats.
+    for _ in range(2):
+        found = growth(KINDS[kind], times)
+        print(found)
+        if not too_much(found, times):
+            return
     assert too_much(found, times) == {}
 
 
