@@ -200,7 +200,7 @@ def check(make, value, name, *, same_kind=False):
 def near_bounds(name):
     """Return numbers one step on either side of each bound of a dtype, and the name of their own.
 
-    They are integers, whose name is "", and floats of every width of NumPy.
+    They are integers and decimals, whose name is "", and floats of every width of NumPy.
     """
     if is_integer(name):
         ends = bounds(name)
@@ -208,6 +208,8 @@ def near_bounds(name):
         floats = FLOATS.get(COMPLEX.get(name, name))
         ends = (0, 1) if floats is None else (-floats.greatest, floats.greatest)
     found = [(int(end) + by, "") for end in ends for by in (-1, 0, 1)]
+    if is_integer(name):
+        found += [(Decimal(value), "") for value, _ in found]
     for source in ("float16", "float32", "float64", "longdouble"):
         kind = np.dtype(source).type
         with np.errstate(over="ignore"):
