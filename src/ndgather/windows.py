@@ -235,7 +235,7 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
     if all(first >= 0 and end <= size for (first, end), size in zip(covered, sizes, strict=True)):
         return whole.run()
     count = math.prod(end - first for first, end in covered)
-    if count > _CONTINUED * math.prod(window):
+    if count > max(_CONTINUED, len(flat)) * math.prod(window):
         outside = np.flatnonzero(((flat < 0) | (flat > np.subtract(sizes, window))).any(axis=1))
         if count > _CONTINUED * math.prod(window) * len(outside):
             result = whole.run()
