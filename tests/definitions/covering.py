@@ -7,6 +7,7 @@ drawn anew by each seed. A new option is one entry of `options_of`, and reaches 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from tests.definitions.draws import (
     random_generator,
     stray_values,
 )
+from tests.definitions.environments import draw_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -142,10 +144,12 @@ def covering_calls(
 ) -> Iterator[tuple[Row, PublicCall]]:
     """Yield the rows that cover the options of a function, each with a call.
 
-    `options` are more options, or other values for those of `options_of`.
+    `options` are more options, or other values for those of `options_of`. The floating-point
+    environment is drawn.
     """
     for row in cover(random, options_of(function) | options, together):
-        yield row, make_call(random, function, row)
+        call = make_call(random, function, row)
+        yield row, replace(call, environment=draw_environment(random))
 
 
 def make_call(random: Random, function: str, row: Row) -> PublicCall:
