@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
 
 from ndgather.models.onnx.passes.target import target_names
 
@@ -105,29 +106,18 @@ def test_a_lost_file_of_tensors_is_named(ndgather, folder):
     assert len(outcome.err.splitlines()) == 1
 
 
-def two_gathers(path):
-    """Write a model with a Gather that GatherND can be, and one that it cannot."""
-    graph = helper.make_graph(
-        [
-            helper.make_node("Gather", ["data", "rows"], ["first"], name="rows", axis=0),
-            helper.make_node("Gather", ["data", "rows"], ["second"], name="columns", axis=1),
-        ],
-        "g",
-        [
-            helper.make_tensor_value_info("data", TensorProto.INT16, [3, 4]),
-            helper.make_tensor_value_info("rows", TensorProto.INT64, [2]),
-        ],
-        [
-            helper.make_tensor_value_info("first", TensorProto.INT16, [2, 4]),
-            helper.make_tensor_value_info("second", TensorProto.INT16, [3, 2]),
-        ],
-    )
-    opsets = [helper.make_opsetid("", 13)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+def save_text(path, opset, text):
+    onnx.save(parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}'), path)
 
 
 def test_lists_the_nodes_that_another_operator_cannot_replace(ndgather, folder):
-    two_gathers("two.onnx")
+    save_text(
+        "two.onnx",
+        13,
+        """g (int16[3,4] data, int64[2] rows) => (int16[2,4] first, int16[3,2] second)
+        { [rows] first = Gather<axis = 0>(data, rows)
+          [columns] second = Gather<axis = 1>(data, rows) }""",
+    )
 
     outcome = ndgather("convert two.onnx --operator GatherND -o nd.onnx")
 
@@ -144,22 +134,12 @@ def test_lists_the_nodes_that_another_operator_cannot_replace(ndgather, folder):
 
 
 def test_says_what_it_repaired(ndgather):
-    graph = helper.make_graph(
-        [
-            helper.make_node(
-                "ScatterElements", ["data", "rows", "more"], ["out"], name="most", reduction="max"
-            )
-        ],
-        "g",
-        [
-            helper.make_tensor_value_info("data", TensorProto.FLOAT, [3]),
-            helper.make_tensor_value_info("rows", TensorProto.INT64, [2]),
-            helper.make_tensor_value_info("more", TensorProto.FLOAT, [2]),
-        ],
-        [helper.make_tensor_value_info("out", TensorProto.FLOAT, [3])],
+    save_text(
+        "wrong.onnx",
+        17,
+        """g (float[3] data, int64[2] rows, float[2] more) => (float[3] out)
+        { [most] out = ScatterElements<reduction = "max">(data, rows, more) }""",
     )
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "wrong.onnx")
 
     outcome = ndgather("convert wrong.onnx --opset 18 -o right.onnx")
 
@@ -170,26 +150,14 @@ def test_says_what_it_repaired(ndgather):
 
 
 def save_for_targets(path, *, known):
-    shape = [3, 4] if known else ["N", "M"]
-    nodes = [
-        helper.make_node("GatherND", ["data", "at"], ["picked"], name="pick"),
-        helper.make_node("ScatterND", ["data", "at", "new"], ["out"], name="put"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [
-            helper.make_tensor_value_info("data", TensorProto.FLOAT, shape),
-            helper.make_tensor_value_info("at", TensorProto.INT64, [2 if known else "K", 2]),
-            helper.make_tensor_value_info("new", TensorProto.FLOAT, [2 if known else "K"]),
-        ],
-        [
-            helper.make_tensor_value_info("picked", TensorProto.FLOAT, [2 if known else "K"]),
-            helper.make_tensor_value_info("out", TensorProto.FLOAT, shape),
-        ],
+    shape, count = ("3,4", "2") if known else ("N,M", "K")
+    save_text(
+        path,
+        18,
+        f"""g (float[{shape}] data, int64[{count},2] at, float[{count}] new)
+        => (float[{count}] picked, float[{shape}] out)
+        {{ [pick] picked = GatherND(data, at)  [put] out = ScatterND(data, at, new) }}""",
     )
-    opsets = [helper.make_opsetid("", 18)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
 
 
 def test_a_model_for_a_target_is_written_with_a_table(ndgather, folder):
@@ -298,13 +266,9 @@ def test_the_commands_of_a_refusal_convert_the_model(ndgather, folder, draws, ta
 
 def test_sizes_are_advised_only_if_numbers_help(ndgather, folder):
     (folder / "chip.toml").write_text(CHIP)
-    for dtype, is_advised in (TensorProto.FLOAT, True), (TensorProto.INT32, False):
-        at = helper.make_tensor_value_info("at", TensorProto.INT64, ["N", 4])
-        data, out = (helper.make_tensor_value_info(x, dtype, ["N", 4]) for x in ("data", "out"))
-        nodes = [helper.make_node("GatherElements", ["data", "at"], ["out"], axis=1)]
-        graph = helper.make_graph(nodes, "g", [data, at], [out])
-        opsets = [helper.make_opsetid("", 13)]
-        onnx.save(helper.make_model(graph, opset_imports=opsets), "model.onnx")
+    for dtype, is_advised in ("float", True), ("int32", False):
+        head = f"g ({dtype}[N,4] data, int64[N,4] at) => ({dtype}[N,4] out)"
+        save_text("model.onnx", 13, f"{head} {{ out = GatherElements<axis = 1>(data, at) }}")
         refused = ndgather("convert model.onnx --target chip.toml --dry-run")
         assert ("--size N=1" in refused.out) is is_advised, refused.out
         older = ndgather("convert model.onnx --opset 10 -o new.onnx").err
