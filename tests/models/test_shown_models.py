@@ -67,4 +67,3 @@ def test_a_comparison_is_shown_as_its_report(printed):
     np.savez("all.npz", **inputs)
     report = onnx.compare(MODEL, inputs, runtimes=["reference"])
     assert repr(report) == printed("compare model.onnx --inputs all.npz --runtime reference")
-    assert onnx.search(MODEL, 4, runtimes=["reference"]) == ()
