@@ -456,6 +456,7 @@ def test_narrow_indices_need_a_cast_alone_if_they_are_in_bounds(name, checked, t
     np.testing.assert_array_equal(run_after(feeds)[0], run(feeds)[0], strict=True)
 
 
+@NEEDS_ONNXRUNTIME
 @given(
     call=calls({"Gather", "GatherElements", "ScatterElements"}),
     known=st.booleans(),
@@ -482,9 +483,11 @@ def test_narrow_indices_need_one_node_more(folder, call, known, constant, negati
         info.name: info.type.tensor_type for info in onnx_models.infer(after.model).graph.value_info
     }
     assert constant or types[after.model.graph.node[-1].input[1]].elem_type == TensorProto.INT32
-    assert_results(after.model, inputs, call[-1])
+    *_, run = runs_of(after.model)  # not onnx, whose GatherElements takes few shapes
+    np.testing.assert_array_equal(run(inputs)[0], call[-1], strict=True)
     assumed = [x.what for x in after.findings if x.rule == "index types"]
-    assert bool(assumed) is not (known or constant)
+    adds_size = not negative and (call[1][1] < 0).any()
+    assert bool(assumed) is not (known or (constant and not adds_size))
     assert constant == node.outside.startswith("not possible")
 
 
