@@ -41,7 +41,7 @@ def main() -> int:
             )
             print(row(model, measurements[model]), flush=True)
     if options.json:
-        options.json.write_text(json.dumps(measurements, indent=1), encoding="utf-8")
+        options.json.write_text(json.dumps(measurements, indent=1, default=str), encoding="utf-8")
     everything = list(measurements.values())
     print(f"\n{summary(everything)}")
     failed = failed_runs(everything) or wrong_runs(everything) or failed_checks(everything)
