@@ -48,6 +48,17 @@ def outcome(route, call, *arrays):
     return None
 
 
+def with_subnormals_as_zero(array):
+    """Return a copy in which each part of a subnormal number is a zero of the same sign."""
+    if array.dtype.kind == "c":
+        result = array.copy()
+        result.real, result.imag = map(with_subnormals_as_zero, (array.real, array.imag))
+        return result
+    least = 2.0**-1022 if array.dtype.itemsize == 8 else 2.0**-126
+    with np.errstate(all="ignore"):
+        return np.where(abs(array) < least, np.copysign(0, array), array).astype(array.dtype)
+
+
 @pytest.mark.parametrize("long", [False, True], ids=["x64 off", "x64 on"])
 @pytest.mark.parametrize("function", GATHERS)
 @pytest.mark.parametrize("route", ROUTES)
@@ -155,6 +166,17 @@ def test_sums_keep_subnormal_numbers():
         jnp.zeros(2), jnp.array([[1], [1]]), np.array([tiny, tiny]), reduction="add"
     )
     np.testing.assert_array_equal(np.asarray(result), [0, tiny + tiny])
+
+
+def test_means_that_are_subnormal_are_zero():
+    result = ndgather.scatter_nd(
+        jnp.ones(2),
+        [[0], [1]],
+        np.array([1e-40, 2**-126], "f4"),
+        reduction="mean",
+        use_init_val=False,
+    )
+    np.testing.assert_array_equal(np.asarray(result), np.array([0, 2**-126], "f4"))
 
 
 def test_large_arrays_are_gathered_by_all_threads():
