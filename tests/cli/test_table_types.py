@@ -127,7 +127,9 @@ def test_digits_stay_or_the_format_is_refused(data):
                 for variable in file.values():
                     is_float16 = variable.dtype == np.float16  # which netCDF does not have
                     assert not is_float16
-            with xr.open_dataset("o.nc", engine="netcdf4") as out:
+            # Nanoseconds do not reach back to 1600.
+            times = xr.coders.CFDatetimeCoder(time_unit="s")
+            with xr.open_dataset("o.nc", engine="netcdf4", decode_times=times) as out:
                 assert as_python(out["v"].values.tolist()) == found
                 if name in ("bytes", "date", "time", "duration"):
                     return
