@@ -23,15 +23,14 @@ Outside find_outside(const Plan& plan, const char* index, Size n) noexcept {
 }
 
 inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
-  const Walk<> walk(plan);
+  const Walk<void> walk(plan);
   Outside all;
   Stop::Pace pace;
-  Size at[kLimits.block];
   Cursor cursor(plan, begin);
   for (Size done = begin; done < end;) {
     if (plan.stop != nullptr && plan.stop->reached(pace)) break;
-    const Size n = std::min({end - done, cursor.left, kLimits.block});
-    if (!walk.offsets.compute(plan, cursor.index, 0, walk.bases, n, at)) {
+    const Size n = std::min({end - done, cursor.left, walk.offsets.affine ? 4 * kLimits.affine_block : kLimits.block});
+    if (!walk.offsets.compute(plan, cursor.index, 0, walk.bases, n, nullptr)) {
       const Outside found = with_policy(plan, [&](auto policy) {
         return with_index_type(plan.index_type, [&](auto index) {
           return find_outside<decltype(policy), decltype(index)>(plan, cursor.index, n);

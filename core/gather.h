@@ -103,15 +103,8 @@ template <int Width, bool Past, class At>
   for (; i < n; ++i) std::memcpy(to + i * Width, from + at(i), Width);
 }
 
-template <bool Gathers, int Width, bool Past = false>
+template <bool Gathers, int Width>
 void move_elements(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
-  if (Gathers && dense.step == Width && plan.slice_rank == 0) {
-    char* const to = plan.dense + dense.first;
-    const bool aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
-    const auto listed = [at](Size i) { return at[i]; };
-    return Past && aligned ? join_elements<Width, Past>(to, plan.indexed, listed, n)
-                           : join_elements<Width, false>(to, plan.indexed, listed, n);
-  }
   if (Gathers && plan.slice_rank > 0 && plan.slice[plan.slice_rank - 1].dense == Width) {
     const Dim line = plan.slice[plan.slice_rank - 1];
     const auto join_lines = [&](auto step) {
@@ -183,13 +176,14 @@ void move_rows(const Plan& plan, const Size* at, const DenseOffsets& dense, Size
 }
 
 // Blocks in which some positions are to be filled.
-inline void copy_or_fill(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
+template <class At>
+void copy_or_fill(const Plan& plan, const At* at, const DenseOffsets& dense, Size n) noexcept {
   const auto element = static_cast<std::size_t>(plan.element);
   for (Size i = 0; i < n; ++i) {
     each_run(plan, plan.slice_rank, [&](Size indexed_offset, Size dense_offset) {
       char* const to = plan.dense + dense.first + i * dense.step + dense_offset;
-      if (at[i] != kOutside) {
-        std::memcpy(to, plan.indexed + at[i] + indexed_offset, static_cast<std::size_t>(plan.width));
+      if (at[i] != kOutsideAs<At>) {
+        std::memcpy(to, plan.indexed + static_cast<Size>(at[i]) + indexed_offset, static_cast<std::size_t>(plan.width));
       } else if (plan.fill == nullptr) {
         std::memset(to, 0, static_cast<std::size_t>(plan.width));
       } else {
@@ -201,8 +195,6 @@ inline void copy_or_fill(const Plan& plan, const Size* at, const DenseOffsets& d
 
 template <bool Gathers>
 Store pick_move(const Plan& plan, bool nontemporal) noexcept {
-  if (nontemporal && plan.width == 4) return move_elements<Gathers, 4, Gathers>;
-  if (nontemporal && plan.width == 8) return move_elements<Gathers, 8, Gathers>;
   switch (plan.width) {
     case 1: return move_elements<Gathers, 1>;
     case 2: return move_elements<Gathers, 2>;
@@ -240,14 +232,53 @@ template <bool Gathers>
   }
 }
 
+// Calls visit with the width of an element, as a constant.
+template <class Visit>
+auto with_width(Size width, Visit visit) noexcept {
+  switch (width) {
+    case 1: return visit(std::integral_constant<int, 1>{});
+    case 2: return visit(std::integral_constant<int, 2>{});
+    case 4: return visit(std::integral_constant<int, 4>{});
+    case 8: return visit(std::integral_constant<int, 8>{});
+    default: return visit(std::integral_constant<int, 16>{});
+  }
+}
+
+// Writes n elements side by side, or past the caches where that is wanted and they begin with a whole register.
+template <int Width, class At>
+void copy_elements(const Plan& plan, const At* at, Size dense, Size n, bool past) noexcept {
+  char* const to = plan.dense + dense;
+  const auto listed = [at](Size i) { return static_cast<Size>(at[i]); };
+  constexpr bool kPast = Width == 4 || Width == 8;
+  past &= kPast && reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
+  return past ? join_elements<Width, kPast>(to, plan.indexed, listed, n)
+              : join_elements<Width, false>(to, plan.indexed, listed, n);
+}
+
+// Gathers single elements that are written side by side, by offsets of 32 bits.
+template <int Width>
+bool gather_elements(const Plan& plan, const Schedule& schedule, Size begin, Size end) noexcept {
+  return walk_blocks<BlockOf<Narrow>, false>(plan, schedule, begin, end, [&](const BlockOf<Narrow>& block) {
+    block.good ? copy_elements<Width>(plan, block.at, block.dense, block.n, schedule.nontemporal)
+               : copy_or_fill(plan, block.at, {block.dense, Width, nullptr}, block.n);
+  });
+}
+
 // Gathers the positions [begin, end). False: an index is outside its axis; nothing outside of the indexed array was
 // read, and the dense array is partly written.
 inline bool gather(const Plan& plan, const Schedule& schedule, Size begin, Size end) noexcept {
-  const Store copy = pick_move<true>(plan, schedule.nontemporal);
   const Size step = plan.inner().dense;
-  const bool good = walk_blocks<Block, false>(plan, schedule, begin, end, [&](const Block& block) {
-    move_some<true>(plan, schedule, block.good ? copy : copy_or_fill, block.at, {block.dense, step, nullptr}, block.n);
-  });
+  bool good;
+  const bool elements = plan.slice_rank == 0 && step == plan.width && step <= 16 && (step & (step - 1)) == 0;
+  if (plan.narrow && elements) {
+    good = with_width(step, [&](auto width) { return gather_elements<width()>(plan, schedule, begin, end); });
+  } else {
+    const Store copy = pick_move<true>(plan, schedule.nontemporal);
+    good = walk_blocks<Block, false>(plan, schedule, begin, end, [&](const Block& block) {
+      move_some<true>(plan, schedule, block.good ? copy : copy_or_fill<Size>, block.at, {block.dense, step, nullptr},
+                      block.n);
+    });
+  }
   if (schedule.nontemporal) finish_writes();
   return good;
 }

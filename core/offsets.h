@@ -24,7 +24,7 @@ struct Raise {
   static constexpr bool fills = false;
   template <class Index, class Column, class Position>
   static bool resolve(Index value, const Column& column, Position& at) noexcept {
-    if constexpr (is_u64<Index>) {
+    if constexpr (std::is_unsigned_v<Index>) {
       at = value;
     } else {
       const std::make_signed_t<Position> wide = value;
@@ -82,10 +82,10 @@ inline Index load(const char* at) noexcept {
 
 // Writes out[0..n) for n positions of the innermost loop dim, the first of which reads its tuple at `index`; position
 // i starts at base + bases[i]. False: an index is outside its axis; under Fill its offset is kOutsideAs, under the
-// other policies the offsets must not be used. The bases are of the type in which a plan is summed up; see Plan::narrow.
-// The offsets are wide, or narrow where they are recorded and their range allows it.
+// other policies the offsets must not be used. The offsets are wide, or narrow if their range allows it.
+// Without a type of offsets, index values are checked only.
 template <class Out>
-using Offsets = bool (*)(const Plan&, const char* index, Size base, const void* bases, Size n, Out* out) noexcept;
+using Offsets = bool (*)(const Plan&, const char* index, Size base, const Size* bases, Size n, Out* out) noexcept;
 
 template <class Out>
 inline constexpr Out kOutsideAs = kOutside;
@@ -103,33 +103,32 @@ struct ColumnOf {
   At stride;
 };
 
-// AVX-512 has an instruction for products of 64 bits: over 90 cases on AMD's Zen 4 narrow offsets brought nothing there.
-#if defined(__AVX512DQ__)
-inline constexpr bool kNarrowPays = sizeof(Narrow) < 4;  // the build with tiny limits goes all ways
-#else
-inline constexpr bool kNarrowPays = true;
-#endif
-
-// Elsewhere such a product takes three instructions or more, so the offsets of narrow plans are computed in 32 bits.
-template <class Policy, class Index, int Columns, Layout layout, class At, class Out>
-bool offsets(const Plan& plan, const char* index, Size base, const void* bases, Size n, Out* __restrict out) noexcept {
+// Narrow offsets are computed in 32 bits, as a product of 64 bits takes several instructions on some processors. Affine bases are
+// a constant step apart, and so need not be loaded.
+template <class Policy, class Index, int Columns, Layout layout, class At, class Out, bool kAffine>
+bool offsets(const Plan& plan, const char* index, Size base, const Size* __restrict bases, Size n,
+             Out* __restrict out) noexcept {
   constexpr bool kNarrow = sizeof(At) < sizeof(Size);
   using Number = std::conditional_t<kNarrow, std::int32_t, Size>;
   using Good = std::make_unsigned_t<Number>;  // as wide as what is computed, so that the loop is vectorised
-  using Value = std::conditional_t<kNarrow, Number, Index>;
+  using Half = std::conditional_t<std::is_signed_v<Index>, Number, Good>;
+  constexpr bool kHalves = kNarrow && sizeof(Index) > sizeof(Half);
+  using Value = std::conditional_t<kHalves, Half, Index>;
   constexpr Size kValue{sizeof(Index)};
   constexpr Size kLow = std::endian::native == std::endian::big ? kValue - Size{sizeof(Value)} : 0;
   const Size step = layout == Layout::tuples ? Columns * kValue : layout == Layout::columns ? kValue : plan.inner().index;
   const Size column_step = layout == Layout::tuples ? kValue : plan.column_stride;
-  const auto* const __restrict from = static_cast<const At*>(bases);
   ColumnOf<Number, At> column[Columns];  // a copy that the stores to `out` cannot touch
   for (int c = 0; c < Columns; ++c) {
     const auto [extent, wrap, stride] = plan.column[c];
     column[c] = {static_cast<Number>(extent), static_cast<Number>(wrap), static_cast<At>(stride)};
   }
+  const auto affine_step = static_cast<At>(plan.inner().indexed);
+  auto place = static_cast<At>(base);
   Good good = 1;
   for (Size i = 0; i < n; ++i) {
-    auto at = static_cast<At>(static_cast<At>(base) + from[i]);
+    auto at = kAffine ? place : place + static_cast<At>(bases[i]);
+    if constexpr (kAffine) place = static_cast<At>(place + affine_step);
     Good inside = 1;
     for (int c = 0; c < Columns; ++c) {
       Good position = 0;
@@ -137,11 +136,13 @@ bool offsets(const Plan& plan, const char* index, Size base, const void* bases, 
       const auto value = load<Value>(entry + kLow);
       inside &= Good{Policy::resolve(value, column[c], position)};
       // A 64-bit value is in bounds only if its high half repeats the sign of its low half: 5 is 00000000 00000005 and -1 is
-      // FFFFFFFF FFFFFFFF, but 2**32 + 5 is 00000001 00000005.
-      if constexpr (sizeof(Value) < sizeof(Index)) inside &= Good{load<Value>(entry + 4 - kLow) == value >> 31};
+      // FFFFFFFF FFFFFFFF, but 2**32 + 5 is 00000001 00000005. Unsigned values have no sign.
+      if constexpr (kHalves) {
+        inside &= Good{load<Value>(entry + 4 - kLow) == (std::is_signed_v<Index> ? value >> 31 : 0)};
+      }
       at = static_cast<At>(at + static_cast<At>(position) * column[c].stride);
     }
-    out[i] = inside || !Policy::fills ? static_cast<Out>(at) : kOutsideAs<Out>;
+    if constexpr (!std::is_void_v<Out>) out[i] = inside || !Policy::fills ? static_cast<Out>(at) : kOutsideAs<Out>;
     good &= inside;
   }
   return good != 0;
@@ -149,21 +150,26 @@ bool offsets(const Plan& plan, const char* index, Size base, const void* bases, 
 
 // The same for any number of columns: column after column, so that what is known of a column stays in registers.
 template <class Policy, class Index, class Out>
-bool offsets_by_column(const Plan& plan, const char* index, Size base, const void* bases, Size n,
+bool offsets_by_column(const Plan& plan, const char* index, Size base, const Size* bases, Size n,
                        Out* __restrict out) noexcept {
+  constexpr bool kWrites = !std::is_void_v<Out>;
   const Size step = plan.inner().index;
-  for (Size i = 0; i < n; ++i) out[i] = static_cast<Out>(base + static_cast<const Size*>(bases)[i]);
+  if constexpr (kWrites) {
+    for (Size i = 0; i < n; ++i) out[i] = static_cast<Out>(base + bases[i]);
+  }
   std::uint64_t good = 1;
   for (int c = 0; c < plan.column_count; ++c, index += plan.column_stride) {
     const IndexColumn column = plan.column[c];
     for (Size i = 0; i < n; ++i) {
       std::uint64_t position = 0;
       const bool inside = Policy::resolve(load<Index>(index + i * step), column, position);
-      const auto at = static_cast<Out>(static_cast<std::uint64_t>(out[i]) +
-                                       position * static_cast<std::uint64_t>(column.stride));
-      const bool outside = Policy::fills && (!inside || out[i] == kOutsideAs<Out>);
-      out[i] = outside ? kOutsideAs<Out> : at;
       good &= std::uint64_t{inside};
+      if constexpr (kWrites) {
+        const auto at = static_cast<Out>(static_cast<std::uint64_t>(out[i]) +
+                                         position * static_cast<std::uint64_t>(column.stride));
+        const bool outside = Policy::fills && (!inside || out[i] == kOutsideAs<Out>);
+        out[i] = outside ? kOutsideAs<Out> : at;
+      }
     }
   }
   return good != 0;
@@ -194,57 +200,55 @@ auto with_policy(const Plan& plan, Visit visit) noexcept {
   }
 }
 
-template <class Policy, class Index, Layout layout, class At, class Out>
+// The index types whose tuples have loops of their own.
+template <class Index>
+inline constexpr bool kHasTuples = std::is_signed_v<Index> && sizeof(Index) >= 4;
+
+template <class Policy, class Index, Layout layout, class At, class Out, bool kAffine>
 Offsets<Out> pick_count(int columns) noexcept {
-  switch (columns) {
-    case 1: return offsets<Policy, Index, 1, layout, At, Out>;
-    case 2: return offsets<Policy, Index, 2, layout, At, Out>;
-    case 3: return offsets<Policy, Index, 3, layout, At, Out>;
-    default: return offsets<Policy, Index, 4, layout, At, Out>;
+  if constexpr (kHasTuples<Index>) {
+    if (columns == 2) return offsets<Policy, Index, 2, layout, At, Out, kAffine>;
+    if (columns == 3) return offsets<Policy, Index, 3, layout, At, Out, kAffine>;
+    if (columns == 4) return offsets<Policy, Index, 4, layout, At, Out, kAffine>;
   }
+  return offsets<Policy, Index, 1, layout, At, Out, kAffine>;
 }
 
-// A loop, and whether it sums up narrow offsets.
+// A loop, and whether it needs no bases.
 template <class Out>
 struct PickedOffsets {
   Offsets<Out> compute;
-  bool narrow = false;
-
-  // The bases from one on.
-  const void* from(const Size* bases, Size first) const noexcept {
-    return reinterpret_cast<const char*>(bases) + first * (narrow ? Size{sizeof(Narrow)} : Size{sizeof(Size)});
-  }
+  bool affine = false;
 };
 
-// Makes the bases of narrow offsets, in their place.
-inline void narrow_bases(Size* bases, Size n) noexcept {
-  char* const to = reinterpret_cast<char*>(bases);
-  for (Size i = 0; i < n; ++i) {
-    const auto base = static_cast<Narrow>(bases[i]);
-    std::memcpy(to + i * Size{sizeof(Narrow)}, &base, sizeof base);
-  }
-}
-
-// Contiguous int32 and int64 indices have specialised loops under raise and fill; all others share the general ones.
+// Contiguous indices have specialised loops under raise and fill: tuples only of int32 and int64. All others share the general
+// ones.
 template <class Policy, class Index, class Out>
 PickedOffsets<Out> pick_layout(const Plan& plan) noexcept {
-  if constexpr ((std::is_same_v<Policy, Raise> || std::is_same_v<Policy, Fill>) && std::is_signed_v<Index> &&
-                sizeof(Index) >= 4) {
+  constexpr bool kChecks = std::is_void_v<Out>;
+  if constexpr (std::is_same_v<Policy, Raise> || (std::is_same_v<Policy, Fill> && !kChecks)) {
     constexpr Size kValue{sizeof(Index)};
+    constexpr bool kTuples = kHasTuples<Index>;
     const int count = plan.column_count;
     const Size step = plan.inner().index;
     const bool tuples = count > 1 && plan.column_stride == kValue && step == kValue * count;
-    if ((tuples || step == kValue) && count >= 1 && count <= 4) {
-      const auto pick = [&](auto at) {
-        using At = decltype(at);
-        return tuples ? pick_count<Policy, Index, Layout::tuples, At, Out>(count)
-                      : pick_count<Policy, Index, Layout::columns, At, Out>(count);
-      };
-      if (plan.narrow && kNarrowPays) return {pick(Narrow{}), true};
-      return {pick(std::uint64_t{})};
+    const auto pick = [&](auto at, auto affine) -> Offsets<Out> {
+      using At = decltype(at);
+      if constexpr (kTuples) {
+        if (tuples) return pick_count<Policy, Index, Layout::tuples, At, Out, affine()>(count);
+      }
+      return pick_count<Policy, Index, Layout::columns, At, Out, affine()>(count);
+    };
+    if ((tuples || step == kValue) && count >= 1 && count <= (kTuples ? 4 : 1)) {
+      if constexpr (std::is_same_v<Out, Narrow>) {
+        if (plan.joined.run == 0) return {pick(Narrow{}, std::true_type{}), true};
+      } else if constexpr (kChecks && kValue <= 4) {
+        if (plan.narrow) return {pick(Narrow{}, std::true_type{}), true};
+      }
+      return {pick(std::uint64_t{}, std::bool_constant<kChecks>{}), kChecks};  // a check needs no bases
     }
   }
-  if (plan.column_count == 1) return {offsets<Policy, Index, 1, Layout::any, std::uint64_t, Out>};
+  if (plan.column_count == 1) return {offsets<Policy, Index, 1, Layout::any, std::uint64_t, Out, false>};
   return {offsets_by_column<Policy, Index, Out>};
 }
 

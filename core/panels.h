@@ -61,18 +61,6 @@ void copy_tile(char* to, Size next_row, const char* from, const Size* at, Size n
   }
 }
 
-// Calls visit with the width of an element, as a constant.
-template <class Visit>
-auto with_width(Size width, Visit visit) noexcept {
-  switch (width) {
-    case 1: return visit(std::integral_constant<int, 1>{});
-    case 2: return visit(std::integral_constant<int, 2>{});
-    case 4: return visit(std::integral_constant<int, 4>{});
-    case 8: return visit(std::integral_constant<int, 8>{});
-    default: return visit(std::integral_constant<int, 16>{});
-  }
-}
-
 // Runs a plan of rows and columns, which lie side by side in the dense array, by tiles of some columns of one line: their
 // offsets are computed column by column, and the dense array is read or written row by row.
 inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
@@ -89,7 +77,6 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
     const Size column = i / most_rows, row = i % most_rows;
     bases[i] = column * across.indexed + row * along.indexed;
   }
-  if (offsets.narrow) narrow_bases(bases, most_columns * most_rows);
   Updates tile;
   Stop::Pace pace;
   for (Size column = 0; column < across.size; column += most_columns) {
@@ -103,7 +90,7 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
       for (Size c = 0; c < columns && !joined; ++c) {
         const char* const first = index + c * across.index;
         if (prefetches) prefetch_lines(first + 2 * rows * along.index, rows * along.index);
-        good &= offsets.compute(by_columns, first, base, offsets.from(bases, c * most_rows), rows, tile.at + c * rows);
+        good &= offsets.compute(by_columns, first, base, bases + c * most_rows, rows, tile.at + c * rows);
       }
       tile.n = columns * rows;
       if (joined) {
@@ -131,36 +118,32 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
 
 // Gathers a plan of rows and columns from a panel, row by row: with blocks of them, seven calls took 1.2 times as long. Only
 // lines that are written whole are written past the caches.
-template <int Width>
+template <int Width, class At>
 bool gather_rows(const Plan& panel, const Schedule& schedule) noexcept {
   const Dim &along = panel.loop[0], &across = panel.loop[1];
   const Size n = across.size;
   const bool follow = across.index > 0 && across.index <= kLine;
   const bool past = schedule.nontemporal && n * Width % kLine == 0;
   const char* index = panel.indices;
-  DenseOffsets places{0, Width, nullptr};
+  Size dense = 0;
   alignas(kLine) Size bases[kTuning.panel_bytes];
   for (Size i = 0; i < n; ++i) bases[i] = i * Width;
-  const auto [compute, narrow] = pick_offsets(panel);
-  if (narrow) narrow_bases(bases, n);
-  bool good = true;
+  const Offsets<At> compute = pick_offsets<At>(panel).compute;
   Stop::Pace pace;
-  for (Size row = 0; row < along.size && good; ++row, index += along.index, places.first += along.dense) {
+  for (Size row = 0; row < along.size; ++row, index += along.index, dense += along.dense) {
     if (panel.stop != nullptr && panel.stop->reached(pace)) return false;
     if (follow) prefetch_lines(index + kLimits.rows_ahead * along.index, n * across.index);
-    alignas(kLine) Size at[kTuning.panel_bytes];
-    const char* const to = panel.dense + places.first;
-    if (!compute(panel, index, 0, bases, n, at)) {
-      good = panel.fills();
-      if (good) copy_or_fill(panel, at, places, n);
-    } else if (past && reinterpret_cast<std::uintptr_t>(to) % kLine == 0) {
-      move_elements<true, Width, Width == 4 || Width == 8>(panel, at, places, n);
+    alignas(kLine) At at[kTuning.panel_bytes];
+    if (compute(panel, index, 0, bases, n, at)) {
+      copy_elements<Width>(panel, at, dense, n, past && reinterpret_cast<std::uintptr_t>(panel.dense + dense) % kLine == 0);
+    } else if (panel.fills()) {
+      copy_or_fill(panel, at, {dense, Width, nullptr}, n);
     } else {
-      move_elements<true, Width>(panel, at, places, n);
+      return false;
     }
   }
   if (past) finish_writes();
-  return good;
+  return true;
 }
 
 inline bool run_band(const Plan& plan, const Schedule& schedule, Store store, Size number, char* buffer) noexcept {
@@ -177,8 +160,9 @@ inline bool run_band(const Plan& plan, const Schedule& schedule, Store store, Si
   column.stride = bands.pitch;
   panel.narrow = is_narrow(panel);
   const bool scatters = store != nullptr;
-  const bool good = scatters ? scatter(panel, within, store, 0, panel.positions)
-                             : with_width(panel.width, [&](auto width) { return gather_rows<width()>(panel, schedule); });
+  const bool good = scatters ? scatter(panel, within, store, 0, panel.positions) : with_width(panel.width, [&](auto width) {
+    return (panel.narrow ? gather_rows<width(), Narrow> : gather_rows<width(), Size>)(panel, schedule);
+  });
   if (good && scatters) copy_panel(columns, stride, buffer, bands.pitch, column.extent, bytes);
   return good;
 }

@@ -168,6 +168,14 @@ struct Plan {
   // Whether a position whose index is outside is filled, or its update dropped.
   bool fills() const { return mode == Mode::fill || checked; }
 
+  // Whether every value of the index type is in bounds: any uint8 on axes of 256 and more, any int8 on axes of 128.
+  bool is_always_inside() const {
+    const Size bits = 8 * index_bytes(index_type), sign = index_type <= IndexType::i64;
+    return std::all_of(column, column + column_count, [=](const IndexColumn& of) {
+      return bits <= 32 && of.extent >> (bits - sign) > 0 && (sign == 0 || of.wrap == of.extent);
+    });
+  }
+
   void refuse_negative() {
     for (int c = 0; c < column_count; ++c) column[c].wrap = 0;
   }

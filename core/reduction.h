@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <complex>
+#include <cstring>
 #include <type_traits>
 
 #include "plan.h"
@@ -106,14 +107,6 @@ T reduce(T old, T update) noexcept {
     if constexpr (R == Reduction::mul) return static_cast<T>(U(old) * U(update));
     if constexpr (R == Reduction::min) return select(update < old, update, old);
     if constexpr (R == Reduction::max) return select(update > old, update, old);
-  } else if constexpr (is_complex<T>) {
-    if constexpr (R == Reduction::add) return old + update;
-    if constexpr (R == Reduction::sub) return old - update;
-    if constexpr (R == Reduction::mul) {  // the plain formula, as NumPy has it
-      // Volatile, as GCC 12 fuses a product and a sum of the two parts whatever -ffp-contract says.
-      const volatile auto product = old.imag() * update.imag();
-      return {old.real() * update.real() - product, old.real() * update.imag() + old.imag() * update.real()};
-    }
   } else {
     if constexpr (R == Reduction::add) return old + update;
     if constexpr (R == Reduction::sub) return old - update;
@@ -124,6 +117,45 @@ T reduce(T old, T update) noexcept {
       return update == update ? one : old == old ? update : old;
     }
   }
+}
+
+template <Reduction R, class T>
+void reduce_element(char* to, const char* from) noexcept {
+  T old, update;
+  std::memcpy(&old, to, sizeof(T));
+  std::memcpy(&update, from, sizeof(T));
+  old = reduce<R, T>(old, update);  // which leaves what is padding in it alone
+  std::memcpy(to, &old, sizeof(T));
+}
+
+// A product that GCC 12 does not fuse with a sum, as it does for the two parts of a number whatever -ffp-contract says.
+template <class Part>
+Part kept_apart(Part product) noexcept {
+#if defined(__GNUC__) && defined(__x86_64__)
+  if constexpr (sizeof(Part) <= 8) {  // the x87 has no fused operations
+    asm("" : "+x"(product));
+  }
+  return product;
+#else
+  const volatile Part kept = product;
+  return kept;
+#endif
+}
+
+// A product of complex numbers by the plain formula, as NumPy has it. Each part is loaded and stored by itself: both in one
+// word would wait for the two stores before.
+template <Reduction R, class Number>
+  requires is_complex<Number>
+void reduce_element(char* to, const char* from) noexcept {
+  using Part = typename Number::value_type;
+  Part a, b, c, d;
+  std::memcpy(&a, to, sizeof(Part));
+  std::memcpy(&b, to + sizeof(Part), sizeof(Part));
+  std::memcpy(&c, from, sizeof(Part));
+  std::memcpy(&d, from + sizeof(Part), sizeof(Part));
+  const Part real = kept_apart(a * c) - kept_apart(b * d), imaginary = a * d + b * c;
+  std::memcpy(to, &real, sizeof(Part));
+  std::memcpy(to + sizeof(Part), &imaginary, sizeof(Part));
 }
 
 }  // namespace ndgather::NDGATHER_ISA

@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -23,6 +24,36 @@ bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
   });
   return good;
 }
+
+// Finds out whether prefetching the rows of this call is faster, which depends on its index values: its first tasks do it in turn,
+// and the shortest times decide.
+class Trial {
+ public:
+  explicit Trial(const Schedule& schedule) noexcept
+      : with_(schedule), without_(schedule), turn_(schedule.tries ? 0 : kTurns) {
+    without_.prefetch_rows = false;
+  }
+
+  // Calls work(schedule), which returns whether all index values were inside.
+  template <class Work>
+  bool run(Work work) noexcept {
+    using Clock = std::chrono::steady_clock;
+    if (!with_.tries) return work(with_);
+    const int turn = turn_.load(std::memory_order_relaxed) < kTurns ? turn_.fetch_add(1, std::memory_order_relaxed) : kTurns;
+    if (turn >= kTurns) return work(least_[1] < least_[0] * 15 / 16 ? with_ : without_);  // what is in doubt is left out
+    const auto started = Clock::now();
+    const bool good = work(turn % 2 != 0 ? with_ : without_);
+    const auto taken = static_cast<double>((Clock::now() - started).count());
+    if (taken < least_[turn % 2]) least_[turn % 2] = taken;
+    return good;
+  }
+
+ private:
+  static constexpr int kTurns = 6;
+  Schedule with_, without_;
+  std::atomic<int> turn_;
+  std::atomic<double> least_[2]{1e18, 1e18};
+};
 
 bool run_bands(const Plan& plan, const Schedule& schedule, Store store, char* buffers) noexcept {
   return share_all(schedule.threads, schedule.tasks, plan.stop, [&](int worker, Size number) {
@@ -119,11 +150,13 @@ bool scatter_by_owner(Plan& plan, const Schedule& schedule, Store store, char* m
 
 // Checks all positions of a check plan, and names the first entry that is outside.
 Outside check_all(const Plan& check) noexcept {
-  const Schedule schedule = schedule_check(check, usable_threads());
   Outside all;
+  if (check.is_always_inside()) return all;
+  const Schedule schedule = schedule_check(check, usable_threads());
   std::mutex mutex;
   share(schedule.threads, schedule.tasks, check.stop, [&](int, Size task) {
-    const Size begin = task * schedule.task_positions;
+    // From the end on: what the cache keeps then is what the call reads first.
+    const Size begin = (schedule.tasks - 1 - task) * schedule.task_positions;
     const Outside part = loops().check(check, begin, std::min(begin + schedule.task_positions, check.positions));
     // A child that a signal handler has forked must not wait for a lock that a thread of its parent held.
     if (part.count == 0 || (check.stop != nullptr && check.stop->wanted())) return;
@@ -186,10 +219,11 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   if (plan.width <= 16) join_runs(plan, kTuning.short_run);
   const Size ranges = divide_up(plan.positions, schedule.task_positions);
   const Size parts = schedule.tasks / ranges;
+  Trial trial(schedule);
   return share_all(schedule.threads, schedule.tasks, plan.stop, [&](int, Size task) {
     const Size begin = task / parts * schedule.task_positions;
     const Size end = std::min(begin + schedule.task_positions, plan.positions);
-    if (parts == 1) return loops().gather(plan, schedule, begin, end);
+    if (parts == 1) return trial.run([&](const Schedule& way) { return loops().gather(plan, way, begin, end); });
     Plan part = plan;
     keep_part(part, schedule, task % parts);
     return loops().gather(part, schedule, begin, end);

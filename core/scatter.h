@@ -8,45 +8,88 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-template <Reduction R, class T>
-void reduce_element(char* to, const char* from) noexcept {
-  T old, update;
-  std::memcpy(&old, to, sizeof(T));
-  std::memcpy(&update, from, sizeof(T));
-  old = reduce<R, T>(old, update);  // which leaves what is padding in it alone
-  std::memcpy(to, &old, sizeof(T));
+// As many elements as fill a piece of so many bytes, at once.
+template <Reduction R, class T, Size Bytes>
+[[gnu::always_inline]] inline void reduce_piece(char* to, const char* from) noexcept {
+  if constexpr (Bytes == Size{sizeof(T)}) {
+    reduce_element<R, T>(to, from);
+  } else if constexpr (Bytes > Size{sizeof(T)}) {
+    T old[Bytes / Size{sizeof(T)}], update[Bytes / Size{sizeof(T)}];
+    std::memcpy(old, to, Bytes);
+    std::memcpy(update, from, Bytes);
+    for (Size e = 0; e < Bytes / Size{sizeof(T)}; ++e) old[e] = reduce<R, T>(old[e], update[e]);
+    std::memcpy(to, old, Bytes);
+  }
 }
 
 template <Reduction R, class T>
-[[gnu::noinline]] void reduce_run(char* __restrict to, const char* __restrict from, Size bytes) noexcept {
+[[gnu::noinline]] void reduce_long(char* __restrict to, const char* __restrict from, Size bytes) noexcept {
   for (Size b = 0; b < bytes; b += Size{sizeof(T)}) reduce_element<R, T>(to + b, from + b);
 }
 
+// A run of elements: of types that vectors have, in pieces of 16 bytes and the bits of the rest.
 template <Reduction R, class T>
-[[gnu::noinline]] void reduce_spaced(char* to, const char* from, const Dim& line) noexcept {
-  for (Size e = 0; e < line.size; ++e) reduce_element<R, T>(to + e * line.indexed, from + e * line.dense);
+[[gnu::always_inline]] inline void reduce_run(char* to, const char* from, Size bytes) noexcept {
+  if (bytes >= 2 * kLine) return reduce_long<R, T>(to, from, bytes);
+  if constexpr (std::is_arithmetic_v<T> && sizeof(T) <= 8) {
+    const char* const end = to + bytes / 16 * 16;
+#pragma GCC unroll 1
+    for (; to != end; to += 16, from += 16) reduce_piece<R, T, 16>(to, from);
+    const auto rest = [&](auto piece) {
+      if ((bytes & piece()) == 0) return;
+      reduce_piece<R, T, piece()>(to, from);
+      to += piece();
+      from += piece();
+    };
+    rest(std::integral_constant<Size, 8>{});
+    rest(std::integral_constant<Size, 4>{});
+    rest(std::integral_constant<Size, 2>{});
+    rest(std::integral_constant<Size, 1>{});
+  } else {
+    for (Size b = 0; b < bytes; b += Size{sizeof(T)}) reduce_element<R, T>(to + b, from + b);
+  }
 }
 
-// Slices of more than one element: by runs, or by lines along their last dim. One walk for all types, as walks of their
-// own would be half of the engine, and a call is little beside a run.
-[[gnu::noinline]] inline void reduce_runs(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n,
-                                          void (*reduce)(char*, const char*, Size) noexcept) noexcept {
-  each_move<false>(plan, at, updates, n, [=, width = plan.width](char* to, const char* from) { reduce(to, from, width); });
+// A line of runs along the last dim of a slice.
+template <Reduction R, class T>
+[[gnu::noinline]] void reduce_line(char* to, const char* from, const Dim& line, Size width) noexcept {
+  for (Size e = 0; e < line.size && width == Size{sizeof(T)}; ++e) {
+    reduce_element<R, T>(to + e * line.indexed, from + e * line.dense);
+  }
+  for (Size e = 0; e < line.size && width != Size{sizeof(T)}; ++e) {
+    reduce_run<R, T>(to + e * line.indexed, from + e * line.dense, width);
+  }
 }
 
+// One walk for all types, as walks of their own would be half of the engine, and a call is little beside a line.
 [[gnu::noinline]] inline void reduce_lines(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n,
-                                           void (*reduce)(char*, const char*, const Dim&) noexcept) noexcept {
+                                           void (*reduce)(char*, const char*, const Dim&, Size) noexcept) noexcept {
   const int outer = plan.slice_rank - 1;
-  each_place<false>(plan, outer, at, updates, n, [&](char* to, const char* from) { reduce(to, from, plan.slice[outer]); });
+  each_place<false>(plan, outer, at, updates, n,
+                    [&](char* to, const char* from) { reduce(to, from, plan.slice[outer], plan.width); });
 }
 
 template <Reduction R, class T>
 void store_reduced(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
-  if (plan.width != Size{sizeof(T)}) return reduce_runs(plan, at, updates, n, reduce_run<R, T>);
-  if (plan.slice_rank > 0) return reduce_lines(plan, at, updates, n, reduce_spaced<R, T>);
-  each_single_run(at, updates, n, [to = plan.indexed, from = static_cast<const char*>(plan.dense)](Size indexed, Size dense) {
-    reduce_element<R, T>(to + indexed, from + dense);
-  });
+  if (plan.slice_rank > 0) return reduce_lines(plan, at, updates, n, reduce_line<R, T>);
+  char* const to = plan.indexed;
+  const char* const from = plan.dense;
+  if (plan.width == Size{sizeof(T)}) {
+    return each_single_run(at, updates, n,
+                           [=](Size indexed, Size dense) { reduce_element<R, T>(to + indexed, from + dense); });
+  }
+  const auto rows = [&, first = updates.first, step = updates.step, listed = updates.listed](auto width) {
+    for (Size i = 0; i < n; ++i) {
+      reduce_run<R, T>(to + at[i], from + (listed != nullptr ? listed[i] : first + i * step), width);
+    }
+  };
+  switch (plan.width) {
+    case 8: return rows(std::integral_constant<Size, 8>{});
+    case 16: return rows(std::integral_constant<Size, 16>{});
+    case 32: return rows(std::integral_constant<Size, 32>{});
+    case 64: return rows(std::integral_constant<Size, 64>{});
+    default: return rows(plan.width);
+  }
 }
 
 // One-byte elements that C++ knows nothing of: the result for every pair is in a table.
@@ -64,13 +107,16 @@ Store pick_reduced(Reduction reduction) noexcept {
     case Reduction::add: return store_reduced<Reduction::add, T>;
     case Reduction::sub: return store_reduced<Reduction::sub, T>;
     case Reduction::mul: return store_reduced<Reduction::mul, T>;
-    default: break;
+    case Reduction::min: return store_reduced<Reduction::min, T>;
+    default: return store_reduced<Reduction::max, T>;
   }
-  if constexpr (!is_complex<T>) {
-    if (reduction == Reduction::min) return store_reduced<Reduction::min, T>;
-    if (reduction == Reduction::max) return store_reduced<Reduction::max, T>;
-  }
-  return nullptr;
+}
+
+// Complex numbers are added part by part, and have no order.
+template <class Part>
+Store pick_complex(Reduction reduction) noexcept {
+  if (reduction == Reduction::mul) return store_reduced<Reduction::mul, std::complex<Part>>;
+  return reduction == Reduction::add || reduction == Reduction::sub ? pick_reduced<Part>(reduction) : nullptr;
 }
 
 inline Store pick_store(const Plan& plan, Reduction reduction, ElementType type, bool nontemporal) noexcept {
@@ -89,9 +135,9 @@ inline Store pick_store(const Plan& plan, Reduction reduction, ElementType type,
     case ElementType::f32: return pick_reduced<float>(reduction);
     case ElementType::f64: return pick_reduced<double>(reduction);
     case ElementType::long_double: return pick_reduced<long double>(reduction);
-    case ElementType::c64: return pick_reduced<std::complex<float>>(reduction);
-    case ElementType::c128: return pick_reduced<std::complex<double>>(reduction);
-    case ElementType::complex_long_double: return pick_reduced<std::complex<long double>>(reduction);
+    case ElementType::c64: return pick_complex<float>(reduction);
+    case ElementType::c128: return pick_complex<double>(reduction);
+    case ElementType::complex_long_double: return pick_complex<long double>(reduction);
     case ElementType::boolean: return pick_reduced<Bool>(reduction);
     case ElementType::table: return store_table;
     default: return nullptr;

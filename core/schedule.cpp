@@ -19,7 +19,7 @@ double estimated_bytes(const Plan& plan) {
 // What lookups find in the cache: all; nothing; or the part that the innermost dims look up, once its lines were read.
 enum class Cached { all, none, parts };
 
-Cached cached_part(const Plan& plan) {
+Cached cached_part(const Plan& plan, bool gathers = false) {
   Size lookups = 1;
   auto span = static_cast<double>(plan.reach());  // packed coordinates and their batches may pass 2**63
   if (span == 0) return Cached::all;
@@ -32,7 +32,8 @@ Cached cached_part(const Plan& plan) {
     // Twice as many lookups were asked for before; AMD's Zen 4: 1.4 times as fast where there are as many as lines.
     if (lookups >= static_cast<Size>(span) / kLine) cached = Cached::parts;
   }
-  return span <= static_cast<double>(caches().last_level / 2) ? Cached::all : cached;
+  // The last-level cache is waited for as well; only gathers try what that is worth.
+  return (cached == Cached::none || !gathers) && span <= static_cast<double>(caches().last_level / 2) ? Cached::all : cached;
 }
 
 // How many threads are worth waking: each has work for about as long as it takes to wake it.
@@ -46,7 +47,7 @@ int worth_sharing(const Plan& plan, int threads) {
 Size task_count(const Plan& plan, bool shared, int threads) {
   const double work = nanoseconds(plan);
   const Size wanted = shared ? std::min(static_cast<Size>(work / kTuning.task_ns), threads * kTuning.tasks_each) : 1;
-  return std::max(wanted, static_cast<Size>(std::min(work / kLimits.longest_task, 1e5)));
+  return std::max({Size{1}, wanted, static_cast<Size>(std::min(work / kLimits.longest_task, 1e5))});
 }
 
 // Rows, and elements of a gather that are written side by side, where they would not stay in the caches anyway.
@@ -85,9 +86,9 @@ bool prefetching_pays(const Plan& plan) {
   if (const int pays = known.load(std::memory_order_relaxed); pays >= 0) return pays != 0;
   // Ten samples, of which every other one prefetches, read at most half of the positions: 2048 each of 40,960 or more. Samples
   // of fewer than 1024, as of a plan with 20,000 positions, are too short to be timed.
-  constexpr Size kSamples = 10;
-  const Size tried = std::min(kLimits.tried_positions, plan.positions / (2 * kSamples));
-  if (plan.slice_rank > 0 || tried < kLimits.tried_positions / 2) return true;
+  constexpr Size kSamples = 10, kMost = kTiny ? 2 : 2048;
+  const Size tried = std::min(kMost, plan.positions / (2 * kSamples));
+  if (plan.slice_rank > 0 || tried < kMost / 2) return true;
   using Clock = std::chrono::steady_clock;
   char element[kLine];
   Plan sample = plan;
@@ -110,13 +111,14 @@ bool prefetching_pays(const Plan& plan) {
 }
 
 void set_common(Schedule& schedule, const Plan& plan, int threads, bool gathers) {
-  const Cached cached = cached_part(plan);
+  const Cached cached = cached_part(plan, gathers);
   schedule.prefetch = cached == Cached::none && !loops().shares_lines(plan) && (plan.width > kLine || prefetching_pays(plan));
   schedule.prefetch_rows = cached == Cached::parts && plan.slice_rank == 0 && plan.loop_rank > 1 &&
                            plan.inner().indexed == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach();
   const Size tuple = plan.column_count * index_bytes(plan.index_type);
   // From the second-level cache on, calls took 1.1 times as long on AMD's Zen 4, where indices stay in the last one.
   schedule.prefetch_indices = tuple > 0 && plan.positions > caches().last_level / 4 / tuple;
+  schedule.tries = gathers && schedule.prefetch_rows;
   schedule.nontemporal = writes_past_caches(plan, gathers);
   schedule.threads = worth_sharing(plan, threads);
   schedule.task_positions = plan.positions;
@@ -138,7 +140,9 @@ Size count_parts(const Schedule& schedule, const Plan& plan) {
 }
 
 void split_positions(Schedule& schedule, const Plan& plan) {
-  const Size wanted = task_count(plan, schedule.threads > 1, schedule.threads);
+  // Among many tasks, a few that try which way is faster cost little.
+  const int threads = std::max(schedule.threads, schedule.tries ? 4 : 1);
+  const Size wanted = task_count(plan, threads > 1, threads);
   if (plan.positions < wanted && plan.slice_rank == 0 && plan.width > 0) {
     split_slices(schedule, plan, divide_up(wanted, plan.positions));
   }
@@ -349,7 +353,7 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   if (split_into_parts() || schedule.threads == 1) return schedule;
   if (set_split_dim(schedule, plan)) return schedule;
   const OffsetRange range(plan);
-  if (range.fits()) schedule.records = {nullptr, true, range.lowest};
+  if (range.fits(plan)) schedule.records = {nullptr, true, range.lowest};
   if (plan.slice_rank == 0 && plan.width >= kTuning.block_bytes) {
     split_slices(schedule, plan, std::min<Size>(2 * plan.width / kTuning.block_bytes, schedule.threads));
     split_into_parts();
@@ -375,6 +379,9 @@ Schedule schedule_check(const Plan& plan, int threads) {
   Schedule schedule;
   schedule.threads = worth_sharing(plan, threads);
   split_positions(schedule, plan);
+  const Size tuple = plan.column_count * index_bytes(plan.index_type);
+  schedule.task_positions = std::clamp<Size>(caches().second_level / 2 / tuple, 1, schedule.task_positions);
+  schedule.tasks = divide_up(plan.positions, schedule.task_positions);
   return schedule;
 }
 

@@ -54,14 +54,16 @@ struct OffsetRange {
     for (int c = 0; c < plan.column_count; ++c) reaches(plan.column[c].extent, plan.column[c].stride);
     for (int d = 0; d < plan.loop_rank; ++d) reaches(plan.loop[d].size, plan.loop[d].indexed);
   }
-  bool fits() const { return highest - lowest < Size{kNarrowOutside}; }
+  // Whether offsets from the lowest one on fit the narrow type, and index values 32 bits.
+  bool fits(const Plan& plan) const {
+    const auto is_long = [](const IndexColumn& column) { return column.extent > INT32_MAX; };
+    return highest - lowest < Size{kNarrowOutside} && std::none_of(plan.column, plan.column + plan.column_count, is_long);
+  }
 };
 
-// Whether the offsets of a plan fit the narrow type as they are, and its index values 32 bits.
 inline bool is_narrow(const Plan& plan) {
-  const auto is_long = [](const IndexColumn& column) { return column.extent > INT32_MAX; };
   const OffsetRange range(plan);
-  return range.lowest == 0 && range.fits() && std::none_of(plan.column, plan.column + plan.column_count, is_long);
+  return range.lowest == 0 && range.fits(plan);
 }
 
 // What the tasks are into which a call is split.
@@ -79,6 +81,7 @@ struct Schedule {
   bool prefetch = false;     // slices are likely to miss the cache
   bool prefetch_rows = false;     // each is looked up in any order, and the next one follows it
   bool prefetch_indices = false;  // they are larger than a quarter of the last-level cache
+  bool tries = false;        // the first tasks of the call find out whether prefetching slices or rows is faster
   bool nontemporal = false;  // rows are written past the caches
   Split split = Split::positions;
   Size tasks = 1;

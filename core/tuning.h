@@ -34,7 +34,9 @@ struct Caches {
 
 // The room in buffers and tables, and the thresholds of single rules.
 struct Limits {
-  Size block = 256;                    // offsets that are computed before they are used
+  Size block = 256;                    // offsets that are computed before they are used;
+  Size affine_block = 1024;            // narrow ones that need no bases are cheap beside a block
+  Size index_block = 2048;             // bytes of indices that are asked for at a time
   Size slices_ahead = 128;             // that are prefetched: one moves while the next ones come
   Size owners = 16;                    // each of which reads all recorded offsets
   Size lines_for_owners = 64;          // of a destination, for each owner: in fewer most updates would be those of one
@@ -44,7 +46,6 @@ struct Limits {
   Size unsure_bytes = Size{1} << 18;   // data that spans more may be pages that are yet to be read from a disk;
   Size first_block = 16;               // the first block of such a call has so few positions
   Size same_sets = 4096;               // bytes between lines that compete for the same cache sets, or a multiple
-  Size tried_positions = 2048;         // of a sample that tells whether prefetching pays; half as many at least
   Size spread_positions = 64;          // fewer slices share few lines with their neighbours
   double longest_task = 20'000'000;    // nanoseconds between two times when a call can be stopped
   double owner_task = 300'000;         // nanoseconds of the work of one owner, for which others may have to wait
@@ -81,8 +82,8 @@ inline constexpr Tuning kTuning{
     .nontemporal_row = 16, .own_bytes = 16, .scratch_bytes = 256, .wake_ns = 0, .task_ns = 1, .tasks_each = 2};
 inline constexpr Caches kCaches{.second_level = 256, .last_level = 1024};
 inline constexpr Limits kLimits{
-    .block = 4, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .marked_bytes = 4, .line_samples = 6,
-    .unsure_bytes = 16, .first_block = 1, .same_sets = 64, .tried_positions = 2, .spread_positions = 2, .longest_task = 200, .owner_task = 20,
+    .block = 4, .affine_block = 8, .index_block = 32, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .marked_bytes = 4, .line_samples = 6,
+    .unsure_bytes = 16, .first_block = 1, .same_sets = 64, .spread_positions = 2, .longest_task = 200, .owner_task = 20,
     .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6, .listed_chunks = 2, .range_task_bytes = 16,
     .range_tasks = 5, .parts_together = 1, .parts_ahead = 1, .rows_ahead = 1, .ranges_ahead = 2, .shares_of_tasks = 2,
     .pooled_bytes = 4096, .huge_page = 4096};

@@ -72,7 +72,7 @@ struct Walk {
   // Of a row whose elements are looked up in any order, if the next one follows it: its bytes, and for each position
   // how many of the next one are asked for, in parts of 2**16.
   Size next_row = 0, row_share = 0;
-  alignas(kLine) Size bases[kLimits.block + kTuning.short_run];  // or as many of the type of narrow offsets
+  alignas(kLine) Size bases[kLimits.block + kTuning.short_run];
 
   explicit Walk(const Plan& p, const Schedule& schedule = {}) noexcept
       : plan(p), offsets(pick_offsets<Out>(p)), repeated(p.joined.index != 0) {
@@ -81,7 +81,7 @@ struct Walk {
     const Size step = joined.run > 0 ? joined.step : inner.indexed;
     // A block may begin anywhere in a run, so there is a base for each of its positions and for one run more: with runs of 3
     // positions, a step of 8 and a next_run of 100, these are 0 8 16 | 100 108 116 | 200 ..., and a block may begin at 8.
-    const Size count = joined.run + std::min(inner.size, kLimits.block);
+    const Size count = offsets.affine ? 0 : joined.run + std::min(inner.size, kLimits.block);
     const Size first_run = joined.run > 0 ? joined.run : count;
     for (Size i = 0; i < first_run; ++i) bases[i] = i * step;
     if (repeated) add_repeated();
@@ -89,7 +89,6 @@ struct Walk {
       const Size before = bases[i - joined.run];
       bases[i] = repeated && before == kOutside ? kOutside : before + joined.next_run;
     }
-    if (offsets.narrow && !repeated) narrow_bases(bases, count);
     if (schedule.prefetch_rows) {
       next_row = plan.reach();
       row_share = (next_row << 16) / (joined.run > 0 ? joined.run : inner.size);
@@ -117,7 +116,7 @@ struct Walk {
     const Size done = plan.inner().size - cursor.left, runs = done < joined.run ? 0 : done / joined.run;
     const Size base = cursor.base + runs * joined.next_run;
     const Size first = done - runs * joined.run;
-    if (!repeated) return offsets.compute(plan, cursor.index, base, offsets.from(bases, first), n, out);
+    if (!repeated) return offsets.compute(plan, cursor.index, base, bases + first, n, out);
     const Size* const from = bases + first;
     for (Size i = 0; i < n; ++i) {
       out[i] = repeated_good || from[i] != kOutside ? static_cast<Out>(base + from[i]) : kOutsideAs<Out>;
@@ -130,25 +129,28 @@ struct Walk {
     Plan once = plan;
     once.loop_rank = 1;
     once.loop[0].index = plan.joined.index;
-    once.narrow = false;
     Size checked[kTuning.short_run];
     repeated_good = pick_offsets(once).compute(once, plan.indices, 0, bases, plan.joined.run, checked);
     for (Size i = 0; i < plan.joined.run; ++i) bases[i] = repeated_good || plan.fills() ? checked[i] : kOutside;
   }
 };
 
-struct Block {
-  alignas(kLine) Size at[kLimits.block];  // offsets into the indexed array
+template <class At>
+struct BlockOf {
+  using Offset = At;
+  alignas(kLine) At at[std::is_same_v<At, Narrow> ? kLimits.affine_block : kLimits.block];  // offsets into the indexed array
   Size n = 0;
-  Size dense = 0;    // offset of the first position in the dense array
+  Size dense = 0;  // offset of the first position in the dense array
   bool good = true;  // whether all index values are inside
 };
+using Block = BlockOf<Size>;
 
 // Fills a block with up to `want` positions: across runs where the dense array is linear, else to the end of a run. The
 // cursor stays where the last positions of all are. A function of its own: inside of the loop over blocks, GCC makes a call
 // with a few positions a tenth slower.
-[[gnu::noinline]] inline void fill_block(Block& block, Cursor& cursor, const Walk<>& walk, Size want,
-                                         bool last = false) noexcept {
+template <class At>
+[[gnu::noinline]] void fill_block(BlockOf<At>& block, Cursor& cursor, const Walk<At>& walk, Size want,
+                                  bool last = false) noexcept {
   block.dense = cursor.dense;
   block.good = true;
   block.n = 0;
@@ -167,7 +169,8 @@ template <bool Write>
 struct PrefetchBlock {
   const Plan& plan;
   bool wanted;
-  [[gnu::always_inline]] void operator()(const Block& block) const noexcept {
+  template <class B>
+  [[gnu::always_inline]] void operator()(const B& block) const noexcept {
     if (!wanted || !block.good) return;
     if (plan.width <= 8) {
       for (Size i = 0; i < block.n; ++i) prefetch<Write>(plan.indexed + block.at[i]);
@@ -204,12 +207,13 @@ bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcep
 
 // Large slices fill the first-level cache by themselves. What comes from memory comes some lines at a time: a block of
 // slices or indices that are prefetched is so short that the processor moves one while it asks for the next.
-inline Size block_size(const Plan& plan, const Schedule& schedule) noexcept {
+inline Size block_size(const Plan& plan, const Schedule& schedule, bool affine = false) noexcept {
   constexpr Size kLines = 8;
   const bool fewer = schedule.prefetch_rows && schedule.prefetch_indices && plan.width < kLine;
+  const Size together = fewer ? kLines * kLine : schedule.prefetch_indices ? kLimits.index_block : PTRDIFF_MAX;
   const Size most = schedule.prefetch ? kLimits.slices_ahead
-                    : fewer           ? std::min(kLines * kLine / index_bytes(plan.index_type), kLimits.block)
-                                      : kLimits.block;
+                                      : std::min(affine ? kLimits.affine_block : kLimits.block,
+                                                 std::max<Size>(together / index_bytes(plan.index_type), 1));
   const Size bytes = plan.slice_bytes();
   return bytes <= kTuning.block_bytes / kLimits.block ? most : std::clamp<Size>(kTuning.block_bytes / bytes, 1, most);
 }
@@ -218,8 +222,8 @@ inline Size block_size(const Plan& plan, const Schedule& schedule) noexcept {
 // to that; what was used before may be any part of the positions.
 template <class B, bool Write, class Use>
 bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, const Use& use) noexcept {
-  const Walk<> walk(plan, schedule);
-  const Size most = block_size(plan, schedule);
+  const Walk<typename B::Offset> walk(plan, schedule);
+  const Size most = block_size(plan, schedule, walk.offsets.affine);
   // Pages of memory that is read from a disk come slowly: a first block of few positions shows that soon.
   Size wanted = plan.stop != nullptr && plan.reach() > kLimits.unsure_bytes ? std::min(most, kLimits.first_block) : most;
   Cursor cursor(plan, begin);
@@ -229,7 +233,7 @@ bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size en
     block.n = 0;
     if (left == 0) return true;
     if (plan.stop != nullptr && plan.stop->reached(pace)) return false;
-    fill_block(block, cursor, walk, std::min(left, wanted), left <= wanted);
+    fill_block<typename B::Offset>(block, cursor, walk, std::min(left, wanted), left <= wanted);
     left -= block.n;
     wanted = most;
     return block.good || plan.fills();

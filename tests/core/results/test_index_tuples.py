@@ -41,7 +41,7 @@ def test_all_places_are_numpy_indexing(dtype, order, layout, count):
 def outside(size, dtype):
     """Values that the type has and an axis of `size` has not."""
     limits = np.iinfo(dtype)
-    values = {size, -size - 1, size + 2**32, limits.min, limits.max}
+    values = {size, -size - 1, size + 2**32, 2**32 - 1, limits.min, limits.max}
     return [
         value for value in values if limits.min <= value <= limits.max and not -size <= value < size
     ]
@@ -91,6 +91,28 @@ def test_places_that_move_with_the_position(dtype, size):
     indices = draw(data, size, dtype, "columns")[None, :, 0]
     actual = ndgather.gather_elements(data, indices, axis=0)
     assert_same_elements(actual, data[indices, np.arange(size)])
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("size", [127, 128, 129, 255, 256, 257, 32_769, 65_536])
+def test_ends_of_every_index_type(dtype, size):
+    """Axes just shorter and longer than the type needs; an entry outside leaves `out` as it was."""
+    limits = np.iinfo(dtype)
+    ends = [max(limits.min, -size), 0, min(limits.max, size - 1)]
+    data = np.arange(1, size + 1)
+    indices = np.resize(np.array(ends, dtype), 3000)
+    desired = np.resize(data[ends], 3000)
+    out = np.empty_like(desired)
+    assert_same_elements(ndgather.gather(data, indices), desired)
+    assert_same_elements(ndgather.gather(data, indices, out=out), desired)
+    for value in outside(size, dtype):
+        indices[2500] = value
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            ndgather.gather(data, indices, out=out)
+        assert (caught.value.position, caught.value.value) == ((2500,), value)
+        assert_same_elements(out, desired)
+        filled = ndgather.gather(data, indices, mode="fill")
+        assert_same_elements(filled, np.where(np.arange(3000) == 2500, 0, desired))
 
 
 @pytest.mark.usefixtures("threads")
