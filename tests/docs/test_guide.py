@@ -103,7 +103,7 @@ def test_the_reports_shown_for_targets_are_those_that_are_printed(folder, capsys
     page = GUIDE / "restricted-targets.md"
     run_examples(page)
     shown = re.findall(r"^\$ ndgather (convert [^\n]*)\n(.*?)^```", page.read_text(), re.M | re.S)
-    assert len(shown) == 3
+    assert len(shown) == 2
     for command, text in shown:
         capsys.readouterr()
         assert main(shlex.split(command)) == 0

@@ -149,13 +149,18 @@ def test_conversion_keeps_it_or_says_that_there_is_nothing_equal():
         onnx_models.convert(model, domain="")
 
 
-def test_only_tensor_scatter_is_rewritten_for_targets():
-    basic = onnx_models.convert(CACHE, target="basic")
-    assert "TensorScatter" not in {node.op_type for node in basic.graph.node}
-    model, _, _ = blocks()
+@pytest.mark.parametrize("model", [CACHE, blocks()[0]], ids=lambda model: model.graph.name)
+def test_it_stays_if_a_target_does_not_take_it(model):
     (report,) = onnx_models.conversion(model, target="basic").nodes
     assert report.stays
-    assert report.why == "basic does not take GatherBlockQuantized"
+    assert report.why == f"basic does not take {model.graph.node[0].op_type}"
+    with pytest.raises(errors.ModelError, match=f"cannot become basic: {report.why}"):
+        onnx_models.convert(model, target="basic")
+
+
+def test_a_cache_stays_for_a_target_that_takes_it():
+    converted = onnx_models.convert(CACHE, target="onnxruntime")
+    assert list(converted.graph.node) == list(CACHE.graph.node)
 
 
 LAYER = """<layer id="2" name="part" type="{}" version="opset{}">

@@ -759,58 +759,6 @@ def test_updates_of_a_mask_are_gathered(shape, whole, turned, draw):
     assert_results(conversion.model, inputs, expected)
 
 
-def tensor_scatter(past, update, starts, axis, mode):
-    result = past.copy()
-    for before in np.ndindex(past.shape[:axis]):
-        for row in range(update.shape[axis]):
-            place = row + (0 if starts is None else starts[before[0]])
-            place = place % past.shape[axis] if mode == "circular" else place
-            result[(*before, place)] = update[(*before, row)]
-    return result
-
-
-@st.composite
-def caches(draw):
-    """Draw the cache, the update and the starts of a TensorScatter, its axis and its mode."""
-    shape = draw(st.lists(st.integers(1, 3), min_size=2, max_size=4))
-    axis, mode = draw(st.integers(1, len(shape) - 1)), draw(st.sampled_from(["linear", "circular"]))
-    added = [*shape[:axis], draw(st.integers(0, shape[axis])), *shape[axis + 1 :]]
-    most = 9 if mode == "circular" else shape[axis] - added[axis]
-    starts = draw(st.lists(st.integers(0, most), min_size=shape[0], max_size=shape[0]))
-    starts = draw(st.sampled_from([np.array(starts, np.int64), None]))
-    return numbers(draw, tuple(shape)), numbers(draw, tuple(added)), starts, axis, mode
-
-
-@given(
-    cache=caches(),
-    known=st.booleans(),
-    target=st.sampled_from(["basic", "tensorrt-10", "webgpu", "coreml"]),
-    negative=st.booleans(),
-)
-@settings(max_examples=2 * EXAMPLES)
-def test_caches_are_updated_without_tensor_scatter(cache, known, target, negative):
-    past, update, starts, axis, mode = cache
-    assume(update.size or not OLDER_ONNXRUNTIME)
-    inputs = {"past": past, "update": update, "starts": starts}
-    inputs = {name: array for name, array in inputs.items() if array is not None}
-    axis -= past.ndim if negative else 0
-    shapes = {} if known else {name: [None] * array.ndim for name, array in inputs.items()}
-    node = helper.make_node("TensorScatter", list(inputs), ["out"], axis=axis, mode=mode)
-    model = build_model([node], inputs, [None] * past.ndim, shapes=shapes, opset=24)
-
-    conversion = onnx_models.conversion(model, target=target)
-
-    (report,) = conversion.nodes
-    if target == "coreml":  # it has no comparisons, which positions in a cache need
-        assert starts is None or report.stays
-    elif target == "basic":
-        assert_basic(conversion.model, known=known)
-    assert (report.stays and target == "coreml") or "TensorScatter" not in report.became
-    if not report.stays:
-        expected = tensor_scatter(past, update, starts, axis % past.ndim, mode)
-        assert_results(conversion.model, inputs, expected)
-
-
 @pytest.mark.parametrize("batch_dims", [0, 1, 2])
 def test_batches_become_parts_of_index_tuples(batch_dims):
     """Core ML has no batch_dims; of known sizes no offset has to be computed."""
@@ -855,36 +803,6 @@ def test_sizes_that_are_known_become_constants():
     for out, size in runs(conversion.model, {"data": data, "like": like}):
         np.testing.assert_array_equal(out, data[np.arange(5) & 2])
         np.testing.assert_array_equal(size, [5])
-
-
-@pytest.mark.parametrize("mode", ["linear", "circular"])
-@pytest.mark.parametrize("target", ["basic", "webgpu"])
-def test_updates_that_do_not_begin_and_end_in_a_cache(target, mode):
-    model = parse_model(f"""<ir_version: 10, opset_import: ["" : 24]>
-        g (float[2, 4, 2] past, float[2, 2, 2] new, int64[2] starts) => (float[2, 4, 2] out)
-        {{ out = TensorScatter<axis = 1, mode = "{mode}">(past, new, starts) }}""")
-    past, new = np.arange(16, dtype=np.float32).reshape(2, 4, 2), -np.ones((2, 2, 2), np.float32)
-    inputs = {"past": past, "new": new, "starts": np.array([1, 2])}
-
-    free = onnx_models.conversion(model, target=target)
-    checked = onnx_models.conversion(model, target=target, checked=True)
-
-    dropped = target == "basic"
-    assert free.nodes[0].outside == ("is dropped" if dropped else "may change another element")
-    assert checked.nodes[0].outside == "stays outside"
-    expected = tensor_scatter(past, new, inputs["starts"], 1, mode)
-    assert_results(free.model, inputs, expected)
-    assert_results(checked.model, inputs, expected)
-    for start in [-1, -4] + [3, 9] * (mode == "linear"):
-        inputs["starts"][1] = start
-        for run in runs_of(checked.model):
-            assert outcome(run, inputs) is None
-        if dropped and mode == "linear":
-            expected[1] = past[1]
-            for row in range(2):
-                if 0 <= start + row < 4:
-                    expected[1, start + row] = new[1, row]
-            assert_results(free.model, inputs, expected)
 
 
 def test_branches_that_are_known_replace_their_if():
@@ -1030,18 +948,6 @@ def test_every_node_test_of_onnx_becomes_basic(name, checked):
     for inputs, (expected,) in case.data_sets:
         names = [info.name for info in case.model.graph.input]
         assert_results(conversion.model, dict(zip(names, inputs, strict=True)), expected)
-
-
-@pytest.mark.parametrize("name", [name for name in node_tests() if "tensorscatter" in name])
-def test_every_node_test_of_tensor_scatter_becomes_basic(name):
-    case = node_tests()[name]
-
-    result = onnx_models.convert(case.model, target="basic")
-
-    assert_basic(result)
-    for inputs, (expected,) in case.data_sets:
-        names = [info.name for info in case.model.graph.input]
-        assert_results(result, dict(zip(names, inputs, strict=True)), expected)
 
 
 def test_operators_without_rules_are_named():

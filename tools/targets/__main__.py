@@ -48,7 +48,6 @@ _OPERATORS = [
     "Gather",
     "ScatterND",
     "ScatterElements",
-    "TensorScatter",
 ]
 
 

@@ -16,7 +16,7 @@ from ndgather.models.graph import infer_call
 from ndgather.models.graph.diagnostics import KnownCall, differing_results
 from ndgather.models.onnx.domains import Domain, domain_of
 from ndgather.models.onnx.inference import InferredNode
-from ndgather.models.onnx.nodes import OpNode, Scope, element_type, implementation
+from ndgather.models.onnx.nodes import Scope, element_type, implementation
 from ndgather.models.onnx.passes.new_nodes import Size, SizedNodes
 from ndgather.published import Operator
 from ndgather.published.rows import DEFAULT_DOMAIN
@@ -347,85 +347,6 @@ def _check_one_axis(call: GatherCall) -> None:
     if ranks != [1, 1]:
         why = f"data and indices have ranks {ranks[0]} and {ranks[1]}, not 1"
         raise call.cannot_become(call.name, why)
-
-
-def cache_call(op_node: OpNode, new: SizedNodes, name: str, *, checked: bool) -> GatherCall:
-    """Return a TensorScatter as ScatterND, or as GatherND from the cache and the update.
-
-    The index tuples of the second have the batch axes before them. They take row i of the update
-    at position p of the cache if the update writes its row i there, and row p of the cache if not.
-    If `checked`, they are outside where an update does not begin and end in the cache.
-    """
-    past, update, *starts = op_node.node.input
-    attributes = {"axis": -2, "mode": "linear", **op_node.attributes()}
-    first, second = (new.scope.type_of(item).dims for item in (past, update))
-    if first is None or second is None:
-        raise ModelError("the rank of past_cache or of update is not known")
-    axis, circular = attributes["axis"] % len(first), attributes["mode"] == "circular"
-    cache, rows = new.sizes(past, first), new.sizes(update, second)
-    size, count = (new.numbers([sizes[axis]]) for sizes in (cache, rows))
-    minus, zero, begin = new.constant([-1]), new.constant(0), ""
-
-    def modulo(place: str) -> str:
-        turns = new.compute("Mul", new.compute("Div", place, size), size)
-        return new.compute("Add", place, new.compute("Mul", turns, minus))
-
-    start = new.constant(np.zeros((1,) * (axis + 1)))
-    if starts and starts[0]:
-        start = begin = new.compute("Reshape", starts[0], new.constant([-1, *[1] * axis]))
-    if name == "ScatterND":
-        place = new.compute("Add", start, new.line(rows[axis], Size(), axis, axis + 1))
-        place = modulo(place) if circular else place
-        lead, tensor = rows[: axis + 1], past
-    else:
-        line = new.line(cache[axis], Size(), axis, axis + 1)
-        start = modulo(start) if circular else start
-        row = new.compute("Add", line, new.compute("Mul", start, minus))
-        before = new.compute("Less", row, zero)
-        if circular:
-            row = new.compute("Where", before, new.compute("Add", row, size), row)
-        place = new.compute("Where", new.compute("Less", row, count), row, minus)
-        place = place if circular else new.compute("Where", before, minus, place)
-        other = new.compute("Less", place, zero)
-        place = new.compute("Where", other, line, new.compute("Add", place, size))
-        lead, tensor = cache[: axis + 1], new.add("Concat", past, update, axis=axis)
-    if checked and begin:
-        beyond = new.compute("Add", size, count)
-        place = new.compute("Where", new.compute("Less", begin, zero), beyond, place)
-        end = new.compute("Add", begin, count)
-        if not circular:
-            place = new.compute("Where", new.compute("Less", size, end), beyond, place)
-    lines = [new.line(lead[number], Size(0), number, axis + 1) for number in range(axis + 1)]
-    place = new.total([place, *lines])
-    tuples = new.reshape(place, [*lead, Size()])
-    operator = implementation(name, DEFAULT_DOMAIN, new.scope.opsets[DEFAULT_DOMAIN]).row
-    dims, old, added = list(first), first[axis], second[axis]
-    if name == "GatherND":
-        dims[axis] = old + added if isinstance(old, int) and isinstance(added, int) else None
-    known = TensorType(new.scope.type_of(past).dtype, tuple(dims))
-    new.scope.set_type(tensor, known)
-    call = GatherCall(
-        origin=operator,
-        row=operator,
-        name=name,
-        domain=DEFAULT_DOMAIN,
-        inputs={Role.DATA: tensor, Role.INDICES: tuples},
-        types={Role.DATA: known, Role.INDICES: TensorType("int64")},
-        constants={},
-        attributes={"batch_dims": axis},
-        new=new,
-        known=None,
-    )
-    call.set_indices(tuples, (*(second if name == "ScatterND" else first)[: axis + 1], 1))
-    if name == "ScatterND":
-        call.inputs[Role.UPDATES], call.types[Role.UPDATES] = update, new.scope.type_of(update)
-        call.fold_batch_dims()
-        call.attributes = {}
-    array = new.scope.constant(call.inputs[Role.INDICES])
-    if array is not None:
-        call.constants[Role.INDICES] = array
-    call.inside = call.find_inside()
-    return call
 
 
 EQUIVALENCES: dict[tuple[str, str], tuple[Callable[[GatherCall], None], tuple[str, ...]]] = {

@@ -25,7 +25,7 @@ from ndgather.models.onnx.nodes import (
     is_published,
     row_domain,
 )
-from ndgather.models.onnx.passes.calls import EQUIVALENCES, GatherCall, cache_call, fit
+from ndgather.models.onnx.passes.calls import EQUIVALENCES, GatherCall, fit
 from ndgather.models.onnx.passes.draft import Draft
 from ndgather.models.onnx.passes.new_nodes import SizedNodes, keep_identity
 from ndgather.models.onnx.passes.rows import Rows
@@ -72,7 +72,7 @@ class RewriteGathers:
             removed = place.read.op_type == "Scatter" and place.read.domain == DEFAULT_DOMAIN
             if removed or (inferred and inferred.op_node.operator().row.definition):
                 op_node = OpNode(place.read, place.scope)
-                place.nodes = self._rewrite_other(draft, node, op_node)
+                place.nodes = self._keep_other(draft, node, op_node)
             elif inferred is not None:
                 place.nodes = self._rewrite_node(draft, node, inferred)
 
@@ -91,30 +91,16 @@ class RewriteGathers:
         attempts = (partial(_write_node, inferred, item) for item in self._attempts(call.name))
         return self._replace(draft, node, op_node, why, attempts)
 
-    def _rewrite_other(self, draft: Draft, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
-        """Return the nodes that replace a TensorScatter; nodes of other operators stay."""
-        name = node.op_type
-        if self.target.has(name):
+    def _keep_other(self, draft: Draft, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
+        """Report an operator that no rule rewrites, such as TensorScatter."""
+        if self.target.has(node.op_type):
             self._report(draft, op_node)
-            return [node]
-        attempts = (
-            partial(self._write_cache, op_node, core, item)
-            for core in ("ScatterND", "GatherND")
-            for item in self._attempts(core)
-            if name == "TensorScatter" and (core == "GatherND" or core in self.target.limits)
-        )
-        why = f"{self.target.name} does not take {name}"
-        if name == "Scatter":
-            why = f"{why} (allowed: opset 11 or later, in which it is ScatterElements)"
-        return self._replace(draft, node, op_node, why, attempts)
-
-    def _write_cache(self, op_node: OpNode, name: str, write: _Writer, new: SizedNodes) -> str:
-        """Add the nodes of a TensorScatter, and return how they treat an out-of-bounds start."""
-        call = cache_call(op_node, new, name, checked=self.checked)
-        outside = _write_call(call, write)
-        if self.checked or outside.startswith("not possible"):
-            return outside
-        return "is dropped" if name == "GatherND" else "may change another element"
+        else:
+            why = f"{self.target.name} does not take {node.op_type}"
+            if node.op_type == "Scatter":
+                why = f"{why} (allowed: opset 11 or later, in which it is ScatterElements)"
+            self._report(draft, op_node, None, why=why)
+        return [node]
 
     def _replace(
         self,
@@ -275,11 +261,8 @@ class RewriteGathers:
 
 
 def _write_node(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
-    return _write_call(GatherCall.of(inferred, new), write)
-
-
-def _write_call(call: GatherCall, write: _Writer) -> str:
     """Add the nodes for a call, and return how they treat an out-of-bounds index."""
+    call = GatherCall.of(inferred, new)
     constant, inside = Role.INDICES in call.constants, call.inside
     outside = write(call)
     if constant:
