@@ -77,7 +77,7 @@ STEPS = [
     *[("Gemm", x) for x in (9, 11, 13)],
     *[("Pow", x) for x in (12, 13, 15)],
     *[("ConvTranspose", x) for x in (11, 22)],
-    *[("Trilu", 14), ("Einsum", 12), ("Shrink", 9), ("ThresholdedRelu", 10), ("Mish", 18)],
+    *[("Einsum", 12), ("Shrink", 9), ("ThresholdedRelu", 10), ("Mish", 18)],
 ]
 # Sums in another order, the functions of ONNX for reductions, and -0.0: Where of onnxruntime turns
 # it into 0.0, and its ThresholdedRelu returns it for 0. ONNX does not define what ScatterElements
@@ -89,7 +89,6 @@ NOT_THE_LAST_BITS = {
     "Mish",
     "Softmax",
     "LogSoftmax",
-    "Trilu",
     "Shrink",
     "ThresholdedRelu",
 }

@@ -133,8 +133,6 @@ CASES = {
         "a = Constant<value_ints=[-1]>() y = Squeeze(x, a)", "float[2,3,1] x", 13, 9,
     ),
     "top k": ("k = Constant<value=int64[1] {2}>() y, i = TopK(x, k)", FLOATS, 11, 9),
-    "triangle above": ("k = Constant<value_int=1>() y = Trilu(x, k)", FLOATS, 14, 11),
-    "triangle below": ("y = Trilu<upper=0>(x)", "int64[4,3] x", 14, 13),
     "unsqueeze": ("a = Constant<value_ints=[-1,0]>() y = Unsqueeze(x, a)", FLOATS, 13, 9),
     # and upwards
     "clip up": ("y = Clip<min=0.25>(x)", FLOATS, 7, 13),
@@ -311,6 +309,10 @@ REFUSED = {
         "y = GridSample(x, g)", f"{SQUARE}, float[1,2,2,2] g", 16, 15,
         "node GridSample of 'y': GridSample-16 cannot become one of opset 15: there is no such",
     ),
+    "a triangle": (
+        "y = Trilu(x)", FLOATS, 14, 11,
+        "node Trilu of 'y': Trilu-14 cannot become one of opset 11: there is no such operator",
+    ),
     "layout of an LSTM": (
         "y = LSTM<hidden_size=1, layout=1>(x, w, r)",
         f"{FLOATS}, float[1,4,4] w, float[1,4,1] r", 14, 13, "it has no layout, which is 1",
@@ -430,8 +432,6 @@ def test_the_reason_of_a_step_is_the_end_of_its_error(text, inputs, source, targ
 @pytest.mark.parametrize(
     ("text", "opset", "target"),
     [
-        ("y = Trilu<more=1>(x)", 14, 13),
-        ("k = Constant<value_int=0>() y = Trilu(x, k, k)", 14, 13),
         ("y = Slice(x, s, s, s, s, s)", 13, 9),
         ("y = ReduceMax<more=1>(x)", 18, 13),
         ("y = Softmax<more=1>(x)", 13, 11),

@@ -1,8 +1,7 @@
 """The changes between versions of ONNX operators, as data and as functions on nodes.
 
 ``version_changes.toml`` lists what a version changed. The functions in `DOWN` and `UP` do what it
-cannot say, and those in `FUNCTIONS` express an operator that a version does not have by others. A
-step that is in none of them is refused.
+cannot say. A step that is in none of them is refused.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from string import Template
 from typing import Any, TypeAlias
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, NodeProto, helper
 from onnx.defs import OpSchema
 
 from ndgather import messages
@@ -146,6 +144,9 @@ def is_exact_cast(source: str, target: str) -> bool:
         if source in kind and target in kind:
             return bool(np.can_cast(source, target, "safe"))
     return source == target or (source == "bool" and target in (*INTEGERS, *FLOATS))
+
+
+Change: TypeAlias = Callable[[Rewrite, OpSchema], None]
 
 
 def _reduction_down(node: Rewrite, target: OpSchema) -> None:
@@ -398,6 +399,25 @@ def _windows_outside(node: Rewrite) -> bool:
     return bool(node.get("ceil_mode") and (any(node.get("pads") or ()) or not wide))
 
 
+def _extreme_down(comparison: str) -> Change:
+    """Return a step that chooses by comparisons, which older versions have for integers too."""
+
+    def change(node: Rewrite, target: OpSchema) -> None:
+        inputs = list(node.node.input)
+        if node.dtype(0) not in INTEGERS or "" in inputs:
+            return
+        chosen, *others = inputs
+        node.node.op_type = "Where" if others else "Identity"
+        known, flags = TensorType(node.dtype(0)), TensorType("bool")
+        for number, other in enumerate(others, 1):
+            flag = node.add(comparison, chosen, other, known=flags)
+            node.node.input[:] = flag, chosen, other
+            if number < len(others):
+                chosen = node.add("Where", *node.node.input, known=known)
+
+    return change
+
+
 def _reshape_down(node: Rewrite, target: OpSchema) -> None:
     """Drop allowzero if no size can be 0, or a 0 can only copy a size of the data that is 0."""
     sizes = node.input_constant(1)
@@ -411,9 +431,6 @@ def _reshape_down(node: Rewrite, target: OpSchema) -> None:
         )
     if unused:
         node.remove("allowzero")
-
-
-Change: TypeAlias = Callable[[Rewrite, OpSchema], None]
 
 
 def _refuse(why: str, holds: Callable[[Rewrite], bool]) -> Change:
@@ -468,6 +485,8 @@ DOWN = _by_step(
         "GridSample-20": _refuse("it takes four axes only", lambda node: node.rank(0) != 4),
         "Hardmax-13 LogSoftmax-13 Softmax-13": _softmax_down,
         "If-11": _refuse("its branches may return different shapes", _different_shapes),
+        "Max-12": _extreme_down("Greater"),
+        "Min-12": _extreme_down("Less"),
         "Mod-28": _refuse(
             "it takes floats with fmod = 1 only",
             lambda node: not node.get("fmod") and "int" not in (node.dtype(0) or ""),
@@ -506,44 +525,3 @@ UP = _by_step(
     }
 )
 """What happens on the way to the newer version, after the tables."""
-
-
-def _function(name: str, node: Rewrite, **values: object) -> str | None:
-    """Return a function of the file for the type of the first input, or None if it is not known."""
-    dtype = node.dtype(0)
-    if dtype is None or dtype == "string":
-        return None
-    number = element_type(dtype)
-    values |= {"number": number, "dtype": TensorProto.DataType.Name(number).lower()}
-    return Template(_FILE["functions"][name]).substitute(values)
-
-
-def _trilu(node: Rewrite) -> str | None:
-    limit, outside = "k" if node.input(1) else "zero", "Less" if node.get("upper") else "Greater"
-    return _function("Trilu", node, limit=limit, outside=outside)
-
-
-def _extreme(comparison: str) -> Callable[[Rewrite], str | None]:
-    """Choose by comparisons, which older versions have for integers too."""
-
-    def text(node: Rewrite) -> str | None:
-        if node.dtype(0) not in INTEGERS or "" in node.node.input:
-            return None
-        inputs = [f"x{number}" for number in range(len(node.node.input))]
-        lines = [f"y0 = Identity ({inputs[0]})"] if len(inputs) == 1 else []
-        first = inputs[0]
-        for number, second in enumerate(inputs[1:]):
-            lines.append(f"chosen{number} = {comparison} ({first}, {second})")
-            lines.append(f"y{number} = Where (chosen{number}, {first}, {second})")
-            first = f"y{number}"
-        return f"({', '.join(inputs)}) => (y{max(len(inputs) - 2, 0)}) {{ {' '.join(lines)} }}"
-
-    return text
-
-
-FUNCTIONS: dict[str, Callable[[Rewrite], str | None]] = {
-    "Max": _extreme("Greater"),
-    "Min": _extreme("Less"),
-    "Trilu": _trilu,
-}
-"""Operators that opset 11 can express: inputs, outputs and nodes in the text form of ONNX."""

@@ -18,7 +18,6 @@ from onnx import (
     defs,
     helper,
     inliner,
-    parser,
     shape_inference,
 )
 from onnx.defs import OpSchema, SchemaError
@@ -28,7 +27,6 @@ from ndgather.models.onnx.nodes import (
     Scope,
     constant_tensor,
     declaration,
-    nodes_in,
     rename_values,
     row_domain,
     schema_type,
@@ -38,7 +36,6 @@ from ndgather.models.onnx.nodes import (
 from ndgather.models.onnx.passes.version_changes import (
     CHANGES,
     DOWN,
-    FUNCTIONS,
     NOTHING,
     TYPES,
     UP,
@@ -345,15 +342,11 @@ def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int,
     return node.constant([value] if is_list else value, name, dtype)
 
 
-_DOMAIN = "ndgather"  # of the functions in `FUNCTIONS`
-
-
 def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
-    """Return the nodes of the function that defines a node, and their opset.
+    """Return the nodes of the function by which ONNX defines a node, if any, and their opset.
 
-    A function in `FUNCTIONS` takes precedence over that of ONNX, which may be written for a later
-    opset that has the same version of the operator. Without either there are no nodes. The types of
-    the values of the nodes are added to the scope of the call.
+    The function may be written for a later opset that has the same version of the operator. The
+    types of the values of the nodes are added to the scope of the call.
     """
     one_bound = call.node.op_type == "Clip" and not (call.input(1) and call.input(2))
     if one_bound or call.node.op_type == "ReduceLogSumExp":
@@ -362,17 +355,18 @@ def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
         return [], source  # its meaning is not known, and the function has no place for it
     if not call.schema.min_input <= len(call.node.input) <= call.schema.max_input:
         return [], source
-    text = FUNCTIONS[call.node.op_type](call) if call.node.op_type in FUNCTIONS else None
     newer = [x for x in _versions(call.node.op_type) if x > call.schema.since_version]
     for opset in range(source, min(newer, default=defs.onnx_opset_version() + 1)):
-        nodes, written = _inlined(call, text, opset)
-        if nodes or text:
-            return nodes, written
+        nodes = _inlined(call, opset)
+        if nodes:
+            return nodes, opset
     return [], source
 
 
-def _inlined(call: Rewrite, text: str | None, opset: int) -> tuple[list[NodeProto], int]:
-    """Return the nodes of a function, as far as ONNX has one for this opset, and their opset."""
+def _inlined(call: Rewrite, opset: int) -> list[NodeProto]:
+    """Return the nodes of the function that ONNX has for this opset, if any."""
+    if not _has_function(call, opset):
+        return []
     node = deepcopy(call.node)
     inputs = [
         ValueInfoProto(name=name, type=declaration(call.scope.type_of(name)))
@@ -381,52 +375,39 @@ def _inlined(call: Rewrite, text: str | None, opset: int) -> tuple[list[NodeProt
     ]
     outputs = [ValueInfoProto(name=name) for name in node.output if name]
     model = helper.make_model(helper.make_graph([node], "function", inputs, outputs))
-    if text:
-        opset, node = 11, model.graph.node[0]
-        function = f'<opset_import: ["": {opset}], domain: "{_DOMAIN}"> {node.op_type} {text}'
-        model.functions.append(parser.parse_function(function))
-        model.opset_import.add(domain=_DOMAIN, version=1)
-        node.domain = _DOMAIN
-        del node.attribute[:]
-    elif not _has_function(call, opset):
-        return [], opset
-    else:  # onnx does not inline the defaults of attributes
-        for name, attribute in call.schema.attributes.items():
-            if attribute.default_value.name and all(item.name != name for item in node.attribute):
-                model.graph.node[0].attribute.append(attribute.default_value)
+    for name, attribute in call.schema.attributes.items():  # onnx does not inline defaults
+        if attribute.default_value.name and all(item.name != name for item in node.attribute):
+            model.graph.node[0].attribute.append(attribute.default_value)
     model.opset_import[0].version = opset
-    function_id = (_DOMAIN if text else "", node.op_type)
     try:
         model = inliner.inline_selected_functions(
-            model, [function_id], inline_schema_functions=True
+            model, [("", node.op_type)], inline_schema_functions=True
         )
     except Exception:  # onnx raises errors of several kinds
-        return [], opset
+        return []
     nodes = list(model.graph.node)
-    if not text and any(True for item in nodes for _ in subgraphs(item)):
-        return [], opset
-    inner_nodes = [inner for item in nodes for inner in nodes_in(item)]
-    if not text and any(inner.op_type == call.node.op_type for inner in inner_nodes):
-        return [], opset  # onnx has no function for these types and attributes
-    computed = (name for inner in inner_nodes for name in inner.output)
+    if any(True for item in nodes for _ in subgraphs(item)):
+        return []
+    if any(item.op_type == call.node.op_type for item in nodes):
+        return []  # onnx has no function for these types and attributes
+    computed = (name for item in nodes for name in item.output)
     kept = ("", *call.node.output)
     names = {name: call.new_name(name) for name in computed if name not in kept}
     for item in nodes:
         rename_values(item, names)
         call.scope.add(item)
-    for inner in inner_nodes:
-        inner.name = next(iter(inner.output), "")
+        item.name = next(iter(item.output), "")
     try:
         typed = shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception:
-        return nodes, opset
+        return nodes
     for info in (*typed.value_info, *typed.output):
         if info.type.tensor_type.elem_type:
             call.scope.set_type(info.name, tensor_type(info.type))
-    wide = (call.scope.type_of(x.input[0]).dtype for x in nodes if not text and _to_float32(x))
+    wide = (call.scope.type_of(x.input[0]).dtype for x in nodes if _to_float32(x))
     if not all(dtype and is_exact_cast(dtype, "float32") for dtype in wide):
-        return [], opset  # the function computes with fewer bits than the operator
-    return nodes, opset
+        return []  # the function computes with fewer bits than the operator
+    return nodes
 
 
 def _to_float32(node: NodeProto) -> bool:
