@@ -328,7 +328,9 @@ REFUSED = {
     "shapes that are repeated": (
         "y = Max(x, z)", "float[2,3] x, float[3] z", 13, 7, "its inputs may be of different shapes",
     ),
-    "an oldest opset": ("y = Relu(x)", FLOATS, 13, 6, "opset = 6 is not a possible target"),
+    "an oldest opset": (
+        "y = Relu(x)", FLOATS, 13, 6, "opset = 6 is not a possible target for a model of opset 13",
+    ),
     "an uneven split of unknown size": (
         "y, z = Split<num_outputs=2>(x)", "float[N] x", 18, 13,
         "the size of the axis that is split is not known",
@@ -472,10 +474,15 @@ def test_sizes_of_0_that_only_a_run_knows_are_refused():
         onnx_models.convert(model, opset=13)
 
 
-def test_models_of_the_first_opsets_are_brought_on_by_onnx():
+def test_models_of_the_first_opsets_are_converted_by_onnx_first():
     model = model_of("y = Add<broadcast=1, axis=0>(x, z)", "float[2,3] x, float[2] z", 6)
+    with pytest.raises(
+        ModelError, match=r"a model of opset 6 \(allowed: opset 7 or later for both"
+    ):
+        onnx_models.convert(model, opset=13)
 
-    after = onnx_models.convert(model, opset=13)
+    newer = onnx.shape_inference.infer_shapes(onnx.version_converter.convert_version(model, 7))
+    after = onnx_models.convert(newer, opset=13)
 
     feeds = feeds_of(model)
     expected = feeds["x"] + feeds["z"][:, None]

@@ -34,7 +34,7 @@ from ndgather.models.onnx.passes.draft import (
 from ndgather.models.onnx.passes.gathers import RewriteGathers, measured_nodes
 from ndgather.models.onnx.passes.known_sizes import fold_known_sizes
 from ndgather.models.onnx.passes.target import Target, load_target, opset_target
-from ndgather.models.onnx.passes.versions import INVALID_RESULT, ConvertVersions, from_oldest
+from ndgather.models.onnx.passes.versions import ConvertVersions, check_oldest
 from ndgather.published.rows import DEFAULT_DOMAIN
 
 
@@ -218,13 +218,13 @@ def _convert(model: Source, options: _Options) -> tuple[Draft, Target | None]:
     target = options.load_target()
     source = with_one_name(original)
     if options.opset is not None:
-        source = from_oldest(source, options.opset)
+        check_oldest(source, options.opset)
     draft = Draft.of(source, folder)
     for convert_model in _passes(draft.model, target, options):
         draft = convert_model(draft)
     settle_declarations(draft, source)
     if inferable(original) is original and _is_valid(original):
-        with foreign_errors(ModelError, INVALID_RESULT):
+        with foreign_errors(ModelError, "the converted model would not be valid"):
             onnx.checker.check_model(draft.model)
     restore_sparse_tensors(draft.model)
     return draft, target

@@ -48,7 +48,7 @@ from ndgather.models.onnx.passes.version_changes import (
 from ndgather.published.rows import DEFAULT_DOMAIN
 
 OLDEST = 7
-"""The oldest opset of the tables; onnx converts models of older ones to it."""
+"""The oldest opset of the tables."""
 
 INTEGERS_FROM = 9
 """The first opset whose Constant takes integers; before, they are initializers."""

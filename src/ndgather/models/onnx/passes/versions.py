@@ -6,11 +6,10 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 
-from onnx import GraphProto, ModelProto, NodeProto, helper, version_converter
+from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from ndgather import messages
 from ndgather.errors import ModelError, NdgatherError
-from ndgather.messages import foreign_errors
 from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.files import messages_in
@@ -38,26 +37,15 @@ from ndgather.published import Operator, operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import OperatorVersion, Role, TensorType
 
-INVALID_RESULT = "the converted model would not be valid"
 
-
-def from_oldest(model: ModelProto, opset: int) -> ModelProto:
-    """Return a model of opset `OLDEST` or newer, converted by onnx, if `opset` is newer."""
+def check_oldest(model: ModelProto, opset: int) -> None:
+    """Raise if a model would be converted from or to an opset that is older than `OLDEST`."""
     source = opsets(model.opset_import).get(DEFAULT_DOMAIN, OLDEST)
-    if opset == source:
-        return model
-    if opset < OLDEST:
+    if opset != source and min(opset, source) < OLDEST:
         raise ModelError(
-            f"opset = {opset} is not a possible target for other nodes (allowed: at least {OLDEST})"
+            f"opset = {opset} is not a possible target for a model of opset {source} "
+            f"(allowed: opset {OLDEST} or later for both)"
         )
-    if source >= OLDEST:
-        return model
-    with foreign_errors(ModelError, INVALID_RESULT):
-        converted = version_converter.convert_version(model, OLDEST)
-    for before, after in zip(model.graph.output, converted.graph.output, strict=True):
-        after.CopyFrom(before)  # onnx drops types, and declares values without any
-    del converted.graph.value_info[:]
-    return converted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
