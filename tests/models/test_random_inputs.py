@@ -1,10 +1,13 @@
 """Inputs that are made up: of the declared types and sizes, and with indices that are valid."""
 
+import re
+
 import numpy as np
 import pytest
+from onnx import helper
 from onnx.parser import parse_model
 
-from ndgather.errors import ModelError
+from ndgather.errors import DTypeError, ModelError
 from ndgather.models import onnx as onnx_models
 
 
@@ -68,3 +71,14 @@ def test_sizes_beyond_any_array_are_refused():
             onnx_models.random_inputs(model, sizes=sizes)
     made = onnx_models.random_inputs(model, sizes={"N": 0, "M": np.int64(3)})
     assert made["data"].shape == (0, 3)
+
+
+@pytest.mark.parametrize("axis", [helper.make_graph([], "b", [], []), "a", [0], 1.0])
+def test_an_attribute_of_the_wrong_kind_is_refused_as_check_does(axis):
+    indexed = model("""g (float[3, 4] x, int64[2] i) => (float[2, 4] y)
+        { y = Gather(x, i) }""")
+    indexed.graph.node[0].attribute.append(helper.make_attribute("axis", axis))
+    (finding,) = onnx_models.check(indexed)
+    for command in onnx_models.random_inputs, onnx_models.search:
+        with pytest.raises(DTypeError, match=re.escape(finding.what)):
+            command(indexed)

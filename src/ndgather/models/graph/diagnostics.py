@@ -262,7 +262,9 @@ class KnownCall:
         dims = self.inferred[Role.DATA].dims
         if "axis" not in self.attributes and Role.AXIS in self.inferred:
             return None
-        axis = int(self.attributes.get("axis", 0))
+        axis = self.attributes.get("axis", 0)
+        if not isinstance(axis, int):
+            return None
         return axis if axis >= 0 else axis + len(dims) if dims else None
 
     def indexed_axes(self, depth: Dim) -> range | None:

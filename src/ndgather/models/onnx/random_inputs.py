@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 
 import numpy as np
 from onnx import ModelProto
 
 from ndgather.api import own_errors
-from ndgather.errors import ModelError, NdgatherError
+from ndgather.errors import AttributeValueError, DTypeError, ModelError, NdgatherError
 from ndgather.models import Array, whole_number
 from ndgather.models.graph import Port
 from ndgather.models.graph.diagnostics import KnownCall
@@ -22,13 +23,8 @@ from ndgather.models.onnx.inference import (
     open_sizes,
     origins,
 )
-from ndgather.models.onnx.nodes import (
-    OpNode,
-    model_ports,
-    op_nodes,
-    op_nodes_in,
-    with_one_name,
-)
+from ndgather.models.onnx.nodes import OpNode, model_ports, op_nodes, op_nodes_in, with_one_name
+from ndgather.published.binding import bind
 from ndgather.published.schema import Role
 
 _IMAGE_SHAPE = (1, 3, 64, 64)  # of four axes: batch, channels, height, width
@@ -165,7 +161,12 @@ def _highest_index(op_node: OpNode) -> int:
         row = op_node.operator().row
         if row.definition is not None:
             return 0
-        call = KnownCall.of(row, op_node.known_types(), op_node.attributes())
+        attributes = op_node.attributes()
+        with suppress(AttributeValueError):  # a value of another version, which a runtime may take
+            bind(row, (), {key: x for key, x in attributes.items() if row.attribute(key)})
+        call = KnownCall.of(row, op_node.known_types(), attributes)
+    except DTypeError as error:
+        raise op_node.named(error) from error
     except NdgatherError:
         return 0
     data = call.inferred[Role.DATA].dims
