@@ -483,7 +483,7 @@ REFUSED = {
         ModelError,
         "ai.onnx ScatterND-18 cannot become opset 13: reduction is add (allowed: none); ai.onnx "
         "ScatterND-18 cannot become Gather: its indices are no constant, and the number of updates "
-        "is 20 (allowed: 1..16, or any number with allow_matmul=True, --allow-matmul)",
+        "is 20 (allowed: 1..16)",
     ),
     "a word of a reduction that is not there yet": (
         refused(

@@ -287,6 +287,11 @@ def resize(attribute):
 
 
 REFUSED = {
+    "a node that a rewriting adds": (
+        'y = ScatterND<reduction="mul">(x, i, u)', "float[N,M] x, int64[3,2] i, float[3] u", 16, 11,
+        "node ScatterND of 'y': ai.onnx ScatterND-16 cannot become opset 11: reduction is mul "
+        "(allowed: none); Reshape of opset 11 does not take sizes that may be 0 (allowed: opset 14",
+    ),
     "an axis that is not there": (
         "y = Concat<axis=-3>(x, x)", "float[2,3] x", 13, 9, "axis = -3 is outside 2 axes",
     ),

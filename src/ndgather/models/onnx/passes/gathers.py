@@ -83,7 +83,7 @@ class RewriteGathers:
         op_node = inferred.op_node
         if inferred.refusal is not None:
             raise op_node.named(inferred.refusal)
-        call = GatherCall.of(inferred, _new_nodes(draft, op_node))
+        call = GatherCall.of(inferred, self._new_nodes(draft, op_node))
         why = self.target.refusal(call, op_node.scope)
         if why is None:
             self._report(draft, op_node)
@@ -113,14 +113,14 @@ class RewriteGathers:
         """Return the nodes of the first attempt that the target supports, or the node itself."""
         reasons = [why]
         for attempt in attempts:
-            new = _new_nodes(draft, op_node)
+            new = self._new_nodes(draft, op_node)
             try:
                 outside = attempt(new)
+                new.finish(node.output[0])
             except NdgatherError as error:
                 if not str(error).endswith(tuple(reasons)):
                     reasons.append(str(error))
                 continue
-            new.finish(node.output[0])
             counts = Counter(x.op_type for x in new.before if x.op_type != "Constant")
             opset = new.scope.opsets[DEFAULT_DOMAIN]
             missing = self._missing_operator(counts, opset, _open_sizes(op_node))
@@ -151,6 +151,11 @@ class RewriteGathers:
             return keep_identity(node, new.before, draft.titles)
         self._report(draft, op_node, None, why="; ".join(dict.fromkeys(reasons)))
         return [node]
+
+    def _new_nodes(self, draft: Draft, op_node: OpNode) -> SizedNodes:
+        scope, output = op_node.scope, op_node.node.output[0]
+        opset = self.target.opset or scope.opsets[DEFAULT_DOMAIN]
+        return SizedNodes(scope=scope, taken=draft.taken, prefix=output, opset=opset)
 
     def _missing_operator(self, names: Iterable[str], opset: int, sizes: Sequence[str]) -> str:
         """Return the reason if the target or the opset lacks an operator of the new nodes.
@@ -270,10 +275,6 @@ def _write_node(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
     if inside is not None:
         return f"not possible: the indices are {inside.lowest}..{inside.highest}"
     return outside
-
-
-def _new_nodes(draft: Draft, op_node: OpNode) -> SizedNodes:
-    return SizedNodes(scope=op_node.scope, taken=draft.taken, prefix=op_node.node.output[0])
 
 
 def _open_sizes(op_node: OpNode) -> list[str]:

@@ -14,7 +14,6 @@ from ndgather.errors import ModelError
 from ndgather.models import Array
 from ndgather.models.graph import unique
 from ndgather.models.onnx.nodes import UNKNOWN, Scope, element_type
-from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import TensorType
 
 _LAST = np.iinfo(np.int64).max
@@ -117,11 +116,12 @@ _FOLDS: Mapping[str, Callable[..., Any]] = {
 
 @dataclass(slots=True, kw_only=True)
 class SizedNodes(NewNodes):
-    """New nodes before one node; they compute indices in `dtype`.
+    """New nodes before one node, for `opset`; they compute indices in `dtype`.
 
     `small` are the axes of open size that are assumed to have at most 2**31 - 1 positions.
     """
 
+    opset: int
     dtype: str = "int64"
     small: list[tuple[str, int]] = field(default_factory=list)
     _shapes: dict[str, str] = field(default_factory=dict)
@@ -191,12 +191,6 @@ class SizedNodes(NewNodes):
             shape[opened[0]] = -1
         elif any([sizes[axis]] != list(before[axis : axis + 1]) for axis in opened + zeros):
             # A size of 0 has to be one, and not that of the input.
-            opset = self.scope.opsets[DEFAULT_DOMAIN]
-            if opset < _ALLOWS_ZERO:
-                raise ModelError(
-                    f"Reshape of opset {opset} does not take sizes that may be 0 "
-                    f"(allowed: opset {_ALLOWS_ZERO} or later)"
-                )
             return self.add("Reshape", name, self.numbers(sizes), allowzero=1)
         return self.compute("Reshape", name, self.constant(shape, "shape"))
 
@@ -255,3 +249,13 @@ class SizedNodes(NewNodes):
                 used.update(node.input)
                 kept.append(node)
         self.before[:] = reversed(kept)
+        self.check_opset()
+
+    def check_opset(self) -> None:
+        """Raise if the opset of the nodes is too old for one of them."""
+        has_zeros = any(item.name == "allowzero" for node in self.before for item in node.attribute)
+        if has_zeros and self.opset < _ALLOWS_ZERO:
+            raise ModelError(
+                f"Reshape of opset {self.opset} does not take sizes that may be 0 "
+                f"(allowed: opset {_ALLOWS_ZERO} or later)"
+            )

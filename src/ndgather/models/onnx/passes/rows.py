@@ -504,8 +504,8 @@ class Rows:
     def _too_many(self, number: Size) -> Exception:
         count = "open" if number.open else number.number
         what = f"its indices are no constant, and the number of updates is {count}"
-        adds = self.meaning.reduction is Reduction.ADD and not self.matmul
-        adds = adds and "float" in (self.call.types[Role.DATA].dtype or "")
+        adds = self.meaning.reduction is Reduction.ADD and self.target.opset is None
+        adds = adds and not self.matmul and "float" in (self.call.types[Role.DATA].dtype or "")
         asked = ", or any number with allow_matmul=True, --allow-matmul" if adds else ""
         what = f"{what} (allowed: 1..{MOST_UPDATES}{asked})"
         return self.call.cannot_become("Gather", what)

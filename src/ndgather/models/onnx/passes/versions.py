@@ -111,6 +111,7 @@ class ConvertVersions:
             fit(call, target)
             folded = node.output[0] in draft.folded
             _check_results(call, target.row, op_node, folded=folded)
+            call.new.check_opset()
         except NdgatherError as error:
             raise op_node.named(error) from error
         for name in call.indices:
@@ -162,7 +163,8 @@ class ConvertVersions:
 
         def call_as_it_is() -> GatherCall:
             prefix = inferred.op_node.node.input[1]
-            new = SizedNodes(scope=op_node.scope, taken=draft.taken, prefix=prefix)
+            scope, taken = op_node.scope, draft.taken
+            new = SizedNodes(scope=scope, taken=taken, prefix=prefix, opset=self.opset)
             return GatherCall.of(inferred, new)
 
         call = call_as_it_is()
