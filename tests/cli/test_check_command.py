@@ -7,6 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from ndgather.models.onnx.passes.target import target_names
+
 
 def save(indices, kind=TensorProto.FLOAT):
     graph = helper.make_graph(
@@ -165,6 +167,22 @@ def test_what_a_target_does_not_take(ndgather):
     assert "; convert --target coreml writes " in texts["ScatterND of z"]
     assert "convert --target" not in texts["ScatterND of s"]  # which no rule can rewrite
     assert ndgather("check heads.onnx --target coreml --fail-on portable").status == 1
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_indices_that_were_converted_for_a_target_are_not_negative(ndgather, name):
+    model = """<ir_version: 8, opset_import: ["" : 18]>
+    heads (float[4, 5] x, int64[3, 2] at, float[3] new) => (float[3] y, float[4, 5] z) {
+        y = GatherND(x, at)
+        z = ScatterND(x, at, new)
+    }"""
+    onnx.save(onnx.parser.parse_model(model), "heads.onnx")
+    ndgather(f"convert heads.onnx --target {name} --partial -o new.onnx")
+
+    outcome = ndgather(f"check new.onnx --target {name}")
+
+    assert outcome.err == ""
+    assert "negative" not in outcome.out
 
 
 def test_a_target_is_no_runtime(ndgather):

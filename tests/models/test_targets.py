@@ -253,8 +253,8 @@ OUTSIDE = (
 
 
 def assert_fits(again):
-    """A second conversion finds nothing, but indices whose sign only their range shows."""
-    assert {node.why for node in again.nodes} <= {"", "an index may be negative"}
+    """A second conversion finds no call that the target does not take if indices are in bounds."""
+    assert {node.why for node in again.nodes} <= {"", SIGN_OUTSIDE}
 
 
 def allowed_updates(call):
@@ -496,6 +496,7 @@ GATHERED = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterN
 # call has data of rank 2 and constant indices of rank 1, or of its own rank; options change that.
 RANK = "the rank of {} is {}"
 SIGN = "an index may be negative"
+SIGN_OUTSIDE = "only an index that is out of bounds may be negative"
 OPEN = "a size of data is not a number"
 MANY = {"at": ("M",), "constant": False}, "a size of indices is not a number"
 ADD = {"reduction": "add"}

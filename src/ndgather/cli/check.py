@@ -126,7 +126,7 @@ def _of_target(path: str, name: str, found: Sequence[Finding]) -> Iterator[Findi
     if diagnostics.at_least(found, Severity.ERROR):
         return
     for node in onnx.conversion(path, target=name).nodes:
-        if node.why:
+        if node.why and node.why != target.NEGATIVE_IF_OUTSIDE:
             instead = "" if node.stays else f"; convert --target {name} writes {node.became}"
             yield Finding(
                 node.where, node.was, "target", f"{node.why}{instead}", Severity.PORTABLE, (name,)

@@ -79,9 +79,14 @@ _MOST_VISITS = 1000  # of values: each of n nodes that read their input twice do
 _32_BITS = Domain(1 - 2**31, 2**31 - 1)
 
 
-def may_be_negative(scope: Scope, name: str) -> bool:
-    """Return whether a value may have a negative element, as far as its nodes show."""
-    return domain_of(scope, name).lowest < 0
+def may_be_negative(scope: Scope, name: str, *, in_bounds: bool = False) -> bool:
+    """Return whether a value may have a negative element, as far as its nodes show.
+
+    If `in_bounds`, the model reads no index that is out of bounds: one to which a Where adds the
+    size if it is negative is not negative then, and no computation with it overflows.
+    """
+    most = int(np.iinfo(np.int64).max)
+    return _Search(most, in_bounds=in_bounds).find(scope, name).lowest < 0
 
 
 def fits_32_bits(scope: Scope, name: str) -> bool:
@@ -96,8 +101,8 @@ def domain_of(scope: Scope, name: str) -> Domain:
 class _Search:
     """A search for the domain of a value, where sizes and positions are at most `most`."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._visits = most, 0
+    def __init__(self, most: int, *, in_bounds: bool = False) -> None:
+        self._most, self._in_bounds, self._visits = most, in_bounds, 0
 
     def find(
         self,
@@ -128,7 +133,9 @@ class _Search:
             return self.find(inner, value, known, nodes - 1)
 
         if node.op_type == "Where":
-            return _where(inner, node, find)
+            found = _where(inner, node, find)
+            is_normalized = self._in_bounds and _adds_sizes(inner, node, find)
+            return Domain(0, found.highest) if is_normalized else found
         if node.op_type in SAME_VALUES:
             return find(node.input[0])
         if node.op_type not in RULES:
@@ -136,7 +143,7 @@ class _Search:
         here = assumed if node.op_type in _ELEMENTWISE else None
         inputs = [find(value, here) if value else _UNKNOWN for value in node.input]
         found = RULES[node.op_type](node, inputs)
-        return found if found.within(full) else full
+        return found if self._in_bounds or found.within(full) else full
 
 
 def _of_type(dtype: str | None) -> Domain:
@@ -156,8 +163,7 @@ def _where(scope: Scope, node: NodeProto, find: Callable[..., Domain]) -> Domain
     known = scope.constant(condition)
     if known is not None and known.size and known.all() == known.any():
         return find(first) if known.all() else find(second)
-    tests = scope.computing(condition)
-    test = None if tests is None else tests.node_of(condition)
+    test = _node_of(scope, condition)
     chosen: list[dict[str, Domain]] = [{}, {}]
     if test is not None and test.op_type in _TESTS:
         left, right = test.input if _TESTS[test.op_type] > 0 else reversed(test.input)
@@ -179,6 +185,29 @@ def _where(scope: Scope, node: NodeProto, find: Callable[..., Domain]) -> Domain
         if all(domain.lowest <= domain.highest for domain in known.values())
     ]
     return reached[0].union(*reached[1:]) if reached else find(first).union(find(second))
+
+
+def _adds_sizes(scope: Scope, node: NodeProto, find: Callable[..., Domain]) -> bool:
+    """Return whether a Where adds a size to the negative elements of a value, and to no others."""
+    condition, added, index = node.input
+    chosen, values = scope.constant(condition), scope.constant(index)
+    if chosen is not None:
+        is_sign = values is not None and np.array_equal(chosen, values < 0)
+    else:
+        test = _node_of(scope, condition)
+        if test is None or test.op_type != "Less" or test.input[0] != index:
+            return False
+        is_sign = find(test.input[1]) == Domain(0, 0)
+    total = _node_of(scope, added)
+    if not is_sign or total is None or total.op_type != "Add":
+        return False
+    sizes = [name for name in total.input if name != index]
+    return len(sizes) == 1 and find(sizes[0]).lowest >= 0
+
+
+def _node_of(scope: Scope, name: str) -> NodeProto | None:
+    inner = scope.computing(name)
+    return None if inner is None else inner.node_of(name)
 
 
 def _attribute(node: NodeProto, name: str, default: int = 0) -> int:

@@ -306,7 +306,6 @@ class Rows:
                 TensorType(dtype, dims.get(kind, (dim, 1))),
                 constant=scope.constant(flat) is not None,
                 constant_data=scope.has_constant(rows),
-                may_be_negative=False,
             )
             refusal = refusal or self._difference(kind, rank)
             if refusal is None:

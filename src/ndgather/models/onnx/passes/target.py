@@ -32,6 +32,7 @@ from ndgather.reductions import ROWS
 if TYPE_CHECKING:
     from ndgather.models.onnx.passes.calls import GatherCall
 
+NEGATIVE_IF_OUTSIDE = "only an index that is out of bounds may be negative"
 _FOLDER = files("ndgather.models.onnx").joinpath("targets")
 _TUPLES_FROM = 11  # the first opset with other gathers than Gather, and with negative indices
 _COMPARES_FROM = 9  # the first opset that compares integers, and chooses
@@ -63,9 +64,9 @@ class Limits:
         *,
         constant: bool,
         constant_data: bool,
-        may_be_negative: bool,
+        negative: str = "",
     ) -> str | None:
-        """Return why the target does not take a call, or None."""
+        """Return why the target does not take a call, or None; `negative` is how indices may be."""
         axis = depth = None
         for name, known, ranks in (
             ("data", data, self.ranks),
@@ -100,9 +101,7 @@ class Limits:
             return "indices are not a constant"
         if self.constant_data is not None and self.constant_data is not constant_data:
             return f"data are {'a' if constant_data else 'not a'} constant"
-        if not self.negative and may_be_negative:
-            return "an index may be negative"
-        return None
+        return negative or None if not self.negative else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +141,16 @@ class Target:
             call.types[Role.INDICES],
             constant=Role.INDICES in call.constants,
             constant_data=scope.has_constant(call.inputs[Role.DATA]),
-            may_be_negative=not folded and may_be_negative(scope, call.inputs[Role.INDICES]),
+            negative="" if folded else _negative(scope, call.inputs[Role.INDICES]),
         )
+
+
+def _negative(scope: Scope, indices: str) -> str:
+    """Return when indices may be negative, or an empty string if they cannot."""
+    if not may_be_negative(scope, indices):
+        return ""
+    always = may_be_negative(scope, indices, in_bounds=True)
+    return "an index may be negative" if always else NEGATIVE_IF_OUTSIDE
 
 
 def opset_target(opset: int, model: ModelProto) -> Target | None:
