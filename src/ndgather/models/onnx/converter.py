@@ -16,12 +16,7 @@ from ndgather.messages import did_you_mean, foreign_errors, listed
 from ndgather.models import file_path, instance
 from ndgather.models.graph.diagnostics import Findings
 from ndgather.models.onnx.conversion_report import Conversion
-from ndgather.models.onnx.files import (
-    Source,
-    inferable,
-    open_model,
-    restore_sparse_tensors,
-)
+from ndgather.models.onnx.files import Source, inferable, open_model, restore_sparse_tensors
 from ndgather.models.onnx.nodes import DOMAINS, NEWEST_OPSET, opsets, row_domain, with_one_name
 from ndgather.models.onnx.passes.calls import EQUIVALENCES
 from ndgather.models.onnx.passes.draft import (

@@ -19,11 +19,7 @@ from ndgather.errors import AttributeValueError, ModelError, one_line
 from ndgather.messages import LOGGER, foreign_errors, plural
 from ndgather.models import Array, instance, named_arrays
 from ndgather.models.graph import HasPorts, OutputArray, Run, fit_inputs, leave_out_sequences
-from ndgather.models.onnx.files import (
-    IN_MEMORY,
-    check_self_contained,
-    with_dense_tensors,
-)
+from ndgather.models.onnx.files import IN_MEMORY, check_self_contained, with_dense_tensors
 from ndgather.models.onnx.inference import check_functions
 from ndgather.models.onnx.nodes import (
     PUBLISHED,

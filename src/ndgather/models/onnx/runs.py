@@ -39,13 +39,7 @@ from ndgather.models import (
     tolerance,
     whole_number,
 )
-from ndgather.models.graph import (
-    HasPorts,
-    OutputArray,
-    Run,
-    fit_inputs,
-    leave_out_sequences,
-)
+from ndgather.models.graph import HasPorts, OutputArray, Run, fit_inputs, leave_out_sequences
 from ndgather.models.onnx import files
 from ndgather.models.onnx.comparison.explanation import LOST_UPDATES, explain
 from ndgather.models.onnx.files import Source
@@ -100,12 +94,7 @@ def load(
     if chosen != REFERENCE:
         try:
             return RuntimeModel(
-                model,
-                chosen,
-                options,
-                accept=accept_runtime,
-                own=own_results,
-                in_place=in_place,
+                model, chosen, options, accept=accept_runtime, own=own_results, in_place=in_place
             )
         except NotLoadedError as error:
             if runtime is not None or options.providers or options.libraries:

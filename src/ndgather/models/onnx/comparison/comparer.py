@@ -16,12 +16,7 @@ from ndgather.messages import LOGGER, shown, subscript
 from ndgather.models import Array, named_arrays
 from ndgather.models.graph import fit_inputs
 from ndgather.models.onnx.comparison.explanation import explain
-from ndgather.models.onnx.comparison.report import (
-    Comparison,
-    NodeComparison,
-    NodeRun,
-    RuntimeRun,
-)
+from ndgather.models.onnx.comparison.report import Comparison, NodeComparison, NodeRun, RuntimeRun
 from ndgather.models.onnx.files import Source, open_model
 from ndgather.models.onnx.nodes import model_ports, names_read, title_of
 from ndgather.models.onnx.runs import ForRuntimes, RunSettings
