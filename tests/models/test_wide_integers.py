@@ -48,7 +48,7 @@ def test_what_can_need_64_bits_is_found(body):
 
 def test_a_type_that_the_opset_does_not_take_is_found():
     text = "g (int64[2] x) => (int64[2] y) { y = Clip(x) }"
-    assert found_in(text, 11) == [("error", "types", "Clip of y")]
+    assert found_in(text, 11) == [("error", "onnx.checker", "Clip of y")]
     assert found_in(text, 12) == []
 
 

@@ -119,7 +119,7 @@ def stored(store, values, folder):
         without_version_3 = values.dtype.kind in "SUV"
         array = zarr.create_array(
             {},
-            data=values,
+            data=values.copy(),  # zarr writes wrong strings of an array that is read backwards
             chunks=chunks,
             zarr_format=2 if without_version_3 else 3,
             config={"write_empty_chunks": True},
