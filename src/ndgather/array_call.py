@@ -20,7 +20,7 @@ except ImportError as error:
 Array: TypeAlias = dtypes.Array
 WindowMode: TypeAlias = Literal["raise", "clip", "fill", "wrap", "edge", "reflect"]
 
-__all__ = ["Call", "_core", "replace"]
+__all__ = ["Call", "_core"]
 
 _arguments = attrgetter("kind", *_core.ARGUMENTS)
 
