@@ -279,30 +279,22 @@ def bodies_in(model: ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProt
 
 def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
     """Yield a protobuf message and all messages in it, or those of the kinds `wanted`."""
-    routes, waiting = _routes(wanted), [message]
+    waiting = [message]
     while waiting:
         message = waiting.pop()
         kind: Any = type(message)
-        if kind not in routes:
-            routes[kind] = (not wanted or kind in wanted, _ways(kind, wanted))
-        is_wanted, ways = routes[kind]
         inner: list[Any] = []
-        for name, is_list in ways:
+        for name, is_list in _ways(kind, wanted):
             if is_list:
                 inner += getattr(message, name)
             elif message.HasField(name):
                 inner.append(getattr(message, name))
         waiting += reversed(inner)
-        if is_wanted:
+        if not wanted or kind in wanted:
             yield message
 
 
 @cache
-def _routes(_wanted: tuple[Any, ...]) -> dict[Any, tuple[bool, list[tuple[str, bool]]]]:
-    """Return a table of kinds: whether one is wanted, and the fields that lead to wanted kinds."""
-    return {}
-
-
 def _ways(kind: Any, wanted: tuple[Any, ...]) -> list[tuple[str, bool]]:
     """Return the fields of a message that lead to wanted ones, and whether they are lists."""
     names, empty = {item.DESCRIPTOR.full_name for item in wanted}, kind()
@@ -615,7 +607,8 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
     """
     parsed, raw_data, seen, has_external = start, None, set(), False
     kind: Any = type(message)
-    names = _names_by_number(kind)
+    large = _SINGULAR | _REPEATED  # fields that may be large, or lead to large ones
+    names = {item.number: item.name for item in kind.DESCRIPTOR.fields if item.name in large}
     for number, field_start, value, field_end in _fields(mapped, start, end):
         name = names.get(number)
         if name in seen:
@@ -646,13 +639,6 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
         else:
             make_external(message, file_name, raw_data[0], length)
     return has_external or b"location" in part
-
-
-@cache
-def _names_by_number(kind: Any) -> dict[int, str]:
-    """Return the fields of a message that may be large, or lead to large ones."""
-    fields = kind.DESCRIPTOR.fields
-    return {field.number: field.name for field in fields if field.name in _SINGULAR | _REPEATED}
 
 
 _FIXED = {1: 8, 5: 4}  # the lengths of values of the kinds of the format that have one

@@ -416,10 +416,6 @@ def _declarations(body: Body) -> dict[str, ValueInfoProto]:
     return known
 
 
-def _type_of(info: ValueInfoProto) -> TensorType:
-    return tensor_type(info.type)
-
-
 @dataclass(slots=True)
 class Scope:
     """The values that the nodes of a graph or a function can read.
@@ -491,9 +487,9 @@ class Scope:
         if name in self._constants:
             known = type_of_array(self._constants[name])
         elif name in self._inferred:
-            known = _type_of(self._inferred[name])
+            known = tensor_type(self._inferred[name].type)
         elif name in self._declared:
-            known = _type_of(self._declared[name])
+            known = tensor_type(self._declared[name].type)
         else:
             return self.outer.type_of(name) if self.outer else UNKNOWN
         self._types[name] = known
@@ -523,7 +519,7 @@ class Scope:
     def declared(self, name: str) -> TensorType:
         """Return the type that the graph itself declares for a value that its nodes compute."""
         info = self._declared.get(name)
-        return UNKNOWN if info is None else _type_of(info)
+        return UNKNOWN if info is None else tensor_type(info.type)
 
     def declare(self, name: str, known: TensorType) -> None:
         """Write the type of a value that the nodes of the graph compute."""

@@ -89,8 +89,7 @@ class Draft:
             if name in self.assumed:
                 shape = shown(self.assumed[name].dims or ())
                 what = f"assumes that value {name!r} has shape {shape}, as declared"
-                finding = Finding(where, operator, "declared sizes", what, Severity.PORTABLE)
-                self.findings.append(finding)
+                self.add_finding(where, operator, "declared sizes", what)
 
     def report(self, node: RewrittenNode, new: Sequence[NodeProto], target: Target) -> None:
         """Add the report of a node. If the target is an opset, add a finding instead."""
@@ -98,8 +97,18 @@ class Draft:
             self.nodes.append((node, list(new)))
         elif node.why and node.became:
             what = f"{node.why}; became {node.became}"
-            finding = Finding(node.where, node.was, "reduction", what, Severity.PORTABLE)
-            self.findings.append(finding)
+            self.add_finding(node.where, node.was, "reduction", what)
+
+    def add_finding(
+        self,
+        where: str,
+        operator: object,
+        rule: str,
+        what: str,
+        severity: Severity = Severity.PORTABLE,
+    ) -> None:
+        """Add a finding about a node or a value."""
+        self.findings.append(Finding(where, str(operator), rule, what, severity))
 
     @property
     def inferred(self) -> InferredModel:
@@ -147,8 +156,7 @@ def settle_declarations(draft: Draft, source: ModelProto) -> None:
         if has_new_nodes and not before.keys().isdisjoint({"Shape", "Size"}):
             raise ModelError(f"{why} (allowed: a model that does not declare its shape)")
         if has_new_nodes:
-            finding = Finding(name, "", "declared sizes", f"{why}: dropped", Severity.PORTABLE)
-            draft.findings.append(finding)
+            draft.add_finding(name, "", "declared sizes", f"{why}: dropped")
         for info in () if has_new_nodes else declarations(draft.model):
             if info.name == name:
                 info.type.CopyFrom(declared)

@@ -14,7 +14,7 @@ from onnx import NodeProto
 
 from ndgather.errors import ModelError, NdgatherError
 from ndgather.messages import listed, plain
-from ndgather.models.graph.diagnostics import Finding, Severity
+from ndgather.models.graph.diagnostics import Severity
 from ndgather.models.onnx.conversion_report import RewrittenNode
 from ndgather.models.onnx.domains import Domain, domain_of
 from ndgather.models.onnx.inference import InferredGraph, InferredNode
@@ -135,19 +135,14 @@ class RewriteGathers:
             operator = f"{row_domain(node.domain)} {node.op_type}"
             draft.assume(op_node.where, operator, node.input)
             for name, axis in dict.fromkeys(new.small):
-                what = (
-                    f"assumes that axis {axis} of {name!r} has at most {_INT32.highest} positions"
-                )
-                draft.findings.append(
-                    Finding(op_node.where, operator, "index types", what, Severity.PORTABLE)
-                )
+                most = f"at most {_INT32.highest} positions"
+                what = f"assumes that axis {axis} of {name!r} has {most}"
+                draft.add_finding(op_node.where, operator, "index types", what)
             dtype = op_node.scope.type_of(node.input[0]).dtype or ""
             word = op_node.attributes().get("reduction")
             if word in {"max", "min"} and "float" in dtype and word.title() in counts:
                 what = f"{word.title()} of a runtime returns either of 0.0 and -0.0"
-                draft.findings.append(
-                    Finding(op_node.where, operator, "signs of zeros", what, Severity.DIFFERS)
-                )
+                draft.add_finding(op_node.where, operator, "signs of zeros", what, Severity.DIFFERS)
             return keep_identity(node, new.before, draft.titles)
         self._report(draft, op_node, None, why="; ".join(dict.fromkeys(reasons)))
         return [node]

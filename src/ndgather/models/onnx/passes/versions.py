@@ -10,7 +10,6 @@ from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from ndgather import messages
 from ndgather.errors import ModelError, NdgatherError
-from ndgather.models.graph.diagnostics import Finding, Severity
 from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.files import messages_in
 from ndgather.models.onnx.inference import InferredGraph, InferredNode, PlacedNode, with_names
@@ -154,7 +153,7 @@ class ConvertVersions:
         if opset is not None and opset <= self.opset:
             later = op_node.in_opset(opset)
             what = f"{refusal}; converted as {later.operator().row}"
-            _add_finding(draft, op_node, op_node.operator().row, what, "repair")
+            draft.add_finding(op_node.where, op_node.operator().row, "repair", what)
             return InferredNode(later, later.infer())
         raise op_node.named(refusal)
 
@@ -174,7 +173,7 @@ class ConvertVersions:
             except NdgatherError as refusal:
                 if self.strict:
                     raise
-                _add_finding(draft, op_node, call.origin, f"kept: {refusal}", "operator")
+                draft.add_finding(op_node.where, call.origin, "operator", f"kept: {refusal}")
                 return call_as_it_is()
         return call
 
@@ -209,10 +208,6 @@ class ConvertVersions:
             least = CONSTANTS_FROM if has_constants else 0
             needed, written = max(needed, least), max(model.ir_version, least)
             model.ir_version = max(written, needed) if self.opset > source else min(written, needed)
-
-
-def _add_finding(draft: Draft, op_node: OpNode, row: OperatorVersion, what: str, rule: str) -> None:
-    draft.findings.append(Finding(op_node.where, str(row), rule, what, Severity.PORTABLE))
 
 
 def _check_results(
