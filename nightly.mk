@@ -37,7 +37,7 @@ test-jax:
 # With NOT_IN, the report of `make test`, only the tests that `make test` skipped run: they need a runtime or a framework.
 test-runtimes: $(RUNTIMES)/installed-all  ## after a change to models: the tests that need onnxruntime and OpenVINO
 	$(RUNTIMES)/bin/python $(PYTEST) -m "not slow" $(NOT_IN:%=--not-in=%) tests/models tests/cli tests/docs \
-	  tests/core/scatters/test_vjp.py tests/core/package/test_private_names.py $(PYTEST_FLAGS)
+	  tests/core/scatters/test_vjp.py tests/core/package/test_private_names.py tests/operators/test_defaults.py $(PYTEST_FLAGS)
 
 test-xarray: $(RUNTIMES)/installed-backends  ## after a change to engine="ndgather": xarray's own tests of its backends
 	$(RUNTIMES)/bin/python $(PYTEST) -p no:cacheprovider -o strict=false -o addopts=--import-mode=importlib \

@@ -128,10 +128,10 @@ def test_vmap_of_gathers(route, axes, name):
         def total(x, i):
             return (function(x, i) ** 2).sum()
 
-        gradient = jax.vmap(jax.grad(total), axes)(*given_arrays)
-        np.testing.assert_allclose(gradient, loop(jax.grad(total), axes, *given_arrays), rtol=1e-5)
-        whole = jax.grad(lambda x, i: (jax.vmap(function, axes)(x, i) ** 2).sum())(*given_arrays)
         each = loop(jax.grad(total), axes, *given_arrays)
+        gradient = jax.vmap(jax.grad(total), axes)(*given_arrays)
+        np.testing.assert_allclose(gradient, each, rtol=1e-5)
+        whole = jax.grad(lambda x, i: (jax.vmap(function, axes)(x, i) ** 2).sum())(*given_arrays)
         np.testing.assert_allclose(
             whole, each if axes[0] == 0 else each.sum(0), rtol=1e-5, atol=1e-5
         )
