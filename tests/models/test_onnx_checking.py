@@ -519,6 +519,10 @@ def test_a_sparse_tensor_is_read(place):
     if place != "branch":
         result = onnx_models.run(square, {"x": x}, runtime="reference")
         np.testing.assert_array_equal(result["y"], [[10, 13], [12, 10]])
+        wrong = with_sparse(place, [3, 9], [[0, 1], [1, 0]], [2, 2])
+        wrong.graph.output[0].CopyFrom(square.graph.output[0])
+        (finding,) = onnx_models.check(wrong)
+        assert "indices[1, 0] = 9 is outside axis 0 of data" in finding.what
     (finding,) = onnx_models.check(with_sparse(place, [3, 9], [1, 2], [3]))
     assert finding.severity is Severity.ERROR
     assert "indices[2] = 9 is outside axis 0 of data" in finding.what

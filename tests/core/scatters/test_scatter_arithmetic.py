@@ -176,6 +176,18 @@ def test_mean(data, updates, use_init_val, expected):
     np.testing.assert_array_equal(result, np.array(expected, data.dtype), strict=True)
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_means_of_integers_at_their_bounds(dtype):
+    info = np.iinfo(dtype)
+    for total in {info.min, info.min + 1, info.max // 2, info.max // 2 + 1, info.max - 1, info.max}:
+        for count in (1, 2, 3):
+            updates = np.array([total] + [0] * (count - 1), dtype)
+            means = scatter_nd(
+                np.ones(1, dtype), [[0]] * count, updates, reduction="mean", use_init_val=False
+            )
+            assert means.tolist() == [total // count], (total, count)
+
+
 @pytest.mark.parametrize(
     ("reduction", "char", "expected"),
     [

@@ -134,6 +134,24 @@ def test_elements(name, reduction):
         assert element_bytes(place) == wanted, number
 
 
+@pytest.mark.parametrize("width", [32, 64, 128])
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_the_last_record_of_each_place_stays(columns, width):
+    """Records beside each other are places of their own, however far apart rows are."""
+    rng = np.random.default_rng(columns)
+    indices = rng.integers(0, 512, (8_000, columns))
+    updates = rng.integers(0, 256, (8_000, columns, width), dtype=np.uint8)
+    expected = np.zeros((512, columns, width), np.uint8)
+    for column in range(columns):
+        for row, index in enumerate(indices[:, column]):
+            expected[index, column] = updates[row, column]
+    data = np.zeros((512, columns), f"V{width}")
+    for number in (1, 2, 4):
+        with threads(number):
+            result = scatter_elements(data, indices, updates.view(f"V{width}")[..., 0])
+        assert element_bytes(result) == expected.tobytes(), number
+
+
 @pytest.mark.parametrize("order", ["any", "rising", "falling"])
 @pytest.mark.parametrize("width", [7, 8, 9, 16, 33, 256])  # a line holds 16
 def test_the_last_row_of_each_place_stays(width, order):
