@@ -255,6 +255,7 @@ UNLIKE = {
     "longer texts": (np.array(["abc", "d"]), "U1"),
     "numbers for texts": (np.array([1, 2]), "U30"),
     "numbers for durations": (np.array([1, 2]), "m8[s]"),
+    "integers that complex numbers round": (np.array([2**53 + 1, 1]), "c16"),
     "years that nanoseconds do not reach": (np.array(["9000", "2000"], "M8[Y]"), "M8[ns]"),
 }
 

@@ -212,6 +212,17 @@ def test_the_text_of_a_nodata_value(ndgather, folder, dtype, text, pixels, expec
     np.testing.assert_array_equal(found.astype(float), np.array(expected, float))
 
 
+def test_the_edges_of_a_map_of_the_earth_are_one_turn_apart(ndgather, folder):
+    transform = (6, 0, -180, 0, -4.5, 90)  # 60 columns and 40 rows
+    written("r.tif", crs="EPSG:4326", transform=transform)
+    x = np.array([-180.0, 180, 179.5, 540, -540, 186, -187, 0])
+    pd.DataFrame({"x": x, "y": np.zeros(len(x))}).to_csv("points.csv", index=False)
+    line = "sel r.tif points.csv -o out.csv --method nearest --period x=360"
+    assert ndgather(line).err == ""
+    expected, _ = sampled("r.tif", [((each + 180) % 360 - 180, 0.0) for each in x])
+    assert pd.read_csv("out.csv")["r"].tolist() == expected[:, 0].tolist()
+
+
 def test_points_outside_have_no_value(ndgather, folder):
     written("r.tif")
     _, edges = sampled("r.tif", [])
