@@ -241,6 +241,16 @@ def test_unknown_sizes_are_refused():
         ndgather.gather_nd(lazy, da.from_array(points(9), chunks=(3, 3))[da.ones(9, chunks=3) > 0])
 
 
+def test_chunks_may_be_empty():
+    lazy = da.from_array(DATA).rechunk(((0, 3, 0, 7), (12, 0), (0, 0, 14)))
+    for call in (
+        lambda data: ndgather.gather_nd(data, points(9)),
+        lambda data: ndgather.gather(data, [9, 0, 2, 3], 0),
+        lambda data: ndgather.scatter_nd(data, points(9), np.arange(9, dtype=DATA.dtype)),
+    ):
+        np.testing.assert_array_equal(call(lazy).compute(scheduler="synchronous"), call(DATA))
+
+
 def test_blocks_that_are_no_numpy_arrays_are_refused():
     masked = da.ma.masked_array(da.from_array(DATA, chunks=CHUNKS), mask=False)
     with pytest.raises(DTypeError, match=r"data = dask array of masked .*ma\.filled\(data, value"):

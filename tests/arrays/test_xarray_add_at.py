@@ -53,6 +53,11 @@ def test_labels_not_found():
     np.testing.assert_array_equal((near - DATA).isel(time=0, lon=0), [0, 0, 3, 8, 0])
     with pytest.raises(LabelError, match=r"add_at: lat\[1\] = 10.0"):
         DATA.ndgather.add_at(values, lat=lat)
+    lon = xr.DataArray([LON[1], LON[1], LON[2], 1.0], dims="p")  # each has one of the two at least
+    both = DATA.ndgather.add_at(values, lat=lat, lon=lon, missing="drop")
+    expected = np.zeros(DATA.shape[1:])
+    expected[LAT.tolist().index(0.0), 1] = 1
+    np.testing.assert_array_equal((both - DATA).isel(time=0).transpose("lat", "lon"), expected)
 
 
 def test_across_the_seam_on_a_grid_of_labels():
