@@ -46,6 +46,16 @@ def test_what_can_need_64_bits_is_found(body):
     assert found_in(f"g ({inputs}) => (int64[m, k] y) {{ {body}  {GATHER} }}") == WIDE
 
 
+@pytest.mark.parametrize("wide", ["data", "updates"])
+def test_data_and_updates_can_need_64_bits(wide):
+    data, updates = ("v", "u") if wide == "updates" else ("u", "v")
+    body = f"""v = Shape(x)  u = Identity(i)  at = Constant<value = int64[1,1] {{0}}>()
+        y = ScatterND({data}, at, {updates})"""
+    text = f"g (float[n] x, int64[1] i) => (int64[1] y) {{ {body} }}"
+    assert found_in(text) == [("differs", "64-bit integers", "ScatterND of y")]
+    assert found_in(text.replace("Identity(i)", "Shape(x)")) == []
+
+
 def test_a_type_that_the_opset_does_not_take_is_found():
     text = "g (int64[2] x) => (int64[2] y) { y = Clip(x) }"
     assert found_in(text, 11) == [("error", "onnx.checker", "Clip of y")]
