@@ -288,3 +288,18 @@ def test_windows_of_every_dtype(dtype, mode):
             else:
                 assert str(element) == str(missing[1])
     assert found.dtype == (missing.dtype if mode == "fill" else values.dtype)
+
+
+@pytest.mark.parametrize("mode", ["fill", "clip"])
+@pytest.mark.parametrize("part", [{"x": [1, 1, 2, 3, 5]}, {"x": [0, 0, 2, 2, 7], "y": [3, 3, 0]}])
+def test_windows_of_lazy_parts_that_repeat_positions(part, mode, tmp_path):
+    values = np.arange(48.0).reshape(8, 6)
+    data = xr.Dataset({"v": (("x", "y"), values)}, {"x": np.arange(8.0), "y": np.arange(6.0)})
+    chunks = {"v": {"chunks": (3, 2)}}
+    data.to_zarr(tmp_path / "a.zarr", consolidated=False, encoding=chunks)
+    lazy = xr.open_dataset(tmp_path / "a.zarr", engine="zarr", chunks=None, consolidated=False)
+    found = lazy.v.isel(part).ndgather.windows({"x": [part["x"][4]]}, size=3, mode=mode)
+    taken = values[part["x"]][:, part.get("y", slice(None))]
+    past = np.full_like(taken[:1], np.nan)
+    expected = taken[2:5] if mode == "clip" else np.concatenate([taken[3:5], past])
+    np.testing.assert_array_equal(found.values[0], expected)
