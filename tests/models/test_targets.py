@@ -491,6 +491,28 @@ def test_narrow_indices_need_one_node_more(folder, call, known, constant, negati
     assert constant == node.outside.startswith("not possible")
 
 
+@pytest.mark.parametrize(("least", "most", "fits"), [(-5, 4, True), (-5, 5, False), (-6, 4, False)])
+@pytest.mark.parametrize("gather", ["GatherElements<axis = 0>", "GatherND"])
+def test_indices_can_be_out_of_bounds_from_the_size_on(least, most, fits, gather):
+    depth = "[n, 1]" if gather == "GatherND" else "[n]"
+    model = parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18]> g (float[5] x, int64{depth} i) => (float[n] y)
+        <int64 least = {{{least}}}, int64 most = {{{most}}}>
+        {{ k = Clip(i, least, most)  y = {gather}(x, k) }}"""
+    )
+    (node,) = onnx_models.conversion(model, target="basic").nodes
+    assert node.outside.startswith("not possible: the indices are ") == fits
+
+
+def test_quotients_that_runtimes_round_in_two_ways_stay():
+    model = parse_model(
+        """<ir_version: 8, opset_import: ["": 18]> g (float[5] x) => (float[1] y)
+        <int64[1] seven = {-7}, int64[1] two = {2}> { k = Div(seven, two)  y = Gather(x, k) }"""
+    )
+    converted = onnx_models.convert(model, target="basic")
+    assert "Div" in {node.op_type for node in converted.graph.node}
+
+
 GATHERED = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
 # By target: the gathers and scatters that it takes, what it does not take of them, and why. The
 # call has data of rank 2 and constant indices of rank 1, or of its own rank; options change that.
