@@ -132,7 +132,9 @@ def test_a_killed_worker_is_replaced_or_an_error(tmp_path, failures):
             )
 
         # Without patience it is an error if the worker had a task of the call, as it mostly has.
-        error = None if failures else pytest.RaisesExc(StoredArrayError, match="KilledWorker")
+        # Now and then distributed fails itself while it unpacks that error.
+        told = "KilledWorker|ValueError: too many values to unpack"
+        error = None if failures else pytest.RaisesExc(StoredArrayError, match=told)
         try:
             np.testing.assert_array_equal(read()[:, 0], np.arange(600))
         except StoredArrayError as raised:
