@@ -144,8 +144,8 @@ def test_a_model_without_attributes_has_the_published_ones(domain, name, version
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     given = dict(zip(names, inputs, strict=True))
     onnx = pytest.importorskip("ndgather.models.onnx")
-    newer = onnx.convert(model, opset=24) if domain == "ai.onnx" else model
-    for each in (model, newer):
+    is_converted = domain == "ai.onnx" and opset >= 7  # the first that convert takes
+    for each in (model, *([onnx.convert(model, opset=24)] if is_converted else [])):
         found = onnx.run(each, given, runtime="reference")
         np.testing.assert_array_equal(found[result], wanted, strict=True)
 
