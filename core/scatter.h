@@ -53,11 +53,10 @@ template <Reduction R, class T>
 // A line of runs along the last dim of a slice.
 template <Reduction R, class T>
 [[gnu::noinline]] void reduce_line(char* to, const char* from, const Dim& line, Size width) noexcept {
-  for (Size e = 0; e < line.size && width == Size{sizeof(T)}; ++e) {
-    reduce_element<R, T>(to + e * line.indexed, from + e * line.dense);
-  }
-  for (Size e = 0; e < line.size && width != Size{sizeof(T)}; ++e) {
-    reduce_run<R, T>(to + e * line.indexed, from + e * line.dense, width);
+  if (width == Size{sizeof(T)}) {
+    for (Size e = 0; e < line.size; ++e) reduce_element<R, T>(to + e * line.indexed, from + e * line.dense);
+  } else {
+    for (Size e = 0; e < line.size; ++e) reduce_run<R, T>(to + e * line.indexed, from + e * line.dense, width);
   }
 }
 

@@ -81,7 +81,7 @@ struct Schedule {
   bool prefetch = false;     // slices are likely to miss the cache
   bool prefetch_rows = false;     // each is looked up in any order, and the next one follows it
   bool prefetch_indices = false;  // they are larger than a quarter of the last-level cache
-  bool tries = false;        // the first tasks of the call find out whether prefetching slices or rows is faster
+  bool tries = false;        // the first tasks of the call find out whether prefetching rows is faster
   bool nontemporal = false;  // rows are written past the caches
   Split split = Split::positions;
   Size tasks = 1;
