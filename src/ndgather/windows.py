@@ -1,15 +1,13 @@
 """Windows of arrays: where they lie, their views, and the gathers in which windows stick out.
 
-A window lies in parts: boxes of it that are copied from data. In mode wrap a window that crosses
-the end of an axis has several. In the modes edge and reflect a window first takes the positions
-that it repeats or mirrors, in their order, and is then arranged (`arrange`).
+In the modes edge and reflect a window of a stored array first takes the positions that it repeats
+or mirrors, in their order, and is then arranged (`arrange`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,63 +21,6 @@ Starts: TypeAlias = NDArray[np.int64]
 LARGEST = int(np.iinfo(np.int64).max)
 _ARRANGED = 2**24  # bytes of windows, or of their indices, that are computed at a time
 _CONTINUED = 8  # elements of data are continued in the time of one that is gathered by itself
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Boxes of windows: box i is ``low[i]..high[i]`` of window ``window[i]``.
-
-    It is copied from ``starts[i] + low[i]`` of data on.
-    """
-
-    window: Starts
-    starts: Starts
-    low: Starts
-    high: Starts
-
-    def only(self, chosen: Any) -> Parts:
-        fields = (self.window, self.starts, self.low, self.high)
-        return Parts(*(field[chosen] for field in fields))
-
-
-def parts_of(call: Call, starts: Array, sizes: Sequence[int]) -> Parts:
-    """Return the parts of some windows, which begin at the rows of `starts`.
-
-    In the modes raise and clip, and where a window lies inside, a part is the whole window. Of a
-    window of size 4 that starts at -1 of an axis of size 6::
-
-        elements     0  1  2  3
-        fill         -  0  1  2     one part: low 1, high 4, starts at -1
-        wrap         5  0  1  2     two parts: 1..4 starts at -1, and 0..1 starts at 5
-        edge         0  0  1  2     one part, 0 1 2 of data, which `arrange` makes 0 0 1 2
-        reflect      1  0  1  2     the same, which becomes 1 0 1 2
-    """
-    modes = call.modes
-    parts = Parts(np.arange(len(starts)), *(np.empty(starts.shape, np.int64) for _ in range(3)))
-    for axis, (mode, size, wide) in enumerate(zip(modes, sizes, call.window_shape, strict=False)):
-        at = near(mode, starts[:, axis], size, wide)
-        low, high = np.zeros_like(at), np.full_like(at, wide)
-        if mode in ("fill", "wrap"):
-            low, high = shared_part(at, size, wide)
-        elif mode in ("edge", "reflect") and wide:
-            first, last = _reach(mode, at, size, wide)
-            at = first.clip(0, max(size - wide, 0))
-            low, high = first - at, last - at + 1
-        parts.starts[:, axis], parts.low[:, axis], parts.high[:, axis] = at, low, high
-    for axis, (mode, size, wide) in enumerate(zip(modes, sizes, call.window_shape, strict=False)):
-        if mode != "wrap" or not wide:
-            continue
-        turns = -(-(parts.starts[:, axis] + wide) // size)  # of the axis that a window extends over
-        parts = parts.only(np.repeat(np.arange(len(turns)), turns))
-        parts.starts[:, axis] -= numbered(turns) * size
-        parts.low[:, axis], parts.high[:, axis] = shared_part(parts.starts[:, axis], size, wide)
-    return parts
-
-
-def numbered(counts: Starts) -> Starts:
-    """Return 0 up to each count, one after another: of counts 2, 0 and 3 these are 0 1 0 1 2."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 class NumPyLibrary:
@@ -129,12 +70,7 @@ def _period(mode: str, size: Any, library: Any) -> Any:
     return period if mode == "wrap" else library.clip(period, 1, LARGEST)
 
 
-def shared_part(starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:
-    """Return where the part of each window that is in data begins and ends in the window."""
-    return np.maximum(-starts, 0), np.minimum(size - starts, wide)
-
-
-def _reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:
+def reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:
     """Return the first and the last position that windows repeat or mirror on an axis.
 
     On an axis of size 4 a window of size 3 that starts at 2 has the positions 2 3 2 in mode
@@ -198,7 +134,7 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
         outside = outside[np.argsort(kind, kind="stable")]
         ends = np.cumsum(np.bincount(kind, minlength=len(begins)))
         for begin, members in zip(begins, np.split(outside, ends[:-1]), strict=True):
-            first, _ = _reach(mode, begin[np.newaxis], size, wide)
+            first, _ = reach(mode, begin[np.newaxis], size, wide)
             taken = positions(mode, begin + np.arange(wide), size)
             taken -= first.clip(0, max(size - wide, 0))
             for some in (members[n : n + step] for n in range(0, len(members), step)):

@@ -369,9 +369,7 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
     A run has the number of its chunk, its first part, and the box low..high of its window.
     `number` is that of the first window.
     """
-    parts = windows.parts_of(call, starts, grid.shape)
-    parts = parts.only((parts.low < parts.high).all(axis=1))
-    window, starts, low, high = parts.window, parts.starts, parts.low, parts.high
+    window, starts, low, high = _split_windows(call, starts, grid.shape)
     member = np.arange(len(window))  # of every piece of a part in one chunk
     chunk: list[Integers] = []
     for axis in range(len(grid.shape)):
@@ -379,7 +377,7 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
         count = grid.chunk_at(axis, (starts + high)[member, axis] - 1) - first + 1
         member = np.repeat(member, count)
         chunk = [np.repeat(numbers, count) for numbers in (*chunk, first)]
-        chunk[-1] += windows.numbered(count)
+        chunk[-1] += count_up(count)
     starts, low, high = starts[member], low[member], high[member]
     numbers = np.zeros(len(member), np.int64)
     offset_in_chunk = np.zeros(len(member), np.uint64)
@@ -401,3 +399,54 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
         low[order[new]],
         high[order[new]],
     )
+
+
+def _split_windows(call: Call, starts: Array, sizes: Sequence[int]) -> tuple[Array, ...]:
+    """Split windows, one per row of `starts`, into the parts that are copied from data.
+
+    Part i copies the box ``low[i]..high[i]`` of window ``window[i]`` from data, beginning at
+    ``starts[i] + low[i]``. Return `window`, `starts`, `low` and `high`. A window that lies inside
+    data is a single part. A window of size 4 that starts at -1 on an axis of size 6::
+
+        elements     0  1  2  3
+        fill         -  0  1  2     one part: low 1, high 4, start -1
+        wrap         5  0  1  2     two parts: 1..4 with start -1, and 0..1 with start 5
+        edge         0  0  1  2     one part: 0 1 2 of data, which `arrange` turns into 0 0 1 2
+        reflect      1  0  1  2     the same part, which becomes 1 0 1 2
+    """
+    axes = list(enumerate(zip(call.modes, sizes, call.window_shape, strict=False)))
+    window = np.arange(len(starts))
+    begins, low, high = (np.empty(starts.shape, np.int64) for _ in range(3))
+    for axis, (mode, size, wide) in axes:
+        at = windows.near(mode, starts[:, axis], size, wide)
+        low[:, axis], high[:, axis] = 0, wide
+        if mode in ("fill", "wrap"):
+            low[:, axis], high[:, axis] = _overlap(at, size, wide)
+        elif mode in ("edge", "reflect") and wide:
+            first, last = windows.reach(mode, at, size, wide)
+            at = first.clip(0, max(size - wide, 0))
+            low[:, axis], high[:, axis] = first - at, last - at + 1
+        begins[:, axis] = at
+    for axis, (mode, size, wide) in axes:
+        if mode != "wrap" or not wide:
+            continue
+        # On an axis of size 6, a window of size 4 that starts at 5 reaches into ceil(9 / 6) = 2
+        # repetitions of the axis.
+        turns = -(-(begins[:, axis] + wide) // size)
+        part = np.repeat(np.arange(len(turns)), turns)
+        window, begins, low, high = (each[part] for each in (window, begins, low, high))
+        begins[:, axis] -= count_up(turns) * size
+        low[:, axis], high[:, axis] = _overlap(begins[:, axis], size, wide)
+    copied = (low < high).all(axis=1)
+    return window[copied], begins[copied], low[copied], high[copied]
+
+
+def _overlap(starts: Integers, size: int, wide: int) -> Runs:
+    """Return the first and the last element, exclusive, of each window that lie inside an axis."""
+    return np.maximum(-starts, 0), np.minimum(size - starts, wide)
+
+
+def count_up(counts: Integers) -> Integers:
+    """Return 0, 1, ... up to each count, exclusive: counts 2, 0 and 3 become 0 1 0 1 2."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ndgather import ranges, windows
+from ndgather import ranges
 from ndgather.array_call import Array, Call
 from ndgather.messages import LOGGER, plural
 from ndgather.ranges import Integers, Ranges
 from ndgather.stored.calls import provide_out
 from ndgather.stored.chunks import Box, Chunk, Grid, Reader
-from ndgather.stored.plan import with_data
+from ndgather.stored.plan import count_up, with_data
 from ndgather.stored.walk import walk
 
 
@@ -35,7 +35,7 @@ class RangePlan:
         stops, offsets = starts + named.lengths[some], named.offsets[some]
         first = grid.chunk_at(axis, starts)
         count = grid.chunk_at(axis, stops - 1) - first + 1
-        chunk = np.repeat(first, count) + windows.numbered(count)
+        chunk = np.repeat(first, count) + count_up(count)
         begin, end = grid.borders(axis, chunk)
         starts, stops, offsets = (np.repeat(array, count) for array in (starts, stops, offsets))
         low, high = np.maximum(starts, begin), np.minimum(stops, end)
