@@ -25,7 +25,6 @@ from ndgather.models.graph.diagnostics import (
     rule_of,
     runtime_notes,
 )
-from ndgather.models.onnx.domains import fits_32_bits
 from ndgather.models.onnx.files import (
     LARGEST_SPARSE,
     Source,
@@ -44,6 +43,7 @@ from ndgather.models.onnx.nodes import (
     title_of,
     with_one_name,
 )
+from ndgather.models.onnx.value_ranges import fits_32_bits
 from ndgather.published import Operator, operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Role

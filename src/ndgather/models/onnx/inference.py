@@ -30,7 +30,6 @@ from ndgather.errors import DTypeError, ModelError, NdgatherError, ShapeError, o
 from ndgather.messages import did_you_mean, foreign_errors, listed, shown
 from ndgather.models import whole_number
 from ndgather.models.graph import Port
-from ndgather.models.onnx.domains import SAME_VALUES
 from ndgather.models.onnx.files import (
     Source,
     inferable,
@@ -58,6 +57,7 @@ from ndgather.models.onnx.nodes import (
     type_of_array,
     with_one_name,
 )
+from ndgather.models.onnx.value_ranges import SAME_VALUES
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Inference, RankAtLeast, TensorType
 

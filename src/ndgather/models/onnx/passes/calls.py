@@ -14,10 +14,10 @@ from ndgather.errors import ModelError
 from ndgather.models import Array
 from ndgather.models.graph import infer_call
 from ndgather.models.graph.diagnostics import KnownCall, differing_results
-from ndgather.models.onnx.domains import Domain, domain_of
 from ndgather.models.onnx.inference import InferredNode
 from ndgather.models.onnx.nodes import Scope, element_type, implementation
 from ndgather.models.onnx.passes.new_nodes import Size, SizedNodes
+from ndgather.models.onnx.value_ranges import Interval, find_value_range
 from ndgather.published import Operator
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import (
@@ -76,7 +76,7 @@ class GatherCall:
     new: SizedNodes
     known: KnownCall | None
     indices: list[str] = field(default_factory=list)
-    inside: Domain | None = None
+    inside: Interval | None = None
 
     @classmethod
     def of(cls, inferred: InferredNode, new: SizedNodes) -> Self:
@@ -112,15 +112,15 @@ class GatherCall:
             return [*data[first : first + depth]] if isinstance(depth, int) else []
         return [data[self.attribute("axis") % len(data)]] if data else []
 
-    def find_inside(self) -> Domain | None:
+    def find_inside(self) -> Interval | None:
         """Return the domain of the indices if none of them can be out of bounds."""
         scope, name, sizes = self.new.scope, self.inputs[Role.INDICES], self.indexed_sizes()
         numbers = [size for size in sizes if isinstance(size, int)]
         if not numbers or len(numbers) < len(sizes):
             return None
-        known, mask = domain_of(scope, name), scope.type_of(masked_by(scope, name)).numbers
+        known, mask = find_value_range(scope, name), scope.type_of(masked_by(scope, name)).numbers
         fits = mask and all(x <= y for x, y in zip(mask, numbers, strict=False))
-        return known if fits or known.within(Domain(-min(numbers), min(numbers) - 1)) else None
+        return known if fits or known.is_within(Interval(-min(numbers), min(numbers) - 1)) else None
 
     def cannot_become(self, target: object, why: str) -> ModelError:
         return messages.cannot_become(self.origin, target, why)

@@ -16,7 +16,6 @@ from ndgather.errors import ModelError, NdgatherError
 from ndgather.messages import listed, plain
 from ndgather.models.graph.diagnostics import Severity
 from ndgather.models.onnx.conversion_report import RewrittenNode
-from ndgather.models.onnx.domains import Domain, domain_of
 from ndgather.models.onnx.inference import InferredGraph, InferredNode
 from ndgather.models.onnx.nodes import (
     OpNode,
@@ -30,6 +29,7 @@ from ndgather.models.onnx.passes.draft import Draft
 from ndgather.models.onnx.passes.new_nodes import SizedNodes, keep_identity
 from ndgather.models.onnx.passes.rows import Rows
 from ndgather.models.onnx.passes.target import Limits, Target
+from ndgather.models.onnx.value_ranges import Interval, find_value_range
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Role, TensorType
 from ndgather.runtimes.runtime import dtype_named
@@ -40,7 +40,7 @@ _SINCE = dict.fromkeys(
     ("GatherElements", "GatherND", "Range", "ScatterElements", "ScatterND"), 11
 ) | {"Less": 9, "Max": 12, "Min": 12, "Slice": 10, "Where": 9}
 """The first opset in which these are what rewritings need: for integers, with inputs."""
-_INT32 = Domain(-(2**31), 2**31 - 1)
+_INT32 = Interval(-(2**31), 2**31 - 1)
 _OF_OPEN_SIZES = frozenset({"Range", "Shape"})
 _Writer: TypeAlias = Callable[[GatherCall], str]
 """Adds the nodes for a call, and returns how they treat an out-of-bounds index."""
@@ -237,7 +237,7 @@ class RewriteGathers:
         Otherwise change nothing, and return an empty string.
         """
         new, name, known = call.new, call.inputs[Role.INDICES], call.types[Role.INDICES]
-        fits = domain_of(new.scope, name).within(_INT32)
+        fits = find_value_range(new.scope, name).is_within(_INT32)
         sizes = call.indexed_sizes()
         long = any(isinstance(size, int) and size > _INT32.highest for size in sizes)
         call.types[Role.INDICES] = replace(known, dtype="int32")

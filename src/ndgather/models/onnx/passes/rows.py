@@ -26,10 +26,10 @@ import numpy as np
 
 from ndgather.array_call import Kind
 from ndgather.models import Array
-from ndgather.models.onnx.domains import domain_of
 from ndgather.models.onnx.nodes import element_type, implementation
 from ndgather.models.onnx.passes.calls import Meaning, masked_by
 from ndgather.models.onnx.passes.new_nodes import Size, product, strides
+from ndgather.models.onnx.value_ranges import find_value_range
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Reduction, Role, TensorType
 from ndgather.reductions import ROWS
@@ -157,7 +157,7 @@ class Rows:
         """
         new, dtype = self.new, self.new.dtype
         # Before a cast, which keeps all indices that are in bounds.
-        is_negative = domain_of(new.scope, name).lowest < 0
+        is_negative = find_value_range(new.scope, name).lowest < 0
         adds_checks = self.checked and self.call.inside is None
         before = self.call.types[Role.INDICES].dtype or dtype
         is_open = any(

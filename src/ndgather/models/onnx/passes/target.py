@@ -21,9 +21,9 @@ from onnx import ModelProto
 from ndgather.array_call import Kind
 from ndgather.errors import FileError, ModelError
 from ndgather.messages import did_you_mean, listed, reason
-from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.nodes import Scope, is_published, nodes_in, row_domain
 from ndgather.models.onnx.passes.calls import Meaning
+from ndgather.models.onnx.value_ranges import may_be_negative
 from ndgather.published import operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Reduction, Role, TensorType

@@ -19,7 +19,6 @@ from onnx.defs import OpSchema
 from ndgather import messages
 from ndgather.errors import ModelError
 from ndgather.models import Array
-from ndgather.models.onnx.domains import Domain, domain_of, may_be_negative
 from ndgather.models.onnx.nodes import (
     attribute_value,
     constant_tensor,
@@ -28,6 +27,7 @@ from ndgather.models.onnx.nodes import (
     tensor_type,
 )
 from ndgather.models.onnx.passes.new_nodes import NewNodes
+from ndgather.models.onnx.value_ranges import Interval, find_value_range, may_be_negative
 from ndgather.published.schema import FLOATS, INTEGERS, TensorType
 
 Step: TypeAlias = tuple[str, int]
@@ -388,7 +388,7 @@ def _negative_scan(node: Rewrite) -> bool:
 
 def _shifts_all_bits(node: Rewrite) -> bool:
     bits = np.iinfo(node.dtype(0) or "int8").bits
-    return not domain_of(node.scope, node.input(1)).within(Domain(0, bits - 1))
+    return not find_value_range(node.scope, node.input(1)).is_within(Interval(0, bits - 1))
 
 
 def _windows_outside(node: Rewrite) -> bool:

@@ -10,7 +10,6 @@ from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from ndgather import messages
 from ndgather.errors import ModelError, NdgatherError
-from ndgather.models.onnx.domains import may_be_negative
 from ndgather.models.onnx.files import messages_in
 from ndgather.models.onnx.inference import InferredGraph, InferredNode, PlacedNode, with_names
 from ndgather.models.onnx.nodes import (
@@ -32,6 +31,7 @@ from ndgather.models.onnx.passes.calls import GatherCall, fit
 from ndgather.models.onnx.passes.draft import Draft
 from ndgather.models.onnx.passes.new_nodes import SizedNodes, keep_identity
 from ndgather.models.onnx.passes.version_steps import INTEGERS_FROM, OLDEST, convert_node
+from ndgather.models.onnx.value_ranges import may_be_negative
 from ndgather.published import Operator, operators
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import OperatorVersion, Role, TensorType

@@ -1,4 +1,4 @@
-"""The lowest and the highest value that nodes prove: every drawn value lies between them."""
+"""The range analysis: every computed value lies within the range that it infers."""
 
 from functools import cache
 
@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from onnx.parser import parse_model
 from onnx.reference import ReferenceEvaluator
 
-from ndgather.models.onnx.domains import domain_of
 from ndgather.models.onnx.nodes import graph_scope
+from ndgather.models.onnx.value_ranges import find_value_range
 
 INT64 = np.iinfo(np.int64)
-# The nodes of a rule, which compute y. The inputs are declared below.
+# Nodes that compute y for each case. `DECLARED` declares the inputs.
 RULES = {
     "Abs": "y = Abs(a)",
     "Abs of positive": "p = Clip(a, two) y = Abs(p)",
@@ -98,7 +98,7 @@ RULES = {
     "Where always": "y = Where(yes, two, a)",
     "no rule": "y = CumSum(a, zero)",
 }  # fmt: skip
-PROVEN = {  # the best that a rule can say
+PROVEN = {  # the tightest range that can be proven
     "Abs of positive": (2, INT64.max),
     "Add": (-4, 7),
     "Cast of bool": (0, 1),
@@ -154,9 +154,9 @@ def model_of(nodes):
 
 
 @cache
-def evaluator_and_domain(name):
+def evaluator_and_range(name):
     model = model_of(RULES[name])
-    return ReferenceEvaluator(model), domain_of(graph_scope(model, None), "y")
+    return ReferenceEvaluator(model), find_value_range(graph_scope(model, None), "y")
 
 
 def three(each, dtype):
@@ -185,8 +185,8 @@ VALUES = {
 
 @pytest.mark.parametrize("name", RULES)
 @given(data=st.data())
-def test_every_value_lies_in_its_domain(name, data):
-    evaluator, (lowest, highest) = evaluator_and_domain(name)
+def test_every_value_lies_in_its_range(name, data):
+    evaluator, (lowest, highest) = evaluator_and_range(name)
     read = {word for node in evaluator.proto_.graph.node for word in node.input}
     inputs = {each: data.draw(VALUES[each]) for each in sorted(read & VALUES.keys())}
     with np.errstate(all="ignore"):
@@ -196,25 +196,25 @@ def test_every_value_lies_in_its_domain(name, data):
 
 
 @pytest.mark.parametrize("name", PROVEN)
-def test_a_rule_says_what_can_be_known(name):
-    assert domain_of(graph_scope(model_of(RULES[name]), None), "y") == PROVEN[name]
+def test_inferred_ranges_are_tight(name):
+    assert find_value_range(graph_scope(model_of(RULES[name]), None), "y") == PROVEN[name]
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))
-def test_without_a_rule_nothing_but_the_type_is_known(name):
-    assert domain_of(graph_scope(model_of(RULES[name]), None), "y").lowest < 0
+def test_values_without_a_rule_may_be_negative(name):
+    assert find_value_range(graph_scope(model_of(RULES[name]), None), "y").lowest < 0
 
 
-def test_values_that_every_node_reads_twice_are_not_followed_without_end():
+def test_search_is_bounded_for_nodes_that_read_their_input_twice():
     doubled = "  ".join(f"v{number + 1} = Add(v{number}, v{number})" for number in range(40))
     model = parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
         g (int64[2] v0) => (int64[2] v40) {{ {doubled} }}""")
-    assert domain_of(graph_scope(model, None), "v40") == (INT64.min, INT64.max)
+    assert find_value_range(graph_scope(model, None), "v40") == (INT64.min, INT64.max)
 
 
-def test_strings_and_floats_have_no_domain():
+def test_strings_have_an_unknown_range():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (string[2] words) => (int64[2] y) { y = Cast<to = 7>(words) }""")
     scope = graph_scope(model, None)
-    assert domain_of(scope, "y") == (INT64.min, INT64.max)
-    assert domain_of(scope, "words").lowest < INT64.min
+    assert find_value_range(scope, "y") == (INT64.min, INT64.max)
+    assert find_value_range(scope, "words").lowest < INT64.min
