@@ -27,7 +27,7 @@ class Refusal(structseq[Any], tuple[str, _Facts, _Shape, _Shape, _Shape, _Shape]
     def updates(self) -> _Shape: ...
 
 @final
-class Arguments(structseq[Any], tuple[Any, ...]):  # the kind of a call, and ARGUMENTS
+class Arguments(structseq[Any], tuple[Any, ...]):  # the kind of a call, then ARGUMENTS
     __match_args__: Final = (
         "kind",
         "data",
@@ -89,9 +89,9 @@ SCATTER_MODES: Final[tuple[str, ...]]
 REDUCTIONS: Final[tuple[str, ...]]
 RULES: Final[tuple[str, ...]]
 HIGHEST_RANK: Final[int]
-LISTED_CHUNKS: Final[int]  # that `look_up` lists at most
+LISTED_CHUNKS: Final[int]  # the most chunks that `look_up` lists
 
-# A capsule for jax.ffi.register_ffi_target; None where the core was built without jaxlib's headers.
+# A capsule for jax.ffi.register_ffi_target; None if built without jaxlib's headers.
 jax_handler: Final[tuple[object, int, int] | None]
 
 def run(arguments: Arguments, /, *arrays: object) -> NDArray[Any] | Refusal: ...

@@ -1,4 +1,4 @@
-"""The public functions: their signatures and documentation; the core has their bodies."""
+"""The public functions: signatures and documentation. The core implements the bodies."""
 
 # mypy: disable-error-code="empty-body"
 
@@ -44,9 +44,9 @@ _DEFAULTS = {field.name: field.default for field in fields(Call) if field.defaul
 
 
 def call_of(caller: str, /, *arguments: Any, **options: Any) -> Call:
-    """Return the call that the public function `caller` makes for these arguments.
+    """Return the `Call` that the public function `caller` makes with these arguments.
 
-    That of ranges has no indices.
+    A call of `gather_ranges` has no indices.
     """
     signature = SIGNATURES[caller]
     try:
@@ -68,8 +68,8 @@ def call_of(caller: str, /, *arguments: Any, **options: Any) -> Call:
 def fast_call(function: F) -> F:
     """Return a function of the core with the name, signature and docstring of `function`.
 
-    The body of `function` is never used. Its name is that of a `Kind`, and its parameters,
-    of which those without a default come first, are in ``_core.ARGUMENTS``.
+    The body of `function` is never run. Its name must be the value of a `Kind`, and its parameters
+    must be listed in ``_core.ARGUMENTS``, starting with those that have no default.
     """
     kind = function.__name__
     signature = SIGNATURES[kind] = bare_signature(inspect.signature(function))
@@ -102,88 +102,102 @@ def gather_nd(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Copy the slices of `data` at index tuples.
+    """Gather slices of `data` at index tuples.
 
-    The last axis of `indices` holds tuples of length `k`. With ``b = batch_dims``, for every
-    position `p` in ``indices.shape[:-1]``::
-
-        out[p] = data[(*p[:b], *indices[p])]
+    The last axis of `indices` holds index tuples. A tuple with an index for every axis of `data`
+    selects one element; a shorter tuple selects a whole slice.
 
     Parameters
     ----------
     data : array_like, shape ``(B..., D1, ..., Dk, S...)``, any dtype
-        ``B...`` are the `batch_dims` leading axes, ``S...`` is the slice that is copied.
-    indices : array_like of any integer type, shape ``(B..., N..., k)``
-        ``0 <= k <= data.ndim - batch_dims``; with ``k = 0`` every slice is all of its batch. A
-        tuple of arrays, which NumPy's brackets take, is refused: ``np.stack(indices, axis=-1)``
-        names the same points. So is an empty list, which has no `k`: ``np.empty((0, k), int)``
-        names no points. ``[[]]`` is one empty index tuple, of shape ``(1, 0)``.
+        The array to read from. ``B...`` are the `batch_dims` axes shared with `indices`, and
+        ``S...`` is the shape of a slice.
+    indices : array_like of integers, shape ``(B..., N..., k)``
+        Index tuples of length `k`, where ``0 <= k <= data.ndim - batch_dims``. Tuples of length 0
+        select the whole batch, so ``[[]]`` is valid, but ``[]`` is not: for no tuples at all, use
+        ``np.empty((0, k), int)``. For one array per axis, as in NumPy indexing, use
+        ``np.stack(indices, axis=-1)``.
     batch_dims : int, default 0
-        How many leading axes `data` and `indices` share; equal in size, one by one.
+        Number of leading axes that `data` and `indices` share. Their sizes must be equal.
     mode : {"raise", "wrap", "clip", "fill"}, default "raise"
-        What becomes of an index value `v` on an axis of size `s`. ``raise`` counts negative values
-        from the end and raises for all outside of ``-s..s-1``; ``wrap`` takes ``v`` modulo ``s``;
-        ``clip`` takes the nearest of ``0..s-1``, so negative values are 0; ``fill`` is as
-        ``raise``, but slices named by a value outside are filled with `fill_value`.
+        How to interpret an index `v` along an axis of size `s`:
+
+        - ``raise``: negative indices count from the end; an index outside ``-s..s-1`` raises an
+          error.
+        - ``wrap``: use ``v`` modulo ``s``.
+        - ``clip``: use the nearest index in ``0..s-1``; negative indices become 0.
+        - ``fill``: like ``raise``, but an out-of-bounds tuple selects a slice of `fill_value`.
     fill_value : scalar, default zero of the dtype
-        For ``mode="fill"``; a value that the dtype of `data` can hold.
+        Used if ``mode="fill"``; must be representable in the dtype of `data`.
     out : array, optional
-        Takes the result: the shape of the result, the dtype of `data`, any strides. It may
-        overlap `data` and `indices`. After an error it is as it was before, but for errors of
-        reading a stored array.
+        Array for the result, with matching shape and dtype and any strides. It may overlap `data`
+        and `indices`. If the call fails, `out` is unchanged unless a stored array could not be
+        read.
     memory : int or str, optional
-        For a stored array: how many bytes the buffers may take, such as ``"512 MiB"``. The result
-        and 8 bytes for each position come on top.
+        For stored arrays: the maximum size of the buffers in bytes, or as text such as
+        ``"512 MiB"``, in addition to the result and 8 bytes per index tuple.
     progress : callable or bool, optional
-        For a stored array: is called with the numbers of chunks done and in all, on the thread of
-        the call; True shows a bar of tqdm.
+        For stored arrays: called in the calling thread with the number of completed chunks and the
+        total number. True displays a tqdm progress bar.
     executor : optional
-        For a stored array: where chunks are read, as `concurrent.futures` has executors; else
-        threads of this process read them.
+        For stored arrays: an executor as in `concurrent.futures` that reads the chunks. By
+        default, threads of this process read them.
 
     Returns
     -------
     array, shape ``(B..., N..., S...)``, dtype of `data`
-        `out` if given, or else a new C-contiguous array. Bits are copied as they are.
+        `out` if given, otherwise a new C-contiguous array. Elements are copied bit for bit.
 
     Raises
     ------
     IndexOutOfBoundsError
-        An entry of `indices` is out of bounds, also where the result is empty. It names the first
-        such entry in C order; `data` is never read outside of its bounds.
+        If an index is out of bounds, even if the result is empty. The error names the first such
+        index in C order. Memory outside `data` is never read.
     ShapeError
-        The shapes do not fit, or `out` has another shape than the result.
+        If the shapes do not match, including the shape of `out`.
     DTypeError
-        `indices` is not of an integer type (booleans raise too), or an argument is no array.
+        If `indices` is not of an integer type (bool is not one) or an argument is not an array.
     AttributeValueError
-        `batch_dims` is out of range, `mode` is unknown, or `out` cannot be written.
+        If `batch_dims` is out of range, `mode` is unknown, or `out` is not writable.
     MemoryError
-        The result does not fit in memory; nothing was touched.
+        If the result does not fit in memory. Raised before anything is read or written.
 
     See Also
     --------
-    gather_elements : One index per element of the result.
-    gather : Whole slices along one axis.
+    gather_elements : Gather one element per index along an axis.
+    gather : Gather whole slices along one axis.
 
     Notes
     -----
-    ONNX GatherND-11 to 13, OpenVINO GatherND-8 and ``tf.gather_nd`` are this function under
-    stricter rules. `indices` is read once; each slice is copied once. The work is shared between
-    threads (`set_num_threads`) where that is faster, and the GIL is released around work of more
-    than about ten microseconds.
+    With ``b = batch_dims``, for each position `p` in ``indices.shape[:-1]``::
+
+        out[p] = data[(*p[:b], *indices[p])]
+
+    ONNX GatherND-11 to 13, OpenVINO GatherND-8 and ``tf.gather_nd`` are stricter versions of this
+    function. Large calls run in several threads (see `set_num_threads`), and calls longer than
+    about ten microseconds release the GIL.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ndgather import gather_nd
     >>> data = np.array([[10, 11, 12], [20, 21, 22]])
-    >>> gather_nd(data, [[0, 2], [1, -3]])  # tuples of two: single elements
+
+    Full index tuples select elements, and shorter ones select rows:
+
+    >>> gather_nd(data, [[0, 2], [1, -3]])
     array([12, 20])
-    >>> gather_nd(data, [[1], [0]])  # tuples of one: rows
+    >>> gather_nd(data, [[1], [0]])
     array([[20, 21, 22],
            [10, 11, 12]])
-    >>> gather_nd(data, [[2], [0]], batch_dims=1)  # one tuple for each row
+
+    Select one element from each row:
+
+    >>> gather_nd(data, [[2], [0]], batch_dims=1)
     array([12, 20])
+
+    Out-of-bounds indices:
+
     >>> gather_nd(data, [[0, 7], [1, 0]], mode="fill", fill_value=-1)
     array([-1, 20])
     >>> gather_nd(data, [[0, 2], [2, 0]])
@@ -207,47 +221,47 @@ def gather_elements(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Copy one element of `data` for every entry of `indices`, along one axis.
+    """Gather one element of `data` for each index, along one axis.
 
-    For every position `p` in ``indices.shape``::
-
-        out[p] = data[(*p[:axis], indices[p], *p[axis + 1 :])]
+    Each entry of `indices` is a position along `axis`; its own position in `indices` gives the
+    remaining coordinates. Use it with the result of ``argmax`` or ``argsort``, for example.
 
     Parameters
     ----------
     data : array_like, rank 1 or more, any dtype
-    indices : array_like of any integer type, the rank of `data`
-        On the axes other than `axis` its sizes may be smaller than those of `data`, never larger;
-        nothing is broadcast.
+        The array to read from.
+    indices : array_like of integers, same rank as `data`
+        Along axes other than `axis`, it may be smaller than `data` but not larger. It is not
+        broadcast.
     axis : int, default 0
-        ``-data.ndim..data.ndim-1``
-    mode, fill_value
-        What becomes of values outside of the axis; see `gather_nd`.
-    out : array, optional
-        Takes the result; see `gather_nd`.
-    memory, progress, executor
-        For stored arrays; see `gather_nd`.
+        The axis to index, in ``-data.ndim..data.ndim-1``.
+    mode, fill_value, out, memory, progress, executor
+        See `gather_nd`.
 
     Returns
     -------
     array, shape of `indices`, dtype of `data`
-        `out` if given, or else a new C-contiguous array. Bits are copied as they are.
+        `out` if given, otherwise a new C-contiguous array. Elements are copied bit for bit.
 
     Raises
     ------
     IndexOutOfBoundsError, ShapeError, DTypeError, AttributeValueError, MemoryError
-        As for `gather_nd`.
+        See `gather_nd`.
 
     See Also
     --------
-    gather_nd : One tuple of indices per slice.
+    gather_nd : Gather slices at index tuples.
+    scatter_elements : The inverse operation.
 
     Notes
     -----
-    ONNX GatherElements-11 and 13 and OpenVINO GatherElements-6 are this function under stricter
-    rules; ``torch.gather`` is it without negative values, ``numpy.take_along_axis`` with
-    broadcasting. Along an axis that is not the last, columns are packed in bands that stay in the
-    cache when that pays; one thread then uses up to 1 MiB besides the result.
+    For each position `p` in ``indices.shape``::
+
+        out[p] = data[(*p[:axis], indices[p], *p[axis + 1 :])]
+
+    ONNX GatherElements-11 and 13 and OpenVINO GatherElements-6 are stricter versions of this
+    function; ``torch.gather`` does not accept negative indices, and ``numpy.take_along_axis``
+    broadcasts. Unless `axis` is the last axis, each thread may use up to 1 MiB of temporary memory.
 
     Examples
     --------
@@ -282,49 +296,48 @@ def gather(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Copy whole slices of `data` along one axis.
+    """Gather whole slices of `data` along one axis.
 
-    With ``b = batch_dims``, for every position `o` in ``data.shape[:axis]``, `p` in
-    ``indices.shape[b:]`` and `s` in ``data.shape[axis+1:]``::
-
-        out[(*o, *p, *s)] = data[(*o, indices[(*o[:b], *p)], *s)]
+    Without `batch_dims` this is ``numpy.take``: each index selects everything at that position of
+    `axis`, and the shape of `indices` replaces the axis.
 
     Parameters
     ----------
     data : array_like, rank 1 or more, any dtype
-    indices : array_like of any integer type, any rank
-        Of rank 0 it drops the axis.
+        The array to read from.
+    indices : array_like of integers, any rank
+        Positions along `axis`. A single integer removes the axis.
     axis : int, default 0
-        ``-data.ndim..data.ndim-1``
+        The axis to index, in ``-data.ndim..data.ndim-1``.
     batch_dims : int, default 0
-        How many leading axes `data` and `indices` share; at most `axis` and the rank of `indices`.
-        Negative values, from ``-min(data.ndim, indices.ndim)`` on, count from the rank of
-        `indices`.
-    mode, fill_value
-        What becomes of values outside of the axis; see `gather_nd`.
-    out : array, optional
-        Takes the result; see `gather_nd`.
-    memory, progress, executor
-        For stored arrays; see `gather_nd`.
+        Number of leading axes that `data` and `indices` share, at most `axis` and the rank of
+        `indices`. A negative number is relative to the rank of `indices`, and must be at least
+        ``-min(data.ndim, indices.ndim)``.
+    mode, fill_value, out, memory, progress, executor
+        See `gather_nd`.
 
     Returns
     -------
     array, shape ``data.shape[:axis] + indices.shape[b:] + data.shape[axis+1:]``, dtype of `data`
-        `out` if given, or else a new C-contiguous array. Bits are copied as they are.
+        `out` if given, otherwise a new C-contiguous array. Elements are copied bit for bit.
 
     Raises
     ------
     IndexOutOfBoundsError, ShapeError, DTypeError, AttributeValueError, MemoryError
-        As for `gather_nd`.
+        See `gather_nd`.
 
     See Also
     --------
-    gather_nd : One tuple of indices per slice.
+    gather_nd : Gather slices at index tuples.
 
     Notes
     -----
-    ONNX Gather-1 to 13 and OpenVINO Gather-1 to 8 are this function under stricter rules;
-    ``numpy.take`` is it for ``batch_dims=0``.
+    With ``b = batch_dims``, for each position `o` in ``data.shape[:axis]``, `p` in
+    ``indices.shape[b:]`` and `s` in ``data.shape[axis+1:]``::
+
+        out[(*o, *p, *s)] = data[(*o, indices[(*o[:b], *p)], *s)]
+
+    ONNX Gather-1 to 13 and OpenVINO Gather-1 to 8 are stricter versions of this function.
 
     Examples
     --------
@@ -356,61 +369,62 @@ def gather_windows(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Copy windows of `data`: boxes of one shape, one at each start.
+    """Gather windows of `data`: boxes of equal shape at given starting positions.
 
-    With ``k = len(window_shape)``, for every position `p` in ``starts.shape[:-1]`` and `w` in a
-    window, the other axes being copied whole::
-
-        out[(*p, *w)] = data[tuple(starts[p] + w)]
+    Each start along the last axis of `starts` is the lowest corner of one window, such as an image
+    patch or a section of a time series. The remaining axes of `data` are copied whole.
 
     Parameters
     ----------
     data : array_like, shape ``(D1, ..., Dk, S...)``, any dtype
-    starts : array_like of any integer type, shape ``(N..., k)``
-        The first position of each window. A negative start is before the axis: it never counts from
-        the end, so that a window around a position near the border cannot come from the other side.
+        The array to read from.
+    starts : array_like of integers, shape ``(N..., k)``
+        The first position of each window. A negative start lies before the beginning of the axis
+        and never counts from the end.
     window_shape : sequence of int, length `k`
-        The sizes of a window on the first `k` axes of `data`.
+        The shape of a window along the first `k` axes of `data`.
     mode : {"raise", "clip", "fill", "wrap", "edge", "reflect"}, default "raise"
-        What happens to a window that sticks out of `data`. ``raise`` raises; ``clip`` moves it to
-        the nearest position at which it is inside; ``fill`` copies what lies inside and fills the
-        rest with `fill_value`. The others continue `data` as ``numpy.pad`` does: ``wrap`` with the
-        other end of the axis, ``edge`` with its first or last element, ``reflect`` with its mirror
-        image, in which the first or last element is not repeated. A sequence has a mode for every
-        axis of a window: ``("edge", "wrap")`` on latitudes and longitudes.
-    fill_value : scalar, default zero of the dtype
-        For ``mode="fill"``; a value that the dtype of `data` can hold.
-    out : array, optional
-        Takes the result; see `gather_nd`.
-    memory, progress, executor
-        For arrays that are stored elsewhere; see `gather_nd`.
+        How to treat a window that extends past the bounds of `data`:
+
+        - ``raise``: raise an error.
+        - ``clip``: move the window to the nearest position inside `data`.
+        - ``fill``: fill the part outside with `fill_value`.
+        - ``wrap``, ``edge``, ``reflect``: extend `data` as ``numpy.pad`` does in these modes.
+
+        A sequence gives one mode for each axis of a window, for example ``("edge", "wrap")`` for
+        latitude and longitude.
+    fill_value, out, memory, progress, executor
+        See `gather_nd`.
 
     Returns
     -------
     array, shape ``(N..., *window_shape, S...)``, dtype of `data`
-        `out` if given, or else a new C-contiguous array. Bits are copied as they are.
+        `out` if given, otherwise a new C-contiguous array. Elements are copied bit for bit.
 
     Raises
     ------
     IndexOutOfBoundsError
-        A window sticks out of `data`, and `mode` is ``raise``. It names the first such entry of
-        `starts` in C order.
+        If `mode` is ``raise`` and a window extends past the bounds of `data`. The error names the
+        first such entry of `starts` in C order.
     ShapeError
-        The shapes do not fit, `window_shape` is no shape, a window is larger than `data` in mode
-        ``raise`` or ``clip``, or no element can be repeated because an axis is empty.
+        If the shapes do not match, `window_shape` is not a valid shape, a window is larger than
+        `data` in mode ``raise`` or ``clip``, or an axis that would have to be extended is empty.
     DTypeError, AttributeValueError, MemoryError
-        As for `gather_nd`.
+        See `gather_nd`.
 
     See Also
     --------
-    gather_nd : Slices that are whole on all axes but the first.
+    gather_nd : Gather slices at index tuples.
 
     Notes
     -----
-    The result is that of ``sliding_window_view(data, window_shape)`` of NumPy, indexed by
-    `starts`. Each window is copied once; `starts` are read once. StableHLO's ``gather`` and
-    ``jax.lax.gather`` have windows of this kind, with ``clip`` and ``fill`` as modes, but there a
-    window that sticks out is filled in whole.
+    For each position `p` in ``starts.shape[:-1]`` and `w` in ``window_shape``::
+
+        out[(*p, *w)] = data[tuple(starts[p] + w)]
+
+    In mode ``raise`` the result equals NumPy's ``sliding_window_view(data, window_shape)`` indexed
+    by `starts`. ``jax.lax.gather`` and StableHLO also gather windows, but in mode ``fill`` they
+    fill a window completely if any part of it is outside.
 
     Examples
     --------
@@ -428,7 +442,7 @@ def gather_windows(
     >>> gather_windows(data, [[-1, 4]], (2, 2), mode="fill", fill_value=-1)
     array([[[-1, -1],
             [ 4, -1]]])
-    >>> gather_windows(data, [[2, 4]], (2, 2), mode=("raise", "wrap"))  # over the date line
+    >>> gather_windows(data, [[2, 4]], (2, 2), mode=("raise", "wrap"))  # across the date line
     array([[[14, 10],
             [19, 15]]])
     >>> gather_windows(data, [[0, 0], [3, 1]], (2, 2))
@@ -462,68 +476,66 @@ def gather_ranges(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Copy ranges of `data` along one axis, one after another: rows of different lengths.
+    """Gather ranges of different lengths along one axis, concatenated.
 
-    For ``axis=0``, and every `i` in ``range(len(starts))``::
-
-        values[offsets[i] : offsets[i + 1]] = data[starts[i] : stops[i]]
+    Each range is given by its start and its stop, or by its start and its length, like the rows of
+    a sparse matrix. The function also returns the offset at which each range begins in the result.
 
     Parameters
     ----------
     data : array_like, rank 1 or more, any dtype
-    starts : array_like of any integer type, rank 1
-        The first position of each range. A negative start is before the axis, as in
-        `gather_windows`: it never counts from the end, so that a range around a position near the
-        border cannot come from the other side. Ranges may overlap, repeat, and be empty.
-    stops : array_like of any integer type, shape of `starts`
-        The position behind the last of each range, not smaller than its start.
-    lengths : array_like of any integer type, shape of `starts`, or one integer
-        Instead of `stops`: how many positions each range has.
+        The array to read from.
+    starts : array_like of integers, rank 1
+        The first position of each range. A negative start lies before the beginning of the axis and
+        never counts from the end. Ranges may overlap, repeat and be empty.
+    stops : array_like of integers, shape of `starts`
+        The position after the end of each range, not less than its start.
+    lengths : int or array_like of integers, shape of `starts`
+        The length of each range, instead of `stops`.
     axis : int, default 0
-        ``-data.ndim..data.ndim-1``
+        The axis to index, in ``-data.ndim..data.ndim-1``.
     mode : {"raise", "wrap", "clip", "fill"}, default "raise"
-        What becomes of the positions of a range that lie outside of ``0..s-1`` on an axis of size
-        `s`. ``raise`` raises an error; ``wrap`` takes them modulo `s`; ``clip`` takes the nearest
-        of ``0..s-1``; ``fill`` fills them with `fill_value`. An empty range is never outside.
-    fill_value : scalar, default zero of the dtype
-        For ``mode="fill"``; a value that the dtype of `data` can hold.
-    out : array, optional
-        Takes the values; see `gather_nd`.
-    memory, progress, executor
-        For stored arrays; see `gather_nd`.
+        How to treat positions outside ``0..s-1`` along an axis of size `s`: raise an error, take
+        them modulo `s`, use the nearest valid position, or fill in `fill_value`. An empty range is
+        never out of bounds.
+    fill_value, out, memory, progress, executor
+        See `gather_nd`. `out` receives the values.
 
     Returns
     -------
-    values : array, shape of `data` with the sum of all lengths on `axis`, dtype of `data`
-        `out` if given, or else a new C-contiguous array. Bits are copied as they are.
+    values : array, shape of `data` except for the sum of all lengths along `axis`, dtype of `data`
+        `out` if given, otherwise a new C-contiguous array. Elements are copied bit for bit.
     offsets : array of int64, shape ``(len(starts) + 1,)``
-        Where each range begins in `values`, and at last where the last one ends. A tensor if `data`
-        is one of torch, on its device, or of TensorFlow.
+        The offset at which each range begins in `values`, followed by the total length. A tensor if
+        `data` is a TensorFlow tensor or a torch tensor (on the same device).
 
     Raises
     ------
     IndexOutOfBoundsError
-        A range that is not empty sticks out of the axis, and `mode` is ``raise``. It names the
-        entry of `starts`, `stops` or `lengths` of the first such range.
+        If `mode` is ``raise`` and a non-empty range extends past the bounds of the axis. The error
+        names the entry of `starts`, `stops` or `lengths` that belongs to the first such range.
     CallError
-        Neither `stops` nor `lengths` is given, or both are.
+        If neither `stops` nor `lengths` is given, or both are.
     AttributeValueError
-        A stop is smaller than its start, a length is negative, `axis` is out of range, or `mode`
-        is unknown.
+        If a stop is less than its start, a length is negative, `axis` is out of range, or `mode` is
+        unknown.
     ShapeError, DTypeError, MemoryError
-        As for `gather_nd`.
+        See `gather_nd`.
 
     See Also
     --------
-    gather_windows : Boxes of one shape, along several axes.
-    gather : Single slices along one axis.
+    gather_windows : Gather boxes of equal shape.
+    gather : Gather whole slices along one axis.
 
     Notes
     -----
-    In memory each range is one copy of bytes. Of a stored array each touched chunk is read once,
-    however many ranges it holds. Where a range sticks out, or `data` is an array of another
-    library, the positions are listed in 8 bytes each, and gathered as `gather` gathers them; the
-    ranges themselves are always read on the CPU.
+    For ``axis=0`` and each `i` in ``range(len(starts))``::
+
+        values[offsets[i] : offsets[i + 1]] = data[starts[i] : stops[i]]
+
+    Each chunk of a stored array is read once, no matter how many ranges it contains. Starts and
+    stops are always read on the CPU. If a range extends past the axis, or `data` comes from another
+    library, the call also needs 8 bytes of temporary memory per gathered position.
 
     Examples
     --------
@@ -564,83 +576,87 @@ def scatter_nd(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Replace slices of a copy of `data` at index tuples, or combine them with `updates`.
+    """Update slices of a copy of `data` at index tuples.
 
-    The last axis of `indices` holds tuples of length `k`. After ``out = data.copy()``, for every
-    position `p` in ``indices.shape[:-1]``, in C order::
-
-        out[tuple(indices[p])] = f(out[tuple(indices[p])], updates[p])
+    The last axis of `indices` holds index tuples, as in `gather_nd`. By default, each update
+    replaces the slice that its tuple selects. With `reduction`, it is combined with the slice, for
+    example added to it.
 
     Parameters
     ----------
     data : array_like, shape ``(D1, ..., Dk, S...)``, any dtype
-        ``S...`` is the slice that an update meets.
-    indices : array_like of any integer type, shape ``(N..., k)``
-        ``0 <= k <= data.ndim``; with ``k = 0`` every update meets the whole of data.
+        The initial values. ``S...`` is the shape of a slice.
+    indices : array_like of integers, shape ``(N..., k)``
+        Index tuples of length `k`, where ``0 <= k <= data.ndim``. Tuples of length 0 select all of
+        `data`.
     updates : array_like, shape ``(N..., S...)``, dtype of `data`
-        Numbers and lists are converted where the dtype holds their values; floating values may
-        be rounded.
+        One slice for each index tuple. Numbers and lists are converted to the dtype of `data` if it
+        can represent their values; floats may be rounded.
     reduction : {"none", "add", "sub", "mul", "min", "max", "mean"}, default "none"
-        What `f` is. ``none`` gives the update, ``sub`` the old element minus the update; ``mean``
-        divides the sum of an element and its updates by their number. See the notes.
+        How to combine an element with an update. ``none`` replaces the element, ``sub`` subtracts
+        the update from it, and ``mean`` computes the mean of the element and all its updates.
     mode : {"raise", "wrap", "clip", "drop"}, default "raise"
-        What becomes of an index value `v` on an axis of size `s`. ``raise`` counts negative values
-        from the end and raises for all outside of ``-s..s-1``; ``wrap`` takes ``v`` modulo ``s``;
-        ``clip`` takes the nearest of ``0..s-1``, so negative values are 0; ``drop`` is as
-        ``raise``, but updates of a tuple with a value outside are left out.
+        How to interpret out-of-bounds indices; see `gather_nd`. ``drop`` is like ``raise``, but the
+        updates of out-of-bounds tuples are skipped.
     use_init_val : bool, default True
-        Whether the elements of `data` take part in the reduction. Where False, an element that is
-        updated starts from the identity of the reduction instead: 0, 1 for ``mul``, the greatest
-        element of the type for ``min``, the least for ``max``. ``none`` never looks at them.
+        Whether the elements of `data` take part in the reduction. If False, an element with updates
+        starts from the identity of the reduction: 0 for ``add``, 1 for ``mul``, the greatest value
+        of the dtype for ``min`` and the least for ``max``. Has no effect on ``none``.
     out : array, optional
-        Takes the result: the shape and dtype of `data`, any strides. ``out=data`` updates in
-        place, without a copy of `data`; any other is filled with `data` first. It may overlap
-        every argument. After an error it is as it was before. A stored array takes updates in place
-        only, with ``out=data``.
+        Array for the result, with the shape and dtype of `data` and any strides. Use ``out=data``
+        to update in place; a stored array can only be updated in place. `out` may overlap all other
+        arguments. If the call fails, `out` is unchanged unless it is a stored array.
+    memory, progress, executor
+        See `gather_nd`.
 
     Returns
     -------
     array, shape and dtype of `data`
-        `out` if given, or else a new C-contiguous array.
+        `out` if given, otherwise a new C-contiguous array.
 
     Raises
     ------
     IndexOutOfBoundsError
-        An entry of `indices` is out of bounds. It names the first such entry in C order.
+        If an index is out of bounds. The error names the first such index in C order.
     ShapeError
-        The shapes do not fit.
+        If the shapes do not match.
     DTypeError
-        `indices` is not of an integer type (booleans raise too), `updates` has another dtype
-        than `data`, the reduction has no meaning for it, or an argument is no array.
+        If `indices` is not of an integer type (bool is not one), `updates` and `data` have
+        different dtypes, the dtype does not support the reduction, or an argument is not an array.
     AttributeValueError
-        `reduction` or `mode` is unknown, or `out` cannot be written.
+        If `reduction` or `mode` is unknown, or `out` is not writable.
     MemoryError
-        The result does not fit in memory; nothing was touched.
+        If the result does not fit in memory. Raised before anything is read or written.
     StoredArrayError
-        A chunk could not be read or written; its `written` says which were written before.
+        If a chunk could not be read or written. Its attribute `written` lists the chunks that were
+        written before.
 
     See Also
     --------
-    gather_nd : Copies the slices back.
-    scatter_elements : One index per element of the updates.
+    gather_nd : Gather slices at index tuples.
+    scatter_elements : Update one element per index along an axis.
 
     Notes
     -----
+    After ``out = data.copy()``, for each position `p` in ``indices.shape[:-1]``, in C order::
+
+        out[tuple(indices[p])] = reduce(out[tuple(indices[p])], updates[p])
+
+    The result is bit-identical to this loop for any number of threads. With duplicate indices,
+    updates are therefore applied in C order of `indices`, and the last one wins for ``none``.
+    Integers wrap around on overflow. Floats, including bfloat16 and float8, are rounded after every
+    step. For booleans, ``add`` is or, ``sub`` is xor, and ``mul`` is and. ``min`` and ``max``
+    propagate NaN and keep the old element if both are equal. ``mean`` divides the sum by the
+    count, rounding down for integers. Complex numbers do not support ``min`` and ``max``, booleans
+    do not support ``mean``, and non-numeric dtypes support only ``none``.
+
+    In a stored array, each chunk (or shard) that contains a target is read once, updated and
+    rewritten as a whole. If the call fails midway, a note on the error lists the chunks that are
+    already updated. Concurrent calls that update the same chunks may lose updates. ``mean`` needs 8
+    additional bytes per element of the chunks being processed.
+
     ONNX ScatterND-11 to 18, OpenVINO ScatterNDUpdate-3 and 15 and ``tf.tensor_scatter_nd_update``
-    are this function under stricter rules.
-
-    Of a stored array each chunk, or shard, that is met is read once, updated and replaced whole. An
-    error half way leaves whole chunks, some of them updated, and has a note that says which. Two
-    calls at once that meet the same chunks may lose updates. A ``mean`` takes 8 bytes more for
-    each element of a chunk that is worked on.
-
-    The result is, bit for bit, that of the loop above, for any number of threads: where tuples
-    repeat, updates are applied in C order of `indices`, and the last one wins for ``none``.
-    Integers wrap around in two's complement. Floats of every width, bfloat16 and float8 included,
-    are rounded to their type at every step. For booleans add is or, sub is xor, mul is and. In
-    ``min`` and ``max`` a NaN wins, and where both are equal the old element stays. ``mean`` is the
-    result of ``add`` divided by the number, integers rounded down. Complex numbers have no order,
-    booleans no mean, and all that is no number has ``none`` only.
+    are stricter versions of this function.
 
     Examples
     --------
@@ -649,8 +665,14 @@ def scatter_nd(
     >>> data = np.array([1, 2, 3, 4, 5, 6, 7, 8])
     >>> scatter_nd(data, [[4], [3], [1], [7]], [9, 10, 11, 12])
     array([ 1, 11,  3, 10,  9,  6,  7, 12])
+
+    Updates with duplicate indices add up:
+
     >>> scatter_nd(data, [[0], [0], [-1]], [10, 20, 30], reduction="add")
     array([31,  2,  3,  4,  5,  6,  7, 38])
+
+    Update rows in place:
+
     >>> rows = np.zeros((3, 2))
     >>> scatter_nd(rows, [[2], [0]], [[1, 2], [3, 4]], out=rows) is rows
     True
@@ -658,6 +680,9 @@ def scatter_nd(
     array([[3., 4.],
            [0., 0.],
            [1., 2.]])
+
+    Out-of-bounds indices raise an error:
+
     >>> scatter_nd(data, [[0], [8]], [1, 2])
     Traceback (most recent call last):
     ...
@@ -681,50 +706,51 @@ def scatter_elements(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Replace elements of a copy of `data` along one axis, or combine them with `updates`.
+    """Update one element of a copy of `data` for each index, along one axis.
 
-    After ``out = data.copy()``, for every position `p` in ``indices.shape``, in C order::
-
-        place = (*p[:axis], indices[p], *p[axis + 1 :])
-        out[place] = f(out[place], updates[p])
+    Each entry of `indices` is a position along `axis`; its own position in `indices` gives the
+    remaining coordinates, as in `gather_elements`. `reduction` combines updates with elements, as
+    in `scatter_nd`.
 
     Parameters
     ----------
     data : array_like, rank 1 or more, any dtype
-    indices : array_like of any integer type, the rank of `data`
-        On the axes other than `axis` its sizes may be smaller than those of `data`, never larger;
-        nothing is broadcast.
+        The initial values.
+    indices : array_like of integers, same rank as `data`
+        Along axes other than `axis`, it may be smaller than `data` but not larger. It is not
+        broadcast.
     updates : array_like, shape of `indices`, dtype of `data`
-        Numbers and lists are converted; see `scatter_nd`.
+        One update for each index. Numbers and lists are converted; see `scatter_nd`.
     axis : int, default 0
-        ``-data.ndim..data.ndim-1``
-    reduction, mode, use_init_val
-        What `f` is, and what becomes of values outside of the axis; see `scatter_nd`.
-    out : array, optional
-        Takes the result, in place where it is `data`; see `scatter_nd`.
+        The axis to index, in ``-data.ndim..data.ndim-1``.
+    reduction, mode, use_init_val, out, memory, progress, executor
+        See `scatter_nd`.
 
     Returns
     -------
     array, shape and dtype of `data`
-        `out` if given, or else a new C-contiguous array.
+        `out` if given, otherwise a new C-contiguous array.
 
     Raises
     ------
     IndexOutOfBoundsError, ShapeError, DTypeError, AttributeValueError, MemoryError
-        As for `scatter_nd`; and AttributeValueError where `axis` is out of range.
+        See `scatter_nd`. AttributeValueError also if `axis` is out of range.
 
     See Also
     --------
-    gather_elements : Copies the elements back.
-    scatter_nd : One tuple of indices per slice.
+    gather_elements : Gather one element per index along an axis.
+    scatter_nd : Update slices at index tuples.
 
     Notes
     -----
-    ONNX ScatterElements-11 to 18 and OpenVINO ScatterElementsUpdate-3 and 12 are this function
-    under stricter rules; ``torch.scatter`` and ``torch.scatter_reduce`` are it without negative
-    values. Order, rounding and the meaning of each reduction are those of `scatter_nd`, whatever
-    the number of threads. Along an axis that is not the last, one thread may use up to 1 MiB
-    besides the result.
+    After ``out = data.copy()``, for each position `p` in ``indices.shape``, in C order::
+
+        target = (*p[:axis], indices[p], *p[axis + 1 :])
+        out[target] = reduce(out[target], updates[p])
+
+    ONNX ScatterElements-11 to 18 and OpenVINO ScatterElementsUpdate-3 and 12 are stricter versions
+    of this function; ``torch.scatter`` and ``torch.scatter_reduce`` do not accept negative indices.
+    Unless `axis` is the last axis, each thread may use up to 1 MiB of temporary memory.
 
     Examples
     --------

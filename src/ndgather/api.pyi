@@ -1,5 +1,5 @@
-# What type the public functions give back: NumPy's for what NumPy takes, else the type of data.
-# The signatures and the documentation are those of api.py; stubtest holds both together.
+# The types of the results: a NumPy array for arguments that NumPy converts, otherwise the type of
+# data. api.py has the same signatures, and stubtest compares the two.
 
 from collections.abc import Callable, Sequence
 from inspect import Signature
@@ -43,7 +43,7 @@ def own_errors(
 _Array: TypeAlias = NDArray[Any]
 _Numbers: TypeAlias = _Array | np.generic | complex | str | bytes | Sequence[Any]
 
-class _InChunks(Protocol):  # an array of Zarr or HDF5
+class _InChunks(Protocol):  # a zarr or HDF5 array
     @property
     def chunks(self) -> tuple[int, ...]: ...
 
