@@ -1,4 +1,4 @@
-"""N-d gather and scatter exactly as each published specification says, fast."""
+"""Fast N-d gather and scatter that follow the published specifications exactly."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ __all__ = [
 
 __version__ = "0.3.0"
 
-# Imported on first use, so that an import of the package takes about as long as one of NumPy.
+# Imported on first use, so that importing ndgather takes little longer than importing NumPy.
 _LATER = {
     "show": "show",
     "vjp": "vjp",
@@ -79,7 +79,7 @@ _SHARE_OF_MEMORY = 16
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module  # noqa: PLC0415 - costs as much as the package
+    from importlib import import_module  # noqa: PLC0415 - as slow as importing the package
 
     if name not in _LATER:
         meant = messages.name_here("function", name)
@@ -98,7 +98,7 @@ def __dir__() -> list[str]:
 
 @own_errors("get_num_threads")
 def get_num_threads() -> int:
-    """Return how many threads one call may use.
+    """Return the maximum number of threads per call.
 
     Examples
     --------
@@ -111,21 +111,21 @@ def get_num_threads() -> int:
 
 @own_errors("set_num_threads")
 def set_num_threads(count: int) -> None:
-    """Let one call use up to `count` threads, including the calling one.
+    """Set the maximum number of threads per call, including the calling thread.
 
-    The default is the environment variable ``NDGATHER_NUM_THREADS``, or else the number of
-    processors that the process may use: its CPU affinity, bounded by its control group. Results do
-    not depend on it. Small calls always use one thread.
+    Results do not depend on this setting, and small calls always run in one thread. The default is
+    the environment variable ``NDGATHER_NUM_THREADS`` or, if it is not set, the number of processors
+    available to the process according to its CPU affinity and control group.
 
     Parameters
     ----------
     count : int
-        1 to 1024.
+        The number of threads, from 1 to 1024.
 
     Raises
     ------
     AttributeValueError
-        `count` is outside that range.
+        If `count` is out of range.
 
     Examples
     --------
@@ -144,28 +144,28 @@ def set_num_threads(count: int) -> None:
 
 @own_errors("get_memory_limit")
 def get_memory_limit() -> int:
-    """Return how many bytes of freed results are kept at most; see `set_memory_limit`."""
+    """Return the limit on freed memory kept for reuse, in bytes; see `set_memory_limit`."""
     return _core.get_memory_limit()
 
 
 @own_errors("set_memory_limit")
 def set_memory_limit(limit: int) -> None:
-    """Keep at most `limit` bytes of large results that are freed, for later results.
+    """Set how much memory of freed results is kept for reuse.
 
-    The page faults of a new large array take as long as the gather into it. The memory of results
-    of 1 MiB and more is therefore kept when they are freed, and reused for results of about their
-    size. The default is the environment variable ``NDGATHER_MEMORY_LIMIT``, or else 256 MiB, but at
-    most 1/16 of the memory of the machine.
+    The page faults of a large new array cost as much time as the gather that fills it. When a
+    result of at least 1 MiB is freed, its memory is therefore kept for later results of similar
+    size. The default is the environment variable ``NDGATHER_MEMORY_LIMIT`` or, if it is not set,
+    256 MiB, but no more than 1/16 of the machine's memory.
 
     Parameters
     ----------
     limit : int
-        Bytes; 0 keeps nothing.
+        The maximum size in bytes. 0 disables reuse.
 
     Raises
     ------
     AttributeValueError
-        `limit` is negative.
+        If `limit` is negative.
     """
     limit = as_integer("set_memory_limit", "limit", limit)
     if not 0 <= limit < 2**63:
@@ -177,12 +177,12 @@ def set_memory_limit(limit: int) -> None:
 
 @own_errors("release_memory")
 def release_memory() -> int:
-    """Return all kept memory to the system.
+    """Return all memory kept for reuse to the operating system.
 
     Returns
     -------
     int
-        The number of bytes.
+        The number of bytes released.
     """
     return _core.release_memory()
 
@@ -216,11 +216,10 @@ def _usable_processors() -> int:
 
 
 def _quotas(membership: str | os.PathLike[str], root: str | os.PathLike[str]) -> list[int]:
-    """Return the processor limits of the control groups of the process, rounded up.
+    """Return the CPU limits of the control groups of this process and their parents, rounded up.
 
-    `membership` lists the groups below `root`, one ``number:controllers:path`` per line. Version 2
-    has ``cpu.max``, version 1 ``cpu.cfs_quota_us`` and ``cpu.cfs_period_us``. The groups above
-    count too.
+    Each line of `membership` is ``number:controllers:path``, with paths below `root`. Version 2
+    groups have ``cpu.max``; version 1 groups have ``cpu.cfs_quota_us`` and ``cpu.cfs_period_us``.
     """
     limits = []
     for line in _read(membership).splitlines():
@@ -243,7 +242,7 @@ def _quotas(membership: str | os.PathLike[str], root: str | os.PathLike[str]) ->
 
 def _read(path: str | os.PathLike[str]) -> str:
     try:
-        with open(path) as file:  # noqa: PTH123 - an import of pathlib takes 3 ms
+        with open(path) as file:  # noqa: PTH123 - importing pathlib takes 3 ms
             return file.read()
     except OSError:
         return ""
@@ -256,7 +255,7 @@ def _memory() -> int:
         return _KEPT_AT_MOST * _SHARE_OF_MEMORY
 
 
-# The optional packages, whose versions are shown.
+# Optional packages listed by `show_versions`.
 _OPTIONAL = (
     *("array-api-strict", "dask", "defusedxml", "h5netcdf", "h5py", "imagecodecs"),
     *("jax", "jaxlib", "ml_dtypes", "mlx", "ndonnx", "obstore", "onnx"),
@@ -268,14 +267,14 @@ _OPTIONAL = (
 
 @own_errors("show_versions")
 def show_versions(file: TextIO | None = None) -> None:
-    """Print what a bug report needs: versions, processor, threads.
+    """Print the information needed in a bug report: versions, processor and settings.
 
-    Packages are looked up, not imported.
+    Versions come from package metadata; no package is imported.
 
     Parameters
     ----------
     file : text file, optional
-        Where to print; standard output by default.
+        Where to print; by default, standard output.
 
     Examples
     --------
@@ -284,7 +283,7 @@ def show_versions(file: TextIO | None = None) -> None:
     ndgather: ...
     python: ...
     """
-    import platform  # noqa: PLC0415 - slow, as the next one
+    import platform  # noqa: PLC0415 - slow, like the next import
     from importlib import metadata  # noqa: PLC0415
 
     facts: dict[str, object] = {

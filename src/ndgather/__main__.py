@@ -1,4 +1,4 @@
-"""``python -m ndgather``: the same as the command ``ndgather``."""
+"""Entry point of ``python -m ndgather``, equivalent to the command ``ndgather``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The arguments of a call: checked, converted to NumPy's arrays, and named in the core's errors."""
+"""Validate the arguments of a call, convert them to NumPy arrays, and raise the core's errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import shown, shown_value
 
-Shape: TypeAlias = Sequence[Any]  # sizes may be unknown, or symbols of a library
+Shape: TypeAlias = Sequence[Any]  # sizes may be unknown or symbolic
 
 REDUCTIONS = tuple(reductions.ROWS)
 WINDOW_MODES = (Mode.RAISE, Mode.CLIP, Mode.FILL, Mode.WRAP, Mode.EDGE, Mode.REFLECT)
@@ -33,7 +33,7 @@ _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
     _UNITS[f"{_letter}B"] = 1000**_power
     _UNITS[f"{_letter}iB"] = 1024**_power
-_UNITS["kB"] = 1000  # as the SI writes it
+_UNITS["kB"] = 1000  # SI spelling
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
@@ -41,7 +41,7 @@ _STRINGS_ARE_SAFE = np.lib.NumpyVersion(np.__version__) >= "2.3.2"
 
 
 def check_rows_of_strings(caller: str, dtype: np.dtype[Any], has_axes: bool) -> None:
-    """Raise if NumPy would mix up or free twice the strings of rows that have axes."""
+    """Raise if NumPy is too old to copy rows of variable-width strings safely."""
     if dtype.kind == "T" and has_axes and not _STRINGS_ARE_SAFE:
         raise DTypeError(
             f"{caller}: data.dtype = {dtype} is not safe in rows with axes, as NumPy "
@@ -57,11 +57,12 @@ def checked(
     *,
     any_start: bool = False,
 ) -> Call:
-    """Return `call` with its mode, fill value, reduction and `use_init_val` checked.
+    """Return `call` with a validated mode, fill value, reduction and `use_init_val`.
 
-    Its arrays may be of any library. A fill value becomes an array of rank 0 of `dtype`, that of
-    data as NumPy's; with None it stays as it is. `supported` are the reductions of data, by default
-    those of `dtype`. With `any_start`, a sum may start from its first update if there is no 0.
+    The arrays may belong to any library. The fill value becomes a 0-d array of `dtype`, the NumPy
+    dtype of data; if `dtype` is None it is not converted. `supported` lists the reductions that
+    data supports; by default it follows from `dtype`. With `any_start`, a sum in a dtype without 0
+    may start from its first update.
     """
     caller = call.caller
     mode = checked_mode(call)
@@ -92,7 +93,7 @@ def checked(
 
 
 def check_storage_options(call: Call) -> Call:
-    """Return `call` with its options checked: memory in bytes, and None for no progress."""
+    """Return `call` with validated storage options; `memory` becomes a number of bytes."""
     caller, progress, executor = call.caller, call.progress, call.executor
     if progress is False:
         progress = None
@@ -117,7 +118,7 @@ def byte_count(caller: str, memory: object) -> int:
         match = _SIZE.fullmatch(memory)
         unit = _UNITS.get(match[2]) if match else None
         if match is not None and unit is not None:
-            return int(min(float(match[1]) * unit, sys.maxsize))  # more is no bound
+            return int(min(float(match[1]) * unit, sys.maxsize))  # a larger limit has no effect
     elif isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
         return int(memory)
     raise AttributeValueError(
@@ -134,7 +135,7 @@ def allowed_modes(call: Call) -> tuple[str, ...]:
 
 
 def choice(caller: str, option: str, value: object, choices: tuple[str, ...]) -> str:
-    """Return a string that is one of `choices`, without the methods of a subclass."""
+    """Return `value` as a plain string if it is one of `choices`, otherwise raise an error."""
     word = str.__str__(value) if isinstance(value, str) else ""
     if word not in choices:
         raise messages.unknown_choice(caller, option, value, choices)
@@ -142,16 +143,16 @@ def choice(caller: str, option: str, value: object, choices: tuple[str, ...]) ->
 
 
 def checked_mode(call: Call) -> Mode | tuple[Mode, ...]:
-    """Return the mode of a call; for windows whose axes have different modes, one per axis."""
+    """Return the validated mode of a call."""
     if call.kind.windows:
         return window_mode(call.caller, call.mode, len(call.window_shape))
     return Mode(choice(call.caller, "mode", call.mode, allowed_modes(call)))
 
 
 def window_mode(caller: str, mode: object, depth: int) -> Mode | tuple[Mode, ...]:
-    """Return the mode of windows: one for all axes, or a tuple with one per axis.
+    """Return the mode of windows: a single mode, or a tuple if the axes have different modes.
 
-    `mode` is one name, a sequence of names, or a string with commas.
+    `mode` is a name, a sequence of names, or names separated by commas.
     """
     if type(mode) is str and mode in WINDOW_MODES:
         return Mode(mode)
@@ -185,7 +186,7 @@ def as_integer(caller: str, option: str, value: object) -> int:
 
 
 def integer(call: Call, option: str) -> int:
-    """Return an option that is an integer, within 64 bits."""
+    """Return an integer option, clipped to 64 bits."""
     value = getattr(call, option)
     if type(value) is not int:
         with messages.converted_errors(lambda _: _not_integer(call, option)):
@@ -194,7 +195,7 @@ def integer(call: Call, option: str) -> int:
 
 
 def slices_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of the slices that a call without windows names."""
+    """Return the shape of the slices that a call without windows selects."""
     axis, batch_dims = integer(call, "axis"), integer(call, "batch_dims")
     refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
     if refusal.rule != "none":
@@ -203,9 +204,9 @@ def slices_shape(call: Call) -> tuple[int, ...]:
 
 
 def separate_hint(kind: Kind, data: object, arrays: Mapping[str, object]) -> str:
-    """Return the hint for index arrays that are an argument each, by their names; "" for none.
+    """Return the hint for index arrays passed as separate arguments, or an empty string.
 
-    Behind those of a scatter are its updates, and behind those of windows their shape.
+    In a scatter the last of `arrays` is the updates; for windows it is the window shape.
     """
     names = [*arrays]
     last = f", {names.pop()}" if kind.scatters or kind.windows else ""
@@ -215,7 +216,7 @@ def separate_hint(kind: Kind, data: object, arrays: Mapping[str, object]) -> str
 
 
 def positional_hint(kind: Kind, given: Sequence[object]) -> str:
-    """Return the end of the error of a call in which index arrays are an argument each."""
+    """Return the end of the error text for index arrays passed as separate arguments."""
     letters = "ijklmnpq"[: len(given) - 1]
     arrays: dict[str, object] = dict(zip(letters, given[1:], strict=False))
     if len(given) > 1 + len(letters) or not all(map(foreign.is_listed, given)):
@@ -228,7 +229,7 @@ def positional_hint(kind: Kind, given: Sequence[object]) -> str:
 
 
 def _not_integer(call: Call, option: str) -> DTypeError:
-    """Return the error; its hint is for the order of torch, which has the axis before indices."""
+    """Return the error for an option; its hint covers torch's argument order."""
     hint = messages.ORDERS.get(call.caller, "") if option == "axis" else ""
     names = ("indices", "updates", "axis", "batch_dims")
     given = {name: getattr(call, name) for name in names}
@@ -239,7 +240,7 @@ def _not_integer(call: Call, option: str) -> DTypeError:
 
 
 def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
-    """Return a shape that is given as a sequence of sizes."""
+    """Return a shape given as a sequence of sizes."""
 
     def refusal(_: object) -> ShapeError:
         what = f"{caller}: {argument} = {shown_value(value)} is not a shape"
@@ -253,7 +254,7 @@ def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
 
 
 def check_updates(call: Call, updates: Shape, slices: Shape) -> None:
-    """Raise ShapeError if updates do not have the shape of the slices that the indices name."""
+    """Raise ShapeError if updates do not have the shape of the selected slices."""
     if tuple(updates) != tuple(slices):
         raise updates_do_not_fit(call, call.data.shape, call.indices.shape, slices, updates)
 
@@ -261,7 +262,7 @@ def check_updates(call: Call, updates: Shape, slices: Shape) -> None:
 def updates_do_not_fit(
     call: Call, data: Shape, indices: Shape, slices: Shape, updates: Shape
 ) -> ShapeError:
-    """Return the error; its hint depends on whether updates fit single indices."""
+    """Return the error for updates of the wrong shape; the hint depends on the cause."""
     if call.kind.tuples and len(indices) == 1 and tuple(updates) == (*indices, *data[1:]):
         hint = tuples_hint(call, indices)
     else:
@@ -277,7 +278,7 @@ def tuples_hint(call: Call, indices: Shape) -> str:
 
 
 def check_out(call: Call, result: Shape, out: Shape) -> None:
-    """Raise an error if `out` does not have the dtype of data and the shape of the result."""
+    """Raise an error if `out` has the wrong dtype or shape."""
     if call.out.dtype != call.data.dtype:
         names = dtype_name(call.out.dtype), dtype_name(call.data.dtype)
         raise messages.out_dtype(call.caller, *names)
@@ -286,24 +287,24 @@ def check_out(call: Call, result: Shape, out: Shape) -> None:
 
 
 def check_plain_out(call: Call, shape: Shape) -> None:
-    """Raise an error if `out` is no NumPy array for a result of a shape, in the dtype of data."""
+    """Raise an error if `out` is not a NumPy array of the given shape and the dtype of data."""
     dtype = call.data.dtype
     refusal = _core.check_out(call.out, np.broadcast_to(np.zeros((), dtype), shape))
     if refusal.rule != "none":
         raise_error(call, refusal)
-    if call.out.dtype != dtype:  # texts with another missing value
+    if call.out.dtype != dtype:  # strings with a different missing value
         raise messages.out_dtype(call.caller, call.out.dtype, dtype)
 
 
 def dtype_name(dtype: object) -> str:
-    """Return the name of a dtype of any library, for error texts."""
+    """Return the name of any library's dtype for error texts."""
     return str(dtype if isinstance(dtype, np.dtype) else getattr(dtype, "name", dtype))
 
 
 def plain_array(
     caller: str, argument: str, value: object, convert: Callable[[Any], Array] = np.asarray
 ) -> Array:
-    """Return `value` as an exact NumPy array, without a copy if it has such memory."""
+    """Return `value` as a base-class NumPy array, without a copy if possible."""
     if type(value) is np.ndarray:
         return value.view()
     foreign.check(caller, argument, value)
@@ -318,7 +319,7 @@ def plain_array(
         why = f"is not an array: {shown_value(error, str)}"
         return messages.not_an_array(caller, argument, value, why)
 
-    with messages.converted_errors(refusal):  # containers of other libraries may raise anything
+    with messages.converted_errors(refusal):  # foreign containers may raise any exception
         array = np.ndarray.view(convert(value), np.ndarray)
     if array.dtype == object and array.ndim == 0 and convert is np.asarray:
         raise messages.not_an_array(caller, argument, value, "is not an array")
@@ -330,8 +331,8 @@ def plain_array(
 def native_indices(call: Call) -> Array:
     """Return the indices of a call in native byte order; the core checks their dtype.
 
-    An empty array of floats counts as empty indices: ``np.empty((0, 2))`` is often written for no
-    index tuples. ``np.array([])`` is not, as it does not say how long they would be.
+    An empty float array such as ``np.empty((0, 2))`` is accepted, because it is a common way to
+    write "no index tuples". ``np.array([])`` is not: its shape does not give the length of a tuple.
     """
     check_listed(call)
     indices = plain_indices(call.caller, call.indices, call.indices_name)
@@ -341,13 +342,13 @@ def native_indices(call: Call) -> Array:
 
 
 def check_depth(call: Call, indices: Any) -> None:
-    """Raise for empty indices without an axis of index tuples; they are no array of integers."""
+    """Raise an error if empty indices have no axis of index tuples."""
     if call.kind.tuples and tuple(indices.shape) == (0,):
         raise messages.no_index_tuples(call.caller, call.indices_name, call.indices)
 
 
 def integer_indices(call: Call) -> Array:
-    """Return indices in native byte order, or raise DTypeError if they are no integers."""
+    """Return indices in native byte order, or raise DTypeError if they are not integers."""
     indices = native_indices(call)
     if indices.dtype.kind not in "iu":
         library = foreign.library_of([call.indices])
@@ -356,7 +357,7 @@ def integer_indices(call: Call) -> Array:
 
 
 def integers(caller: str, value: object, name: str) -> Array:
-    """Return the starts or lengths of ranges, as `integer_indices` does."""
+    """Return the starts or lengths of ranges, converted like `integer_indices`."""
     array = _native(plain_indices(caller, value, name))
     if array.dtype.kind not in "iu":
         raise index_dtype(caller, array.dtype, name)
@@ -368,7 +369,7 @@ def _native(indices: Array) -> Array:
 
 
 def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
-    """Return indices in native byte order; an empty list has no dtype of its own."""
+    """Return indices in native byte order; an empty list becomes int64."""
     try:
         indices = plain_array(caller, name, value)
     except DTypeError as error:
@@ -381,12 +382,12 @@ def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
     if indices.dtype.kind in "iu" and not indices.dtype.isnative:
         return indices.astype(indices.dtype.newbyteorder("="))
     if indices.dtype.isbuiltin == dtypes.REGISTERED and number_kind(indices.dtype) == "i":
-        return indices.astype(np.int8)  # of two or four bits
+        return indices.astype(np.int8)  # 2-bit and 4-bit integers
     return indices
 
 
 def check_listed(call: Call) -> None:
-    """Raise for a tuple of index arrays, and for an empty list of index tuples."""
+    """Raise an error for a tuple of index arrays or an empty list of index tuples."""
     caller, value, kind = call.caller, call.indices, call.kind
     if not isinstance(value, list | tuple):
         return
@@ -394,7 +395,7 @@ def check_listed(call: Call) -> None:
     if isinstance(value, tuple) and any(map(foreign.is_array, value)):
         for item in value:
             if not foreign.is_array(item):
-                foreign.check(caller, name, item)  # for basic indexing
+                foreign.check(caller, name, item)  # raises for basic indexing
         hint = foreign.stacked(value, name, call.data)
         if hint is not None and not kind.tuples:
             hint = f"{name}[0]" if len(value) == 1 else f"{hint}, for {_by_tuples(kind)}"
@@ -405,12 +406,12 @@ def check_listed(call: Call) -> None:
 
 
 def _by_tuples(kind: Kind) -> str:
-    """Return the function that takes index tuples."""
+    """Return the name of the function that accepts index tuples."""
     return str(kind) if kind.tuples else "scatter_nd" if kind.scatters else "gather_nd"
 
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return `value` as one element of `dtype`, as `dtypes.hold` has it."""
+    """Return `value` as one element of `dtype`; see `dtypes.hold`."""
     foreign.check(caller, "fill_value", value)
     element = dtypes.hold_one(value, dtype)
     if element is None:
@@ -419,10 +420,11 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> 
 
 
 def plain_updates(call: Call, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return the updates of a call, of `dtype`, the one of data.
+    """Return the updates of a call in `dtype`, the dtype of data.
 
-    Arrays of any library must have that dtype, in any byte order, because digits could be lost.
-    Numbers and lists are converted if the dtype holds their values, as `dtypes.hold` has it.
+    Arrays must already have this dtype, in any byte order, because a conversion could lose
+    information. Numbers and lists are converted if the dtype can represent their values; see
+    `dtypes.hold`.
     """
     caller, name, value = call.caller, call.updates_name, call.updates
     if not foreign.is_array(value):
@@ -434,7 +436,7 @@ def plain_updates(call: Call, dtype: np.dtype[Any] | Numbers) -> Array:
 
 
 def held(caller: str, name: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return numbers or lists in a dtype that holds them."""
+    """Return numbers or lists converted to a dtype that can represent them."""
     by_object = isinstance(dtype, np.dtype) and dtype.kind == "O"
     convert = partial(np.asarray, dtype=dtype) if by_object else dtypes.array_of
     values = plain_array(caller, name, value, convert)
@@ -445,20 +447,20 @@ def held(caller: str, name: str, value: object, dtype: np.dtype[Any] | Numbers) 
             return values.astype(dtype)  # an empty list has no dtype of its own
     converted, position = dtypes.hold(values, dtype, same_kind=True)
     if converted is None:
-        by_value = dtypes.hold(values, dtype)[1]  # the value that says most
+        by_value = dtypes.hold(values, dtype)[1]  # the most informative value
         position = position if by_value is None else by_value
         raise messages.update_lost(caller, name + _shown_at(values, position or 0), dtype)
     return converted
 
 
 def _shown_at(values: Array, position: int) -> str:
-    """Write the value at a flat position, behind the name of its array, with an equals sign."""
+    """Return the subscript and value at a flat index, to follow an array's name in errors."""
     where = tuple(map(int, np.unravel_index(position, values.shape)))
     return f"{messages.subscript(where)} = {shown_value(values.item(position))}"
 
 
 def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
-    """Return the error of the first bad entry of indices; `facts` are those of the core."""
+    """Return the error for the first out-of-bounds index; `facts` come from the core."""
     window = call.window_shape if call.kind.windows else None
     return messages.index_out_of_bounds(call.caller, *facts, window=window)
 
@@ -466,7 +468,7 @@ def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
 def index_dtype(
     caller: str, dtype: object, name: str = "indices", library: str | None = ""
 ) -> DTypeError:
-    """Return the error of indices that are no integers; `library` is None if it has no hints."""
+    """Return the error for indices that are not integers; None as `library` omits the hint."""
     word, hint = dtype_name(dtype), ""
     if library == "":
         library = type(dtype).__module__.partition(".")[0]
@@ -483,7 +485,7 @@ def index_dtype(
 
 
 def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
-    """Raise the error for a refusal of the core, with the shapes that the core has read."""
+    """Raise the error for a refusal by the core."""
     rule, facts, data, indices, slices, updates = refusal
     caller, first = call.caller, facts[0]
     match rule:
@@ -551,7 +553,7 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
         case "out_read_only":
             raise messages.out_read_only(caller)
         case "out_overlaps_itself":
-            strides = getattr(call.out, "strides", None)  # other libraries have no such attribute
+            strides = getattr(call.out, "strides", None)  # arrays of some libraries have no strides
             what = f"out = {type(call.out).__name__} object lets"
             if strides is not None:
                 what = f"out.strides = {shown(strides)} let"
@@ -564,5 +566,5 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
 
 
 def supported_reductions(dtype: np.dtype[Any]) -> tuple[str, ...]:
-    """Return the reductions that are defined for elements of `dtype`."""
+    """Return the reductions that `dtype` supports."""
     return reductions.supported(number_kind(dtype))

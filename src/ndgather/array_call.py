@@ -1,4 +1,4 @@
-"""One call of the core: its arguments, as data."""
+"""A gather or scatter call as data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _arguments = attrgetter("kind", *_core.ARGUMENTS)
 
 
 class Kind(StrEnum):
-    """The kinds of calls, in the order of the core; an operator is of one, or close to one."""
+    """The kinds of calls, numbered as in the core. Each operator maps to the closest kind."""
 
     GATHER_ND = "gather_nd"
     GATHER_ELEMENTS = "gather_elements"
@@ -36,8 +36,8 @@ class Kind(StrEnum):
     GATHER_WINDOWS = "gather_windows"
 
     scatters: bool
-    tuples: bool  # the last axis of indices holds index tuples
-    elements: bool  # an index selects one element, not a slice
+    tuples: bool  # indices are tuples along the last axis
+    elements: bool  # an index selects an element, not a slice
     windows: bool
 
     def __init__(self, name: str) -> None:
@@ -48,12 +48,12 @@ class Kind(StrEnum):
 
     @property
     def gather(self) -> Kind:
-        """The gather that reads what a scatter of this kind writes."""
+        """The gather that reads the elements that this kind updates."""
         return _GATHERS.get(self, self)
 
     @property
     def scatter(self) -> Kind:
-        """The scatter that writes what a gather by tuples or by elements reads."""
+        """The scatter that updates the elements that this kind reads."""
         return Kind.SCATTER_ELEMENTS if self.elements else Kind.SCATTER_ND
 
 
@@ -61,7 +61,7 @@ _GATHERS = {Kind.SCATTER_ND: Kind.GATHER_ND, Kind.SCATTER_ELEMENTS: Kind.GATHER_
 
 
 class Mode(StrEnum):
-    """What happens if an index is out of bounds; windows have EDGE and REFLECT, scatters DROP."""
+    """How to treat out-of-bounds indices; EDGE and REFLECT are for windows, DROP for scatters."""
 
     RAISE = "raise"
     WRAP = "wrap"
@@ -79,9 +79,9 @@ _Call = TypeVar("_Call", bound="Call")
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one gather or scatter; a kind ignores those that it does not have."""
+    """The arguments of a gather or scatter. Each kind ignores arguments that it does not have."""
 
-    caller: str  # the name that error texts begin with
+    caller: str  # the function name in error texts
     kind: Kind
     data: Any
     indices: Any
@@ -89,17 +89,17 @@ class Call:
     axis: Any = 0
     batch_dims: Any = 0
     reduction: Any = "none"
-    mode: Any = "raise"  # once it is checked, a `Mode`, or one per axis if those of windows differ
+    mode: Any = "raise"  # after validation a `Mode`, or a tuple if window axes differ
     fill_value: Any = None
     use_init_val: Any = True
     out: Any = None
-    negative: bool = True  # whether negative index values count from the end
-    arithmetic: Any = None  # how to reduce dtypes NumPy lacks: None, "bfloat16" or 256x256 results
-    window_shape: tuple[int, ...] = ()  # of a gather of windows
-    memory: Any = None  # bytes that buffers may take; this and the rest are for stored arrays
-    progress: Any = None  # called with the numbers of chunks done and in all
-    executor: Any = None  # where chunks are read, if not on threads of this process
-    updates_name: str = "updates"  # what the caller calls them
+    negative: bool = True  # negative indices count from the end
+    arithmetic: Any = None  # for dtypes that NumPy lacks: None, "bfloat16" or 256x256 results
+    window_shape: tuple[int, ...] = ()  # for windows
+    memory: Any = None  # maximum bytes of buffers; this and the next two: stored arrays
+    progress: Any = None  # called with the completed and total numbers of chunks
+    executor: Any = None  # reads the chunks instead of the threads of this process
+    updates_name: str = "updates"  # in error texts
 
     @property
     def scatters(self) -> bool:
@@ -107,22 +107,22 @@ class Call:
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The mode of every axis of windows; other kinds have one mode, and no axes."""
+        """The mode of each axis of a window; empty for calls without windows."""
         one = not isinstance(self.mode, tuple)
         return (self.mode,) * len(self.window_shape) if one else self.mode
 
     @property
     def raises(self) -> bool:
-        """Whether an index that is out of bounds raises an error, on some axis at least."""
+        """True if an out-of-bounds index raises an error on at least one axis."""
         return Mode.RAISE in (self.mode, *self.modes)
 
     @property
     def fills(self) -> bool:
-        """Whether elements that are out of bounds are filled, on some axis at least."""
+        """True if out-of-bounds elements are filled on at least one axis."""
         return Mode.FILL in (self.mode, *self.modes)
 
     def as_gather(self, **changes: Any) -> Call:
-        """Return the gather from where a scatter writes; it fills slices of dropped updates."""
+        """Return the gather at the targets of a scatter. It fills the slices of dropped updates."""
         mode = Mode.FILL if self.mode == Mode.DROP else self.mode
         return replace(self, kind=self.kind.gather, mode=mode, **changes)
 
@@ -131,7 +131,7 @@ class Call:
         return "starts" if self.kind.windows else "indices"
 
     def named(self) -> tuple[tuple[str, Any], ...]:
-        """Return the arrays of this call, each after the name that error texts have for it."""
+        """Return pairs of names, as used in error texts, and arrays."""
         return (
             ("data", self.data),
             (self.indices_name, self.indices),
@@ -140,22 +140,22 @@ class Call:
         )
 
     def run(self) -> Array | _core.Refusal:
-        """Make the call; return the result, or why the core refuses it."""
+        """Run the call in the core and return its result, or the reason for a refusal."""
         return _core.run(self.arguments())
 
     def arguments(self) -> _core.Arguments:
-        """Return the kind and the arguments as the core takes them."""
+        """Return the arguments in the form that the core expects."""
         return _core.Arguments(_arguments(self))
 
     def repeatable(self) -> Callable[..., Array | _core.Refusal]:
-        """Return a function of other plain arrays that makes this call without conversion."""
+        """Return a function that repeats the call for other NumPy arrays without conversions."""
         return partial(_core.run, self.arguments())
 
 
 def replace(call: _Call, /, **changes: Any) -> _Call:
-    """Return a call with some arguments changed.
+    """Return a copy of a call with some arguments changed.
 
-    `dataclasses.replace` takes five times as long, which was half of the time of a small call.
+    `dataclasses.replace` is five times slower and took half the time of a small call.
     """
     made = object.__new__(type(call))
     values = vars(made)
@@ -166,9 +166,9 @@ def replace(call: _Call, /, **changes: Any) -> _Call:
 
 
 def with_padding(array: Array) -> Array:
-    """Return a view of structured elements that NumPy copies with the bytes between their fields.
+    """Return a view of structured elements whose copies include the bytes between fields.
 
-    It would leave them as they are. Arrays of other elements are returned as they are.
+    NumPy does not copy padding. Other dtypes are returned unchanged.
     """
     dtype = array.dtype
     is_plain = not dtype.names or dtype.hasobject or not dtype.itemsize
@@ -176,6 +176,6 @@ def with_padding(array: Array) -> Array:
 
 
 class Executor(Protocol):
-    """Anything that takes functions to call elsewhere, as `concurrent.futures` has them."""
+    """An object that runs functions elsewhere, such as an executor of `concurrent.futures`."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any: ...

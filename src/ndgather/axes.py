@@ -1,6 +1,6 @@
-"""The roles that the axes of data, and of the result, have in a call.
+"""The roles that the axes of data and of the result play in a call.
 
-For ``gather(data, indices, axis=2, batch_dims=1)`` of data with four axes and indices with three::
+For ``gather(data, indices, axis=2, batch_dims=1)`` with 4-d data and 3-d indices::
 
     data                 axis 0   axis 1   axis 2   axis 3
                          batch    slice    indexed  slice
@@ -11,7 +11,7 @@ For ``gather(data, indices, axis=2, batch_dims=1)`` of data with four axes and i
                            |               |   |
     indices              axis 0            1   2
 
-The *dense* array is the result of a gather or the updates of a scatter, which has the same axes.
+The *dense* array is the result of a gather or the updates of a scatter; both have the same axes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from ndgather.array_call import Array, Call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """The roles of axes; those of data come first.
+    """The axes of data and of the dense array, by role.
 
-    A position of the dense array fixes one coordinate on each of the axes `points`. On those in
-    `indexed` it is an index value. On the others it is that of the position itself: axis 1 of data
-    then is axis 1 of the positions.
+    A position in the dense array determines a coordinate on each axis in `points`: on the `indexed`
+    axes it is an index, and on the others it is the coordinate of the position itself.
 
     >>> from ndgather.array_call import Call, Kind
     >>> axes = Axes.of(Call("gather", Kind.GATHER, None, None, axis=2, batch_dims=1), 4, (5, 6, 7))
@@ -41,14 +40,14 @@ class Axes:
 
     points: tuple[int, ...]
     indexed: tuple[int, ...]
-    slices: tuple[int, ...]  # are copied whole
-    positions: tuple[int, ...]  # of the dense array, as all that follow
-    window: tuple[int, ...] = ()  # the elements of a window, whose starts are indexed
+    slices: tuple[int, ...]  # copied whole
+    positions: tuple[int, ...]  # this and the following are axes of the dense array
+    window: tuple[int, ...] = ()  # positions within a window
     dense_slices: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, call: Call, data_rank: int, indices: Sequence[Any]) -> Axes:
-        """Return the roles for shapes that fit; `indices` is one, and of `call` options count."""
+        """Return the axes of a valid call; `indices` is the shape of the indices."""
         kind, batch = call.kind, int(call.batch_dims)
         axes, rank = tuple(range(data_rank)), len(indices) - kind.tuples
         if kind.elements:
@@ -64,7 +63,7 @@ class Axes:
                 dense_slices=tuple(range(window, window + data_rank - end)),
             )
         axis, batch = int(call.axis) % data_rank, batch + rank * (batch < 0)
-        end = axis + rank - batch  # of the axes of the dense array that are those of indices
+        end = axis + rank - batch  # the axes of indices become the axes axis:end of the result
         return cls(
             points=(*axes[:batch], axis),
             indexed=(axis,),
@@ -75,30 +74,30 @@ class Axes:
 
     @property
     def aligned(self) -> tuple[int, ...]:
-        """The axes of data on which the coordinate is that of the position."""
+        """The axes of data whose coordinate is that of the position, such as batch axes."""
         return tuple(axis for axis in self.points if axis not in self.indexed)
 
     def data_view(self, data: Array) -> Array:
-        """Return `data`, or a chunk of it, with the axes `points` first."""
+        """Return a view of `data`, or of a chunk of it, with the axes `points` first."""
         return data.transpose(self.points + self.slices)
 
     def dense_view(self, dense: Array) -> Array:
-        """Return the dense array with the axes of the positions first."""
+        """Return a view of the dense array with the axes of positions first."""
         return dense.transpose(self.positions + self.window + self.dense_slices)
 
     def point(self, position: Sequence[Any], indexed: Iterable[Any]) -> tuple[Any, ...]:
-        """Return what the axes `points` have, of a position and of index values."""
+        """Return the coordinates on the axes `points` for a position and its indices."""
         values = iter(indexed)
         return tuple(next(values) if a in self.indexed else position[a] for a in self.points)
 
     def in_data(self, points: Sequence[Any], slices: Sequence[Any]) -> tuple[Any, ...]:
-        """Return what axes of data have by their roles, in the order of the axes."""
+        """Return values given per role in the order of the axes of data."""
         return _ordered(self.points + self.slices, (*points, *slices))
 
     def in_dense(
         self, positions: Sequence[Any], window: Sequence[Any], slices: Sequence[Any]
     ) -> tuple[Any, ...]:
-        """Return what axes of the dense array have by their roles, in the order of the axes."""
+        """Return values given per role in the order of the axes of the dense array."""
         order = self.positions + self.window + self.dense_slices
         return _ordered(order, (*positions, *window, *slices))
 

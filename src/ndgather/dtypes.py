@@ -1,12 +1,12 @@
-"""What dtypes hold: their kind of number, their extremes, and whether a value is held exactly.
+"""Properties of dtypes: kind of number, extreme values, and which values they can represent.
 
-`hold` decides for the fill values and updates of every library. A dtype of floats or complex
-numbers may round a number, but nothing that is finite becomes infinite, or the other way round.
-All else is held exactly or not at all, and nothing becomes another kind of value.
+`hold` applies the same rules to the fill values and updates of every library. Float and complex
+dtypes may round a number, but must not turn finite numbers into infinity or the reverse. Any other
+value must be exactly representable; kinds are never converted.
 
 >>> import numpy as np
 >>> from ndgather.dtypes import hold
->>> hold(np.array([0, 255, 300, -1]), np.dtype("uint8"))  # the flat position of the first lost one
+>>> hold(np.array([0, 255, 300, -1]), np.dtype("uint8"))  # 300, at index 2, does not fit
 (None, 2)
 >>> hold(np.array([0.1, np.inf]), np.dtype("float32"))
 (array([0.1, inf], dtype=float32), None)
@@ -29,20 +29,20 @@ Array: TypeAlias = NDArray[Any]
 NumberKind: TypeAlias = Literal["b", "i", "f", "c", ""]
 
 BFLOAT16 = "bfloat16"
-REGISTERED = 2  # `isbuiltin` of a dtype that another package has registered with NumPy
+REGISTERED = 2  # `isbuiltin` of a dtype that another package registered with NumPy
 _KINDS_OF_TYPES = {bool: "b", int: "i", float: "f", complex: "c", str: "U", bytes: "S"}
 _KINDS: dict[str, NumberKind] = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers of a dtype of another library, for which NumPy has none; of complex the parts."""
+    """The range of another library's dtype that NumPy lacks; for complex dtypes, of each part."""
 
     name: str
     kind: Literal["b", "i", "f", "c"]
-    lowest: float  # the least number that is finite, an integer for integers
+    lowest: float  # the least finite number; an int for integers
     highest: float
-    rounded: Callable[[NDArray[np.float64]], NDArray[np.float64]]  # of floats, as the dtype does
+    rounded: Callable[[NDArray[np.float64]], NDArray[np.float64]]  # rounds floats to the dtype
 
     def __str__(self) -> str:
         return self.name
@@ -50,7 +50,7 @@ class Numbers:
 
 @lru_cache
 def number_kind(dtype: np.dtype[Any]) -> NumberKind:
-    """Return b, i, f or c for booleans, integers, floats and complex numbers; "" for the rest."""
+    """Return "b", "i", "f" or "c" for bool, integer, float or complex dtypes; "" otherwise."""
     if dtype.isbuiltin != REGISTERED:
         return _KINDS.get(dtype.kind, "")
     if dtype.name == BFLOAT16:
@@ -61,18 +61,18 @@ def number_kind(dtype: np.dtype[Any]) -> NumberKind:
 
 
 def every_element(dtype: np.dtype[Any]) -> Array:
-    """Return the elements of a dtype of one byte, from byte 0 to byte 255."""
+    """Return all elements of a one-byte dtype, from byte 0 to byte 255."""
     return np.arange(256, dtype=np.uint8).view(dtype)
 
 
 @lru_cache(maxsize=64)
 def has_gaps(dtype: np.dtype[Any]) -> bool:
-    """Return whether a record has bytes that belong to none of its fields, such as padding."""
+    """Return whether a record dtype has bytes that belong to no field, such as padding."""
     return not _bytes_of_fields(dtype).all()
 
 
 def _bytes_of_fields(dtype: np.dtype[Any]) -> NDArray[np.bool_]:
-    """Return a flag for each byte of an element: whether it belongs to a field."""
+    """Return a flag for each byte of an element that is true if a field uses the byte."""
     base, shape = dtype.subdtype or (dtype, ())
     used = np.full(base.itemsize, base.names is None)
     for name in base.names or ():
@@ -100,10 +100,11 @@ def extremes(dtype: np.dtype[Any] | Numbers) -> Array:
 def hold(
     values: Array, dtype: np.dtype[Any] | Numbers, *, same_kind: bool = False
 ) -> tuple[Array | None, int | None]:
-    """Return values in a dtype, or the flat position of the first that it does not hold.
+    """Return the values converted to a dtype, or the flat index of the first that does not fit.
 
-    Objects are held one by one, each by its own type; `Numbers` are held in float64 or complex128.
-    With `same_kind`, booleans are no numbers, and floats no integers, whatever their value.
+    Objects are converted individually, according to their own types. Dtypes described by `Numbers`
+    are stored as float64 or complex128. With `same_kind`, neither booleans become numbers nor
+    floats integers, whatever their values.
     """
     if isinstance(dtype, np.dtype) and (
         dtype.kind == "O" or np.can_cast(values.dtype, dtype, "equiv")
@@ -120,15 +121,16 @@ def hold(
     with np.errstate(all="ignore"):
         try:
             converted, lost = _converted(values, dtype, same_kind)
-        except (TypeError, ValueError, OverflowError):  # NumPy has no such conversion
+        except (TypeError, ValueError, OverflowError):  # NumPy does not support this conversion
             converted, lost = values, np.ones(values.shape, np.bool_)
     return (None, int(np.argmax(lost))) if lost.any() else (converted, None)
 
 
 def holds_all(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
-    """Whether a dtype holds every value of another.
+    """Return whether a dtype can represent every value of another.
 
-    NumPy lets float64 hold int64, texts hold numbers, and nanoseconds hold years, which wrap.
+    ``np.can_cast`` is too permissive: it allows int64 to float64, numbers to strings, and years to
+    nanoseconds, which may overflow.
     """
     if {dtype.kind, other.kind} & {*"mM"}:
         return np.can_cast(other, dtype, "equiv")
@@ -141,11 +143,11 @@ def holds_all(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
 def hold_one(
     value: Any, dtype: np.dtype[Any] | Numbers, *, same_kind: bool = False
 ) -> Array | None:
-    """Return one value of any type as an array without axes; None if the dtype does not hold it."""
+    """Return one value as a 0-d array, or None if the dtype cannot represent it."""
     try:
         if isinstance(value, np.ndarray | np.void) and value.ndim == 0:
             if value.dtype == dtype and value.dtype.kind not in "OT":
-                return np.asarray(value)  # all its bits, also those of padding
+                return np.asarray(value)  # bit for bit, including padding
             value = np.asarray(value)[()]
         if isinstance(dtype, np.dtype) and dtype.kind in "OSTUV" and not number_kind(dtype):
             return _object_of(value, dtype)
@@ -155,14 +157,14 @@ def hold_one(
         return None if array.ndim else hold(array, dtype, same_kind=same_kind)[0]
     except MemoryError:
         raise
-    except Exception:  # of the methods of `value`
+    except Exception:  # raised by a method of `value`
         return None
 
 
 def array_of(value: Any) -> Array:
-    """Return ``np.asarray(value)``, or objects where NumPy would change the kind of an element.
+    """Return ``np.asarray(value)``, or objects if NumPy would change the kind of an element.
 
-    As it would in ``[True, 2]``, ``["a", 1]``, ``[2**63, -1]``, and in dates of several units.
+    Examples are ``[True, 2]``, ``["a", 1]``, ``[2**63, -1]`` and dates with different units.
     """
     array = np.asarray(value)
     objects, _ = as_objects(value, array)
@@ -170,9 +172,9 @@ def array_of(value: Any) -> Array:
 
 
 def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
-    """Return the elements of lists if they are not those of their array, and if that is sure.
+    """Return the elements of lists if NumPy would change them, and whether that is certain.
 
-    It is not sure of elements of other libraries.
+    Objects of other libraries make it uncertain.
     """
     kind = array.dtype.kind
     if not isinstance(value, list | tuple) or array.size == 0 or kind == "O":
@@ -183,15 +185,15 @@ def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
         return None, False
     objects = np.empty(array.shape, object)
     objects[...] = value
-    if kinds == {kind} and np.array_equal(array.astype(object), objects):  # no letter NUL is lost
+    if kinds == {kind} and np.array_equal(array.astype(object), objects):  # no NUL was lost
         return None, False
     return objects, "O" not in kinds
 
 
 def _kinds_of(value: Any) -> set[str]:
-    """Return the kinds of the elements of lists in lists, and of dates their whole dtype.
+    """Return the kinds of the elements of nested lists; for dates, the complete dtypes.
 
-    A missing date without a unit has none: it is as well a date of any other.
+    NaT without a unit contributes nothing, because it is valid in any unit.
     """
     while isinstance(value, list | tuple):
         types = {*map(type, value)}
@@ -200,7 +202,7 @@ def _kinds_of(value: Any) -> set[str]:
         if not types <= {list, tuple}:
             return set().union(*map(_kinds_of, value))
         value = [*chain.from_iterable(value)]
-    if hasattr(value, "dtype"):  # of other libraries, by the name of NumPy's
+    if hasattr(value, "dtype"):  # other libraries use NumPy's names
         name = str(value.dtype).rpartition(".")[2]
         dtype: Any = value.dtype if isinstance(value.dtype, np.dtype) else _of_name(name)
         if dtype is None:
@@ -220,7 +222,7 @@ def _of_name(name: str) -> np.dtype[Any] | None:
 
 
 def _object_of(value: Any, dtype: np.dtype[Any]) -> Array | None:
-    """Return one text, record or object as an array without axes."""
+    """Return a string, record or object as a 0-d array."""
     element = np.zeros((), dtype)
     if dtype.kind == "O":
         element[()] = value
@@ -239,7 +241,7 @@ def _object_of(value: Any, dtype: np.dtype[Any]) -> Array | None:
     is_missing = value is missing or (value != value and missing != missing)  # noqa: PLR0124
     kind: type = {"S": bytes, "V": bytes}.get(dtype.kind, str)
     if isinstance(value, np.void) or not (isinstance(value, kind) or is_missing):
-        return None  # records of another dtype: NumPy has looked at those of the same
+        return None  # a record of another dtype
     element[()] = value
     if dtype.kind in "SU" and element.item() != kind(value):
         return None
@@ -247,11 +249,11 @@ def _object_of(value: Any, dtype: np.dtype[Any]) -> Array | None:
 
 
 def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return an object of which NumPy knows no type, such as 2**70, a Decimal or a date."""
+    """Return an array for an object that NumPy cannot convert, such as 2**70, Decimal or a date."""
     if isinstance(value, date | timedelta):
         if getattr(value, "tzinfo", None) is not None:
             raise ValueError("NumPy has no time zones")
-        if hasattr(value, "to_numpy"):  # of pandas, to the nanosecond
+        if hasattr(value, "to_numpy"):  # pandas, with nanoseconds
             return np.asarray(value.to_numpy())
         return np.asarray(value, "m8" if isinstance(value, timedelta) else "M8")
     kind = number_kind(dtype) if isinstance(dtype, np.dtype) else dtype.kind
@@ -263,7 +265,7 @@ def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
     differs = number != value and not is_nan
     if differs and kind in "fc" and isinstance(dtype, np.dtype) and dtype.itemsize > array.itemsize:
         with np.errstate(over="ignore"):
-            array = np.asarray(np.longdouble(str(value)))  # more digits than a float of Python
+            array = np.asarray(np.longdouble(str(value)))  # more digits than a Python float
     lost = differs and (kind in "bi" or not np.isfinite(array))
     if lost or array.dtype.kind == "O":
         raise ValueError("a digit is lost, or it has more than 64 bits")
@@ -273,14 +275,14 @@ def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
 def _converted(
     values: Array, dtype: np.dtype[Any] | Numbers, same_kind: bool
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Return values in a dtype, and which of them it does not hold."""
+    """Return the converted values, and a mask of the values that the dtype cannot represent."""
     source, everything = number_kind(values.dtype), np.ones(values.shape, np.bool_)
     target = number_kind(dtype) if isinstance(dtype, np.dtype) else dtype.kind
     if not source or not target:
         if not isinstance(dtype, np.dtype) or not _is_alike(values.dtype, dtype):
             return values, everything
         converted = values.astype(dtype)
-        if converted.dtype != dtype:  # one without a unit takes that of the values
+        if converted.dtype != dtype:  # a dtype without a unit adopts the unit of the values
             return values, everything
         back = converted.astype(values.dtype)
         return converted, (back != values) & (values == values)  # noqa: PLR0124 - NaT is not itself
@@ -305,22 +307,22 @@ def _converted(
     lowest, highest = (int(bound) for bound in _bounds(dtype))
     lost = (values < lowest) | (values >= highest + 1)
     if source == "f":
-        lost |= (values != np.trunc(values)) | np.isinf(values)  # NaN among them
+        lost |= (values != np.trunc(values)) | np.isinf(values)  # including NaN
     return values.astype(_held_in(dtype)), lost
 
 
 def _held_in(dtype: np.dtype[Any] | Numbers) -> np.dtype[Any]:
-    """Return the dtype of NumPy in which elements of a dtype are held."""
+    """Return the NumPy dtype used to store elements of a dtype."""
     if isinstance(dtype, np.dtype):
         return dtype
     return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
 
 
 def _is_alike(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Whether both are texts, dates or time spans, of units that NumPy converts exactly."""
+    """Return whether both are strings, dates or time spans that NumPy converts exactly."""
     kinds = {source.kind, target.kind}
     same = (len(kinds) == 1 and source.kind in "SUMm") or (source.kind, target.kind) == ("U", "T")
-    return same and np.can_cast(source, target, "same_kind")  # a month is no number of days
+    return same and np.can_cast(source, target, "same_kind")  # not months to days
 
 
 def _bounds(dtype: np.dtype[Any] | Numbers) -> tuple[Any, Any]:
@@ -331,7 +333,7 @@ def _bounds(dtype: np.dtype[Any] | Numbers) -> tuple[Any, Any]:
 
 
 def _rounded(values: Array, dtype: np.dtype[Any] | Numbers) -> tuple[Array, NDArray[np.bool_]]:
-    """Return real numbers as floats, and which of them are beyond the largest."""
+    """Return real numbers rounded to a float dtype, and a mask of those that overflow."""
     if isinstance(dtype, np.dtype):
         converted = values.astype(dtype)
         wide = converted.astype(np.result_type(values.dtype, np.float64))
@@ -340,8 +342,8 @@ def _rounded(values: Array, dtype: np.dtype[Any] | Numbers) -> tuple[Array, NDAr
         converted = wide = dtype.rounded(values.astype(np.float64))
         saturates = True
     lost = (np.isnan(values) != np.isnan(wide)) | (np.isinf(values) != np.isinf(wide))
-    if saturates:  # some of these dtypes round what is beyond to their largest
+    if saturates:  # some of these dtypes saturate instead of overflowing
         lowest, highest = (float(bound) for bound in _bounds(dtype))
-        values = values.astype(np.result_type(values, np.float64))  # float16 has no such bounds
+        values = values.astype(np.result_type(values, np.float64))  # the bounds may exceed float16
         lost |= np.isfinite(values) & ((values < lowest) | (values > highest))
     return converted, lost

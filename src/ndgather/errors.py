@@ -1,6 +1,6 @@
-"""Every exception that ndgather raises.
+"""The exceptions that ndgather raises.
 
-A text reads ``<function>: <argument>[<where>] = <value> <what is wrong> (<what is allowed>)``.
+Texts have the form ``<function>: <argument>[<where>] = <value> <problem> (<what is allowed>)``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def one_line(text: str) -> str:
 
 
 class NdgatherError(Exception):
-    """The base class of the exceptions of this package."""
+    """Base class of all exceptions of this package."""
 
-    if not TYPE_CHECKING:  # mypy would forget the classes
-        __init__ = Exception.__init__  # so that `tf.function`, which adds a text, keeps the class
+    if not TYPE_CHECKING:  # mypy would lose the types
+        __init__ = Exception.__init__  # lets `tf.function` add text without changing the class
 
 
 class ShapeError(NdgatherError, ValueError):
-    """The shapes of two arguments do not fit each other."""
+    """The shapes of two arguments do not match."""
 
 
 class DTypeError(NdgatherError, TypeError):
@@ -49,36 +49,38 @@ class AttributeValueError(NdgatherError, ValueError):
 
 
 class ModelError(NdgatherError, ValueError):
-    """A model cannot be read, got wrong inputs, or failed in one of its nodes."""
+    """A model cannot be read, received invalid inputs, or failed in one of its nodes."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(one_line(text))  # paths and names from files may hold anything
+        super().__init__(one_line(text))  # paths and names may contain control characters
 
 
 class NotLoadedError(ModelError):
-    """A runtime does not load a model."""
+    """A runtime cannot load a model."""
 
 
 class FileError(NdgatherError, OSError):
     """A file of tensors or a model cannot be read or written."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(one_line(text))  # it begins with a path, which may hold anything
+        super().__init__(one_line(text))  # paths may contain control characters
 
 
 class StoredArrayError(NdgatherError, OSError):
-    """A chunk of a stored array cannot be read or written; its cause is ``__cause__``.
+    """A chunk of a stored array cannot be read or written.
+
+    The store's exception is available as ``__cause__``.
 
     Attributes
     ----------
     name : str
-        What the array is called.
+        The name of the array.
     chunk : tuple of int
-        The number of the chunk along each axis.
+        The index of the chunk along each axis.
     box : tuple of slice
-        The part of the array that the chunk holds.
+        The region of the array that the chunk covers.
     written : tuple of tuple of int
-        The numbers of the chunks that a scatter wrote before.
+        The chunks that a scatter had written before.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class ExtraMissingError(NdgatherError, ImportError):
 
 
 class CallError(NdgatherError, TypeError):
-    """An argument is missing, passed twice, or not one of the function."""
+    """An argument is missing, passed twice, or unknown."""
 
 
 class LabelError(NdgatherError, KeyError):
@@ -120,34 +122,35 @@ class LabelError(NdgatherError, KeyError):
         self.position = position
         self.count = count
 
-    def __str__(self) -> str:  # that of KeyError is the repr of the text
+    def __str__(self) -> str:  # KeyError would return the repr of the text
         return str(self.args[0])
 
 
 class IndexOutOfBoundsError(NdgatherError, IndexError):
-    """An entry of `indices` is out of bounds of the axis of data that it addresses.
+    """An entry of `indices` is out of bounds.
 
     Attributes
     ----------
     position : tuple of int
         The position in `indices` of the first bad entry, in C order.
     value : int or float
-        The entry; a float where `checked_indices` finds a value that an operator does not allow.
+        The bad entry. A float if `checked_indices` found a value that an operator does not allow.
     axis : int
-        The axis of data that it addresses; 0 in errors of xarray, whose texts name the dimension.
+        The axis of data that the entry indexes; 0 in errors of xarray, whose texts name the
+        dimension.
     size : int
         The size of that axis.
     count : int
-        The number of entries of `indices` that are out of bounds.
+        The number of out-of-bounds entries.
     operator, argument, module, file : str
-        Set by `checked_indices`: the operator of torch, its argument with the entry, the path of
-        the module, and the file of the program that called it; empty where unknown.
+        Set by `checked_indices`: the torch operator, its argument that contains the entry, the path
+        of the module, and the source file that called the operator; empty if unknown.
     line : int
-        The line of that file.
+        The line in `file`.
     user_file : str
-        The innermost file that is not in an installed package: `file`, or what called it.
+        The innermost calling file outside installed packages.
     user_line : int
-        The line of that file.
+        The line in `user_file`.
     """
 
     def __init__(

@@ -1,28 +1,27 @@
-"""Arrays of other libraries: types that the core takes like NumPy's, and adapters for the rest.
+"""Arrays of other libraries: types that the core accepts, and the selection of adapters.
 
-`accept` names a type that offers the exchange of DLPack in C, by its attribute
-``__dlpack_c_exchange_api__``: the core reads the memory of the arguments, and makes its result an
-object of the type. An adapter accepts the types of its library when it is imported, and takes the
-calls that the core refuses.
+`accept` registers a type that implements the DLPack C exchange API through its attribute
+``__dlpack_c_exchange_api__``. The core then reads the memory of such arguments directly and creates
+results of the same type. Adapters register their library's types when they are imported, and handle
+the calls that the core refuses.
 
-An adapter is a module, or any object, with a function ``run(call)``. Adapters are looked up in this
-order, and only the one that a call needs is imported:
+An adapter is a module or any other object with a function ``run(call)``. It is selected by the
+first of these rules that applies, and imported only when needed:
 
-1. the attribute ``__ndgather_adapter__`` of a class;
-2. the packages and types listed below;
-3. for a class with ``__array_namespace__``, of the array API standard, `ndgather.arrays.standard`.
+1. the class attribute ``__ndgather_adapter__``; 2. the packages and types listed below; 3. for
+classes with ``__array_namespace__`` (the array API standard), `ndgather.arrays.standard`.
 
-Other arguments are converted to NumPy arrays, except those of a device, and lazy or sparse ones.
+Other arguments are converted to NumPy arrays, unless they are lazy, sparse or on another device.
 
-To carry out calls with a class of your own, write::
+To support a class of your own, write::
 
     class Tensor:
         __ndgather_adapter__ = "your_package.gathering"  # or an object with run(call)
 
-``run`` gets an `array_call.Call` with the arguments as they were passed, with `memory`, `progress`
-and `executor` checked, and returns the result. It may replace the arrays in the call by NumPy
-arrays and pass it to `ndgather.api.run`. Subclasses inherit the attribute, unless they set it to
-None.
+``run`` receives an `array_call.Call` with the caller's arguments, of which only `memory`,
+`progress` and `executor` have been validated, and returns the result. It may replace the arrays by
+NumPy arrays and pass the call to `ndgather.api.run`. Subclasses inherit the attribute unless they
+set it to None.
 """
 
 from __future__ import annotations
@@ -57,41 +56,40 @@ def accept(
     written: Callable[[Any], object] | None = None,
     whole_bytes: tuple[object, ...] | None = None,
 ) -> bool:
-    """Let the core run calls with arrays of exactly this type.
+    """Let the core accept arrays of exactly this type.
 
-    It does not if gradients, tracing or lazy negation are active (see the parameters).
-
-    The core calls these functions in every call, so functions of C are best. Results count as by
-    `bool`; after an exception the adapter takes the call.
+    The core leaves a call to the adapter if gradients, tracing or lazy negation are active, as
+    reported by the functions below. It calls them every time, so functions implemented in C are
+    best. Results are interpreted like `bool`, and an exception leaves the call to the adapter.
 
     Parameters
     ----------
     kind : type
-        Subclasses are not accepted with it.
+        The type. Subclasses are not included.
     gradient : str, optional
-        The attribute of an array that is true if it takes part in a gradient. It is read for arrays
-        of floats and complex numbers, and the next three functions are called for these.
-    records : function of nothing, optional
-        Whether gradients are recorded now; by default always.
-    record : function of the arguments of a call, optional
-        Makes a call that the core would take, were it not for a gradient. The arguments have
-        attributes: `kind`, `data`, `indices` and so on. If it returns NotImplemented, the adapter
-        takes the call.
-    negated, conjugated : function of an array, optional
-        Whether the numbers in memory are the negatives, or the conjugates, of the elements.
-    transforms : functions of nothing, or tuples ``(namespace, name, value)``
-        Whether operations are traced, transformed or redirected now; or a variable of a module, as
-        in ``vars(module)``, and the object that it is if they are not.
-    written : function of an array, optional
-        Is called with `out` after it was written.
+        The name of the attribute that is true if an array takes part in a gradient. It and the next
+        three functions are used only for float and complex arrays.
+    records : function without arguments, optional
+        Returns whether gradients are being recorded; by default always true.
+    record : function, optional
+        Runs a call that the core would accept if it had no gradient. Receives the arguments of the
+        call as an object with attributes such as `kind`, `data` and `indices`. May return
+        NotImplemented to leave the call to the adapter.
+    negated, conjugated : function, optional
+        Receive an array and return whether its memory holds the negated, or conjugated, elements.
+    transforms : functions without arguments, or tuples ``(namespace, name, value)``
+        A function returns whether operations are currently traced, transformed or redirected. A
+        tuple names a variable, as in ``vars(module)``, and its value while they are not.
+    written : function, optional
+        Called with `out` after it was written.
     whole_bytes : tuple, optional
-        For libraries that exchange integers of less than a byte as integers of a byte: the values
-        of ``array.dtype`` for integers of a byte. The adapter takes the others.
+        For libraries that exchange sub-byte integers as bytes: the values of ``array.dtype`` that
+        are true 8-bit integers. Other values are left to the adapter.
 
     Returns
     -------
     bool
-        False if the type offers no exchange of a version that the core knows.
+        False if the type does not offer a version of the exchange API that the core knows.
     """
     for transform in transforms:
         given: Any = transform
@@ -107,15 +105,15 @@ def accept(
     )
 
 
-# By type of data: a rule of the core, and a function of the arguments that is tried before a `Call`
-# is made, if the core refuses a call by this rule. It returns NotImplemented to decline.
+# Type of data -> (rule, function of the arguments). If the core refuses a call by this rule, the
+# function is tried before a `Call` is built; it may return NotImplemented.
 TAKEN_UP: dict[type, tuple[str, Callable[..., Any]]] = {}
 
-ROWS = "rows"  # calls on NumPy arrays that the core cannot make in a single step
-_STANDARD = "__array_namespace__"  # classes of the array API standard
+ROWS = "rows"  # calls on NumPy arrays that need more than one step
+_STANDARD = "__array_namespace__"  # defined by the array API standard
 
-# By the name of a type, of its module, or of its package. If the arguments of a call have several
-# adapters, the first in this list takes it: it knows those below.
+# Name of a type, module or package -> adapter. If the arguments have several adapters, the first in
+# this list handles the call, because it knows those below.
 _ADAPTERS = {
     "xarray": "ndgather.arrays.xarray",
     "dask": "ndgather.arrays.dask",
@@ -133,48 +131,48 @@ _ADAPTERS = {
     "numpy.ndarray": "ndgather.arrays.subclasses",
     ROWS: "ndgather.arrays.rows",
     _STANDARD: "ndgather.arrays.standard",
-    "cupy.ndarray": "ndgather.arrays.standard",  # whose arrays do not name their library
+    "cupy.ndarray": "ndgather.arrays.standard",  # has no __array_namespace__
 }
 
-# Beside data of another library, arrays of these become NumPy arrays, or the call is refused.
+# If data belongs to another library, arrays of these are converted to NumPy, or an error is raised.
 _FRAMEWORKS = {_ADAPTERS[name] for name in ("jax", "tensorflow", "torch", _STANDARD)}
 
 _RANKS = {module: rank for rank, module in enumerate(_ADAPTERS.values())}
 
 
 class Adapter(Protocol):
-    """What carries out calls with arrays of some types."""
+    """An object that runs calls for arrays of some types."""
 
     def run(self, call: Call) -> Any: ...
 
 
 class Store(Adapter, Protocol):
-    """What opens the stored arrays of a package; see `ndgather.stored.chunks`."""
+    """A module that opens the stored arrays of one package; see `ndgather.stored.chunks`."""
 
     def reader(self, array: Any) -> Any: ...
 
     def writer(self, array: Any) -> Any: ...
 
     def run_ranges(self, call: Call, reader: Any, ranges: Any) -> Any:
-        """Return the values of ranges that are inside of the array of a reader."""
+        """Return the values of ranges that lie within the bounds of the reader's array."""
 
 
 def store_of(value: object) -> Store | None:
-    """Return what opens a stored array, or None for others."""
+    """Return the store that opens an array, or None if the array is not stored."""
     name = adapter_name(type(value))
     module = None if name is None else import_module(name)
     return cast("Store", module) if hasattr(module, "writer") else None
 
 
 def opened(call: Call, argument: str = "data") -> Any:
-    """Return the reader, or for a scatter the writer, of the stored array of a call."""
+    """Return the reader (for a scatter, the writer) of a call's stored array."""
     if isinstance(call.data, str | PathLike):
         raise text_not_opened(call.caller, argument, fspath(call.data))
     name = adapter_name(type(call.data))
     module = None if name is None else import_module(name)
     open_array = getattr(module, "writer" if call.scatters else "reader", None)
 
-    def not_stored(error: Exception | None) -> DTypeError:  # a group, a dataset of a closed file
+    def not_stored(error: Exception | None) -> DTypeError:  # such as a group or a closed file
         return DTypeError(
             f"{call.caller}: {argument} = {type(call.data).__name__} object is not stored, or not "
             f"writeable (allowed: an array of zarr, tensorstore or h5py, a memory map, or a "
@@ -188,7 +186,7 @@ def opened(call: Call, argument: str = "data") -> Any:
 
 
 def _name_of_adapter(cls: type) -> str | None:
-    """Return the name of the adapter for values of a type, or None for the core."""
+    """Return the module name of a type's adapter, or None if the core handles it."""
     if cls is np.ndarray or issubclass(cls, np.generic):
         return None
     for base in cls.__mro__:
@@ -203,7 +201,7 @@ adapter_name: Callable[[Any], str | None] = lru_cache(maxsize=256)(_name_of_adap
 
 
 def adapter(*arguments: object) -> Adapter | None:
-    """Return the adapter for calls with these arguments, or None if the core takes them all."""
+    """Return the adapter for a call with these arguments, or None if the core handles them all."""
     types = [*map(type, arguments)]
     for cls in types:
         named = getattr(cls, "__ndgather_adapter__", None)
@@ -217,9 +215,9 @@ def adapter(*arguments: object) -> Adapter | None:
 
 
 def is_of_another_library(value: object, data: object) -> bool:
-    """Return whether two arguments are of two libraries, at least one of which is a framework.
+    """Return whether two arguments belong to different libraries, one of them a framework.
 
-    Classes that name an adapter and labelled arrays are not: their adapters decide.
+    Labeled arrays and classes that name an adapter do not count: their adapters decide.
     """
     types = type(value), type(data)
     if value is None or types[0] is types[1]:
@@ -233,5 +231,5 @@ def is_of_another_library(value: object, data: object) -> bool:
 
 
 def adapter_named(name: str) -> Adapter:
-    """Return the adapter that the table lists under a name."""
+    """Return the adapter listed under a name."""
     return cast("Adapter", import_module(_ADAPTERS[name]))

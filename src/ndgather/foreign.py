@@ -1,7 +1,7 @@
-"""Objects of other libraries that no adapter takes, on their way to arrays of NumPy.
+"""Objects of other libraries that have no adapter, before their conversion to NumPy arrays.
 
-What NumPy would drop is refused: masks, units, nulls, digits of columns of several types. So is
-what costs more than a view of memory: copies from a device, lazy and sparse arrays.
+Conversions that lose information are refused: masks, units, nulls, precision of columns of mixed
+types. So are conversions that copy or compute: arrays on other devices, lazy and sparse arrays.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from ndgather.dtypes import Array
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import listed, plural
 
-# Packages of columns and tables, and what else all others offer.
+# Packages with tables, and attributes of the tables and columns of any other package.
 _TABLES = ("pandas", "polars", "pyarrow")
 _OF_COLUMNS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 _TAKEN_AS = ("indices", "starts", "stops", "lengths", "updates", "update")
-# Dtypes of columns whose name is not that of NumPy's.
+# Column dtypes -> NumPy names, if they differ.
 _NAMES = {"boolean": "bool", "halffloat": "float16", "float": "float32", "double": "float64"}
-# What a class defines that gives its arrays more meaning than their numbers have, and what a
-# scatter might contradict besides.
+# Attributes of classes whose arrays mean more than their numbers, and further attributes whose
+# behavior a scatter might contradict.
 MEANINGS = ("unit", "units", "__array_ufunc__")
 RULES = (*MEANINGS, "__array_finalize__", "__array_function__", "__array_wrap__", "__setitem__")
-# What NumPy converts has one of these.
+# NumPy converts objects that have one of these.
 _CONVERTED = ("__array__", "__array_interface__", "__array_struct__", "__len__", "__float__")
 _OF_ARRAYS = ("shape", "dtype", *_CONVERTED[:3], "__dlpack__")
 _MOST_AXES = 64
 _ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
-# Methods of arrays whose conversion is costly, and what these arrays are.
+# Conversion methods of arrays that are costly to convert, and the kind of these arrays.
 _COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
 _INDICES = ("indices", "starts")
-_BASIC = {slice, type(None), type(...)}  # in brackets, these index without arrays
-# How libraries stack arrays: the functions that stack, broadcast and convert, and the axis.
+_BASIC = {slice, type(None), type(...)}  # basic indexing
+# Per library: functions that stack, broadcast and convert, and the argument for the last axis.
 _STACKS = {
     "dask": ("da.stack", "da.broadcast_arrays", "da.asarray", "axis=-1"),
     "jax": ("jnp.stack", "jnp.broadcast_arrays", "jnp.asarray", "axis=-1"),
@@ -44,13 +44,13 @@ _STACKS = {
     "tensorflow": ("tf.stack", "np.broadcast_arrays", "tf.convert_to_tensor", "axis=-1"),
     "torch": ("torch.stack", "torch.broadcast_tensors", "torch.as_tensor", "dim=-1"),
 }
-ON_HOST = (1, 3, 11)  # devices of DLPack: the CPU, and its memory pinned for CUDA or ROCm
+ON_HOST = (1, 3, 11)  # DLPack device types: CPU, and CPU memory pinned for CUDA or ROCm
 
 
 def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
-    """Raise DTypeError for `value`, or an element of lists, that NumPy does not convert as it is.
+    """Raise DTypeError if NumPy cannot convert `value`, or an element of lists, without loss.
 
-    Columns may be indices and updates: `column_values` converts them.
+    Table columns are allowed as indices and updates; see `column_values`.
     """
     kind = type(value)
     if kind in _BASIC and argument in _INDICES:
@@ -84,19 +84,19 @@ def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
 
 
 def is_listed(value: object) -> bool:
-    """Whether `value` is a list or array with at least one axis."""
+    """Return whether `value` is a list, or an array with at least one axis."""
     try:
         return isinstance(value, list | tuple) or (is_array(value) and np.ndim(value) > 0)  # type: ignore[arg-type]
     except MemoryError:
         raise
-    except Exception:  # of the methods of `value`
+    except Exception:  # raised by a method of `value`
         return False
 
 
 def argwhere(name: str, library: str) -> str:
-    """Return how to write the index tuples of a mask."""
+    """Return the expression for the index tuples of a mask."""
     if library == "dask":
-        return f"np.argwhere({name}.compute())"  # da.argwhere returns an array of unknown size
+        return f"np.argwhere({name}.compute())"  # da.argwhere has an unknown shape
     if library in ("numpy", "torch", "jax"):
         return f"{_STACKS[library][0].partition('.')[0]}.argwhere({name})"
     if library == "tensorflow":
@@ -105,7 +105,7 @@ def argwhere(name: str, library: str) -> str:
 
 
 def stacked_rows(value: object, name: str) -> str | None:
-    """Return how to write lists that contain arrays whose values NumPy cannot have, or None."""
+    """Return the expression that stacks lists containing arrays that NumPy cannot read, or None."""
     items = value if isinstance(value, list | tuple) else []
     is_nested = all(isinstance(item, list | tuple) for item in items)
     parts = [*chain.from_iterable(items)] if is_nested else items
@@ -123,7 +123,7 @@ def stacked_rows(value: object, name: str) -> str | None:
 
 
 def library_of(values: Iterable[object]) -> str:
-    """Return the package of the arrays among `values`; numpy if it has no functions of its own."""
+    """Return the first library among `values` that has its own functions, or numpy."""
     for value in values:
         for base in type(value).__mro__:
             package = base.__module__.partition(".")[0].replace("jaxlib", "jax")
@@ -137,10 +137,11 @@ def library_of(values: Iterable[object]) -> str:
 def stacked(
     items: Sequence[object], name: str, data: object, names: Sequence[str] = ()
 ) -> str | None:
-    """Return how to write index arrays of one axis each, the tuple `name`, as index tuples.
+    """Return the expression that converts a tuple of index arrays to indices of `data`.
 
-    `names` are those of its items, if they have any. The result can be the indices of `data`. None
-    if their shapes do not fit each other, or items are no arrays, numbers or lists.
+    The tuple has one array per axis and is called `name`, and `names` are the names of its items,
+    if they have any. None is returned if the items cannot be broadcast, or are not arrays, numbers
+    or lists.
     """
     if not all(
         isinstance(item, int | float | np.number | list | tuple | range) or is_array(item)
@@ -156,11 +157,11 @@ def stacked(
         np.broadcast_shapes(*shapes)
         library, beside = library_of(items), library_of([data])
         if library != "dask" and beside not in ("numpy", library):
-            library = "numpy"  # whose arrays are the indices of all others
+            library = "numpy"  # NumPy indices work with every library
         is_mixed = library != "numpy" and any(library_of([item]) != library for item in items)
     except MemoryError:
         raise
-    except Exception:  # of the methods of arrays; of sizes that are not known
+    except Exception:  # raised by methods of arrays, or for unknown sizes
         return None
     own = (f"{library}.{function}" for function in ("stack", "broadcast_arrays", "asarray"))
     stack, broadcast, convert, axis = _STACKS.get(library, (*own, "axis=-1"))
@@ -177,9 +178,9 @@ def stacked(
 
 
 def _stacked_masks(items: Sequence[Any], names: Sequence[str], data: object) -> str | None:
-    """Return what `stacked` does for items of which some are masks.
+    """Return the expression like `stacked` if some items are masks.
 
-    A mask stands for the index arrays of its true elements: one for each of its axes.
+    A mask stands for one index array per axis of the mask, listing its true elements.
     """
     library = library_of(items)
     if library not in ("jax", "torch") or library_of([data]) not in ("numpy", library):
@@ -204,7 +205,7 @@ def _name_of_dtype(item: object) -> str:
 
 
 def whole(name: str, library: str) -> str:
-    """Return how to write floats as integers."""
+    """Return the expression that converts whole floats to integers."""
     if library == "torch":
         return f"{name}.long()"
     if library == "tensorflow":
@@ -216,7 +217,7 @@ def whole(name: str, library: str) -> str:
 
 
 def column(name: str, indices: object) -> str:
-    """Return how to write one index for each slice as index tuples."""
+    """Return the expression that turns one index per slice into index tuples."""
     library = library_of([indices])
     if library == "torch" and cast("Any", indices).device.type != "cpu":
         return f"torch.as_tensor({name}, device=data.device)[:, None]"
@@ -229,8 +230,8 @@ def has_mask(value: object) -> bool:
 
 
 def has_rules(value: object, names: tuple[str, ...] = MEANINGS) -> bool:
-    """Whether `value` has a unit, or its class, if it is an array, arithmetic of its own."""
-    packages = ("numpy", "jax")  # JAX traces arrays of NumPy as a class of its own
+    """Return whether `value` has a unit, or is an array subclass with arithmetic of its own."""
+    packages = ("numpy", "jax")  # JAX traces NumPy arrays as its own class
     own = [b for b in type(value).__mro__ if b.__module__.partition(".")[0] not in packages]
     of_array = isinstance(value, np.ndarray)
     return any(
@@ -242,14 +243,14 @@ def has_rules(value: object, names: tuple[str, ...] = MEANINGS) -> bool:
 
 
 def _has(value: object, name: str) -> bool:
-    """Whether an object has an attribute that is not None, a field of records aside."""
+    """Return whether an object has an attribute that is neither None nor a record field."""
     if not hasattr(type(value), name) and name not in getattr(value, "__dict__", ()):
         return False
     return getattr(value, name, None) is not None
 
 
 def is_table(value: object) -> bool:
-    """Whether `value` is columns, or one, or an array of a package of tables."""
+    """Return whether `value` is a table, a column or an array of a table package."""
     kind = type(value)
     if any(hasattr(kind, name) for name in _OF_COLUMNS):
         return True
@@ -259,7 +260,7 @@ def is_table(value: object) -> bool:
 
 
 def is_array(value: object) -> bool:
-    """Return whether `value` has a dtype of its own, unlike numbers and lists of them."""
+    """Return whether `value` has a dtype of its own, unlike numbers and lists."""
     kind = type(value)
     if issubclass(kind, np.generic | list | tuple | str | bytes) or kind in _ELEMENTS:
         return False
@@ -273,7 +274,7 @@ def is_array(value: object) -> bool:
 
 
 def column_values(caller: str, argument: str, value: object) -> Array:
-    """Return columns of one dtype of integers, booleans or floats, without nulls, as an array."""
+    """Return columns as one array; they must share a NumPy number dtype and contain no nulls."""
     table: Any = value
     with messages.converted_errors(lambda _: messages.table(caller, argument, value)):
         if hasattr(table, "get_columns"):
@@ -299,16 +300,16 @@ def column_values(caller: str, argument: str, value: object) -> Array:
 
 def _null_count(column: Any, dtype: object) -> int:
     if isinstance(dtype, np.dtype):
-        return 0  # NaN is a number
+        return 0  # NaN is not a null
     count = getattr(column, "null_count", getattr(column, "isna", 0))
     return int(np.sum(count() if callable(count) else count))
 
 
 def check_storage(caller: str, argument: str, tensor: Any) -> None:
-    """Raise ShapeError if the storage of a tensor of torch was resized to less than it names."""
+    """Raise ShapeError if a torch tensor's storage was resized below the size of the tensor."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in pairs)
-    tensor.untyped_storage().data_ptr()  # raises for memory that a transform only stands for
+    tensor.untyped_storage().data_ptr()  # raises if a transform made a tensor without memory
     held = tensor.untyped_storage().nbytes()
     if tensor.numel() and (last + 1) * tensor.element_size() > held:
         raise ShapeError(
@@ -322,9 +323,9 @@ def is_of_netcdf4(value: object) -> bool:
 
 
 def _costly_conversion(value: object) -> tuple[str, str] | None:
-    """Return what `value` is, and how to convert it, if that is more than a view of its memory."""
+    """Return what `value` is and how to convert it, or None if NumPy can view its memory."""
     for method, what in _COSTLY.items():
-        # Every tensor of torch has to_dense.
+        # Every torch tensor has to_dense.
         if hasattr(type(value), method) and getattr(value, "is_sparse", True):
             return what, f"{method}()"
     device = device_of(value)
@@ -332,7 +333,7 @@ def _costly_conversion(value: object) -> tuple[str, str] | None:
 
 
 def device_of(value: Any) -> int | None:
-    """Return the device of an array, as DLPack numbers them; None if it has none."""
+    """Return the DLPack device type of an array, or None if it has none."""
     if not hasattr(type(value), "__dlpack_device__"):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Texts of errors that several modules raise, and the parts that texts are made of.
+"""Error texts that several modules use, and functions that format their parts.
 
-A text reads ``<function>: <argument>[<where>] = <value> <what is wrong> (<what is allowed>)``.
-The functions that return an exception do not raise it.
+Texts have the form ``<function>: <argument>[<where>] = <value> <problem> (<what is allowed>)``.
+Functions that return an exception do not raise it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ndgather.errors import (
     one_line,
 )
 
-Shape: TypeAlias = Sequence[object]  # sizes may be symbols
+Shape: TypeAlias = Sequence[object]  # sizes may be symbolic
 
 LOGGER = logging.getLogger("ndgather")
 LOGGER.addHandler(logging.NullHandler())
 
 _LONGEST_VALUE = 200
 _LONGEST_QUOTE = 40
-_LONGEST_REASON = 10_000  # letters of a text of another library
+_LONGEST_REASON = 10_000  # characters of another library's text
 _FILE = r"[\w.+-]+\.(?:cc|cpp|cu|h|hpp):\d+:? ?"
 _LINE = rf"/?(?:[\w.+-]+/)+{_FILE}"
 _PLACES_IN_CODE = re.compile(
@@ -42,13 +42,13 @@ _PLACES_IN_CODE = re.compile(
     r"|FrontEnd API failed with \w+: Model wasn't fully converted\. Failed .*? log: -- "
     r"| Summary: -- Conversion is failed for: .*"
     rf"|/onnxruntime_src{_LINE}"
-    r"[^(]*\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with .*?\])? ?"  # and a function
+    r"[^(]*\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with .*?\])? ?"  # followed by a function
     rf"|(?<= Status Message: ){_FILE}\w+ "
     rf"|{_LINE}(?:\w+: Assertion `.*?` failed: )?"  # onnx
 )
 _PATHS_IN_CODE = re.compile(rf"(?: at | from )?{_LINE}")
 
-# Our name for what other libraries have under another name, for hints.
+# Our names -> the names in other libraries, for hints.
 ELSEWHERE = {
     "argument": {
         "data": "input params a arr operand tensor",
@@ -85,7 +85,7 @@ ELSEWHERE = {
     },
 }
 
-# Static hints: each is true for every call that breaks its rule.
+# Static hints. Each must be true for every call that violates its rule.
 TUPLES = "index tuples are on the last axis, as argwhere returns them"
 SLICES = "gather and scatter_nd take one index for a whole slice"
 BATCH_AXES = "batch axes come before axis"
@@ -98,20 +98,20 @@ ORDERS = {
 
 
 def shown(shape: Shape) -> str:
-    """Write a shape as NumPy does, with names of sizes and ? for unknown ones, on one line."""
+    """Format a shape on one line like NumPy; sizes may have names, and an unknown size is "?"."""
     texts = ("?" if size is None else str(size) for size in shape)
     sizes = (text if text.isprintable() else repr(text) for text in texts)
     return f"({', '.join(sizes)}{',' if len(shape) == 1 else ''})"
 
 
 def subscript(position: Iterable[int]) -> str:
-    """Write the position of an element behind the name of its array; that of a scalar is empty."""
+    """Format the position of an element as a subscript; empty for a scalar."""
     numbers = ", ".join(map(str, position))
     return f"[{numbers}]" if numbers else ""
 
 
 def shown_value(value: object, write: Callable[[object], str] = repr) -> str:
-    """Write a value by `write`, on one line of bounded length, or its type if that fails."""
+    """Format a value on one line of limited length, or as its type if `write` fails."""
     try:
         text = " ".join(write(value).split())
     except MemoryError:
@@ -130,26 +130,26 @@ def listed(names: Iterable[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Write a text from a file in quotes, on one line of bounded length."""
+    """Quote text from a file on one line of limited length."""
     return repr(text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}...")
 
 
 def plain(text: str) -> str:
-    """Write a text from a file as it is if that is one short line, else in quotes."""
+    """Return text from a file unquoted if it is short and printable, otherwise quoted."""
     return text if text.isprintable() and len(text) <= _LONGEST_QUOTE else quoted(text)
 
 
 def reason(error: BaseException) -> str:
-    """Write the text of an exception of another library on one line of bounded length."""
-    if isinstance(error, OSError) and error.strerror:  # those of netCDF have a text for a number
+    """Return another library's error text on one line of limited length."""
+    if isinstance(error, OSError) and error.strerror:  # netCDF stores text in errno
         return str(error.strerror if isinstance(error.errno, int) else error.args[0]).lower()
     return shortened(str(error)) or type(error).__name__
 
 
 def shortened(text: str) -> str:
-    """Write a text of another library on one line of bounded length, without source locations."""
-    text = text.partition("\n\nDebug source:")[0]  # of obstore, followed by structs of Rust
-    if len(text) > _LONGEST_REASON:  # the cause stands first or last
+    """Return another library's text on one line of limited length, without source locations."""
+    text = text.partition("\n\nDebug source:")[0]  # obstore appends Rust debug output
+    if len(text) > _LONGEST_REASON:  # the cause is at the beginning or the end
         half = _LONGEST_REASON // 2
         text = f"{text[:half]} ... {text[-half:]}"
     whole = " ".join(text.split())
@@ -158,13 +158,13 @@ def shortened(text: str) -> str:
 
 
 def similar(name: object, known: Iterable[object]) -> str | None:
-    """Return the one of `known` that is spelled nearly as `name`, in whatever case, or None.
+    """Return the name in `known` that is spelled most like `name`, ignoring case, or None.
 
-    ``openvino:9`` is not similar to ``openvino:8``: another version is no misspelling.
+    ``openvino:8`` is not similar to ``openvino:9``: a different version is not a misspelling.
     """
     if not isinstance(name, str):
         return None
-    from difflib import get_close_matches  # noqa: PLC0415 - not with every import of the package
+    from difflib import get_close_matches  # noqa: PLC0415 - would slow down every import
 
     domain, colon, _ = name.casefold().partition(":")
     names = {str(each).casefold(): str(each) for each in known}
@@ -173,13 +173,13 @@ def similar(name: object, known: Iterable[object]) -> str | None:
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
-    """Return the end of an error text that suggests the similar name, or nothing."""
+    """Return the end of an error text that suggests a similar name, or an empty string."""
     meant = similar(name, known)
     return "" if meant is None else f"; did you mean {meant!r}?"
 
 
 def name_here(kind: str, name: str) -> str | None:
-    """Return our name for an argument, function or choice of another library, or None."""
+    """Return our name for another library's argument, function or choice, or None."""
     return next((own for own, names in ELSEWHERE[kind].items() if name in names.split()), None)
 
 
@@ -377,7 +377,7 @@ def index_out_of_bounds(
     *,
     window: Sequence[int] | None = None,
 ) -> IndexOutOfBoundsError:
-    """Return the error of an entry of indices, or of starts; `count` of `total` are bad."""
+    """Return the error for an entry of indices or starts; `count` of `total` are bad."""
     where, name = str(position)[1:-1].rstrip(","), "indices"
     allowed = f"allowed: {lowest}..{size - 1}" if size else "the axis is empty"
     what = "is outside"
@@ -416,7 +416,7 @@ def option_not_integer(caller: str, option: str, value: object, hint: str = "") 
 def unknown_choice(
     caller: str, option: str, value: object, choices: Sequence[str]
 ) -> AttributeValueError:
-    word = value if isinstance(value, str) else getattr(value, "__name__", "")  # as np.add has
+    word = value if isinstance(value, str) else getattr(value, "__name__", "")  # such as np.add
     lower = str.lower(word)
     meant = name_here("choice", lower) or lower
     hint = f"; write {meant!r}" if meant in choices else did_you_mean(value, choices)
@@ -524,7 +524,7 @@ def argument_kind(caller: str, argument: str, value: object, what: str, allowed:
 
 @contextmanager
 def converted_errors(convert: Callable[[Exception], Exception]) -> Iterator[None]:
-    """Raise ``convert(error)`` for an error of another library in the block."""
+    """Raise ``convert(error)`` if code in the block raises another library's error."""
     try:
         yield
     except (NdgatherError, MemoryError):
@@ -535,7 +535,7 @@ def converted_errors(convert: Callable[[Exception], Exception]) -> Iterator[None
 
 @contextmanager
 def foreign_errors(kind: type[NdgatherError], text: str) -> Iterator[None]:
-    """Raise `kind` with `text` and the reason for an error of another library in the block."""
+    """Raise `kind` with `text` and the reason if code in the block raises a foreign error."""
     with converted_errors(lambda error: kind(f"{text}: {reason(error)}")):
         yield
 
@@ -548,7 +548,7 @@ def extra_missing(package: str, extra: str) -> ExtraMissingError:
 
 
 def reader_missing(place: str, package: str | None) -> ExtraMissingError:
-    """Return the error for a missing package, with the extras that read a data set of this name."""
+    """Return the error for a missing package, naming the extras that read this type of file."""
     name = place.lower()
     if name.endswith((".tif", ".tiff")):
         return extra_missing(package or "rasterio", "geotiff")
@@ -558,7 +558,7 @@ def reader_missing(place: str, package: str | None) -> ExtraMissingError:
 
 
 def need(package: str, extra: str) -> None:
-    """Raise ExtraMissingError if a package is not installed, or not importable."""
+    """Raise ExtraMissingError if a package is not installed or cannot be imported."""
     with foreign_errors(ExtraMissingError, f"the package {package} cannot be imported"):
         if find_spec(package) is None:
             raise extra_missing(package, extra)
@@ -566,8 +566,8 @@ def need(package: str, extra: str) -> None:
 
 
 def core_missing(error: ImportError) -> ImportError:
-    """Return the error of an import without the compiled core."""
-    from importlib import metadata  # noqa: PLC0415 - takes as long as the core
+    """Return the error for an import without a usable core."""
+    from importlib import metadata  # noqa: PLC0415 - as slow as loading the core
 
     numpy = metadata.version("numpy")
     if int(numpy.partition(".")[0]) < 2:
@@ -610,9 +610,9 @@ def tensor_elsewhere(name: str) -> FileError:
 
 
 def in_node(error: Exception, name: str, op_type: str, output: str = "") -> Exception:
-    """Name the node of an error, by its first output if it has no name.
+    """Return an error with the name of its node, or the node's first output, prepended.
 
-    An error of this package, or a MemoryError, is changed in place.
+    Errors of this package and MemoryError are modified in place.
     """
     place = f"node {op_type} of {output!r}" if output else f"node {op_type} without a name"
     if name:

@@ -1,4 +1,4 @@
-"""Ranges of data along one axis: they are read from their arguments, checked, and copied."""
+"""Ranges along one axis: convert the arguments, check them, and copy the elements."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsErro
 
 Integers: TypeAlias = NDArray[np.int64]
 
-_FAR = 2**61  # starts and stops farther from 0 are integers of Python
+_FAR = 2**61  # starts and stops beyond this are Python integers
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Ranges of an axis of some size, and where each of them begins in the result."""
+    """Ranges along an axis of known size, and their offsets in the result."""
 
-    starts: Integers  # those far behind the axis are nearer by a multiple of its size
+    starts: Integers  # starts far beyond the axis are reduced modulo its size
     lengths: Integers
-    offsets: Integers  # one more than there are ranges
+    offsets: Integers  # one more than the number of ranges
     size: int
-    named: Array  # the starts as they were passed
+    named: Array  # the starts as passed, for error texts
 
     @property
     def are_inside(self) -> bool:
-        """Whether no range sticks out of the axis, empty ranges among them."""
+        """True if every range, even an empty one, lies within the axis."""
         if len(self.starts) == 0:
             return True
         return bool(self.starts.min() >= 0 and (self.starts <= self.size - self.lengths).all())
 
     @property
     def outside(self) -> NDArray[np.bool_]:
-        """Which ranges are not empty, and stick out of the axis."""
+        """A mask of the non-empty ranges that extend past the axis."""
         beyond = self.starts > self.size - self.lengths
         return (self.lengths > 0) & ((self.starts < 0) | beyond)
 
     def positions(self, caller: str) -> Integers:
-        """Return the positions of all ranges on the axis, one after another."""
+        """Return the positions of all ranges on the axis, concatenated."""
         try:
             result = np.arange(self.offsets[-1])
-        except (MemoryError, ValueError):  # NumPy counts the bytes of an array in 63 bits
+        except (MemoryError, ValueError):  # NumPy limits arrays to 2**63 - 1 bytes
             raise messages.result_too_large(caller, (int(self.offsets[-1]),)) from None
         result += np.repeat(self.starts - self.offsets[:-1], self.lengths)
         return result
 
 
 def read(caller: str, starts: object, stops: object, lengths: object, size: int) -> Ranges:
-    """Return the ranges that arguments name; they may stick out of the axis."""
+    """Return the ranges that the arguments describe; they may extend past the axis."""
     if (stops is None) == (lengths is None):
         given = "neither stops nor lengths is" if stops is None else "both stops and lengths are"
         raise CallError(f"{caller}: {given} given (allowed: one of them)")
@@ -85,20 +85,20 @@ def read(caller: str, starts: object, stops: object, lengths: object, size: int)
     offsets = np.zeros(len(begin) + 1, np.int64)
     np.cumsum(count, out=offsets[1:])
     near = begin
-    if begin.dtype == object:  # ends beyond 64 bits are moved to just behind the axis
+    if begin.dtype == object:  # starts beyond 2**61 move to just past the axis
         near = np.where(begin > _FAR, begin % max(size, 1) + max(size, 1), begin)
     return Ranges(near.astype(np.int64, copy=False), count, offsets, size, begin)
 
 
 def _integers(caller: str, name: str, value: object) -> Array:
-    """Return a copy as int64, or as integers of Python, which no other thread changes later."""
+    """Return a private copy as int64, or as Python integers if values are beyond 2**61."""
     array = arguments.integers(caller, value, name).copy()
     is_near = array.size == 0 or (array.min() >= -_FAR and array.max() <= _FAR)
     return array.astype(np.int64 if is_near else object, copy=False)
 
 
 def check(call: Call, ranges: Ranges, by_lengths: bool) -> bool:
-    """Return whether all ranges are inside, or raise the error of the first that is not."""
+    """Return whether all ranges are in bounds, or raise the error for the first that is not."""
     if ranges.are_inside or not (outside := ranges.outside).any():
         return True
     if call.mode == "raise":
@@ -143,7 +143,10 @@ def _out_of_bounds(
 
 
 def by_positions(call: Call, ranges: Ranges) -> Call:
-    """Return a gather, in every mode that its library has, of the positions of ranges."""
+    """Return a gather of the positions of ranges in mode ``raise`` or ``fill``.
+
+    Every library supports these two modes; the others are applied to the positions here.
+    """
     positions, size = ranges.positions(call.caller), ranges.size
     if call.mode == "wrap":
         positions %= size
@@ -155,7 +158,7 @@ def by_positions(call: Call, ranges: Ranges) -> Call:
 
 
 def with_axis(call: Call, shape: Sequence[int]) -> Call:
-    """Return `call` with its mode checked, and its axis counted from 0."""
+    """Return `call` with its mode validated and its axis normalized to be non-negative."""
     axis, rank = arguments.integer(call, "axis"), len(shape)
     if rank == 0:
         raise messages.rank_too_low(call.caller, "data", shape, 1)
@@ -169,9 +172,9 @@ def with_axis(call: Call, shape: Sequence[int]) -> Call:
 
 
 def gather_ranges(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any, Any]:
-    """Return the values of ranges, and their offsets, a tensor beside tensors.
+    """Return the values and the offsets of ranges; offsets are a tensor if data is.
 
-    `call` is the gather without indices.
+    `call` is the gather without its indices.
     """
     values, offsets = _values(call, starts, stops, lengths)
     own = None if type(call.data) is np.ndarray else exchange.adapter(call.data)
@@ -242,14 +245,14 @@ def _run_plain(call: Call, ranges: Ranges) -> Array:
 
 
 def joined(data: Array, axis: int, starts: Integers, lengths: Integers) -> Array:
-    """Return ranges of `data` one after another, in a new array."""
+    """Return ranges of `data` concatenated in a new array."""
     made = _core.gather_ranges(data, starts, lengths, True, axis)
     if made is not None:
         return made[0]
     shape = (*data.shape[:axis], int(lengths.sum()), *data.shape[axis + 1 :])
     try:
         result = np.empty(shape, data.dtype)
-    except ValueError:  # NumPy counts the bytes of an array in 63 bits
+    except ValueError:  # NumPy limits arrays to 2**63 - 1 bytes
         raise messages.result_too_large("gather_ranges", shape) from None
     copy(data, axis, starts, lengths, np.cumsum(lengths) - lengths, result)
     return result
@@ -258,7 +261,7 @@ def joined(data: Array, axis: int, starts: Integers, lengths: Integers) -> Array
 def copy(
     data: Array, axis: int, starts: Integers, lengths: Integers, offsets: Integers, out: Array
 ) -> None:
-    """Copy ranges of `data` to `offsets` of `out`."""
+    """Copy ranges of `data` to the given offsets in `out`."""
     if data.dtype.hasobject or data.itemsize == 0:
         lead = (slice(None),) * axis
         for start, count, offset in zip(starts, lengths, offsets, strict=True):

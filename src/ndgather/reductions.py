@@ -1,11 +1,11 @@
-"""The reductions of a scatter: a row for each, which all adapters read, and those in several steps.
+"""Reductions: a table with one row each, shared by all adapters, and multi-step reductions.
 
-A reduction says what becomes of an element and an update. The core carries out all but ``mean``.
+A reduction combines an element with an update. The core implements all of them except ``mean``.
 
 >>> from ndgather.reductions import ROWS, supported
->>> ROWS["mul"].start, ROWS["mul"].of_bits  # a product starts from 1; "and" is the least of bits
+>>> ROWS["mul"].start, ROWS["mul"].of_bits  # products start at 1; for bits, "and" is the minimum
 (1, 'min')
->>> supported("c")  # of complex numbers
+>>> supported("c")  # complex numbers
 ('none', 'add', 'sub', 'mul', 'mean')
 """
 
@@ -25,29 +25,29 @@ from ndgather.dtypes import Array
 
 Name: TypeAlias = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
-_QUOTIENTS = 2**12  # that are computed at a time
+_QUOTIENTS = 2**12  # computed at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one reduction is; a name of another library is empty where it has none."""
+    """One reduction. An empty name means that the library has no equivalent."""
 
-    kinds: str  # of the numbers that have it, as `dtypes.number_kind` has them
-    start: Literal[0, 1, "least", "greatest"]  # combined with an element it gives that element
-    of_bits: str  # what it is for booleans that are 0 and 1, if the result is taken modulo 2
-    # What changes of data and updates do: move as these do, are divided by how many there are, are
-    # multiplied by the others of their element, or are shared by those that equal the result.
+    kinds: str  # the supported results of `dtypes.number_kind`
+    start: Literal[0, 1, "least", "greatest"]  # the identity
+    of_bits: str  # the equivalent for booleans stored as 0 and 1, modulo 2
+    # How gradients flow: unchanged ("moves"), divided by the number of terms ("counts"), multiplied
+    # by the other factors ("others"), or split among the terms equal to the result ("equals").
     derivative: Literal["moves", "counts", "others", "equals"]
-    ufunc: Any = None  # NumPy's, of an element and an update; TensorFlow's has its name
-    sign: str = ""  # between the terms of a formula; none: it is written as a function
-    torch: str = ""  # as `Tensor.scatter_reduce` calls it
-    tensorflow: str = ""  # as `tf.math.unsorted_segment_...` calls it
-    added: int = 0  # times this an update is added to its element; 0: it is not
+    ufunc: Any = None  # NumPy's function; TensorFlow's has the same name
+    sign: str = ""  # the infix operator in formulas; empty for functions
+    torch: str = ""  # name in `Tensor.scatter_reduce`
+    tensorflow: str = ""  # name in `tf.math.unsorted_segment_...`
+    added: int = 0  # the factor of an added update; 0 if updates are not added
     takes: Callable[[Any, Any], Any] | None = None  # whether an update replaces an element
-    onnx: tuple[str, int] = ("", 0)  # the operator of two numbers, and the first opset of scatters
+    onnx: tuple[str, int] = ("", 0)  # binary operator; first opset whose scatters support this
 
 
-# In the order of the core, which has no mean.
+# In the order of the core, which does not implement mean.
 #             kinds   start   bits    derivative  ufunc  sign  torch  tensorflow
 ROWS = {
     "none": Row("bifc", 0, "none", "moves", onnx=("", 1)),
@@ -70,34 +70,34 @@ ROWS = {
 
 @cache
 def supported(kind: str) -> tuple[str, ...]:
-    """Return the reductions of a kind of number, or of other elements for ""."""
+    """Return the reductions for a kind of number, or for other elements if `kind` is ""."""
     return tuple(n for n, row in ROWS.items() if n == "none" or (kind and kind in row.kinds))
 
 
 def has_start(scatter: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype has what a scatter starts from: a sum without initial values, from 0."""
+    """Return whether a scatter has a start in `dtype`: a sum without initial values needs 0."""
     is_sum = not scatter.use_init_val and ROWS[scatter.reduction].sign == "+"
     return not is_sum or dtype.itemsize > 1 or dtypes.hold_one(0, dtype) is not None
 
 
 def in_one_step(reduction: str, use_init_val: bool) -> bool:
-    """Whether a scatter is one step of the core, and not several."""
+    """Return whether the core can run a scatter in a single step."""
     return reduction == "none" or (use_init_val and reduction != "mean")
 
 
 def byte_results(
     reduction: str, elements: Array, bytes_of: Callable[[Array], Array]
 ) -> NDArray[np.uint8]:
-    """Return the byte of the result for the byte of an element (row) and of an update (column).
+    """Return the resulting byte for each byte of an element (row) and byte of an update (column).
 
-    `elements` are those from byte 0 to byte 255, as numbers; `bytes_of` rounds numbers to bytes.
+    `elements` are the numbers represented by bytes 0 to 255; `bytes_of` rounds numbers to bytes.
     """
     row, code = ROWS[reduction], np.arange(256, dtype=np.uint8)
     old, update = elements[:, np.newaxis], elements[np.newaxis, :]
     with np.errstate(all="ignore"):
         if row.takes is None:
             result = bytes_of(row.ufunc(old, update))
-        else:  # a NaN wins, and of equal elements the old one stays
+        else:  # NaN wins, and the old element stays if both are equal
             a, b = old.astype(np.float64), update.astype(np.float64)
             taken = ~np.isnan(a) & (row.takes(b, a) | np.isnan(b))
             result = np.where(taken, code, code[:, np.newaxis])
@@ -107,7 +107,7 @@ def byte_results(
 
 
 def identity(dtype: np.dtype[Any] | dtypes.Numbers, reduction: str) -> Array:
-    """Return the identity of a reduction: combined with an element, it gives that element."""
+    """Return the identity of a reduction, which leaves any element unchanged."""
     start = ROWS[reduction].start
     if isinstance(start, str):
         return dtypes.extremes(dtype)[int(start == "greatest"), ...]
@@ -115,13 +115,13 @@ def identity(dtype: np.dtype[Any] | dtypes.Numbers, reduction: str) -> Array:
 
 
 class Steps:
-    """What `in_steps` needs of a library of arrays.
+    """The operations of an array library that `in_steps` needs.
 
-    A library has functions of its own for `cast`, `complex`, `real`, `imag` and `maximum`, and four
-    methods: ``scatter(data, updates, reduction)`` is one step, which may change data;
-    ``start(updates, reduction)`` is an array like updates, filled with the identity;
-    ``counts(array, count)`` are integers of its shape, all equal to `count`; and ``wide(dtype)`` is
-    the kind of a dtype, i, f or c, and the dtype in which it is divided.
+    ``scatter(data, updates, reduction)`` runs one step and may modify data.
+    ``start(updates, reduction)`` returns an array like updates, filled with the identity.
+    ``counts(array, count)`` returns integers of the same shape, all equal to `count`.
+    ``wide(dtype)`` returns the kind of a dtype, i, f or c, and the dtype in which to divide.
+    `cast`, `complex`, `real`, `imag` and `maximum` are the library's own functions.
     """
 
     cast: ClassVar[Any]
@@ -135,13 +135,13 @@ class Steps:
     wide: Any
 
     def ones(self, updates: Any) -> Any:
-        """Return integers of the shape of `updates`, all 1."""
+        """Return integers of the shape of `updates`, all equal to 1."""
         return self.counts(updates, 1)
 
     def quotient(self, totals: Any, counts: Any, where: Any) -> Any:
-        """Return ``totals / counts`` in the dtype of totals: rounded once, integers down.
+        """Return ``totals / counts`` in the dtype of totals, rounded once; integers round down.
 
-        `where` is where counts are more than the first; the rest may be divided by 1.
+        `where` marks the elements with updates; the others may be divided by 1.
         """
         kind, wide = self.wide(totals.dtype)
         if kind == "c":
@@ -152,7 +152,7 @@ class Steps:
 
 
 def in_steps(library: Steps, data: Any, updates: Any, reduction: str, use_init_val: bool) -> Any:
-    """Reduce by several scatters: to a mean, or from the identity of the reduction."""
+    """Reduce in several scatters: a mean, or a reduction that starts from its identity."""
     if not use_init_val and reduction != "none":
         data = library.scatter(data, library.start(updates, reduction), "none")
     if reduction != "mean":
@@ -171,7 +171,7 @@ def _complex(real: Array, imag: Array) -> Array:
 
 @dataclass(frozen=True)
 class InPlace(Steps):
-    """Arrays of NumPy, which `apply(data, updates, reduction)` changes by one scatter."""
+    """NumPy arrays that `apply(data, updates, reduction)` updates in place with one scatter."""
 
     apply: Callable[[Array, Array, str], None]
 
@@ -198,7 +198,7 @@ class InPlace(Steps):
         return kind, np.longdouble if dtype.char == "g" else np.float64
 
     def quotient(self, totals: Array, counts: Array, where: Array) -> Array:
-        """Divide some at a time, in place, and leave the rest as it is."""
+        """Divide in place, one block at a time, where elements have updates."""
         writes: Any = [["readwrite"], ["readonly"], ["readonly"]]
         flags: Any = ["external_loop", "buffered", "zerosize_ok"]
         blocks = np.nditer([totals, counts, where], flags, writes, buffersize=_QUOTIENTS)

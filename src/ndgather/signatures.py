@@ -1,4 +1,4 @@
-"""The signatures of the public functions, and errors for arguments that do not fit them."""
+"""The signatures of the public functions and the errors for calls that do not match them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ndgather.messages import did_you_mean, name_here, shown_value
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-SIGNATURES: dict[str, inspect.Signature] = {}  # of the functions, without annotations
+SIGNATURES: dict[str, inspect.Signature] = {}  # without annotations
 
 
 def misused(
@@ -23,9 +23,10 @@ def misused(
     given: Sequence[object],
     hint_of: Callable[[Sequence[object]], str] = lambda _: "",
 ) -> CallError:
-    """Return the error of arguments, the last of them named, that do not fit a signature.
+    """Return the error for arguments that do not match a signature.
 
-    `hint_of` returns the end of its text for the positional arguments, if these are too many.
+    `given` lists the values, `names` the keywords of the last ones. `hint_of` returns the end of
+    the text for the positional arguments if there are too many.
     """
     parameters = signature.parameters
     positional = len(given) - len(names)
@@ -46,7 +47,7 @@ def misused(
                 f"(allowed: {', '.join(parameters) or 'no arguments'}){hint}"
             )
         if name in known[:positional]:
-            is_last = name in ("updates", "window_shape")  # behind index arrays, an argument each
+            is_last = name in ("updates", "window_shape")  # after index arrays passed one by one
             hint = hint_of((*given[:positional], value)) if is_last else ""
             return CallError(
                 f"{caller}: {name} is given by position and by name (allowed: one of them){hint}"
@@ -64,10 +65,7 @@ def misused(
 def own_errors(
     caller: str, hint_of: Callable[[Sequence[object]], str] = lambda _: ""
 ) -> Callable[[F], F]:
-    """Return a decorator: arguments that do not fit the signature are an error of this package.
-
-    `hint_of` is that of `misused`.
-    """
+    """Return a decorator that raises CallError if arguments do not match the signature."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -80,7 +78,7 @@ def own_errors(
                     signature.bind(*arguments, **options)
                 except TypeError:
                     given = (*arguments, *options.values())
-                    if "self" in signature.parameters:  # of a class, whose callers do not name it
+                    if "self" in signature.parameters:  # not passed by the caller
                         parameters = list(signature.parameters.values())[1:]
                         signature, given = signature.replace(parameters=parameters), given[1:]
                     raise misused(caller, signature, tuple(options), given, hint_of) from None

@@ -1,9 +1,9 @@
-"""Calls that the core does not take: they are converted and made again, or an error is raised.
+"""Calls that the core refuses: convert the arguments and retry, or raise an error.
 
-The core takes NumPy arrays in native byte order. Adapters take the arrays of other libraries;
-lists, subclasses and other byte orders are converted here. Scatters of objects, gathers of them
-with `out` or in mode ``fill``, ``reduction="mean"`` and ``use_init_val=False`` go by rows
-(`ndgather.arrays.rows`); the last two take several scatters.
+The core accepts NumPy arrays in native byte order. Adapters handle arrays of other libraries;
+lists, subclasses and other byte orders are converted here. Object arrays (scatters, and gathers
+with `out` or mode ``fill``), ``reduction="mean"`` and ``use_init_val=False`` are handled row by row
+in `ndgather.arrays.rows`; the last two consist of several scatters.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ndgather import arguments, dtypes, exchange, messages, reductions, windows
 from ndgather.array_call import Array, Call, Kind, _core, replace, with_padding
 from ndgather.signatures import SIGNATURES, misused
 
-_KINDS = {str(kind): kind for kind in Kind}  # looked up in a tenth of the time of `Kind(name)`
+_KINDS = {str(kind): kind for kind in Kind}  # ten times as fast as `Kind(name)`
 
 
 def handle_refusal(kind: str, refusal: _core.Refusal, given: Any) -> Array:
-    """Return the result of a call that the core refused, or raise the error that says why.
+    """Return the result of a call that the core refused, or raise the error that explains why.
 
-    The core calls this with an `_core.Arguments`, or, if they do not fit the signature, with a
-    tuple of what the caller passed.
+    The core passes `_core.Arguments`, or a tuple of the caller's arguments if these do not match
+    the signature.
     """
-    if refusal.rule == "signature":  # the facts are the names of the last arguments
+    if refusal.rule == "signature":  # the facts are the keywords of the last arguments
         hint = partial(arguments.positional_hint, Kind(kind))
         raise misused(kind, SIGNATURES[kind], refusal.facts, given, hint)
     taken = exchange.TAKEN_UP.get(type(given.data))
@@ -42,7 +42,7 @@ def handle_refusal(kind: str, refusal: _core.Refusal, given: Any) -> Array:
 
 
 def run(call: Call) -> Array:
-    """Carry out a call with arguments of any type."""
+    """Run a call with arguments of any type."""
     call = beside_data(arguments.check_storage_options(call))
     adapter = exchange.adapter(call.data, call.indices, call.updates, call.out)
     if adapter is not None:
@@ -52,7 +52,7 @@ def run(call: Call) -> Array:
     if isinstance(call.out, np.ndarray):
         plain = replace(plain, out=arguments.plain_array(call.caller, "out", call.out))
         if dtype.names and np.can_cast(plain.out.dtype, dtype, "equiv"):
-            # The core would write the bytes between the fields, which belong to the caller.
+            # The core would overwrite the bytes between the fields, which belong to the caller.
             by_rows = dtypes.has_gaps(dtype)
             plain = plain if by_rows or dtype.hasobject else _as_bytes(plain)
     given = plain
@@ -73,11 +73,11 @@ def run(call: Call) -> Array:
 
 
 def beside_data(call: Call) -> Call:
-    """Return a call whose result has the library of data: other arrays in it are NumPy's.
+    """Return a call in which indices, updates and out belong to the library of data or to NumPy.
 
-    Indices and updates of another library are converted if their values are known and in the
-    memory of the CPU. Otherwise the call is refused. Beside data that is stored, lazy, labelled or
-    of NumPy, this holds for arrays of frameworks alone.
+    Indices and updates of another library are converted if their values are known and in CPU
+    memory; otherwise an error is raised. Unless data belongs to a framework, only arrays of
+    frameworks are converted, and the adapter of data handles the rest.
     """
     if {*map(type, (call.indices, call.updates, call.out))} <= {type(call.data), NoneType}:
         return call
@@ -97,7 +97,7 @@ def beside_data(call: Call) -> Call:
 
 
 def run_plain(call: Call) -> Array:
-    """Make a call whose arguments the core takes."""
+    """Run a call whose arguments the core accepts."""
     result = windows.gather_windows(call) if call.kind.windows else call.run()
     if isinstance(result, _core.Refusal):
         if result.rule != "out_overlaps_input":
@@ -107,14 +107,14 @@ def run_plain(call: Call) -> Array:
             for name in ("indices", "updates")
             if (value := getattr(call, name)) is not None and np.may_share_memory(value, call.out)
         }
-        if call.scatters and overlapping:  # else `out` overlaps data in another place
+        if call.scatters and overlapping:  # otherwise `out` overlaps data at an offset
             return run_plain(replace(call, **overlapping))
         result = run_plain(replace(call, out=None))
     return deliver(call, result)
 
 
 def deliver(call: Call, result: Array) -> Array:
-    """Return a result, in `out` if there is one."""
+    """Return a result, copied to `out` if given."""
     if call.out is None or result is call.out:
         return result
     arguments.check_plain_out(call, result.shape)
@@ -123,7 +123,7 @@ def deliver(call: Call, result: Array) -> Array:
 
 
 def _as_bytes(call: Call) -> Call:
-    """Return a call on records without gaps as one on elements of as many bytes."""
+    """Return a call on records without gaps as a call on raw elements of the same size."""
     names = ("data", "updates", "out", "fill_value")
     arrays: dict[str, Any] = {
         name: with_padding(value)
@@ -134,13 +134,13 @@ def _as_bytes(call: Call) -> Call:
 
 
 def _is_one_step(call: Call) -> bool:
-    """Whether the core can carry out a scatter of NumPy arrays at once."""
+    """Return whether the core can run a scatter of NumPy arrays in one step."""
     one = reductions.in_one_step(call.reduction, call.use_init_val)
     return one and (call.reduction == "none" or bool(call.data.dtype.isnative))
 
 
 def scatter_in_steps(call: Call) -> Array:
-    """Reduce in a copy of data, in native byte order."""
+    """Return a scatter computed in several steps in a native copy of data."""
     dtype = call.data.dtype
     native = dtype.newbyteorder("=")
     data: Array = call.data.astype(native, order="C")
@@ -158,7 +158,7 @@ def scatter_in_steps(call: Call) -> Array:
 
 
 def result_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of the slices or windows that `call` names; only shapes are used."""
+    """Return the shape of the slices or windows that a call selects, from shapes alone."""
     if call.kind.windows:
         windows.check_shapes(call)
         return windows.result_shape(call)
@@ -172,7 +172,7 @@ def _plain_gather(call: Call) -> Call:
 
 
 def plain_scatter(call: Call) -> Call:
-    """Return a scatter with NumPy arrays, and with its options checked by `arguments.checked`."""
+    """Return a scatter with NumPy arrays and validated options; see `arguments.checked`."""
     data = arguments.plain_array(call.caller, "data", call.data)
     indices = arguments.native_indices(call)
     updates = arguments.plain_updates(call, data.dtype)
@@ -183,7 +183,7 @@ def plain_scatter(call: Call) -> Call:
 
 @lru_cache(maxsize=64)
 def core_arithmetic(dtype: np.dtype[Any], reduction: str) -> Array | str | None:
-    """Return the argument `arithmetic` of the core: results of bytes, bfloat16, or None."""
+    """Return the core's `arithmetic` argument: a table of byte results, bfloat16 or None."""
     if dtype.name == dtypes.BFLOAT16:
         return dtypes.BFLOAT16
     if dtype.isbuiltin == dtypes.REGISTERED and reduction not in ("none", "mean"):

@@ -1,11 +1,12 @@
-"""Vector-Jacobian products: the gradients of the gathers and scatters, as plain functions.
+"""Vector-Jacobian products: gradients of the gathers and scatters as plain functions.
 
-Every function takes the cotangent of a result, which is the gradient of some number with respect to
-that result, and returns the cotangents of the inputs. All are linear: a gradient needs shapes and
-indices, but no values of data. Sums are in the dtype of the cotangent, in the order of the indices.
+Each function receives the cotangent of a result, the gradient of some scalar with respect to that
+result, and returns the cotangents of the inputs. The functions are linear: they need shapes and
+indices but no values of data. Sums are computed in the dtype of the cotangent, in the order of the
+indices.
 
-Negative index values count from the end, as with ``mode="raise"``. A section that is missing is
-that of the function with the same name, of `gather_nd` here, or of `scatter_nd`.
+Negative indices count from the end, as in ``mode="raise"``. Sections not repeated here are
+documented under `gather_nd`, `scatter_nd` or the function of the same name in `ndgather`.
 """
 
 from __future__ import annotations
@@ -31,29 +32,25 @@ __all__ = [
     "scatter_nd",
 ]
 
-_INDICES = 2**21  # of the elements of windows, listed at a time
+_INDICES = 2**21  # computed at a time for elements of windows: 16 MiB
 
 
 @own_errors("vjp.gather_nd")
 def gather_nd(
     cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike, batch_dims: int = 0
 ) -> Array:
-    """Return the cotangent of `data` in ``gather_nd(data, indices, batch_dims)``.
+    """Compute the cotangent of `data` in ``gather_nd(data, indices, batch_dims)``.
 
-    Every slice of the cotangent is added to zeros at the position that it was copied from. With
-    ``b = batch_dims``, for every position `p` in ``indices.shape[:-1]``::
-
-        result[(*p[:b], *indices[p])] += cotangent[p]
+    Starting from zeros, each slice of the cotangent is added where the gather read it.
 
     Parameters
     ----------
-    cotangent : array_like of integers, floats or complex numbers, shape ``(B..., N..., S...)``
-        The shape of the result of the gather.
+    cotangent : array_like of numbers, shape ``(B..., N..., S...)``
+        The cotangent of the gather's result.
     data_shape : sequence of int, ``(B..., D1, ..., Dk, S...)``
-    indices : array_like of any integer type, shape ``(B..., N..., k)``
-        Those of the gather.
-    batch_dims : int, default 0
-        That of the gather.
+        The shape of `data`.
+    indices, batch_dims
+        The arguments of the gather.
 
     Returns
     -------
@@ -63,20 +60,23 @@ def gather_nd(
     Raises
     ------
     IndexOutOfBoundsError
-        An entry of `indices` is out of bounds. It names the first such entry in C order.
+        If an index is out of bounds. The error names the first such index in C order.
     ShapeError
-        The shapes do not fit, or `data_shape` is not a shape.
+        If the shapes do not match or `data_shape` is not a valid shape.
     DTypeError
-        `indices` is not of an integer type, or `cotangent` cannot be summed.
+        If `indices` is not of an integer type or `cotangent` is not numeric.
     AttributeValueError
-        `batch_dims` is out of range.
+        If `batch_dims` is out of range.
     MemoryError
-        The result does not fit in memory.
+        If the result does not fit in memory.
 
     Notes
     -----
-    The gradient of ``tf.gather_nd`` and of ONNX GatherND. It is a scatter with
-    ``reduction="add"``: each element of `cotangent` is read once.
+    With ``b = batch_dims``, for each position `p` in ``indices.shape[:-1]``::
+
+        result[(*p[:b], *indices[p])] += cotangent[p]
+
+    This is the gradient of ``tf.gather_nd`` and of ONNX GatherND.
 
     Examples
     --------
@@ -92,22 +92,18 @@ def gather_nd(
 def gather_elements(
     cotangent: ArrayLike, data_shape: Sequence[int], indices: ArrayLike, axis: int = 0
 ) -> Array:
-    """Return the cotangent of `data` in ``gather_elements(data, indices, axis)``.
+    """Compute the cotangent of `data` in ``gather_elements(data, indices, axis)``.
 
-    Every element of the cotangent is added to zeros at the position that it was copied from. For
-    every position `p` in ``indices.shape``::
-
-        result[(*p[:axis], indices[p], *p[axis + 1 :])] += cotangent[p]
+    Starting from zeros, each element of the cotangent is added where the gather read it.
 
     Parameters
     ----------
-    cotangent : array_like of integers, floats or complex numbers, shape of `indices`
+    cotangent : array_like of numbers, shape of `indices`
+        The cotangent of the gather's result.
     data_shape : sequence of int
-        As many sizes as `indices` has axes.
-    indices : array_like of any integer type
-        Those of the gather.
-    axis : int, default 0
-        That of the gather.
+        The shape of `data`.
+    indices, axis
+        The arguments of the gather.
 
     Returns
     -------
@@ -116,7 +112,11 @@ def gather_elements(
 
     Notes
     -----
-    The gradient of ``torch.gather`` and of ONNX GatherElements.
+    For each position `p` in ``indices.shape``::
+
+        result[(*p[:axis], indices[p], *p[axis + 1 :])] += cotangent[p]
+
+    This is the gradient of ``torch.gather`` and of ONNX GatherElements.
 
     Examples
     --------
@@ -138,25 +138,20 @@ def gather_windows(
     *,
     mode: WindowMode | Sequence[WindowMode] = "raise",
 ) -> Array:
-    """Return the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
+    """Compute the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
 
-    Every window of the cotangent is added to zeros at the position that it was copied from. For
-    every position `p` in ``starts.shape[:-1]`` and `w` in a window::
-
-        result[tuple(starts[p] + w)] += cotangent[(*p, *w)]
+    Starting from zeros, each window of the cotangent is added where the gather read it. This is
+    also known as overlap-add or ``fold``.
 
     Parameters
     ----------
-    cotangent : array_like of integers, floats or complex numbers
-        The shape of the result of the gather, ``(N..., *window_shape, S...)``.
+    cotangent : array_like of numbers, shape ``(N..., *window_shape, S...)``
+        The cotangent of the gather's result.
     data_shape : sequence of int, ``(D1, ..., Dk, S...)``
-    starts : array_like of any integer type, shape ``(N..., k)``
-        Those of the gather.
-    window_shape : sequence of int, length `k`
-        That of the gather.
-    mode : str or sequence of str, default "raise"
-        That of the gather. What a window repeats or mirrors is added where it lies in `data`, and
-        what is filled is left out.
+        The shape of `data`.
+    starts, window_shape, mode
+        The arguments of the gather. Elements that a window repeats or mirrors are added to the
+        element they come from, and filled elements are ignored.
 
     Returns
     -------
@@ -166,14 +161,17 @@ def gather_windows(
     Raises
     ------
     IndexOutOfBoundsError
-        A window sticks out, and `mode` is ``raise``. It names the first such entry of `starts` in
-        C order; other errors are those of `gather_nd`.
+        If `mode` is ``raise`` and a window extends past the bounds of `data`. The error names the
+        first such entry of `starts` in C order. For other errors see `gather_nd`.
 
     Notes
     -----
-    Known as overlap-add, or ``fold``. Where windows overlap, sums are made in C order of `starts`.
-    The indices of all elements of a window are listed, for some windows at a time: besides the
-    result it uses 16 MiB, or ``8 * k`` bytes for every element of a larger window.
+    For each position `p` in ``starts.shape[:-1]`` and `w` in ``window_shape``::
+
+        result[tuple(starts[p] + w)] += cotangent[(*p, *w)]
+
+    Overlapping windows are added in C order of `starts`. The function needs 16 MiB of temporary
+    memory, or ``8 * k`` bytes per element of a window if that is more.
 
     Examples
     --------
@@ -200,22 +198,18 @@ def gather_ranges(
     lengths: ArrayLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Return the cotangent of `data` in the values of ``gather_ranges(data, starts, stops)``.
+    """Compute the cotangent of `data` in the values of ``gather_ranges(data, starts, stops)``.
 
-    Every range of the cotangent is added to zeros at the position that it was copied from. For
-    ``axis=0``, and every `i` in ``range(len(starts))``::
-
-        result[starts[i] : stops[i]] += cotangent[offsets[i] : offsets[i + 1]]
+    Starting from zeros, each range of the cotangent is added where the gather read it.
 
     Parameters
     ----------
-    cotangent : array_like of integers, floats or complex numbers
-        The shape of the values of the gather.
+    cotangent : array_like of numbers
+        The cotangent of the gather's values.
     data_shape : sequence of int
-    starts, stops, lengths : array_like of any integer type, rank 1
-        Those of the gather; every range is inside.
-    axis : int, default 0
-        That of the gather.
+        The shape of `data`.
+    starts, stops, lengths, axis
+        The arguments of the gather. All ranges must be in bounds.
 
     Returns
     -------
@@ -224,7 +218,11 @@ def gather_ranges(
 
     Notes
     -----
-    The positions of all ranges are listed in 8 bytes each.
+    For ``axis=0`` and each `i` in ``range(len(starts))``::
+
+        result[starts[i] : stops[i]] += cotangent[offsets[i] : offsets[i + 1]]
+
+    The function needs 8 bytes of temporary memory per position.
 
     Examples
     --------
@@ -254,20 +252,21 @@ def gather_ranges(
 def scatter_nd(
     cotangent: ArrayLike, indices: ArrayLike, reduction: Literal["none", "add"] = "none"
 ) -> tuple[Array, Array]:
-    """Return the cotangents of `data` and `updates` in `scatter_nd`.
+    """Compute the cotangents of `data` and `updates` in `scatter_nd`.
 
-    For ``add`` the cotangent of `data` is `cotangent`, and that of each update is the slice of
-    `cotangent` that the update was added to. For ``none`` an element of `data` that was replaced
-    has the cotangent 0; of several updates of one element the last has all of it.
+    For ``add``, the cotangent of `data` is `cotangent` itself, and the cotangent of an update is
+    the slice of `cotangent` that the update was added to. For ``none``, replaced elements of `data`
+    have cotangent 0, and if several updates share an element, only the last has a nonzero cotangent
+    there.
 
     Parameters
     ----------
-    cotangent : array_like of integers, floats or complex numbers, shape ``(D1, ..., Dk, S...)``
-        The shape of `data`.
-    indices : array_like of any integer type, shape ``(N..., k)``
-        Those of the scatter.
+    cotangent : array_like of numbers, shape of `data`
+        The cotangent of the scatter's result.
+    indices : array_like of integers, shape ``(N..., k)``
+        The index tuples of the scatter.
     reduction : {"none", "add"}, default "none"
-        That of the scatter. Other reductions are not linear.
+        The reduction of the scatter. Other reductions are not linear.
 
     Returns
     -------
@@ -278,12 +277,12 @@ def scatter_nd(
     Raises
     ------
     AttributeValueError
-        `reduction` is neither ``none`` nor ``add``; other errors are those of `gather_nd`.
+        If `reduction` is neither ``none`` nor ``add``. For other errors see `gather_nd`.
 
     Notes
     -----
-    The gradient of ``tf.tensor_scatter_nd_update`` and ``tf.tensor_scatter_nd_add``, and of ONNX
-    ScatterND with these two reductions.
+    This is the gradient of ``tf.tensor_scatter_nd_update``, of ``tf.tensor_scatter_nd_add`` and of
+    ONNX ScatterND with these reductions.
 
     Examples
     --------
@@ -304,20 +303,18 @@ def scatter_elements(
     axis: int = 0,
     reduction: Literal["none", "add"] = "none",
 ) -> tuple[Array, Array]:
-    """Return the cotangents of `data` and `updates` in `scatter_elements`.
+    """Compute the cotangents of `data` and `updates` in `scatter_elements`.
 
-    They are those that `scatter_nd` has for tuples, of one element each.
+    See `scatter_nd`; here each update is a single element.
 
     Parameters
     ----------
-    cotangent : array_like of integers, floats or complex numbers
-        The shape of `data`.
-    indices : array_like of any integer type, the rank of `cotangent`
-        Those of the scatter.
-    axis : int, default 0
-        That of the scatter.
+    cotangent : array_like of numbers, shape of `data`
+        The cotangent of the scatter's result.
+    indices, axis
+        The arguments of the scatter.
     reduction : {"none", "add"}, default "none"
-        That of the scatter. Other reductions are not linear.
+        The reduction of the scatter. Other reductions are not linear.
 
     Returns
     -------
@@ -327,8 +324,8 @@ def scatter_elements(
 
     Notes
     -----
-    The gradient of ``torch.scatter`` and ``torch.scatter_add``, and of ONNX ScatterElements with
-    these two reductions.
+    This is the gradient of ``torch.scatter``, of ``torch.scatter_add`` and of ONNX ScatterElements
+    with these reductions.
 
     Examples
     --------
@@ -355,9 +352,10 @@ def _of_scatter(call: Call, reduction: object) -> tuple[Array, Array]:
 
 
 def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of a call, in which `data` is the cotangent of its result.
+    """Return the cotangents of the inputs of `call`, whose `data` is the cotangent of the result.
 
-    That of data for a gather from data of `data_shape`; those of data and updates for a scatter.
+    A gather from data of shape `data_shape` has the cotangent of data; a scatter has the cotangents
+    of data and updates.
     """
     call = slow_path.beside_data(call)
     adapted = getattr(exchange.adapter(call.data, call.indices), "vjp", None)
@@ -367,14 +365,14 @@ def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[A
     if dtypes.number_kind(cotangent.dtype) in ("", "b"):
         raise messages.cotangent_dtype(call.caller, cotangent.dtype)
     indices = arguments.native_indices(call)
-    if data_shape is None or call.kind.windows:  # they are read more than once
+    if data_shape is None or call.kind.windows:  # indices are read more than once
         indices = indices.copy()
     call = replace(call, data=cotangent, indices=indices, updates_name="cotangent")
     if data_shape is None:
         return _data_and_updates(call)
     try:
         zeros = np.zeros(data_shape, cotangent.dtype)
-    except ValueError:  # more axes or more bytes than an array can have
+    except ValueError:  # too many axes or bytes for an array
         raise messages.result_too_large(call.caller, data_shape) from None
     call = replace(call, data=zeros, updates=cotangent, reduction="add")
     if call.kind.windows:
@@ -384,7 +382,7 @@ def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[A
 
 
 def _add_windows(call: Call) -> None:
-    """Add windows to zeros in place."""
+    """Add windows to zeros in place, one block of windows at a time."""
     window, starts = call.window_shape, call.indices
     windows.check(call)
     wanted = slow_path.result_shape(call)
@@ -414,7 +412,8 @@ def _data_and_updates(call: Call) -> tuple[Array, Array]:
     of_updates = run(gather)
     if call.reduction == "add":
         return call.data.copy(), of_updates
-    # Updates are numbered, by tuple or by element; every element keeps the number of its last.
+    # Scatter the numbers of the updates: each element keeps the number of its last update. With
+    # indices [2, 0, 2], element 2 keeps number 2, so update 0 was overwritten.
     shape, count = call.data.shape, call.indices.shape
     if call.kind.tuples:
         shape, count = shape[: count[-1]], count[:-1]

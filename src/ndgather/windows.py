@@ -1,7 +1,7 @@
-"""Windows of arrays: where they lie, their views, and the gathers in which windows stick out.
+"""Windows of arrays: index arithmetic, views, and gathers of windows that extend past the bounds.
 
-In the modes edge and reflect a window of a stored array first takes the positions that it repeats
-or mirrors, in their order, and is then arranged (`arrange`).
+In modes ``edge`` and ``reflect``, a gather from a stored array first reads the range of positions
+that a window refers to, in order, and then rearranges the elements; see `arrange`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from ndgather.array_call import Array, Call, Kind, _core, replace, with_padding
 Starts: TypeAlias = NDArray[np.int64]
 
 LARGEST = int(np.iinfo(np.int64).max)
-_ARRANGED = 2**24  # bytes of windows, or of their indices, that are computed at a time
-_CONTINUED = 8  # elements of data are continued in the time of one that is gathered by itself
+_ARRANGED = 2**24  # bytes of windows, or of their indices, processed at a time
+_CONTINUED = 8  # extending data by 8 elements takes as long as gathering one by its index
 
 
 class NumPyLibrary:
-    """What `near` and `positions` need of a library, as `arrays.lowering.Library` has it."""
+    """The operations that `near` and `positions` need; see `arrays.lowering.Library`."""
 
     where = staticmethod(np.where)
 
     @staticmethod
     def clip(values: Starts, lowest: int, highest: int) -> Starts:
-        """Clip in a third of the time that `numpy.clip` needs for a few values."""
+        """Clip values three times as fast as `numpy.clip` for small arrays."""
         return np.minimum(np.maximum(values, lowest), highest)
 
     @staticmethod
     def integers(indices: Array, modulus: int | None) -> Starts:
-        """Return indices as int64, modulo a size if one is given; larger values are clipped."""
+        """Return indices as int64, taken modulo `modulus` or clipped to the range of int64."""
         if indices.dtype == np.uint64:
             most = np.uint64(LARGEST)
             indices = np.minimum(indices, most) if modulus is None else indices % np.uint64(modulus)
@@ -44,26 +44,26 @@ class NumPyLibrary:
 
 
 def near(mode: str, starts: Any, size: Any, wide: int, library: Any = NumPyLibrary) -> Any:
-    """Return starts on an axis as int64, near the axis, of windows with the same elements.
+    """Return equivalent starts close to the axis, as int64.
 
-    A start far outside stays outside, whatever is added to it. On an axis of size 5, the starts
-    -9, -1, 3 and 9 of windows of size 2 become::
+    Windows at the new starts have the same elements, and adding a position within a window cannot
+    overflow. On an axis of size 5, the starts -9, -1, 3 and 9 of windows of size 2 become::
 
-        clip        0    0    3    3    the whole window is inside
-        fill, edge -2   -1    3    5    as far outside as all elements are
+        clip        0    0    3    3    moved so that the window is inside
+        fill, edge -2   -1    3    5    just before or after the axis
         wrap        1    4    3    4    modulo 5
-        reflect     7    7    3    1    modulo 8, after which 0 1 2 3 4 3 2 1 repeat
+        reflect     7    7    3    1    modulo 8, the period of 0 1 2 3 4 3 2 1
     """
     if mode in ("wrap", "reflect"):
         return library.integers(starts, _period(mode, size, library))
     lowest, highest = (-wide, size) if mode in ("fill", "edge") else (0, size - wide)
-    if isinstance(highest, int):  # else a scalar of the library
+    if isinstance(highest, int):  # otherwise a scalar of the library
         highest = max(highest, 0)
     return library.clip(library.integers(starts, None), lowest, highest)
 
 
 def _period(mode: str, size: Any, library: Any) -> Any:
-    """Return after how many positions an axis repeats."""
+    """Return the period of an axis: `size` for wrap, ``2 * size - 2`` for reflect, at least 1."""
     period = size if mode == "wrap" else 2 * size - 2
     if isinstance(period, int):
         return max(period, 1)
@@ -71,26 +71,29 @@ def _period(mode: str, size: Any, library: Any) -> Any:
 
 
 def reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:
-    """Return the first and the last position that windows repeat or mirror on an axis.
+    """Return the first and the last position that windows refer to on an axis.
 
-    On an axis of size 4 a window of size 3 that starts at 2 has the positions 2 3 2 in mode
-    reflect, and 2 3 3 in mode edge: the first is 2, the last 3.
+    On an axis of size 4, a window of size 3 that starts at 2 refers to the positions 2 3 2 in mode
+    reflect and 2 3 3 in mode edge. In both modes the first is 2 and the last is 3.
     """
     last = starts + wide - 1
     if mode == "edge":
         return starts.clip(0, size - 1), last.clip(0, size - 1)
+    # An axis of size 5 reads 0 1 2 3 4 3 2 1 0 1 2 ... (period 8). A window that passes the end (4)
+    # may come back below its start: from 3 to 7 it reads 3 4 3 2 1, whose minimum is 8 - 7 = 1.
     end, period = size - 1, max(2 * size - 2, 1)
     first = np.where(last > end, np.minimum(starts, period - last), starts)
-    first[last >= period] = 0
+    first[last >= period] = 0  # it comes back to the beginning of the axis
     turned = ((starts <= end) & (last >= end)) | (last >= period + end)
+    # A window from 6 to 9 reads 2 1 0 1: its last position is the larger of 8 - 6 and 9 - 8.
     reached = np.where(last < end, last, np.maximum(period - starts, last - period))
     return first, np.where(turned, end, reached)
 
 
 def positions(mode: str, at: Any, size: Any, library: Any = NumPyLibrary) -> Any:
-    """Return the positions on an axis that `at` names; those in mode fill may lie outside.
+    """Return the positions on the axis that positions beyond its ends refer to.
 
-    On an axis of size 4, of the positions -2 to 6 that a window runs over::
+    In mode fill, positions out of bounds remain. For the positions -2 to 6 on an axis of size 4::
 
         at       -2 -1  0  1  2  3  4  5  6
         wrap      2  3  0  1  2  3  0  1  2
@@ -98,7 +101,7 @@ def positions(mode: str, at: Any, size: Any, library: Any = NumPyLibrary) -> Any
         reflect   2  1  0  1  2  3  2  1  0
     """
     if isinstance(size, int) and size == 0:
-        return at  # of no window
+        return at  # there are no windows
     if mode == "edge":
         return library.clip(at, 0, size - 1)
     if mode not in ("wrap", "reflect"):
@@ -109,11 +112,12 @@ def positions(mode: str, at: Any, size: Any, library: Any = NumPyLibrary) -> Any
 
 
 def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
-    """Repeat and mirror, in place, what windows in the modes edge and reflect took from data.
+    """Repeat and mirror, in place, the elements read for windows in modes edge and reflect.
 
-    The axes of ``call.indices`` but its last come first in `dense`. Of a window whose positions are
-    1 0 1 2, the elements 0 1 2 of data were taken, and are arranged as the elements 1 0 1 2 of
-    what was taken. Windows that start at the same position are arranged together.
+    `dense` has the axes of ``call.indices`` except the last, then the axes of a window. For
+    example, a window of size 4 that starts at -1 refers in mode reflect to the positions 1 0 1 2.
+    The elements 0 1 2 of data were read, and taking the elements 1 0 1 2 of these yields the
+    window.
     """
     lead = call.indices.shape[:-1]
     starts = call.indices.reshape(math.prod(lead), len(call.window_shape))
@@ -130,28 +134,29 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
         outside = np.flatnonzero((at < 0) | (at > size - wide))
         if not len(outside):
             continue
+        # Windows with the same start are rearranged alike: sort them by start and split the groups.
         begins, kind = np.unique(at[outside], return_inverse=True)
         outside = outside[np.argsort(kind, kind="stable")]
         ends = np.cumsum(np.bincount(kind, minlength=len(begins)))
         for begin, members in zip(begins, np.split(outside, ends[:-1]), strict=True):
             first, _ = reach(mode, begin[np.newaxis], size, wide)
             taken = positions(mode, begin + np.arange(wide), size)
-            taken -= first.clip(0, max(size - wide, 0))
+            taken -= first.clip(0, max(size - wide, 0))  # relative to the first position read
             for some in (members[n : n + step] for n in range(0, len(members), step)):
                 where = np.unravel_index(some, lead)
                 dense[where] = dense[where].take(taken, axis=axis + 1)
 
 
 def gather_windows(call: Call) -> Array | _core.Refusal:
-    """Gather windows in any mode; the core copies windows that lie inside its data.
+    """Gather windows in any mode; the core only copies windows that lie within data.
 
-    If windows extend past an end of an axis, the part of data that all windows cover is continued
-    first, as ``numpy.pad`` does. If that part is much larger than the windows that extend past an
-    end, these are gathered element by element instead.
+    If windows extend past the bounds, the bounding box of all windows is first built from data,
+    like ``numpy.pad`` does. If this box is much larger than the windows that extend past the
+    bounds, those windows are gathered element by element instead.
     """
     if call.mode in ("raise", "clip"):
         return call.run()
-    # Another thread may change the starts.
+    # Another thread could change the starts between the check and the copy.
     call = replace(call, indices=call.indices.copy())
     check(call)
     window, lead = call.window_shape, call.indices.shape[:-1]
@@ -159,7 +164,7 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
     starts = np.empty(call.indices.shape, np.int64)
     for axis, (mode, size, wide) in enumerate(zip(call.modes, sizes, window, strict=True)):
         starts[..., axis] = near(mode, call.indices[..., axis], size, wide)
-    whole = replace(call, indices=starts, mode="fill")  # which fills all of a window
+    whole = replace(call, indices=starts, mode="fill")  # fills windows that are not entirely inside
     flat = starts.reshape(math.prod(lead), len(window))
     if not len(flat) or 0 in window:
         return whole.run()
@@ -170,6 +175,8 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
     ]
     if all(first >= 0 and end <= size for (first, end), size in zip(covered, sizes, strict=True)):
         return whole.run()
+    # Building the box does not pay if it is far larger than the windows: for two 2x2 windows at
+    # opposite corners of a 1000x1000 image, the box has 10**6 elements and the windows have 8.
     count = math.prod(end - first for first, end in covered)
     if count > max(_CONTINUED, len(flat)) * math.prod(window):
         outside = np.flatnonzero(((flat < 0) | (flat > np.subtract(sizes, window))).any(axis=1))
@@ -183,7 +190,7 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
 
 
 def _continued(call: Call, covered: Sequence[tuple[int, int]]) -> Array:
-    """Return data from one position to another on each axis, continued in the mode of the axis."""
+    """Return the box `covered` of data; positions out of bounds follow the mode of their axis."""
     data: Array = call.data
     for axis, (mode, (first, end)) in enumerate(zip(call.modes, covered, strict=True)):
         size, begin, stop = data.shape[axis], 0, data.shape[axis]
@@ -206,7 +213,7 @@ def _gather_axis(call: Call, data: Array, axis: int, at: Array) -> Any:
 
 
 def _copy_elements(call: Call, starts: Starts, chosen: Starts, out: Array) -> None:
-    """Copy all elements of the chosen windows to `out`, some windows at a time."""
+    """Copy the chosen windows to `out` element by element, a block of windows at a time."""
     lead, window = call.indices.shape[:-1], call.window_shape
     step = max(1, _ARRANGED // (8 * len(window) * math.prod(window)))
     by_element = replace(call, kind=Kind.GATHER_ND, mode="fill", negative=False, out=None)
@@ -224,10 +231,10 @@ def _copy_elements(call: Call, starts: Starts, chosen: Starts, out: Array) -> No
 
 
 def view(data: Array, window: tuple[int, ...]) -> Array:
-    """Return a view of all windows: its first axes are their starts, the others their elements."""
+    """Return a view of all windows: axes of starts first, then axes within a window."""
     depth = len(window)
     if data.dtype.kind == "T":
-        data = data.astype(object)  # NumPy makes no such view of its strings
+        data = data.astype(object)  # NumPy cannot create such views of variable-width strings
     starts = (max(size - wide + 1, 0) for size, wide in zip(data.shape, window, strict=False))
     shape = (*starts, *window, *data.shape[depth:])
     strides = (*data.strides[:depth], *data.strides)
@@ -235,17 +242,19 @@ def view(data: Array, window: tuple[int, ...]) -> Array:
 
 
 def check(call: Call) -> None:
-    """Raise the error of the shapes and starts of a gather of windows, and copy nothing."""
+    """Raise an error if the shapes or starts of a gather of windows are invalid; copy nothing."""
     check_shapes(call)
     modes, window, shape = call.modes, call.window_shape, call.data.shape
+    # The core validates starts before it copies, and slices of size 0 leave nothing to copy.
     empty = np.empty((*call.data.shape[: len(window)], 0))
     starts = arguments.native_indices(call)
     call = replace(call, data=empty, indices=starts, mode="raise", fill_value=None, out=None)
     others = [axis for axis, mode in enumerate(modes) if mode != "raise"]
     if others:
-        _raise_refusal(replace(call, mode="fill"), shape)  # of types and sizes
+        _raise_refusal(replace(call, mode="fill"), shape)  # types and sizes
         if len(others) == len(modes):
             return
+        # Only axes in mode raise have bounds. On the others, use short windows that start at 0.
         starts = starts.copy()
         starts[..., others] = 0
         pairs = zip(modes, window, empty.shape, strict=False)
@@ -255,20 +264,20 @@ def check(call: Call) -> None:
 
 
 def _raise_refusal(call: Call, data: Sequence[int]) -> None:
-    """Raise the error of a call with empty data, if there is one, with the shape of all data."""
+    """Raise the error of a call with empty data, if any, but with the shape of the full data."""
     refusal = call.run()
     if isinstance(refusal, _core.Refusal):
         arguments.raise_error(call, _core.Refusal((*refusal[:2], data, *refusal[3:])))
 
 
 def result_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of the windows of a call whose shapes are checked."""
+    """Return the shape of the windows of a call whose shapes are valid."""
     window = call.window_shape
     return (*call.indices.shape[:-1], *window, *call.data.shape[len(window) :])
 
 
 def check_shapes(call: Call) -> None:
-    """Raise the error of the shapes of a gather of windows; sizes may be symbols."""
+    """Raise an error if the shapes of a gather of windows do not match; sizes may be symbolic."""
     caller, window = call.caller, call.window_shape
     data, starts = call.data.shape, call.indices.shape
     if not starts:
