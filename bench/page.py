@@ -1,4 +1,4 @@
-"""The page about one run, and its chart: the mean time of every library over ours."""
+"""The pages about one run, and the chart of the mean ratio of each library."""
 
 from __future__ import annotations
 
@@ -34,25 +34,36 @@ _STYLE: Any = {
     "svg.hashsalt": "ndgather",
 }
 _EXAMPLES = ("points-64MB", "token-embedding", "scatter-add-points")
-_MOST_NAMES = 30
+_MOST_NAMES = 6
+_GROUPS = {
+    "tiny": "Small calls",
+    "points": "Points: one element per index tuple",
+    "rows": "Rows: one slice per index tuple",
+    "axis": "Lookups along one axis",
+    "elements": "gather_elements",
+    "scatter": "Scatters",
+    "types": "Index types",
+    "short": "Scatters of short rows",
+}
 _PAGE = """\
 # Benchmarks
 
 <!-- Written by the benchmark from its results; do not edit. -->
 
-How long a gather or a scatter takes with ndgather, and with the library that you may use now:
-{count} calls as people make them, from four lookups in a tiny table to a million in 1 GB. Every
-library gives the same answer to the same call on the same arrays, on the same number of threads.
+The time of {count} typical calls in ndgather and in the libraries that you may use today, from
+four lookups in a tiny table to a million lookups in 1 GB. All libraries make the same call on the
+same arrays with the same number of threads, and their results are compared first. A ratio is the
+time of a library divided by ndgather's time.
 
-| instead of | calls that it supports | its time over ndgather's (mean) | from | to | slower in |
+| library | supported calls | mean ratio | lowest | highest | slower in |
 | --- | ---: | ---: | ---: | ---: | ---: |
 {libraries}
 
-Three of the calls:
+For example:
 
 {examples}
 
-![Time of each library over ours, all cases together]({picture})
+![Time of each library relative to ndgather, all cases together]({picture})
 
 Measured on {where.processor}, {where.processors} processors, {where.system}, with \
 {where.threads} threads, Python {where.python}, {where.date}.
@@ -60,118 +71,158 @@ Measured on {where.processor}, {where.processors} processors, {where.system}, wi
 ## Where another library is faster
 
 {in_short}
-{cases}
+{findings}
+
+## Every case
+
+[One table for each kind of call]({cases}) lists all times, and the speed of the machine.
 
 ## How it was measured
 
-- Every library makes the same call on the same arrays, with the same number of threads if it has
-  threads. Preparations are not timed: sessions, tensors of the index dtype that the library
-  requires, views of index columns. If a library has several ways to make the call, the fastest
-  counts.
-- OpenCV takes pairs of 16-bit integers as indices, a quarter of the bytes of int64, and checks none
-  of them. polars takes unsigned integers of 32 bits, SciPy takes float64.
-- The answers of eight runs are compared with NumPy's before anything is timed: threads may lose an
-  update in one of them. onnxruntime's ScatterND with a reduction does, and is not compared. A
-  library that has no such call, or returns another answer, is listed below and not timed.
-- The libraries take turns in rounds, in an order that changes from round to round, with an untimed
-  call before the timed ones. A turn begins when the process is idle: threads of onnxruntime spin
-  for 40 ms after a call, those of torch for 10 ms. A turn in which the threads waited for a
-  processor, for more than 2 % of it, is repeated. A library with threads is timed with one thread
-  too, and the faster counts. Times are medians. *Spread* is the distance between the quartiles of
-  our times, as a share of the median: smaller differences between libraries mean nothing. No page
-  is written, and a run for one ends, once more than 5 of 90 cases spread more than 10 %.
-- *Moved* is the memory traffic that cannot be avoided: indices are read once, each touched cache
-  line of data once, and the output is written once. *Of limit* is the least possible time over
-  ours. The least possible time is the larger of two: that of moving these bytes at the measured
-  copy speed, and, for slices of at most one cache line at random places, that of as many random
-  cache lines. A line takes the latency of memory over the number of misses under way at once:
-  chains of reads that wait for each other, more of them until a read gets no cheaper. An asterisk
-  marks data and output that fit in the last-level cache, where memory is not the limit.
+- Only the call itself is timed. Sessions, tensors of the index type that a library requires and
+  views of index columns are prepared beforehand. If a library has several ways to make the call,
+  or is faster with one thread, its fastest time counts.
+- OpenCV reads indices as pairs of 16-bit integers, a quarter of the bytes of int64, and checks no
+  bounds. polars reads indices as unsigned 32-bit integers. SciPy computes with float64.
+- Before anything is timed, the results of eight runs are compared with NumPy's, because threads
+  may lose an update in a single run. ScatterND of onnxruntime does so if it has a reduction, and
+  is not compared. A library that does not support a call, or returns a wrong result, is not timed.
+- The libraries take turns, in an order that changes in every round. Each turn starts when the
+  process is idle, because threads of onnxruntime spin for 40 ms after a call and threads of torch
+  for 10 ms, and begins with an untimed call. A turn is repeated if its threads waited for a
+  processor for more than 2 % of the time.
+- Times are medians. *Spread* is the interquartile range of ndgather's times divided by the median;
+  smaller differences between libraries mean nothing. No page is written if more than 5 of 90 cases
+  spread more than 10 %.
+- *Ratio*, in the table of a kind of call, is the ratio of the fastest other library.
+- *Moved* is the least possible memory traffic: each index is read once, each touched cache line of
+  data is read once, and the output is written once.
+- *Of limit* is the least possible time divided by ndgather's time. The least possible time is the
+  longer of two: the time to copy the moved bytes at the measured speed, and, for slices of at most
+  one cache line at random places, the time to read as many random cache lines. An asterisk marks
+  data and output that fit in the last-level cache, where memory is not the limit.
 
 ## How to repeat it
 
-In a checkout, `make bench` measures everything and writes this page; or, in two steps,
+In a checkout, `make bench` measures everything and writes this page. To do it in two steps:
 
     python -m bench --json run.json
     python -m bench --load run.json --page docs/benchmarks.md
 
-Another machine gives other numbers.
-
-## Every case
-
-{table}
-
-Ratio: time of the fastest other library over ours.
-
-## Libraries for one kind of call
-
-{special}
-
-## What the machine allows
-
-```text
-{limits}
-```
+Times on another machine differ.
 
 ## Versions
 
 {versions}
 """
+_CASES_PAGE = """\
+# Benchmark cases
+
+<!-- Written by the benchmark from its results; do not edit. -->
+
+The times behind the [benchmarks](PAGE), where the columns are explained.
+
+SECTIONS
+
+## What the machine allows
+
+:::{dropdown} Speed of copies and of random reads
+
+```text
+LIMITS
+```
+:::
+"""
 
 
 def write(run: Record, path: Path) -> None:
-    """Write the page to `path`, and its picture beside it."""
-    picture = path.with_suffix(".svg")
+    """Write the page to `path`, and beside it its picture and the page of its cases."""
+    picture, cases = path.with_suffix(".svg"), path.with_name(f"{path.stem}-cases.md")
     path.parent.mkdir(parents=True, exist_ok=True)
     draw(run, picture)
-    path.write_text(text(run, picture.name))
+    path.write_text(text(run, picture.name, cases.name))
+    cases.write_text(cases_text(run, path.name))
 
 
-def text(run: Record, picture: str) -> str:
-    """Return the page as Markdown, with the file of its picture."""
-    ratios = ratios_by_peer(run)
-    few = [peer for peer, times in ratios.items() if 2 * len(times) < len(run.results)]
-    many = [peer for peer in run.setting.versions if peer not in few]
-    special = [result for result in run.results if {one.peer for one in result.timings} & {*few}]
-    in_short, cases = findings(run)
-    page = _PAGE.format(
+def text(run: Record, picture: str, cases: str) -> str:
+    """Return the page as Markdown, with the files of its picture and of the page of its cases."""
+    in_short, others = findings(run)
+    return _PAGE.format(
         count=len(run.results),
         libraries=_libraries(run),
         examples=_list(map(_example, _examples(run))),
         in_short=_list(in_short),
         picture=picture,
         where=run.setting,
-        cases=_list(cases),
-        table=_table(run.results, many),
-        special=_table(special, [OWN.name, *few]) if few else "None was measured.",
-        limits="\n".join(limit_lines(run)),
+        findings=_list(others),
+        cases=cases,
         versions=_list(f"{name} {version}" for name, version in run.setting.versions.items()),
     )
-    refusals: dict[str, list[str]] = {}
+
+
+def cases_text(run: Record, page: str) -> str:
+    """Return the page of all cases as Markdown, with the file of the page that explains it."""
+    few = [peer for peer, times in ratios_by_peer(run).items() if 2 * len(times) < len(run.results)]
+    many = [peer for peer in run.setting.versions if peer not in few]
+    groups: dict[str, list[Result]] = {}
     for result in run.results:
+        groups.setdefault(result.case.group, []).append(result)
+    sections = [
+        f"## {_GROUPS.get(name, name)}\n\n{_folded(f'{len(results)} cases', _table(results, many))}"
+        for name, results in groups.items()
+    ]
+    special = [result for result in run.results if {one.peer for one in result.timings} & {*few}]
+    if special:
+        title = f"{len(special)} cases with {', '.join(few)}"
+        table = _folded(title, _times(special, [OWN.name, *few]))
+        sections.append(f"## Libraries for one kind of call\n\n{table}")
+    if refusals := _refusals(run.results):
+        sections.append(f"## Not timed\n\n{_folded('Reasons', _list(refusals))}")
+    filled = _CASES_PAGE.replace("PAGE", page).replace("LIMITS", "\n".join(limit_lines(run)))
+    return filled.replace("SECTIONS", "\n\n".join(sections))
+
+
+def _folded(title: str, content: str) -> str:
+    return f":::{{dropdown}} {title}\n\n{content}\n:::"
+
+
+def _refusals(results: Iterable[Result]) -> list[str]:
+    """Return a line for each reason: the libraries and the cases that they were not timed in."""
+    cases: dict[tuple[str, str], list[str]] = {}
+    for result in results:
         for name, reason in result.refusals.items():
-            refusals.setdefault(f"{name}, {reason}", []).append(f"`{result.case.name}`")
-    if refusals:
-        lines = (
-            f"{reason}: {', '.join(names) if len(names) <= _MOST_NAMES else f'{len(names)} cases'}"
-            for reason, names in sorted(refusals.items())
-        )
-        page += f"\n## Not timed\n\n{_list(lines)}\n"
-    return page
+            cases.setdefault((name, reason), []).append(f"`{result.case.name}`")
+    peers: dict[tuple[str, str], list[str]] = {}
+    for (name, reason), names in sorted(cases.items()):
+        where = ", ".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} cases"
+        peers.setdefault((where, reason), []).append(name)
+    return [f"{', '.join(names)}: {reason} ({where})" for (where, reason), names in peers.items()]
 
 
 def _table(results: Iterable[Result], peers: list[str]) -> str:
     titles = ["moved", *peers, "spread", "ratio", "of limit"]
-    rows = [["case", *titles, "who does this"], ["---", *["---:"] * len(titles), "---"]]
+    rows = [["case", *titles, "example"], ["---", *["---:"] * len(titles), "---"]]
     for result in results:
         texts = cells(result, peers)
         numbers = [texts[title] for title in titles]
         rows.append([f"`{result.case.name}`", *numbers, result.case.why])
+    return _joined(rows)
+
+
+def _times(results: Iterable[Result], peers: list[str]) -> str:
+    rows = [["case", *peers], ["---", *["---:"] * len(peers)]]
+    for result in results:
+        texts = cells(result, peers)
+        rows.append([f"`{result.case.name}`", *(texts[peer] for peer in peers)])
+    return _joined(rows)
+
+
+def _joined(rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _libraries(run: Record) -> str:
-    """Return a row for every other library, the one with the largest share of the calls first."""
+    """Return a row for each other library, sorted by the number of calls that it supports."""
     ratios = ratios_by_peer(run)
     return "\n".join(
         f"| {peer} | {len(times)} | **{geometric_mean(times):.2f}** | {min(times):.2f}"
@@ -181,7 +232,7 @@ def _libraries(run: Record) -> str:
 
 
 def _examples(run: Record) -> list[Result]:
-    """Return the results of the three examples, or the first ones of a run without them."""
+    """Return the results of the examples, or the first three results if they were not run."""
     named = [result for result in run.results if result.case.name in _EXAMPLES]
     return named or list(run.results[: len(_EXAMPLES)])
 
@@ -197,13 +248,13 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def middle_half(ratios: Iterable[float]) -> tuple[float, float]:
-    """Return the quartiles of ratios, interpolated as their geometric mean and the axis are."""
+    """Return the quartiles of ratios, interpolated on a logarithmic scale like the axis."""
     low, _, high = quantiles(map(log, ratios), n=4, method="inclusive")
     return exp(low), exp(high)
 
 
 def draw(run: Record, path: Path) -> None:
-    """Draw one bar for every library: its mean time over ours, and the middle half of the cases."""
+    """Draw each library: a bar for the mean ratio, a line for the middle half of its cases."""
     ratios = {peer: times for peer, times in ratios_by_peer(run).items() if len(times) > 1}
     slowest_first = sorted(ratios, key=lambda peer: -geometric_mean(ratios[peer]))
     mpl: Any = import_module("matplotlib")
@@ -232,8 +283,8 @@ def draw(run: Record, path: Path) -> None:
         axes.set_xlim(min(ends) * 0.9, max(ends) * 1.8)
         axes.set_xlabel(
             "geometric mean over the cases that the library supports;"
-            " the thin line spans the middle half of them"
+            " the thin line spans their middle half"
         )
-        title = f"Time of each library in units of {OWN.name}'s"
+        title = f"Time of each library relative to {OWN.name}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
         figure.savefig(path, metadata={"Date": None})

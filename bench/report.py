@@ -259,9 +259,9 @@ def findings(run: Record) -> tuple[list[str], list[str]]:
         f" {max(ratios):.1f} times.",
         f"The fastest of {', '.join(_RUNTIMES[:-1])} and {_RUNTIMES[-1]} takes"
         f" {geometric_mean(_ratios_to(run, _RUNTIMES)):.2f} times as long.",
-        f"Another library is faster on {len(slower)} of them.",
-        f"Of {len(bound)} cases beyond the last-level cache, {len(bound) - len(far)} reach"
-        f" {ENOUGH_OF_LIMIT:.0%} of what the memory of this machine allows.",
+        f"Another library is faster in {len(slower)} of {len(compared)} cases.",
+        f"{len(bound) - len(far)} of {len(bound)} cases that exceed the last-level cache reach"
+        f" {ENOUGH_OF_LIMIT:.0%} of the limit that memory sets.",
     ]
     operators: dict[str, list[float]] = {}
     for result, ratio in compared:
@@ -271,9 +271,10 @@ def findings(run: Record) -> tuple[list[str], list[str]]:
         for name, ratios in sorted(operators.items())
     )
     cases = [
-        f"By operator, with the number of cases: {', '.join(means)}.",
-        f"Another library is faster on {', '.join(slower) or 'none'}.",
-        f"Below {ENOUGH_OF_LIMIT:.0%} of the limit, with what sets it: {', '.join(far) or 'none'}.",
+        f"Mean ratio by operator (number of cases): {', '.join(means)}.",
+        f"Cases in which another library is faster (ratio): {', '.join(slower) or 'none'}.",
+        f"Cases below {ENOUGH_OF_LIMIT:.0%} of the limit (share, what sets the limit):"
+        f" {', '.join(far) or 'none'}.",
     ]
     return in_short, cases
 

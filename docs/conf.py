@@ -62,7 +62,8 @@ default_role = "code"
 smartquotes = False  # -- is an option, and "" is code, in many places
 pygments_style = "a11y-light"
 
-WIDE = ("benchmarks", "benchmarks-stored", "conformance", "exporters", "kinds", "security")
+_BENCHMARKS = ("benchmarks", "benchmarks-cases", "benchmarks-stored")
+WIDE = (*_BENCHMARKS, "conformance", "exporters", "kinds", "security")
 
 html_baseurl = os.environ.get("SITE", "")  # of a release: https://.../
 html_favicon = "static/favicon.svg"
@@ -85,9 +86,8 @@ html_theme_options = {
     "navbar_center": [],  # the pages stand on the left
     "navbar_end": ["project-links", "theme-switcher"],
     "show_prev_next": True,
-    "secondary_sidebar_items": {
-        page: [] if page in WIDE else ["page-toc"] for page in (*WIDE, "**")
-    },
+    # The last pattern that matches a page wins.
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in WIDE}},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",

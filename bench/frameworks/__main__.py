@@ -37,10 +37,10 @@ _HEAD = """\
 
 <!-- Written by the benchmark from its results; do not edit. -->
 
-Calls of ndgather on arrays of a library, compared with the library's own way to the same result:
-`x[a, b]` in torch, the same in a jitted function in JAX. The results are compared first. Then the
-two take turns of 20 ms, and the table has the medians of the turns. Arrays and indices are made
-beforehand, for torch as separate columns too, which it takes fastest.
+Calls of ndgather on arrays of torch and JAX, compared with the library's own way to the same
+result: `x[a, b]`, in a jitted function in JAX. The results are compared first. Then ndgather and
+the library take turns of 20 ms, and the tables show the medians. Arrays and indices are prepared
+beforehand. For torch this includes separate index columns, its fastest form.
 
     pip install 'ndgather[torch,jax]'
     python -m bench --suite torch --page
@@ -52,10 +52,10 @@ _NOTES = """\
 - torch, `tiny-gradient`: an autograd function that returns its argument takes 3.3 us by itself.
 - torch, `gradient-1e5-of-16`: torch fills zeros on its own threads, which then spin for a while.
   ndgather clears the rows on the threads that add to them.
-- JAX, `rows-1e5-of-64`: if the memory of a result is new to the process, the system clears its
-  pages during the call. Which of the two functions gets new memory differs by run, and the ratio
-  varies from 0.37 to 0.87.
-- JAX, `add-1e5-of-16`: the result overwrites data; if data is used afterwards, XLA copies it first,
+- JAX, `rows-1e5-of-64`: the ratio varies from 0.37 to 0.87. If the memory of a result is new to the
+  process, the operating system clears its pages during the call, and which of the two functions
+  gets new memory differs from run to run.
+- JAX, `add-1e5-of-16`: the result overwrites data. If data is used afterwards, XLA copies it first,
   on one thread.
 """
 
@@ -116,7 +116,7 @@ def _section(library: str, results: Sequence[Result]) -> Iterator[str]:
     yield f"{library}\n"
     yield f"{where.processor}, {where.processors} processors, {where.system}, {where.date},"
     yield f"Python {where.python}, {versions}.\n"
-    yield f"| case | what it stands for | ndgather, us | {library}, us | ratio |"
+    yield f"| case | example | ndgather, us | {library}, us | ratio |"
     yield "|---|---|---:|---:|---:|"
     for result in results:
         ours, native = result.microseconds

@@ -193,7 +193,7 @@ def _points(points: Callable[..., Pair]) -> tuple[Case, ...]:
     rows = (
         ("tiny", "the cost of a call: 2 points", (8, 4), 2, 2),
         ("points-1e4", "particles on a grid", (1000, 1000), 10_000, 2),
-        ("points-1e6", "pixels of an image that is warped", (1000, 1000), 1_000_000, 2),
+        ("points-1e6", "pixels of a warped image", (1000, 1000), 1_000_000, 2),
         ("points-1e6-of-3", "voxels of a volume", (100, 100, 100), 1_000_000, 3),
         ("rows-1e5-of-64", "embeddings of tokens", (100_000, 64), 100_000, 1),
     )
@@ -237,6 +237,8 @@ CASES = {
     "jax": (
         *_points(_jax_points),
         Case(*_GRADIENT, partial(_jax_gradient, 100_000, 16)),
-        Case("add-1e5-of-16", "messages to the nodes of a graph", partial(_jax_add, 100_000, 16)),
+        Case(
+            "add-1e5-of-16", "messages sent to the nodes of a graph", partial(_jax_add, 100_000, 16)
+        ),
     ),
 }

@@ -52,12 +52,12 @@ class Case:
     place: Place = "local"
 
 
-_SHARDED = "the same from shards: only inner chunks that are needed"
+_SHARDED = "points from shards: only the needed inner chunks are read"
 _REMOTE: Any = {"place": "remote", "methods": ("ndgather", "zarr", "zarr-fused", "tensorstore")}
 CASES = (
     Case(
         "points-1e7",
-        "satellite passes through a volume: every chunk has thousands of points",
+        "satellite passes through a volume: thousands of points per chunk",
         "points",
         10_000_000,
     ),
@@ -71,12 +71,14 @@ CASES = (
         10_000,
         ("floor", "ndgather", "zarr", "tensorstore", "dask"),
     ),
-    Case("windows", "patches of 30^3 for the training of a network", "windows", 1_000, _LOCAL[:-1]),
-    Case("remote-1e3", "few points over HTTP, 30 ms a request", "points", 1_000, **_REMOTE),
-    Case("remote-1e7", "many points over HTTP, 30 ms a request", "points", 10_000_000, **_REMOTE),
+    Case(
+        "windows", "patches of 30^3 elements for training a network", "windows", 1_000, _LOCAL[:-1]
+    ),
+    Case("remote-1e3", "a few points over HTTP, 30 ms per request", "points", 1_000, **_REMOTE),
+    Case("remote-1e7", "many points over HTTP, 30 ms per request", "points", 10_000_000, **_REMOTE),
     Case(
         "cluster-1e7",
-        "two processes of dask.distributed share the reading",
+        "two processes of dask.distributed share the reads",
         "points",
         10_000_000,
         ("ndgather", "dask"),
@@ -92,7 +94,7 @@ CASES = (
     ),
     Case(
         "scatter-1e6",
-        "points accumulated into a grid that does not fit: 64 chunks",
+        "points added to a grid of 64 chunks that does not fit in memory",
         "scatter",
         1_000_000,
         ("ndgather", "loop"),

@@ -25,8 +25,9 @@ _PAGE = """\
 
 <!-- Written by the benchmark from its results; do not edit. -->
 
-Calls on arrays in files, in buckets and on a cluster, compared with zarr, dask, xarray and
-tensorstore, and with a floor that only reads and decodes the same chunks.
+The time and the extra memory of calls on arrays in files, in buckets and on a cluster: ndgather
+beside zarr, dask, xarray and tensorstore, and beside a floor that only reads and decodes the same
+chunks.
 
 Measured on {where.processor}, {where.processors} processors, {where.system}, \
 Python {where.python}, {where.date}.{note}
@@ -35,22 +36,22 @@ Python {where.python}, {where.date}.{note}
 
 ## How it was measured
 
-Every method runs in a process of its own and makes the call once before anything is timed: this
-call gives the answer, which is compared with the values of the field, and the extra memory, which
-is the peak of resident memory minus what was resident before the call. Then the methods take
-turns, and times are medians. CPU is the processor time of the process, all threads together. A
-method that took more than one and a half times as long as the fastest of the others takes no
-further turns. The floor reads and decodes the chunks that the call touches, with two threads, and
-does nothing else. The memory that a call of ndgather may take is explained in
-[guarantees](guarantees.md). All methods have two threads; files are in the page cache.
+Every method runs in its own process with two threads, and reads files from the page cache. It
+makes the call once before anything is timed. The result of this call is compared with the values of
+the field, and its extra memory is the peak of resident memory minus the resident memory before the
+call. Then the methods take turns, and times are medians. CPU is the processor time of all threads.
+A method that is more than 1.5 times slower than the fastest other method takes no further turns.
+The floor reads and decodes the chunks that the call touches and does nothing else.
+[Guarantees](guarantees.md) explain how much memory a call of ndgather may use.
 
-The array is 1024^3 float32 (4.3 GB) in chunks of 128^3, compressed by zstd at level 3 to a third;
-sharded: shards of 256^3 of chunks of 32^3. Every value is a function of its place.
+The array has 1024^3 float32 elements (4.3 GB) in chunks of 128^3, compressed by zstd at level 3 to
+a third of their size. Sharded arrays have shards of 256^3 and chunks of 32^3. Every element is a
+function of its position.
 
 ## Every case
-{cases}
 
-(*) made once.
+A time with an asterisk is of a single call.
+{cases}
 
 ## How to repeat it
 
@@ -87,7 +88,7 @@ def lines(result: Result) -> Iterator[str]:
 
 
 def _allowed(result: Result) -> str:
-    return f"ndgather may take {bytes_text(result.allowed_bytes)} of extra memory."
+    return f"ndgather may use {bytes_text(result.allowed_bytes)} of extra memory."
 
 
 def _cells(measured: Measured) -> tuple[str, str, str]:
@@ -134,10 +135,11 @@ def _summary(results: Sequence[Result]) -> Iterator[str]:
 
 def _section(result: Result) -> Iterator[str]:
     why = next(case.why for case in CASES if case.name == result.case)
-    yield f"\n### `{result.case}`\n\n{why.capitalize()}.\n"
+    yield f"\n:::{{dropdown}} {result.case}: {why}\n"
     yield "| method | wall | CPU | extra memory |"
     yield "|---|---:|---:|---:|"
     for measured in result.methods:
         yield f"| {measured.method} | {' | '.join(_cells(measured))} |"
     if result.allowed_bytes:
         yield f"\n{_allowed(result)}"
+    yield ":::"
