@@ -1,5 +1,7 @@
 """DataArrays in calls whose options meet in pairs: the values of the loops, and their names."""
 
+from functools import partial
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import zarr
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
 from tests.definitions.calls import assert_same_numbers, bad_entries, expected
-from tests.definitions.covering import CHUNKINGS, chunks_of, covering_calls
+from tests.definitions.covering import CHUNKINGS, chunks_of, compare_covering_calls
 from tests.definitions.draws import MODES, SCATTERS
 
 NAMED = ("DataArray", "Variable", "plain")
@@ -26,12 +28,8 @@ def test_options_that_meet_give_the_definition_with_names(function, draws):
     }
     if function in SCATTERS:
         more["updates"] = NAMED
-    for row, call in covering_calls(draws, function, ("kept in", "data", "indices"), **more):
-        try:
-            compare(draws, row, call)
-        except BaseException as error:
-            error.add_note(f"{row}\n{call}")
-            raise
+    together = ("kept in", "data", "indices")
+    compare_covering_calls(partial(compare, draws), draws, function, together, **more)
 
 
 def named(kind, array, prefix):

@@ -29,7 +29,7 @@ from tests.definitions.draws import (
 from tests.definitions.environments import draw_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
 
     from numpy.typing import NDArray
@@ -150,6 +150,22 @@ def covering_calls(
     for row in cover(random, options_of(function) | options, together):
         call = make_call(random, function, row)
         yield row, replace(call, environment=draw_environment(random))
+
+
+def compare_covering_calls(
+    compare: Callable[[Row, PublicCall], None],
+    random: Random,
+    function: str,
+    together: Sequence[str] = (),
+    **options: Sequence[Any],
+) -> None:
+    """Compare each of the `covering_calls`; a failure names the row and the call."""
+    for row, call in covering_calls(random, function, together, **options):
+        try:
+            compare(row, call)
+        except BaseException as error:
+            error.add_note(f"{row}\n{call}")
+            raise
 
 
 def make_call(random: Random, function: str, row: Row) -> PublicCall:

@@ -1,21 +1,27 @@
 """For arrays of each library, every pair of options meets; the result is that of the loops."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import array_api_strict
+import jax
+import jax.numpy as jnp
 import mlx.core as mx
 import numpy as np
 import pytest
 import tensorflow as tf
 import torch
 
+import ndgather
 from ndgather.arrays import standard
 from ndgather.errors import IndexOutOfBoundsError
 from tests.definitions.calls import expected
-from tests.definitions.covering import covering_calls
+from tests.definitions.covering import compare_covering_calls
 from tests.definitions.draws import MODES, SCATTERS
+from tests.definitions.environments import environment
+from tests.frameworks.jax_calls import ROUTES, carried_out_by
 
 NUMBERS = ("?", "i1", "u1", "i4", "i8", "f4", "f8", "F", "u2")
 INTEGERS = ("i8", "i4", "i1", "u1", "u2", "u8")
@@ -34,6 +40,7 @@ class Library:
     dtypes: tuple[str, ...] = NUMBERS
     reduced: tuple[str, ...] = ("i4", "i8", "f4", "f8")
     index_dtypes: tuple[str, ...] = INTEGERS
+    options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
 STRICT = {"make": array_api_strict.asarray, "kind": type(array_api_strict.asarray(0))}
@@ -43,6 +50,14 @@ LIBRARIES = {
     "torch": Library(make=torch.from_numpy, kind=torch.Tensor, reduced=NUMBERS),
     "TensorFlow": Library(make=tf.constant, kind=tf.Tensor, reduced=(*NUMBERS[1:7], "?")),
     "MLX": Library(make=mx.array, kind=mx.array, dtypes=NUMBERS[:6], reduced=("i8", "f4")),
+    "JAX": Library(
+        make=jnp.asarray,
+        kind=jax.Array,
+        dtypes=("?", "u1", "i4", "f4", "F"),  # each row is compiled
+        reduced=("?", "u1", "i4", "f4", "F"),
+        index_dtypes=("i8", "i4", "u1"),
+        options={"route": ROUTES, "jit": (False, True)},
+    ),
 }
 
 
@@ -61,32 +76,29 @@ def test_options_that_meet_give_the_definition(library, function, draws):
     more = LAYOUTS | ({"update layout": ("C",)} if scatters else {})
     more["dtype"] = library.reduced if scatters else library.dtypes
     more["index dtype"] = library.index_dtypes
-    more["version"] = VERSIONS
-    for row, call in covering_calls(draws, function, ("mode", "sizes", "points"), **more):
+    more |= library.options
+    if library.kind is STRICT["kind"]:
+        more["version"] = VERSIONS
+    together = ("mode", "sizes", "points")
+    with jax.enable_x64(True):
+        compare_covering_calls(partial(compare, library), draws, function, together, **more)
+
+
+def compare(library, row, call):
+    if row.get("route") == "native":  # threads of XLA have an environment of their own
+        call = replace(call, environment=None)
+    if library.kind is jax.Array and "raise" in (mode := call.options["mode"]) and "fill" in mode:
+        return  # JAX fills where it cannot raise
+    route, version = row.get("route", "handler"), row.get("version", VERSIONS[0])
+    strict_version = array_api_strict.ArrayAPIStrictFlags(api_version=version)
+    with strict_version, carried_out_by(route), np.errstate(all="ignore"):
         try:
-            with array_api_strict.ArrayAPIStrictFlags(api_version=row["version"]):
-                compare(library, call)
-        except BaseException as error:
-            error.add_note(f"{row}\n{call}")
-            raise
-
-
-def compare(library, call):
-    refused = None
-    try:
-        call.result()
-    except IndexOutOfBoundsError as error:
-        refused = error
-    arguments = [library.make(np.array(array)) for array in call.arguments()]
-    if refused is not None:
-        with pytest.raises(IndexOutOfBoundsError) as caught:
-            call.result(*arguments)
-        assert str(caught.value) == str(refused)
-        assert caught.value.position == refused.position
-        return
-    with np.errstate(all="ignore"):
+            call.result()
+        except IndexOutOfBoundsError as error:
+            assert_same_refusal(library, call, error)
+            return
         desired = expected(call)
-    found = call.result(*arguments)
+        found = run(library, call, jit=row.get("jit", False))
     assert isinstance(found, library.kind)
     values = library.read(found)
     if call.computes and desired.dtype.kind in "fc":  # a library may add in another order
@@ -96,3 +108,18 @@ def compare(library, call):
         np.testing.assert_allclose(values, desired, rtol=tolerance, atol=tolerance * scale)
     else:
         np.testing.assert_array_equal(values, desired, strict=True)
+
+
+def run(library, call, *, jit=False):
+    arguments = [library.make(np.array(array)) for array in call.arguments()]
+    if not jit:
+        return call.result(*arguments)
+    with environment(call.environment):
+        return jax.jit(partial(getattr(ndgather, call.function), **call.options))(*arguments)
+
+
+def assert_same_refusal(library, call, error):
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        run(library, call)
+    assert str(caught.value) == str(error)
+    assert caught.value.position == error.position

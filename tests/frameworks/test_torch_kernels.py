@@ -22,10 +22,12 @@ import ndgather
 import ndgather.arrays.torch.compiling
 from ndgather.arrays.torch import kernels
 from ndgather.errors import DTypeError, IndexOutOfBoundsError
+from tests.definitions import calls
+from tests.definitions.covering import compare_covering_calls
+from tests.definitions.draws import MODES
 from tests.frameworks import torch_calls
 from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
 from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
-from tests.frameworks.drawn_calls import drawn_calls
 from tests.frameworks.torch_calls import (
     DEVICE,
     GATHERS,
@@ -40,7 +42,6 @@ from tests.frameworks.torch_calls import (
 
 INDEX_DTYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64")
-FEW = settings(max_examples=60)
 # Of NumPy, which interprets sums of infinities.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -216,29 +217,28 @@ def test_kept_plans_are_few_and_hold_no_tensors():
     assert kernels.kept_plans.cache_info().maxsize <= 1024
 
 
-@FEW
-@given(drawn_calls(GATHER_NAMES, DTYPES, INDEX_DTYPES))
-def test_gathers_are_their_definitions(drawn):
-    check(drawn)
+@pytest.mark.parametrize("function", [name for name in MODES if name != "gather_ranges"])
+def test_options_that_meet_give_the_definition(function, draws):
+    options = {"dtype": DTYPES, "index dtype": INDEX_DTYPES}
+    layouts = ("layout", "index layout", "update layout")[: 3 if function in SCATTER_NAMES else 2]
+    options |= dict.fromkeys(layouts, ("C", "F"))
+    compare_covering_calls(compare, draws, function, **options)
 
 
-@FEW
-@given(drawn_calls(SCATTER_NAMES, DTYPES, INDEX_DTYPES))
-def test_scatters_are_their_definitions(drawn):
-    if drawn.data.dtype == bool and drawn.options["reduction"] == "mean":
-        return
-    check(drawn)
-
-
-def check(drawn):
-    error = drawn.error()
-    if error is None:
-        same(drawn.run(placed), torch.from_numpy(np.asarray(drawn.expected())))
+def compare(row, call):
+    arguments = [torch.from_numpy(each).to(DEVICE) for each in call.arguments()]
+    refused = None
+    try:
+        call.result()
+    except IndexOutOfBoundsError as error:
+        refused = error
+    if refused is None:
+        same(call.result(*arguments), torch.from_numpy(np.asarray(calls.expected(call))))
         return
     with pytest.raises(IndexOutOfBoundsError) as found:
-        drawn.run(placed)
-    assert str(found.value) == str(error)
-    assert found.value.position == error.position
+        call.result(*arguments)
+    assert str(found.value) == str(refused)
+    assert found.value.position == refused.position
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

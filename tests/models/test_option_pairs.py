@@ -1,6 +1,7 @@
 """Options of calls, of their indices and of targets meet in pairs: models mean the same after."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from onnx import helper
 from ndgather.errors import ModelError
 from ndgather.models import onnx as onnx_models
 from tests.definitions.calls import assert_same_elements, expected
-from tests.definitions.covering import covering_calls
+from tests.definitions.covering import compare_covering_calls
 from tests.definitions.draws import SCATTERS
 from tests.models.test_targets import (
     REDUCTIONS,
@@ -61,15 +62,10 @@ def test_options_that_meet_keep_their_meaning(function, tmp_path, draws):
     together = ("indices", "fewer", "known", "way")
     if function in SCATTERS:
         together += ("places", "before", "reduction")
-    for row, call in covering_calls(draws, function, together, **more):
-        try:
-            compare(row, call, paths)
-        except BaseException as error:
-            error.add_note(f"{row}\n{call}")
-            raise
+    compare_covering_calls(partial(compare, paths), draws, function, together, **more)
 
 
-def compare(row, call, paths):
+def compare(paths, row, call):
     model, inputs, call = model_of(row, call)
     desired = expected(call)
     opset, target = None, paths.get(row["way"], row["way"])

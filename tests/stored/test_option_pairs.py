@@ -2,6 +2,7 @@
 
 import uuid
 from dataclasses import replace
+from functools import partial
 
 import h5py
 import numpy as np
@@ -12,7 +13,7 @@ import zarr
 import ndgather
 from ndgather.errors import IndexOutOfBoundsError
 from tests.definitions.calls import assert_same_numbers, bad_entries, expected
-from tests.definitions.covering import CHUNKINGS, FUNCTIONS, chunks_of, covering_calls
+from tests.definitions.covering import CHUNKINGS, FUNCTIONS, chunks_of, compare_covering_calls
 from tests.definitions.draws import SCATTERS
 
 
@@ -64,12 +65,7 @@ def test_options_that_meet_give_the_definition(function, draws):
     together = ("store", "chunks", "points", "places")
     before = ndgather.get_num_threads()
     try:
-        for row, call in covering_calls(draws, function, together, **more):
-            try:
-                compare(draws, row, call)
-            except BaseException as error:
-                error.add_note(f"{row}\n{call}")
-                raise
+        compare_covering_calls(partial(compare, draws), draws, function, together, **more)
     finally:
         ndgather.set_num_threads(before)
 

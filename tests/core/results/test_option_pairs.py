@@ -9,20 +9,16 @@ from tests.definitions.calls import (
     bad_entries,
     expected,
 )
-from tests.definitions.covering import FUNCTIONS, covering_calls
+from tests.definitions.covering import FUNCTIONS, compare_covering_calls
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_options_that_meet_give_the_definition(function, draws):
-    for row, call in covering_calls(draws, function, out=(None, "new", "strided", "data")):
-        try:
-            compare(call, row["out"])
-        except BaseException as error:
-            error.add_note(f"{row}\n{call}")
-            raise
+    compare_covering_calls(compare, draws, function, out=(None, "new", "strided", "data"))
 
 
-def compare(call, kind_of_out):
+def compare(row, call):
+    kind_of_out = row["out"]
     windows = call.function in ("gather_windows", "gather_ranges")
     if not windows and (bad := bad_entries(call)):
         with pytest.raises(IndexOutOfBoundsError) as caught:
