@@ -139,7 +139,7 @@ def test_the_other_models_are_checked_after_one_that_cannot_be_read(ndgather):
     assert outcome.out == "checked.onnx\nnothing found\n"
     gone, cut = outcome.err.splitlines()
     assert gone.startswith("ndgather check: error: gone.onnx: cannot be read")
-    assert cut.startswith("ndgather check: error: cut.onnx: is not an ONNX model, or only a part")
+    assert cut.startswith("ndgather check: error: cut.onnx: is not an ONNX model, or is incomplete")
     found = ndgather("check gone.onnx checked.onnx --json")
     assert (found.status, json.loads(found.out)) == (1, [])
 

@@ -129,8 +129,8 @@ REFUSED = {
     "a model that is a folder": ("run .", ".: cannot be read: is a directory"),
     "a model that is an array": (
         "run data.npy",
-        "data.npy: is not an ONNX model, or only a part of one (allowed: a whole binary file, "
-        "which onnx.save(onnx.load(path, format=...), new_path) writes from text or JSON)",
+        "data.npy: is not an ONNX model, or is incomplete (allowed: a complete binary file; "
+        "onnx.save(onnx.load(path, format=...), new_path) converts text or JSON)",
     ),
     "a model that is empty": (
         "run empty.onnx",
@@ -215,8 +215,8 @@ def test_refuses_a_model_of_an_unknown_operator(ndgather):
 
     assert outcome.status == 1
     assert outcome.err == (
-        "ndgather run: error: node NoSuch of 'out': the reference evaluator does not run NoSuch of "
-        "my.operators (allowed: another runtime=, such as 'onnxruntime')\n"
+        "ndgather run: error: node NoSuch of 'out': the reference evaluator does not support "
+        "NoSuch of my.operators (allowed: another runtime=, such as 'onnxruntime')\n"
     )
 
 

@@ -146,7 +146,7 @@ def test_what_cannot_be_compared_is_refused():
         onnx_models.compare(model, FEEDS, runtimes=["reference"])
     model.CopyFrom(MODEL)
     model.graph.node[0].op_type = "NoSuchOperator"
-    with pytest.raises(ModelError, match=r"reference does not load it: .*NoSuchOperator"):
+    with pytest.raises(ModelError, match=r"reference cannot load it: .*NoSuchOperator"):
         onnx_models.search(model, 2, runtimes=["reference"])
 
 
@@ -170,7 +170,7 @@ def test_a_report_on_the_command_line(ndgather_in, tmp_path):
     page = ndgather_in(tmp_path, line).out
     assert "\\x1b[2J<script>\\nall</script> (ai.onnx GatherND-13" in page
     assert "\x1b" not in page
-    assert "an index out of range is an error" in page
+    assert "an out-of-bounds index is an error" in page
     assert "No other gather or scatter node ran in every runtime." in page
     assert "indices[1, 0] = 7 is outside axis 0 of data" in page
 
@@ -274,14 +274,16 @@ def test_the_command_gives_the_reference_nothing_to_load_unless_it_is_alone(
     for runtimes in ("reference", "odd_runtimes.one,reference --provider reference=C"):
         outcome = ndgather_in(tmp_path, f"{command} {runtimes}")
         assert outcome.status == 1
-        assert "'reference' takes no providers" in outcome.err
+        assert "'reference' does not support providers" in outcome.err
 
 
 def test_things_to_load_for_who_loads_none_are_refused():
     for providers in (["CPU"], {"reference": ["CPU"]}):
-        with pytest.raises(ModelError, match="'reference' takes no providers"):
+        with pytest.raises(ModelError, match="'reference' does not support providers"):
             onnx_models.compare(MODEL, FEEDS, runtimes=["reference"], providers=providers)
-    with pytest.raises(ModelError, match="libraries names the runtime 'openvino', which is not"):
+    with pytest.raises(
+        ModelError, match="libraries names the runtime 'openvino', which does not run"
+    ):
         onnx_models.compare(MODEL, FEEDS, runtimes=["reference"], libraries={"openvino": ["x"]})
 
 

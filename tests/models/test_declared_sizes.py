@@ -103,7 +103,7 @@ def test_a_declaration_that_contradicts_is_refused_everywhere(how, as_output):
     for work in (onnx_models.infer, lambda given: onnx_models.convert(given, **how)):
         with pytest.raises(NdgatherError) as refusal:
             work(model)
-        text = "node Neg of 'h0': value 'h0': shape = (3, 4) is not what the model declares"
+        text = "node Neg of 'h0': value 'h0': shape = (3, 4) contradicts the model's declaration"
         assert text in str(refusal.value)
 
 
@@ -119,7 +119,7 @@ def test_a_stale_declaration_is_dropped_if_new_nodes_read_the_size():
     assert not kept.findings
     assert not changed.model.graph.value_info[0].type.tensor_type.shape.dim[0].HasField("dim_value")
     (finding,) = changed.findings
-    text = "value 'h0' is declared with shape (2, 4), and (N, 4) follows from the inputs: dropped"
+    text = "value 'h0' is declared with shape (2, 4), but the inputs imply (N, 4): dropped"
     assert finding.what == text
 
 

@@ -65,10 +65,10 @@ def test_tensors_that_are_not_beside_the_file_are_refused_without_their_folder(s
     with pytest.raises(FileError) as refusal:
         onnx_models.save(converted, tmp_path / "older.onnx")
     assert str(refusal.value).startswith(
-        f"{tmp_path}/older.onnx: cannot be written: the model keeps tensors in other files, which "
-        "are not beside it: "
+        f"{tmp_path}/older.onnx: cannot be written: the external tensors of the model are not in "
+        "the same folder: "
     )
-    assert str(refusal.value).endswith("(allowed: folder=, the folder of those files)")
+    assert str(refusal.value).endswith("(allowed: folder=, the folder of the external tensors)")
     assert names(tmp_path) == ["from"]
     onnx_models.save(converted, tmp_path / "older.onnx", source.parent)
     assert_runs(tmp_path / "older.onnx")
@@ -115,7 +115,7 @@ def test_a_model_that_is_too_large_is_not_changed_when_it_is_written(tmp_path, m
 def test_a_model_that_is_too_large_without_its_tensors_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LARGEST_MODEL", 10)
 
-    with pytest.raises(FileError, match="too large, although its tensors are in another file"):
+    with pytest.raises(FileError, match="too large even without its tensors"):
         onnx_models.save(table_model(), tmp_path / "large.onnx")
     assert names(tmp_path) == []
 

@@ -101,7 +101,7 @@ ERRORS = {
         one_node(batch_dims=0, opset=11),
         "attributes",
         "ai.onnx GatherND-11: batch_dims is not an attribute of this version (allowed: no "
-        "attributes); ai.onnx GatherND-12 or ai.onnx GatherND-13 takes it",
+        "attributes); ai.onnx GatherND-12 or ai.onnx GatherND-13 accepts it",
         (),
     ),
     "negative index before it was allowed": (
@@ -109,7 +109,7 @@ ERRORS = {
         "index range",
         "ai.onnx Gather-1: indices[0] = -1 is outside axis 0 of data, which has size 5 (allowed: "
         "0..4); TensorFlow and TensorRT give zeros on a GPU; XLA takes the nearest place; "
-        "ai.onnx Gather-11 or ai.onnx Gather-13 takes it",
+        "ai.onnx Gather-11 or ai.onnx Gather-13 accepts it",
         ("TensorFlow", "TensorRT", "XLA"),
     ),
     "type": (
@@ -387,7 +387,7 @@ def test_a_declaration_that_is_wrong_is_an_error():
     (finding,) = onnx_models.check(model)
     assert (finding.severity, finding.rule) == (ERROR, "shapes")
     assert finding.what == (
-        "value 'out': shape = (2, 4) is not what the model declares (allowed: (2, 9))"
+        "value 'out': shape = (2, 4) contradicts the model's declaration (allowed: (2, 9))"
     )
 
 
@@ -611,7 +611,7 @@ def test_a_domain_that_is_not_imported_is_one_finding_with_the_name_of_its_node(
 
     assert (found.where, found.rule, found.severity) == ("act", "opset", ERROR)
     assert (
-        found.what == "the model imports no version of com.microsoft; onnxruntime takes version 1"
+        found.what == "the model imports no version of com.microsoft; onnxruntime assumes version 1"
     )
 
 

@@ -100,7 +100,7 @@ def test_tensors_outside_the_folder_of_the_model_are_refused(folder, location, e
         beside = ", or beside the file that the model links to"
     assert str(refusal.value) == (
         f"m.onnx: constant 'data': location = {location!r} {link}is not inside the folder of the "
-        f"model (allowed: a file there{beside})"
+        f"model (allowed: a file in that folder{beside})"
     )
 
 
@@ -183,7 +183,9 @@ def test_a_model_does_not_replace_its_own_tensors(folder):
     save(model(external(location="weights")))
     proto = onnx_models.convert("m.onnx", opset=16)
 
-    with pytest.raises(FileError, match=r"^weights: cannot be written: .* keeps tensors there$"):
+    with pytest.raises(
+        FileError, match=r"^weights: cannot be written: .* contains external tensors of the model$"
+    ):
         onnx_models.save(proto, "weights", ".")
     assert (folder / "weights").read_bytes() == DATA.tobytes()
 
@@ -271,7 +273,7 @@ def test_protobuf_within_protobuf_is_refused(folder):
     (folder / "m.onnx").write_bytes(b"\x3a\xff\xff\x7f" + content[: 2**21 - 1])
 
     for call in ENTRIES.values():
-        with pytest.raises(ModelError, match=r"^m\.onnx: is not an ONNX model, or only a part"):
+        with pytest.raises(ModelError, match=r"^m\.onnx: is not an ONNX model, or is incomplete"):
             call()
 
 
@@ -288,14 +290,14 @@ def test_a_model_beyond_what_protobuf_holds_is_not_read(folder):
 def test_texts_are_no_models(folder, suffix):
     (folder / f"m.{suffix}").write_text("{" * 100_000)
 
-    with pytest.raises(ModelError, match=f"^m.{suffix}: is not an ONNX model, or only a part"):
+    with pytest.raises(ModelError, match=f"^m.{suffix}: is not an ONNX model, or is incomplete"):
         onnx_models.check(f"m.{suffix}")
 
 
 UNKNOWN = {
     "the type of an input": (
         lambda proto: setattr(proto.graph.input[0].type.tensor_type, "elem_type", 77), "run",
-        "value 'at': elem_type = 77 is not a type of ONNX"),
+        "value 'at': elem_type = 77 is not an ONNX type"),
     "the type of a constant": (
         lambda proto: setattr(proto.graph.initializer[0], "data_type", 99), "run",
         "m.onnx: cannot be run: 99"),

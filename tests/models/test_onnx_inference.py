@@ -270,11 +270,11 @@ def test_indices_that_an_input_replaces_are_no_constants():
 @pytest.mark.parametrize(
     ("declared", "text"),
     [
-        (info("picked", FLOAT, ["M", 5]), "shape = (M, 4) is not what the model declares "
+        (info("picked", FLOAT, ["M", 5]), "shape = (M, 4) contradicts the model's declaration "
          "(allowed: (M, 5))"),
-        (info("picked", FLOAT, ["M"]), "shape = (M, 4) is not what the model declares "
+        (info("picked", FLOAT, ["M"]), "shape = (M, 4) contradicts the model's declaration "
          "(allowed: (M,))"),
-        (info("picked", INT64, ["M", 4]), "dtype = float32 is not what the model declares "
+        (info("picked", INT64, ["M", 4]), "dtype = float32 contradicts the model's declaration "
          "(allowed: int64)"),
     ],
     ids=["size", "rank", "type"],

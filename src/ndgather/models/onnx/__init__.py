@@ -1,6 +1,6 @@
-"""Run, check, infer and convert ONNX models, with the gather and scatter nodes of ndgather.
+"""Run, check and convert ONNX models and infer their types.
 
-The `onnx` package runs and infers all other nodes.
+Gather and scatter nodes use ndgather; the `onnx` package runs and infers all other nodes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ __all__ = [
     "search",
 ]
 
-# Modules that a run in a runtime does not need, such as the evaluator of onnx, which takes 20 MB.
+# Imported on first use: running a model in a runtime does not need them, and the evaluator of onnx
+# alone adds 20 MB.
 _LATER = {
     name: module
     for module, names in {

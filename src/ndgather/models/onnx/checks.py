@@ -1,4 +1,4 @@
-"""Check a model: errors, results that differ between runtimes, and nodes that some do not run."""
+"""Model checks: errors, results that differ between runtimes, and unsupported nodes."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ from ndgather.published.schema import Role
 def check(model: Source) -> tuple[Finding, ...]:
     """Check the gather and scatter nodes of a model.
 
-    Every node is compared with the version of its operator that the model imports, with the types
-    and constants that are known of its inputs. A node in a function is checked for every call.
+    Each node is checked against the operator version that the model imports, using the known types
+    and constants of its inputs. A node in a function is checked once per call.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        As in `run`.
+        See `run`.
 
     Returns
     -------
     tuple of Finding
-        Errors, nodes with other results in other runtimes, and nodes that some runtimes do not
-        run, in the order of the nodes. A finding has `where`, `operator`, `rule`, `what`,
+        Errors, nodes whose results differ between runtimes, and nodes that some runtimes do not
+        support, in node order. Each finding has the attributes `where`, `operator`, `rule`, `what`,
         `severity` and `runtimes`.
 
     Raises
     ------
     FileError, ModelError
-        The file cannot be read, or is not an ONNX model.
+        The file cannot be read or is not an ONNX model.
 
     Examples
     --------
@@ -106,23 +106,23 @@ def check(model: Source) -> tuple[Finding, ...]:
         return findings
     try:
         onnx.checker.check_model(named if folder is None else without_external_values(named))
-        if not inferred.is_strict and not sparse:  # whose types it does not know
+        if not inferred.is_strict and not sparse:  # onnx does not know the types of sparse tensors
             onnx.shape_inference.infer_shapes(inferred.model, check_type=True, strict_mode=True)
     except MemoryError:
         raise
-    except Exception as error:  # onnx has errors of several kinds
+    except Exception as error:  # onnx raises several unrelated types
         where = _place(nodes_in(proto), str(error))
         return Findings([*findings, Finding(where, "", "onnx.checker", reason(error), ERROR)])
     return findings
 
 
 def _no_import(domain: str, node: NodeProto) -> Finding:
-    what = f"the model imports no version of {domain}; onnxruntime takes version 1"
+    what = f"the model imports no version of {domain}; onnxruntime assumes version 1"
     return Finding(title_of(node), f"{domain} {node.op_type}", "opset", what, ERROR)
 
 
 def _place(nodes: Iterable[NodeProto], text: str) -> str:
-    """Return the node that an error of onnx names, if it can be one node only."""
+    """Return the title of the node that an onnx error names, or "model" if it is ambiguous."""
     found = re.search(r"op_type:\s*(\w+)(?:, node name: (.*?))?\)", text)
     operator, name = found.groups("") if found else ("", "")
     if found is None and (found := re.search(r"[Nn]ame: ?(.*?) OpType: (\w+)", text)):
@@ -145,17 +145,17 @@ def _check_sparse(model: ModelProto) -> Iterator[Finding]:
 
 
 def _check_node(node: InferredNode) -> Iterator[Finding]:
-    """Yield what is found about a gather or scatter node."""
+    """Yield the findings about a gather or scatter node."""
     op_node, refusal = node.op_node, node.refusal
     try:
         operator = op_node.operator()
     except NdgatherError as error:
         yield Finding(op_node.where, "", "opset", str(error), ERROR)
         return
-    if refusal is None and node.inference is None:  # open
+    if refusal is None and node.inference is None:  # an attribute refers to a function parameter
         return
     notes: list[tuple[RuntimeNote, str]] = []
-    with suppress(NdgatherError):  # an attribute has no value, as the refusal says
+    with suppress(NdgatherError):  # an attribute without a value, which the refusal reports
         if not op_node.is_open:
             fits = _elements_fit(op_node, operator)
             notes = list(runtime_notes(_known_call(node, operator, fits_32_bits=fits)))
@@ -167,7 +167,7 @@ def _check_node(node: InferredNode) -> Iterator[Finding]:
 
 
 def _elements_fit(op_node: OpNode, operator: Operator) -> bool:
-    """Return whether all elements of data and updates need no more than 32 bits."""
+    """Return whether all elements of data and updates fit in 32 bits."""
     scope, names = op_node.scope, op_node.read.inputs
     if not names or scope.type_of(names[0]).dtype not in {"int64", "uint64"}:
         return False
@@ -184,11 +184,11 @@ def _refused(
     refusal: NdgatherError,
     notes: Sequence[tuple[RuntimeNote, str]],
 ) -> Finding:
-    """Return the finding of a node for which inference raised."""
+    """Return the finding for a node whose inference raised an error."""
     texts = [str(refusal), *(note.what for note, _ in notes)]
     others = "" if node.inference is not None else _versions_that_take(node.op_node, operator)
     if others:
-        texts.append(f"{others} takes it")
+        texts.append(f"{others} accepts it")
     runtimes = tuple(dict.fromkeys(name for note, _ in notes for name in note.runtimes))
     what, rule = "; ".join(texts), rule_of(refusal, "model")
     return Finding(node.op_node.where, str(operator.row), rule, what, ERROR, runtimes)
@@ -208,7 +208,7 @@ def _known_call(node: InferredNode, operator: Operator, *, fits_32_bits: bool) -
 
 
 def _versions_that_take(op_node: OpNode, operator: Operator) -> str:
-    """Return the other versions of an operator in which the node could run."""
+    """Return the other versions of an operator that accept the node."""
     versions = []
     for other in operators(operator.name, operator.domain):
         with suppress(NdgatherError):
@@ -225,7 +225,7 @@ _SCATTER_REPLACED = 11  # the opset in which ScatterElements replaced Scatter
 
 
 def _check_replaced(scopes: Iterable[Scope]) -> Iterator[Finding]:
-    """Yield uses of Scatter, which was removed."""
+    """Yield a finding for each use of Scatter, which ScatterElements replaced."""
     for scope, node in (item for outermost in scopes for item in outermost.all_nodes()):
         if (node.op_type, node.domain) != ("Scatter", DEFAULT_DOMAIN):
             continue

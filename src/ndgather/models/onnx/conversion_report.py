@@ -1,4 +1,4 @@
-"""The result of a conversion: the model, findings, and what became of every gather and scatter."""
+"""The result of a conversion: the model, its findings, and a report on each gather and scatter."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenNode:
-    """What a conversion for a target did with one gather or scatter.
+    """How a conversion for a target rewrote one gather or scatter.
 
     Attributes
     ----------
     where : str
-        The node, as its model names it, after the nodes that contain it.
+        The path to the node: the names of the nodes that contain it, then its own.
     was : str
-        Its operator, with the version and the domain.
+        The original operator with its domain and version.
     became : str
-        The operators that replace it, with their numbers; empty if it stayed.
+        The operators that replace the node, with their counts; empty if it was not rewritten.
     added : int
-        How many nodes there are more than before, without constants.
+        The increase in the number of nodes, not counting constants.
     why : str
-        Why the target does not take the node; empty if it does.
+        Why the target does not support the node; empty if it does.
     outside : str
-        What the new nodes do with an index that is out of range.
+        How the new nodes handle an out-of-bounds index.
     moved : int or None
-        How many bytes the new nodes write, without reshapes; None if sizes are open.
+        The number of bytes that the new nodes write, not counting reshapes; None if unknown.
     """
 
     where: str
@@ -50,26 +50,26 @@ class RewrittenNode:
 
     @property
     def stays(self) -> bool:
-        """Whether the target does not take the node, and no rule could rewrite it."""
+        """True if the target does not support the node and no rule could rewrite it."""
         return bool(self.why) and not self.became
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Conversion(ModelInFolder):
-    """A converted model, and findings about its nodes.
+    """A converted model with findings about its nodes.
 
     Attributes
     ----------
     model : ModelProto
-        The result.
+        The converted model.
     findings : tuple of Finding
-        The nodes that were repaired, and those that kept their operator.
+        Nodes that were repaired and nodes that kept their operator.
     folder : str or None
-        The folder of the model file, in which tensors of the model may be stored.
+        The folder of the model file and its external tensors, if known.
     nodes : tuple of RewrittenNode
-        With a target: what became of every gather and scatter, and why those that stay do.
+        Reports on all gathers and scatters if a target was given, otherwise empty.
     target : Target or None
-        The target, with its name, source and limits.
+        The target with its name, source and limits.
     """
 
     findings: tuple[Finding, ...]
@@ -78,11 +78,11 @@ class Conversion(ModelInFolder):
 
     @property
     def node_count(self) -> int:
-        """The number of nodes of the model and of its subgraphs, without constants."""
+        """The number of nodes in the model and its subgraphs, not counting constants."""
         return sum(node.op_type != "Constant" for node in nodes_in(self.model))
 
     def __repr__(self) -> str:
-        """Return what the command prints."""
+        """Return the text that ``ndgather convert`` prints."""
         text = plural(self.node_count, "node")
         if self.target is not None:
             return f"{text}\n\n{nodes_as_text(self.nodes, self.target)}"
@@ -95,7 +95,7 @@ def nodes_to_json(reports: Sequence[RewrittenNode], target: Target) -> dict[str,
 
 
 def nodes_as_text(reports: Sequence[RewrittenNode], target: Target, width: int = 80) -> str:
-    """Return the reports as lines of at most `width`, with a last one that counts them."""
+    """Return the reports as lines of at most `width` characters, followed by a summary."""
     titles, *rows = _rows(reports)
     lines = []
     for node, was, *cells in rows:
@@ -108,7 +108,7 @@ def nodes_as_text(reports: Sequence[RewrittenNode], target: Target, width: int =
 
 
 def _rows(reports: Sequence[RewrittenNode]) -> list[tuple[str, ...]]:
-    """Return the titles and the rows of a table; nodes with the same report share one row."""
+    """Return the header and rows of a table in which nodes with equal reports share a row."""
     rows: list[tuple[str, ...]] = [
         ("node", "was", "became", "added", "bytes", "index outside", "why")
     ]

@@ -1,4 +1,4 @@
-"""Models converted to another version of ONNX, another domain, or equivalent operators."""
+"""Conversion of models to another opset, another domain, or equivalent operators."""
 
 from __future__ import annotations
 
@@ -44,57 +44,58 @@ def convert(
     checked: bool = False,
     allow_matmul: bool = False,
 ) -> ModelProto:
-    """Convert a model to another version of ONNX, or to other operators, with the same results.
+    """Convert a model to another opset or to other operators without changing its results.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        As in `run`. A model in memory is not changed.
+        See `run`. A model in memory is not modified.
     opset : int, optional
-        The target opset: the version of ONNX that the result imports. Every node is converted
-        one version after the other. An operator that the target does not have is replaced by the
-        function that defines it, whose results may differ in their last bits. A scatter with a
-        reduction that the target does not have becomes a chain of nodes, if its indices are
-        constants or it has at most 16 updates.
+        The ONNX opset that the converted model imports. Nodes are converted one opset at a time.
+        An operator that does not exist in this opset is replaced by its function body, so results
+        may differ in the last bits. A scatter whose reduction does not exist in this opset becomes
+        a chain of nodes if its indices are constant or it has at most 16 updates.
     domain : str, optional
-        The domain of the gather and scatter nodes, if it has their operators: ``"ai.onnx"`` or
-        ``"com.microsoft"``.
+        The domain of gather and scatter nodes, ``"ai.onnx"`` or ``"com.microsoft"``. It applies to
+        operators that the domain defines.
     operator : str, optional
         The operator that replaces gather nodes: ``"GatherND"``, ``"GatherElements"`` or
-        ``"Gather"``; ``"ScatterND"`` replaces ScatterElements nodes.
+        ``"Gather"``. ``"ScatterND"`` replaces ScatterElements nodes.
     target : str or os.PathLike, optional
-        Where the model has to run: the name of a target of the package, such as ``"basic"``, or
-        the path of a file that ends in ``.toml``. Gathers and scatters that it does not take are
-        rewritten by operators that it takes. Other nodes are not looked at.
+        The environment in which the model must run: a built-in target like ``"basic"``, or the
+        path of a ``.toml`` file. Gathers and scatters that the target does not support are
+        rewritten using supported operators. Other nodes are not checked.
     checked : bool, default False
-        Add nodes for the target so that an index that is out of range stays out of range in the
-        rewritten model, and does not become that of another element.
+        Add nodes for the target so that an out-of-bounds index stays out of bounds in the rewritten
+        model instead of selecting another element.
     allow_matmul : bool, default False
-        Let a scatter that adds many updates become a MatMul, which takes as many operations as
-        data has rows times updates, adds in another order, and spreads NaN and infinities.
+        Allow a scatter that adds many updates to become a MatMul. This takes O(rows of data *
+        updates) operations, adds in a different order, and propagates NaN and infinities to other
+        rows.
 
     Returns
     -------
     ModelProto
-        A new model without local functions, which are inlined.
+        A new model with its local functions inlined.
 
     Raises
     ------
     FileError, ModelError
-        The file cannot be read, or is not an ONNX model.
+        The file cannot be read or is not an ONNX model.
     NdgatherError
-        A node has no exact counterpart, or none that the target takes. The message contains its
-        name and the reason.
+        A node has no exact counterpart, or the target does not support it. The message names the
+        node and gives the reason.
 
     See Also
     --------
-    conversion : The same, with findings about the nodes.
+    conversion : Also returns findings about the nodes.
 
     Notes
     -----
-    The converted model returns the same for all inputs that the model accepts, and raises an error
-    for all others too, with one exception: if `batch_dims` was replaced, a batch axis of size 1 of
-    data is broadcast to that of indices.
+    The converted model returns the same results for every input that the original accepts, and
+    raises an error for every input that the original rejects. There is one exception: if
+    `batch_dims` was replaced, a batch axis of data of size 1 is broadcast to the size of the
+    corresponding axis of indices.
 
     Examples
     --------
@@ -124,30 +125,31 @@ def conversion(
     allow_matmul: bool = False,
     strict: bool = False,
 ) -> Conversion:
-    """Convert a model as `convert` does, and return findings about its nodes as well.
+    """Convert a model and return it with findings about its nodes.
 
     Parameters
     ----------
     model, opset, domain, operator, target, checked, allow_matmul
-        As in `convert`.
+        See `convert`.
     strict : bool, default False
-        Raise an error if a node cannot become `operator`, or one that `target` takes. Otherwise the
-        node keeps its operator, and a finding, or the report of the node, contains the reason.
+        Raise an error if a node cannot be converted to `operator` or to operators that `target`
+        supports. By default such a node keeps its operator, and a finding or the report of the node
+        gives the reason.
 
     Returns
     -------
     Conversion
-        Its `model`, and its `findings` about nodes that kept their operator or were repaired. A
-        node with an attribute value that only a later version of its operator has is repaired by
-        converting it as a node of that version, if `opset` has it. With a target, its `nodes`
-        report what became of every gather and scatter.
+        The converted `model`, and `findings` about nodes that kept their operator or were repaired.
+        A node is repaired if only a later version of its operator allows one of its attributes: it
+        is then converted as a node of that version, provided that `opset` has it. If a target was
+        given, `nodes` reports on every gather and scatter.
 
     Raises
     ------
     FileError, ModelError
-        The file cannot be read, or is not an ONNX model.
+        The file cannot be read or is not an ONNX model.
     NdgatherError
-        A node has no exact counterpart. The message contains its name and the reason.
+        A node has no exact counterpart. The message names the node and gives the reason.
 
     Examples
     --------
@@ -173,7 +175,7 @@ def conversion(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The arguments of a conversion; errors name `caller`."""
+    """The arguments of a conversion. Errors name `caller` as the function."""
 
     caller: str
     opset: int | None
@@ -207,7 +209,7 @@ class _Options:
 
 
 def _convert(model: Source, options: _Options) -> tuple[Draft, Target | None]:
-    """Run the passes of a conversion; return the converted draft and the loaded target."""
+    """Run all passes of a conversion and return the draft and the loaded target."""
     original, folder = open_model(model, options.caller)
     options.check()
     target = options.load_target()
@@ -226,16 +228,16 @@ def _convert(model: Source, options: _Options) -> tuple[Draft, Target | None]:
 
 
 def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequence[Pass]:
-    """Return the passes of a conversion, in order.
+    """Return the passes of a conversion in order.
 
-    An older opset supports fewer gathers and scatters, so these are rewritten before all nodes are
-    converted to it. The rewriting for a restricted target comes last, in the opset of the result.
+    An older opset supports fewer gathers and scatters, so these are rewritten before the nodes are
+    converted to it. Rewriting for a target comes last, in the opset of the result.
     """
     versions = opsets(model.opset_import)
     source = versions.get(DEFAULT_DOMAIN, NEWEST_OPSET)
     opset = source if options.opset is None else options.opset
     passes: list[Pass] = []
-    if opset <= source:  # a later opset may define what is invalid in this one
+    if opset <= source:  # nodes that are invalid in this opset may be valid in a later one
         passes.append(check_nodes)
     older = opset_target(opset, model) if opset < source else None
     if older is not None:
@@ -262,7 +264,7 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
 
 
 def _target_passes(rewrite: RewriteGathers) -> Sequence[Pass]:
-    """Return the passes for a target: known sizes are folded first, so less is rewritten."""
+    """Return the passes for a target. Folding known sizes first leaves fewer nodes to rewrite."""
     return partial(fold_known_sizes, target=rewrite.target), rewrite, drop_unread_nodes
 
 

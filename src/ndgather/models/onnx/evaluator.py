@@ -1,4 +1,4 @@
-"""ONNX models in the reference evaluator of `onnx`, with the operators of ndgather."""
+"""The reference evaluator of `onnx` extended with the operators of ndgather."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ class Model(HasPorts):
     Parameters
     ----------
     proto : ModelProto
-        The model in memory. `load` reads a file, or the bytes of one.
+        The model in memory. Use `load` for files and bytes.
     path : str, default "model"
-        The name of the model in errors.
+        The name of the model in error messages.
 
     Attributes
     ----------
     inputs, outputs : tuple of Port
         The declared names, dtypes and shapes.
     not_loaded : str
-        Why a runtime did not load the model; empty if none was tried.
+        Why a runtime could not load the model; empty if no runtime was tried.
 
     Raises
     ------
     ModelError, FileError
-        Its functions call themselves, or the folder of its external tensors is not known.
+        A function calls itself, or the folder of the external tensors is unknown.
 
     Examples
     --------
@@ -86,18 +86,18 @@ class Model(HasPorts):
         Parameters
         ----------
         inputs : mapping of str to array_like
-            The inputs by name; see `run`.
+            The inputs by name. See `run`.
 
         Returns
         -------
         Run
-            The outputs, the time of the run in seconds, and the numbers of nodes that ran in
-            ndgather and elsewhere.
+            The outputs, the elapsed time in seconds, and the number of nodes that ran in ndgather
+            and elsewhere.
 
         Raises
         ------
         ModelError, ShapeError, DTypeError, IndexOutOfBoundsError
-            As in `run`.
+            See `run`.
         """
         start, fitted = time.perf_counter(), fit_inputs(self.inputs, named_arrays("run", inputs))
         names = [port.name for port in self.outputs]
@@ -107,7 +107,7 @@ class Model(HasPorts):
             with foreign_errors(ModelError, f"{self._path}: cannot be run"):
                 proto = with_defaults(with_one_name(self._proto))
                 check_operators(proto)
-                with np.errstate(all="ignore"):  # a NaN or an infinity is a value, as in a runtime
+                with np.errstate(all="ignore"):  # runtimes do not warn about NaN and infinity
                     values: Any = Evaluator(proto).run(names, fitted)
         finally:
             _COUNTS.reset(token)
@@ -127,12 +127,12 @@ class Model(HasPorts):
         )
 
 
-# How many nodes of one run ran in ndgather (True) and elsewhere (False), in subgraphs too.
+# The number of nodes of one run, including subgraphs, in ndgather (True) and elsewhere (False).
 _COUNTS: ContextVar[Counter[bool]] = ContextVar("counts")
 
 
 class Evaluator(ReferenceEvaluator):
-    """The reference evaluator with the operators of ndgather, in subgraphs and functions too."""
+    """The reference evaluator with the operators of ndgather, also in subgraphs and functions."""
 
     def __init__(self, proto: object, **options: Any) -> None:
         super().__init__(proto, **{**options, "new_ops": [*_OPS, Scatter]})
@@ -143,8 +143,8 @@ class Evaluator(ReferenceEvaluator):
             return super()._load_impl(node, *types, **options)
         except (NotImplementedError, RuntimeContextError) as error:
             if isinstance(error, RuntimeContextError) and not types:
-                raise  # the evaluator asks again, with the types of the inputs
-            why = f"the reference evaluator does not run {one_line(node.op_type)}"
+                raise  # the evaluator then calls this method again with the input types
+            why = f"the reference evaluator does not support {one_line(node.op_type)}"
             if row_domain(node.domain) != DEFAULT_DOMAIN:
                 why = f"{why} of {one_line(node.domain)}"
             refusal = ModelError(f"{why} (allowed: another runtime=, such as 'onnxruntime')")
@@ -152,7 +152,7 @@ class Evaluator(ReferenceEvaluator):
 
 
 class _NamedNode:
-    """A node that the evaluator runs, which names itself in errors."""
+    """A node of the evaluator that adds its name to errors."""
 
     def __init__(self, node: OpRun) -> None:
         self.node = node
@@ -165,7 +165,7 @@ class _NamedNode:
             outputs: tuple[object, ...] = self.node.run(*inputs, **options)  # type: ignore[no-untyped-call]
         except Exception as error:
             cause: BaseException | None = error
-            if isinstance(error, TypeError):  # the evaluator wraps that of a node in another one
+            if isinstance(error, TypeError):  # the evaluator wraps the TypeError of a node
                 cause = error.__cause__ or error
             assert isinstance(cause, Exception)
             raise named_by(cause, self.node.onnx_node) from cause
@@ -175,11 +175,12 @@ class _NamedNode:
 
 
 class _PublishedOp(OpRun):
-    """A gather or scatter node that the reference evaluator runs."""
+    """A gather or scatter node in the reference evaluator."""
 
     def _run(self, *inputs: Array, **attributes: object) -> tuple[Array]:
         opset = self.run_params["opsets"][self.domain]
-        # The evaluator adds defaults by the name of the operator alone; ndgather knows its version.
+        # The evaluator adds defaults regardless of the operator's version, so pass only the
+        # attributes that the node has; ndgather adds the defaults of its version.
         written = {item.name: attributes[item.name] for item in self.onnx_node.attribute}
         try:
             return (implementation(self.op_type, self.domain, opset)(*inputs, **written),)
@@ -199,13 +200,13 @@ _OPS = tuple(
 
 @own_errors("reference_ops")
 def reference_ops() -> list[type[OpRun]]:
-    """Return the operators of ndgather for the reference evaluator of `onnx`.
+    """Return the ndgather operators for the reference evaluator of `onnx`.
 
     Returns
     -------
     list of type
-        Classes for ``onnx.reference.ReferenceEvaluator(model, new_ops=...)``: the gather and
-        scatter operators of ONNX and com.microsoft.
+        The gather and scatter operators of ONNX and com.microsoft, as classes that
+        ``onnx.reference.ReferenceEvaluator(model, new_ops=...)`` accepts.
 
     Examples
     --------

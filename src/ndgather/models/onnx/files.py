@@ -1,4 +1,4 @@
-"""ONNX model files, and the tensors that they keep in external files."""
+"""ONNX model files and their external tensors."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ Source: TypeAlias = ModelProto | Content | FilePath
 Folder: TypeAlias = str | os.PathLike[str]
 
 LARGEST_MODEL = LARGEST_PROTOBUF
-"""The largest number of bytes in a model file."""
+"""The largest size of a model file, in bytes."""
 
 IN_MEMORY = "model"
-"""The name in errors of a model that has no path."""
+"""The name of a model without a path in error messages."""
 
 
 def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
-    """Return a model, and the folder of its external tensors, or None if it is unknown.
+    """Return a model and the folder of its external tensors, or None if the folder is unknown.
 
-    `caller` is the public function that was called; errors name it.
+    `caller` is the public function that error messages name.
     """
     proto, folder = map_model(model, caller)
     if isinstance(model, str | os.PathLike):
@@ -60,7 +60,7 @@ def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
 
 
 def read_mapped_tensors(proto: ModelProto, path: Path) -> None:
-    """Read the tensors that `map_model` left in the file of a model."""
+    """Read the tensors that `map_model` left in the model file."""
     for tensor in external_tensors(proto):
         if _entry(tensor, "location") == path.name:
             _read_tensor(tensor, path.parent)
@@ -71,8 +71,8 @@ def map_model(
 ) -> tuple[ModelProto, str | None]:
     """Open a model like `open_model`, but leave large tensors in its file as external tensors.
 
-    If `checked`, the files of external tensors must have exactly their values. Of 200 MB of
-    tensors, parsing takes 400 MB of memory, and mapping them 14 MB.
+    If `checked`, raise an error unless the file of every external tensor contains its values. For
+    200 MB of tensors, parsing needs 400 MB of memory and mapping needs 14 MB.
     """
     if isinstance(model, ModelProto):
         return with_dense_tensors(model, None, copies=True), None
@@ -97,10 +97,10 @@ def map_model(
 
 
 def _folder_of(path: Path, tensors: list[TensorProto]) -> Path:
-    """Return the folder of the external tensors of a model file, in which their locations are.
+    """Return the folder that the locations of a model's external tensors are relative to.
 
-    Caches keep models and their data as links to files of one other folder. That folder is returned
-    then, and the locations become the names of the files there.
+    Download caches store a model and its data as links into another folder. In that case, return
+    the other folder and rewrite the locations to the file names in it.
     """
     inside, home = path.parent.resolve(), path.resolve().parent
     paths: dict[str, Path] = {}
@@ -121,16 +121,16 @@ def _folder_of(path: Path, tensors: list[TensorProto]) -> Path:
 
 
 LARGEST_SPARSE = 2**20
-"""The largest number of elements of a sparse tensor that is read."""
+"""The largest number of elements of a sparse tensor that is converted to a dense one."""
 
 
 def with_dense_tensors(
     model: ModelProto, folder: str | None, *, copies: bool = False
 ) -> ModelProto:
-    """Return a model whose sparse tensors are dense, unless they are large.
+    """Return a model whose sparse tensors are converted to dense tensors unless they are large.
 
-    onnx infers wrong types for sparse ones. A dense tensor keeps the sparse one in its metadata, so
-    that `restore_sparse_tensors` can write it back.
+    onnx infers wrong types for sparse tensors. Each dense tensor stores the original in its
+    metadata, from which `restore_sparse_tensors` restores it.
     """
     found = list(sparse_tensors(model))
     if copies and found:
@@ -155,9 +155,9 @@ _SPARSE = "ndgather.sparse"
 
 
 def restore_sparse_tensors(model: ModelProto) -> ModelProto:
-    """Make tensors sparse that were sparse in the file, if no pass has changed them.
+    """Restore the tensors that were sparse in the file, unless a pass has changed them.
 
-    Formats before IR 6, and Constant before opset 11, have dense tensors only.
+    IR versions before 6 and Constant before opset 11 do not support sparse tensors.
     """
     opset = next((item.version for item in model.opset_import if not item.domain), 0)
     for message in list(messages_in(model, onnx.GraphProto, onnx.NodeProto)):
@@ -177,7 +177,7 @@ def restore_sparse_tensors(model: ModelProto) -> ModelProto:
 
 
 def _original(tensor: TensorProto) -> onnx.SparseTensorProto | None:
-    """Take the sparse tensor that a dense one was out of its metadata."""
+    """Remove the original sparse tensor from the metadata of a dense tensor and return it."""
     found = [item for item in tensor.metadata_props if item.key == _SPARSE]
     for item in found:
         tensor.metadata_props.remove(item)
@@ -185,7 +185,7 @@ def _original(tensor: TensorProto) -> onnx.SparseTensorProto | None:
 
 
 def sparse_tensors(model: ModelProto) -> Iterator[tuple[str, onnx.SparseTensorProto, Any]]:
-    """Yield the name of every sparse tensor, the tensor, and the graph or attribute that has it."""
+    """Yield each sparse tensor: its name, the tensor, and the graph or attribute that holds it."""
     for body in bodies_in(model):
         if isinstance(body, onnx.GraphProto):
             yield from ((item.values.name, item, body) for item in body.sparse_initializer)
@@ -233,17 +233,17 @@ def _parsed(serialized: bytes, path: object) -> ModelProto:
         proto: ModelProto = ModelProto.FromString(serialized)
     except DecodeError as error:
         raise ModelError(
-            f"{path}: is not an ONNX model, or only a part of one (allowed: a whole binary file, "
-            "which onnx.save(onnx.load(path, format=...), new_path) writes from text or JSON)"
+            f"{path}: is not an ONNX model, or is incomplete (allowed: a complete binary file; "
+            "onnx.save(onnx.load(path, format=...), new_path) converts text or JSON)"
         ) from error
     if not proto.HasField("graph"):
-        raise ModelError(f"{path}: has no graph, or ends before it (allowed: the whole file)")
+        raise ModelError(f"{path}: has no graph or is truncated (allowed: a complete file)")
     _check_names(serialized, path)
     return proto
 
 
 def _check_names(serialized: bytes, path: object) -> None:
-    """Raise ModelError for a string that is not UTF-8: protobuf returns it as bytes."""
+    """Raise ModelError for a string that is not UTF-8. protobuf would return it as bytes."""
     try:
         _strict_parser()(serialized)
     except DecodeError as error:
@@ -254,7 +254,7 @@ def _check_names(serialized: bytes, path: object) -> None:
 
 @cache
 def _strict_parser() -> Callable[[bytes], object]:
-    """Return a parser of models that raises for such strings, as those of proto3 do."""
+    """Return a parser of models that rejects invalid UTF-8, as proto3 does."""
     schema = FileDescriptorProto()
     ModelProto.DESCRIPTOR.file.CopyToProto(schema)
     schema.syntax = "proto3"
@@ -266,7 +266,7 @@ def _strict_parser() -> Callable[[bytes], object]:
 
 
 def bodies_in(model: ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
-    """Yield the graph and the functions of a model, and the graphs in their nodes."""
+    """Yield the graph, the functions and all subgraphs of a model."""
     waiting: list[Any] = [model.graph, *model.functions]
     for body in waiting:
         yield body
@@ -278,7 +278,7 @@ def bodies_in(model: ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProt
 
 
 def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
-    """Yield a protobuf message and all messages in it, or those of the kinds `wanted`."""
+    """Yield a protobuf message and all nested messages, or only messages of the types `wanted`."""
     waiting = [message]
     while waiting:
         message = waiting.pop()
@@ -296,7 +296,7 @@ def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
 
 @cache
 def _ways(kind: Any, wanted: tuple[Any, ...]) -> list[tuple[str, bool]]:
-    """Return the fields of a message that lead to wanted ones, and whether they are lists."""
+    """Return the fields through which wanted messages can be reached, and if each is a list."""
     names, empty = {item.DESCRIPTOR.full_name for item in wanted}, kind()
     return [
         (field.name, hasattr(getattr(empty, field.name), "append"))
@@ -307,7 +307,7 @@ def _ways(kind: Any, wanted: tuple[Any, ...]) -> list[tuple[str, bool]]:
 
 
 def _kinds_in(kind: Any, names: set[str]) -> set[str]:
-    """Add the names of the kinds of messages that messages of a kind may hold to `names`."""
+    """Add the names of all message types that a message type may contain to `names`."""
     for inner in (field.message_type for field in kind.fields):
         if inner is not None and inner.full_name not in names:
             names.add(inner.full_name)
@@ -316,7 +316,7 @@ def _kinds_in(kind: Any, names: set[str]) -> set[str]:
 
 
 def load_model(model: Source, caller: str) -> ModelProto:
-    """Return a valid model with the values of its external tensors."""
+    """Return a validated model that contains the values of its external tensors."""
     proto, folder = map_model(model, caller)
     where = str(model) if isinstance(model, str | os.PathLike) else IN_MEMORY
     check_valid(proto, where)
@@ -344,15 +344,15 @@ def _read_tensor(tensor: TensorProto, folder: Folder) -> None:
 
 
 def check_valid(model: ModelProto, path: str = IN_MEMORY) -> None:
-    """Raise ModelError for a model that onnx finds invalid, apart from its external tensors."""
+    """Raise ModelError if onnx considers a model invalid, ignoring its external tensors."""
     try:
         onnx.checker.check_model(without_external_values(model))
-    except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: 2 GiB, no UTF-8 text
+    except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: 2 GiB, or not UTF-8
         raise ModelError(f"{path}: is not a valid ONNX model: {reason(error)}") from error
 
 
 def without_external_values(model: ModelProto) -> ModelProto:
-    """Return a model whose external initializers are empty: onnx would look for their files."""
+    """Return a model with empty external tensors, because onnx would look for their files."""
     if not any(external_tensors(model)):
         return model
     copy = deepcopy(model)
@@ -365,7 +365,7 @@ def without_external_values(model: ModelProto) -> ModelProto:
     return copy
 
 
-# External tensors: the file names them, so every name and number is checked before it is used.
+# External tensors. Their names and offsets come from an untrusted file and are checked before use.
 
 _COUNT = re.compile(r"[0-9]{1,19}")
 _NARROW = {
@@ -375,23 +375,23 @@ _NARROW = {
 
 
 def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Yield every tensor of a model, of its subgraphs and of its functions."""
+    """Yield every tensor of a model, including its subgraphs and functions."""
     return messages_in(model, TensorProto)
 
 
 def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Yield the tensors whose values are in other files."""
+    """Yield the tensors whose values are stored in other files."""
     return (item for item in all_tensors(model) if item.data_location == TensorProto.EXTERNAL)
 
 
 def check_self_contained(model: ModelProto) -> None:
-    """Raise FileError if a model in memory has external tensors, whose folder is not known."""
+    """Raise FileError if a model in memory has external tensors, because no folder is known."""
     for tensor in external_tensors(model):
         raise messages.tensor_elsewhere(tensor.name)
 
 
 def check_tensors(tensors: Iterable[TensorProto], folder: Folder) -> None:
-    files: dict[str, tuple[Path, int]] = {}  # by location: most tensors share a file
+    files: dict[str, tuple[Path, int]] = {}  # most tensors share a location
     for tensor in tensors:
         location = _entry(tensor, "location")
         if location not in files:
@@ -400,32 +400,32 @@ def check_tensors(tensors: Iterable[TensorProto], folder: Folder) -> None:
 
 
 def check_tensor(tensor: TensorProto, folder: Folder) -> tuple[Path, int, int]:
-    """Return the file of an external tensor, and the offset and the length of its values there.
+    """Return the file of an external tensor and the offset and length of its values.
 
-    Raise FileError if a file of `folder` does not hold exactly the values of the tensor.
+    Raise FileError unless the file is in `folder` and the length matches the tensor.
     """
     path, size = _external_file(tensor, folder)
     return path, *_extent(tensor, path, size)
 
 
 def _external_file(tensor: TensorProto, folder: Folder) -> tuple[Path, int]:
-    """Return the file of an external tensor and its size; raise FileError for another file."""
+    """Return the file of an external tensor and its size; raise FileError if it is unsafe."""
     path, name = tensor_path(tensor, folder), tensor.name
     try:
         check_regular(path)
     except FileError as error:
         raise FileError(f"constant {name!r}: {error}") from error
     status = path.stat()
-    if status.st_nlink > 1:  # the other name may be that of a file outside
+    if status.st_nlink > 1:  # it may be a hard link to a private file elsewhere
         raise FileError(
-            f"constant {name!r}: {path} has a second name, which may be outside of its folder "
-            "(allowed: a file of one name)"
+            f"constant {name!r}: {path} has several hard links, which may be outside its folder "
+            "(allowed: a file with one link)"
         )
     return path, status.st_size
 
 
 def _extent(tensor: TensorProto, path: Path, size: int) -> tuple[int, int]:
-    """Return the offset and the length of the values of a tensor in a file of `size` bytes."""
+    """Return the offset and length of a tensor's values in a file of `size` bytes."""
     name = tensor.name
     offset = _count(tensor, "offset", 0)
     length = _count(tensor, "length", size - offset)
@@ -444,9 +444,9 @@ def _extent(tensor: TensorProto, path: Path, size: int) -> tuple[int, int]:
 
 
 def tensor_path(tensor: TensorProto, *folders: Folder) -> Path:
-    """Return the file of an external tensor, whose location is one in the first folder.
+    """Return the file of an external tensor, whose location is relative to the first folder.
 
-    The file itself, once links are resolved, must be in one of the folders.
+    After links are resolved, the file must be in one of the folders.
     """
     location = _entry(tensor, "location")
     absolute = PurePosixPath(location).anchor or PureWindowsPath(location).anchor
@@ -467,7 +467,7 @@ def _outside(tensor: TensorProto, target: Path | None) -> FileError:
         beside = ", or beside the file that the model links to"
     return FileError(
         f"constant {tensor.name!r}: location = {location!r} {link}is not inside the folder of the "
-        f"model (allowed: a file there{beside})"
+        f"model (allowed: a file in that folder{beside})"
     )
 
 
@@ -483,7 +483,7 @@ def _count(tensor: TensorProto, key: str, default: int) -> int:
 
 
 def tensor_bytes(tensor: TensorProto) -> int | None:
-    """Return the size of a tensor in bytes; None where its elements have no fixed size."""
+    """Return the size of a tensor in bytes, or None if its elements have no fixed size."""
     if any(size < 0 for size in tensor.dims):
         dims = shown(tuple(tensor.dims))
         raise FileError(f"constant {tensor.name!r}: dims = {dims} has a negative size")
@@ -503,7 +503,7 @@ def _element_bits(data_type: int) -> int | None:
 
 
 def map_tensor(tensor: TensorProto, folder: Folder) -> Array | None:
-    """Check and map an external tensor; None if it is empty, or packs elements into bytes."""
+    """Check and map an external tensor; None if it is empty or packs several elements per byte."""
     path, offset, _ = check_tensor(tensor, folder)
     bits, shape = _element_bits(tensor.data_type), tuple(tensor.dims)
     if bits is None or bits % 8 or 0 in shape:
@@ -513,7 +513,7 @@ def map_tensor(tensor: TensorProto, folder: Folder) -> Array | None:
 
 
 def make_external(tensor: TensorProto, location: str, offset: int, length: int) -> None:
-    """Replace the values of a tensor by a reference to a file."""
+    """Replace the values of a tensor with a reference to a file."""
     tensor.ClearField("raw_data")
     del tensor.external_data[:]
     tensor.data_location = TensorProto.EXTERNAL
@@ -521,9 +521,9 @@ def make_external(tensor: TensorProto, location: str, offset: int, length: int) 
         tensor.external_data.add(key=key, value=str(value))
 
 
-# Large models: onnx takes no more than 2 GiB, and every copy takes as much memory again.
+# Large models. onnx supports at most 2 GiB, and each copy doubles the memory.
 
-LARGE = 1 << 20  # bytes of a tensor whose values no type depends on
+LARGE = 1 << 20  # bytes; type inference does not read the values of larger tensors
 _VALUES = frozenset(
     {"raw_data", "float_data", "int32_data", "int64_data", "uint64_data", "double_data"}
     | {"string_data"}
@@ -531,13 +531,13 @@ _VALUES = frozenset(
 
 
 def raw_bytes(tensor: TensorProto) -> int:
-    """Return how many bytes of raw data a tensor has in the model itself."""
+    """Return the number of bytes of raw data that a tensor stores in the model itself."""
     return (tensor_bytes(tensor) or 0) if tensor.HasField("raw_data") else 0
 
 
 def inferable(model: ModelProto) -> ModelProto:
-    """Return `model`, or a copy without its large tensors where onnx cannot take all of it."""
-    with suppress(EncodeError):  # which is raised for more than 2 GiB
+    """Return `model`, or a copy without its large tensors if it is too large for onnx."""
+    with suppress(EncodeError):  # raised for more than 2 GiB
         if model.ByteSize() <= LARGEST_MODEL:
             return model
     copy = without_values(model, lambda tensor: raw_bytes(tensor) >= LARGE)
@@ -549,7 +549,7 @@ def inferable(model: ModelProto) -> ModelProto:
 
 
 def without_values(model: ModelProto, dropped: Callable[[TensorProto], bool]) -> ModelProto:
-    """Return a copy of a model without the values of the initializers for which `dropped` holds."""
+    """Return a copy of a model in which initializers that satisfy `dropped` have no values."""
     copy = ModelProto()
     copy_fields(model, copy, {"graph"})
     copy_fields(model.graph, copy.graph, {"initializer"})
@@ -576,9 +576,9 @@ _REPEATED = frozenset({"node", "initializer", "attribute"})
 
 
 def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
-    """Return a model without the values of its large tensors; None if it has to be read whole.
+    """Return a model without the values of its large tensors, or None if it cannot be mapped.
 
-    Also return whether the model may have external tensors of its own.
+    Also return whether the model may already have external tensors.
     """
     check_regular(path)
     status = path.stat()
@@ -591,7 +591,7 @@ def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
             has_external = _merge(proto, mapped, 0, status.st_size, path.name)
         except MemoryError:
             raise
-        except Exception:  # read whole, where the error says what is wrong
+        except Exception:  # reading the whole file raises an error that explains the problem
             return None, False
     if not proto.HasField("graph"):
         return None, False
@@ -600,21 +600,21 @@ def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
 
 
 def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str) -> bool:
-    """Parse a message without the raw data of large tensors, which refer to the file.
+    """Parse a message, replacing the raw data of large tensors with references to the file.
 
-    Return whether the message may have external tensors of its own. Protobuf merges the parts of a
-    message that are parsed one after the other.
+    Return whether the message may already have external tensors. The message is parsed in parts,
+    which protobuf merges.
     """
     parsed, raw_data, seen, has_external = start, None, set(), False
     kind: Any = type(message)
-    large = _SINGULAR | _REPEATED  # fields that may be large, or lead to large ones
+    large = _SINGULAR | _REPEATED  # fields that may be large or contain large fields
     names = {item.number: item.name for item in kind.DESCRIPTOR.fields if item.name in large}
     for number, field_start, value, field_end in _fields(mapped, start, end):
         name = names.get(number)
         if name in seen:
-            raise ValueError(f"{name} is there twice, and would be merged")
+            raise ValueError(f"{name} occurs twice and would be merged")
         if field_end > end:
-            raise ValueError("a field reaches beyond its message")
+            raise ValueError("a field extends past the end of its message")
         if name in _SINGULAR:
             seen.add(name)
         if field_end - value < LARGE_ENOUGH_TO_MAP or name is None:
@@ -641,11 +641,11 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
     return has_external or b"location" in part
 
 
-_FIXED = {1: 8, 5: 4}  # the lengths of values of the kinds of the format that have one
+_FIXED = {1: 8, 5: 4}  # sizes in bytes of the wire types with a fixed size
 
 
 def _fields(content: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the number of every field, and the offsets of it, of its value and of its end."""
+    """Yield the number of each field and the offsets of its tag, value and end."""
     while start < end:
         tag, value = content[start], start + 1
         if tag > 127:
@@ -661,13 +661,13 @@ def _fields(content: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int
         elif wire_type in _FIXED:
             after += _FIXED[wire_type]
         else:
-            raise ValueError(f"{wire_type} is no kind of a field")
+            raise ValueError(f"wire type {wire_type} does not exist")
         yield tag >> 3, start, value, after
         start = after
 
 
 def _varint(content: mmap.mmap, start: int) -> tuple[int, int]:
-    """Return a number of variable length, and where the next value starts."""
+    """Return a variable-length integer and the offset of the next value."""
     number = 0
     for count in range(10):
         byte = content[start + count]
@@ -679,14 +679,14 @@ def _varint(content: mmap.mmap, start: int) -> tuple[int, int]:
 
 # Written files
 
-_ALIGNMENT = 4096  # of tensors in their file, so that they can be used where they are mapped
-_SMALL = 1024  # bytes of a tensor that stays in the model
+_ALIGNMENT = 4096  # of tensors in their file, so that runtimes can use the mapped memory
+_SMALL = 1024  # bytes; smaller tensors stay in the model
 _CHUNK = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInFolder:
-    """A model, and the folder of its external tensors if it is known."""
+    """A model and the folder of its external tensors, if known."""
 
     model: ModelProto
     folder: str | None = None
@@ -694,27 +694,29 @@ class ModelInFolder:
 
 @own_errors("save")
 def save(model: ModelProto | ModelInFolder, path: FilePath, folder: FilePath | None = None) -> None:
-    """Write a model to a file. An error leaves an existing file as it was.
+    """Write a model to a file.
+
+    If an error occurs, an existing file is left unchanged.
 
     Parameters
     ----------
     model : ModelProto or Conversion
-        It is not changed. A conversion knows the folder of the file that it came from.
+        The model, which is not modified. A conversion knows the folder of its original file.
     path : str or os.PathLike
-        The file. An existing file is replaced when the new one is complete.
+        The file to write. An existing file is replaced only when the new one is complete.
     folder : str or os.PathLike, optional
-        The folder of the external tensors of the model; by default that of `path`. The tensors
-        stay in their files if `path` is in that folder; otherwise they become part of the model.
+        The folder of the model's external tensors, by default the folder of `path`. If `path` is in
+        this folder, the tensors stay in their files; otherwise they become part of the model.
 
     Raises
     ------
     FileError
-        The file cannot be written, or the external tensors are not in that folder.
+        The file cannot be written, or an external tensor is not in `folder`.
 
     Notes
     -----
-    The tensors of a model of 2 GiB or more are written to a file beside it: ``model.onnx.data`` for
-    ``model.onnx``.
+    If a model has 2 GiB or more, its tensors are written to a separate file next to it:
+    ``model.onnx.data`` for ``model.onnx``.
 
     Examples
     --------
@@ -738,8 +740,8 @@ def save(model: ModelProto | ModelInFolder, path: FilePath, folder: FilePath | N
         if folder is not None:
             raise
         raise FileError(
-            f"{target}: cannot be written: the model keeps tensors in other files, which are not "
-            f"beside it: {error} (allowed: folder=, the folder of those files)"
+            f"{target}: cannot be written: the external tensors of the model are not in the same "
+            f"folder: {error} (allowed: folder=, the folder of the external tensors)"
         ) from error
     external = list(external_tensors(model))
     size = sum(map(raw_bytes, all_tensors(model)))
@@ -762,11 +764,11 @@ def save(model: ModelProto | ModelInFolder, path: FilePath, folder: FilePath | N
 
 def _check_not_replaced(path: Path, tensors: list[TensorProto], folder: Path) -> None:
     if any(tensor_path(tensor, folder) == resolved(path) for tensor in tensors):
-        raise FileError(f"{path}: cannot be written: the model keeps tensors there")
+        raise FileError(f"{path}: cannot be written: it contains external tensors of the model")
 
 
 def _serialized(model: ModelProto) -> bytes | None:
-    """Return the bytes of a model, or None if they are too many."""
+    """Return the serialized model, or None if it is too large."""
     try:
         content: bytes = model.SerializeToString()
     except Exception:
@@ -775,7 +777,7 @@ def _serialized(model: ModelProto) -> bytes | None:
 
 
 def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: bool) -> None:
-    """Write a model, and its tensors to a file beside it."""
+    """Write a model to one file and its tensors to another file next to it."""
     data = target.with_name(f"{target.name}.data")
     _check_not_replaced(data, list(external_tensors(model)), folder)
     small = without_values(model, lambda tensor: raw_bytes(tensor) >= _SMALL)
@@ -795,8 +797,8 @@ def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: boo
     content = _serialized(small)
     if content is None:
         raise FileError(
-            f"{target}: cannot be written: the model is too large, although its tensors are in "
-            f"another file (allowed: at most {LARGEST_MODEL} bytes)"
+            f"{target}: cannot be written: the model is too large even without its tensors "
+            f"(allowed: at most {LARGEST_MODEL} bytes)"
         )
 
     def write(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Types of the values of a model, inferred by ndgather and onnx in turns."""
+"""Type inference for models, in which ndgather and onnx take turns."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from ndgather.models.onnx.value_ranges import SAME_VALUES
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Inference, RankAtLeast, TensorType
 
-# Sizes that a model leaves open
+# Open sizes: sizes that a model does not declare as numbers
 
 
 def checked_sizes(caller: str, sizes: object) -> dict[str, int]:
@@ -73,7 +73,7 @@ def checked_sizes(caller: str, sizes: object) -> dict[str, int]:
 
 
 def open_sizes(ports: Iterable[Port]) -> dict[tuple[str, int], str]:
-    """Return the names of the sizes that inputs leave open, by the input and the axis."""
+    """Return the name of each open size of the inputs, by input and axis."""
     return {
         (port.name, axis): f"{port.name}[{axis}]" if size == "?" else size
         for port in ports
@@ -83,7 +83,7 @@ def open_sizes(ports: Iterable[Port]) -> dict[tuple[str, int], str]:
 
 
 def check_size_names(sizes: Iterable[str], ports: Iterable[Port]) -> None:
-    """Raise ModelError for a size that is not open in the inputs of a model."""
+    """Raise ModelError if a name in `sizes` is not an open size of the inputs."""
     known = open_sizes(ports)
     names = sorted({*known.values(), *(f"{name}[{axis}]" for name, axis in known)})
     for name in sizes:
@@ -95,7 +95,7 @@ def check_size_names(sizes: Iterable[str], ports: Iterable[Port]) -> None:
 
 
 def _with_sizes(model: ModelProto, sizes: Mapping[str, int]) -> ModelProto:
-    """Return a copy of `model` in which `sizes` are declared as numbers."""
+    """Return a copy of `model` that declares the open sizes in `sizes` as numbers."""
     check_size_names(sizes, model_ports(model)[0])
     copy = deepcopy(model)
     for info in copy.graph.input:
@@ -118,19 +118,19 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 def check_functions(model: ModelProto) -> None:
-    """Raise ModelError if functions call themselves, or have too many nodes once inlined."""
+    """Raise ModelError if functions are recursive or have too many nodes when inlined."""
     functions = {_key(function): function for function in model.functions}
     sizes: dict[_Key, tuple[int, int]] = {}
 
     def size(nodes: Sequence[NodeProto], level: int) -> tuple[int, int]:
-        """Return how many nodes there are once calls are inlined, and how deep the calls are."""
+        """Return the number of nodes after inlining and the depth of the calls."""
         count, depth = len(nodes), 0
         called = (inner for node in nodes for inner in nodes_in(node)) if functions else ()
         for key in map(_key, called):
             if key not in functions:
                 continue
             if key not in sizes:
-                sizes[key] = (0, DEEPEST)  # which a call of itself exceeds
+                sizes[key] = (0, DEEPEST)  # so a recursive call exceeds the limit
                 if level < DEEPEST:
                     sizes[key] = size(functions[key].node, level + 1)
             count, depth = count + sizes[key][0], max(depth, sizes[key][1] + 1)
@@ -142,7 +142,7 @@ def check_functions(model: ModelProto) -> None:
         return count, depth
 
     count, _ = size(model.graph.node, 0)
-    for function in model.functions:  # those that are not called, too
+    for function in model.functions:  # including functions that are never called
         size(function.node, 0)
     if count > MOST_NODES:
         raise ModelError(
@@ -157,10 +157,10 @@ def _key(item: NodeProto | FunctionProto) -> _Key:
 
 
 def without_functions(model: ModelProto) -> ModelProto:
-    """Return a copy of `model` with the bodies of its functions in place of their calls.
+    """Return a copy of `model` with its functions inlined.
 
-    onnx inlines a function only if it imports the same opset as the model. So a function with
-    another opset imports that of the model here, unless one of its operators changed in between.
+    onnx inlines a function only if it imports the same opset as the model. Therefore the opset of
+    each function is changed to that of the model unless the two versions of an operator differ.
     """
     if not model.functions:
         return deepcopy(model)
@@ -180,7 +180,7 @@ def opset_of(item: ModelProto | FunctionProto) -> int:
 
 
 def changed_operator(function: FunctionProto, model: ModelProto) -> str:
-    """Return an operator of a function that the opset of the model has in another version."""
+    """Return an operator of a function that has another version in the opset of the model."""
     for node in nodes_in(function):
         versions = (_version(node.op_type, opset_of(item)) for item in (function, model))
         if row_domain(node.domain) == DEFAULT_DOMAIN and len({*versions}) > 1:
@@ -199,31 +199,32 @@ def _version(op_type: str, opset: int) -> int:
 
 @own_errors("infer")
 def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProto:
-    """Return a model with the types of its values written into it.
+    """Infer the types of all values of a model.
 
-    `ndgather.operator(...).infer` infers the types of gather and scatter nodes, and
-    `onnx.shape_inference` all others, in turns, until nothing more follows. Names of sizes and
-    declared types are kept; unknown dtypes and sizes in them are filled in.
+    `ndgather.operator(...).infer` handles gather and scatter nodes and `onnx.shape_inference` all
+    other nodes. They take turns until neither infers anything new. Declared types and named sizes
+    are kept; unknown dtypes and sizes are filled in.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        As in `run`. A model in memory is not changed.
+        See `run`. A model in memory is not modified.
     sizes : mapping of str to int, optional
-        Numbers for sizes that the model leaves open: by their names, or as ``"input[axis]"``.
+        Values for sizes that the model does not fix. A key is the name of a size or has the form
+        ``"input[axis]"``.
 
     Returns
     -------
     ModelProto
-        A copy with the inferred types in its `value_info` and outputs, and with `sizes`.
+        A copy that declares the inferred types in its `value_info` and outputs.
 
     Raises
     ------
     FileError, ModelError
-        The file cannot be read or is not an ONNX model, or the model has no such open size.
+        The file cannot be read or is not an ONNX model, or the model does not have such a size.
     NdgatherError
-        A node cannot run on inputs of such types, or returns another type than the model declares;
-        the text names the node.
+        A node does not accept the types of its inputs, or its result contradicts the declared type.
+        The message names the node.
 
     Examples
     --------
@@ -245,7 +246,7 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
 
 @own_errors("infer")
 def infer_mapped(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProto:
-    """Do the same as `infer`, but leave large tensors in the file of the model."""
+    """Infer types like `infer`, but leave large tensors in the model file."""
     proto, folder = map_model(model, "infer")
     if sizes:
         proto = _with_sizes(proto, checked_sizes("infer", sizes))
@@ -264,10 +265,10 @@ def infer_mapped(model: Source, *, sizes: Mapping[str, int] | None = None) -> Mo
 
 @dataclass(frozen=True, slots=True)
 class InferredNode:
-    """A gather or scatter node, and its inferred types or the error that inference raised.
+    """A gather or scatter node with its inferred types or the error that inference raised.
 
-    Both are None if an attribute takes its value from a function. Both are present if the inferred
-    types contradict those that the model declares.
+    Both are None if an attribute refers to a function parameter. Both are set if the inferred types
+    contradict the declared types.
     """
 
     op_node: OpNode
@@ -277,10 +278,10 @@ class InferredNode:
 
 @dataclass(slots=True)
 class PlacedNode:
-    """A node of a graph that is rewritten: `nodes` replace it.
+    """A node in a graph that is being rewritten, and the `nodes` that replace it.
 
-    `read` and `scope` are the node and the values that it can read in the model whose types are
-    inferred, `inferred` is its inference if it is a gather or scatter, and `bodies` its subgraphs.
+    `read` and `scope` are the node and its scope in the inferred copy of the model. `inferred` is
+    the inference of a gather or scatter, and `bodies` are the subgraphs of the node.
     """
 
     node: NodeProto
@@ -292,9 +293,9 @@ class PlacedNode:
 
 
 class InferredGraph:
-    """A graph that is rewritten, which hands out its nodes with their inference.
+    """A graph that is being rewritten: iteration yields its nodes with their inference.
 
-    After the loop over them it has the nodes that replace them.
+    When the iteration ends, the replacements are written to the graph.
     """
 
     def __init__(
@@ -317,8 +318,8 @@ class InferredGraph:
 class InferredModel(NamedTuple):
     """A model with inlined functions and all inferred types.
 
-    `nodes` are its gathers and scatters, `scopes` those of its graph and of its functions, and
-    `sizes` the names of sizes that it declares. If `is_strict`, onnx found no error in types.
+    `nodes` are its gathers and scatters, `scopes` belong to its graph and functions, and `sizes`
+    are the names of its declared sizes. If `is_strict`, the strict inference of onnx succeeded.
     """
 
     model: ModelProto
@@ -328,21 +329,21 @@ class InferredModel(NamedTuple):
     is_strict: bool
 
     def of(self, graph: GraphProto) -> InferredGraph:
-        """Return the graph of the same model, without its functions, with what is inferred."""
+        """Return a graph for rewriting, where `graph` is an inlined copy of the same graph."""
         known = {id(node.op_node.read): node for node in self.nodes}
         return InferredGraph(graph, self.scopes[0], known)
 
 
 def infer_types(model: ModelProto, folder: str | None, *, strict: bool = False) -> InferredModel:
-    """Infer the types of a model: onnx and ndgather take turns until nothing more follows.
+    """Infer the types of a model, in which every domain must have one name.
 
-    Every domain has one name in the model.
+    onnx and ndgather take turns until neither infers anything new.
     """
     declared = without_functions(inferable(model))
     names = set()
     for dim in messages_in(declared.graph, TensorShapeProto.Dimension):
         names.add(dim.dim_param)
-        if dim.dim_value < 0:  # onnx would read outside of its memory
+        if dim.dim_value < 0:  # onnx would read out of bounds
             dim.ClearField("dim_value")
     scopes = scopes_of(declared, folder)
     check_acyclic(scopes[0])
@@ -372,7 +373,7 @@ def _infer_node(op_node: OpNode) -> InferredNode:
         return InferredNode(op_node, refusal=refusal)
 
 
-_HIDDEN = "ndgather.hidden"  # the domain of nodes that onnx must not look at
+_HIDDEN = "ndgather.hidden"  # the domain of nodes that onnx must skip
 
 
 def _inferred_by_onnx(
@@ -380,12 +381,12 @@ def _inferred_by_onnx(
 ) -> tuple[ModelProto, bool]:
     """Return a copy of `model` with the types that onnx infers, and whether it found no error.
 
-    onnx does not check what it reads: a negative `batch_dims` makes it read outside of its memory.
-    So nodes for which inference raises are hidden. Only with `strict` it is asked for errors.
+    onnx does not validate nodes: a negative `batch_dims` makes it read out of bounds. Therefore
+    nodes whose inference raises an error are hidden from it. It reports errors only if `strict`.
     """
     hidden = [item.node for item in op_nodes if _infer_node(item).refusal]
     if strict and not hidden:
-        with suppress(Exception):  # of several kinds; then it infers what it can
+        with suppress(Exception):  # onnx raises several types; infer without strict mode instead
             return shape_inference.infer_shapes(model, True, True, True), True
     domains = [node.domain for node in hidden]
     if hidden:
@@ -404,7 +405,7 @@ def _inferred_by_onnx(
 
 
 def _computed(op_node: OpNode, inference: Inference) -> Iterator[tuple[Scope, str, TensorType]]:
-    """Yield the scope, the name and the inferred type of every value that nodes compute."""
+    """Yield the scope, name and inferred type of each input and output that nodes compute."""
     outputs = zip(op_node.read.outputs, inference.outputs, strict=False)
     inputs = zip(op_node.read.inputs, inference.inputs, strict=False)
     for name, known in (*outputs, *inputs):
@@ -414,7 +415,7 @@ def _computed(op_node: OpNode, inference: Inference) -> Iterator[tuple[Scope, st
 
 
 def _adds(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
-    """Return whether inferred types of a node say more than those that onnx inferred."""
+    """Return whether the inferred types of a node are more specific than the types from onnx."""
     for scope, name, inferred in _computed(op_node, inference):
         before = scope.type_of(name)
         known = before if inferred is before else with_names(inferred, names)
@@ -429,8 +430,8 @@ def _adds(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
 def _declare(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
     """Declare the inferred types of a node; return whether a declaration changed.
 
-    Raise NdgatherError for a type that contradicts its declaration. Sizes with names that are not
-    in `names` are unknown: onnx invented those names.
+    Raise NdgatherError if a type contradicts its declaration. Named sizes that are not in `names`
+    count as unknown because onnx made up their names.
     """
     changed = False
     for scope, name, known in _computed(op_node, inference):
@@ -446,10 +447,10 @@ def _declare(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
 
 
 def types_from_inputs(model: ModelProto, folder: str | None) -> dict[str, TensorType]:
-    """Return the types that follow from those of the inputs, whatever else a model declares.
+    """Return the types that can be inferred from the inputs alone.
 
-    Open sizes of inputs have names here. Declarations count only for values that are computed by
-    operators which onnx does not know.
+    Every open size of an input is given a name. Other declarations are ignored, except for the
+    results of operators that onnx does not know.
     """
     bare = deepcopy(model)
     for info in bare.graph.input:
@@ -475,13 +476,13 @@ def types_from_inputs(model: ModelProto, folder: str | None) -> dict[str, Tensor
 
 
 def computed_types(inferred: InferredModel) -> dict[str, TensorType]:
-    """Return the types of the values that the nodes of a model and of its subgraphs compute."""
+    """Return the types of all values that nodes of a model and its subgraphs compute."""
     nodes = [item for outermost in inferred.scopes for item in outermost.all_nodes()]
     return {name: scope.type_of(name) for scope, node in nodes for name in node.outputs if name}
 
 
 def declares_sizes(model: ModelProto, *, of: Container[str] | None = None) -> bool:
-    """Return whether a model declares a number as a size of a value, or of a value in `of`."""
+    """Return whether a model declares any size of its values, or of those in `of`, as a number."""
     infos = (info for info in declarations(model) if of is None or info.name in of)
     return any(dim.dim_value for info in infos for dim in info.type.tensor_type.shape.dim)
 
@@ -489,10 +490,10 @@ def declares_sizes(model: ModelProto, *, of: Container[str] | None = None) -> bo
 def drop_stale_sizes(
     model: ModelProto, known: Mapping[str, TensorType]
 ) -> dict[str, tuple[TypeProto, str]]:
-    """Drop declared sizes that follow from an open size of an input.
+    """Drop declared sizes that actually depend on an open size of an input.
 
-    Return the declarations that change, with the reason, by the names of their values. Raise
-    NdgatherError for a type that contradicts the known one; the text names the node.
+    Return the original declarations and the reasons for the changes, by value name. Raise
+    NdgatherError if a declared type contradicts the known type; the message names the node.
     """
     nodes = {name: node for node in nodes_in(model) for name in node.output}
     changed: dict[str, tuple[TypeProto, str]] = {}
@@ -506,7 +507,7 @@ def drop_stale_sizes(
         stale = [dim for dim, size in pairs if isinstance(size, str) and dim.HasField("dim_value")]
         if stale:
             what = f"value {info.name!r} is declared with shape {shown(declared.dims or ())}"
-            why = f"{what}, and {shown(found.dims or ())} follows from the inputs"
+            why = f"{what}, but the inputs imply {shown(found.dims or ())}"
             changed[info.name] = deepcopy(info.type), why
         for dim in stale:
             dim.Clear()
@@ -514,13 +515,13 @@ def drop_stale_sizes(
 
 
 def declarations(model: ModelProto) -> Iterator[ValueInfoProto]:
-    """Yield what a model and its subgraphs declare about other values than inputs."""
+    """Yield the declarations of all values except inputs in a model and its subgraphs."""
     for graph in list(messages_in(model.graph, GraphProto)):
         yield from (*graph.value_info, *graph.output)
 
 
 def with_names(known: TensorType, names: set[str]) -> TensorType:
-    """Return a type in which sizes with names that are not in `names` are unknown."""
+    """Return a type in which only named sizes in `names` keep their names."""
     shape = known.shape
     if shape is None:
         return known
@@ -529,10 +530,10 @@ def with_names(known: TensorType, names: set[str]) -> TensorType:
 
 
 def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
-    """Return one type for two; a declared name of a size stays, unless the size is known."""
+    """Merge two types of a value. A named size keeps its declared name unless it is known."""
     if None not in {declared.dtype, known.dtype} and declared.dtype != known.dtype:
         raise DTypeError(
-            f"value {name!r}: dtype = {known.dtype} is not what the model declares "
+            f"value {name!r}: dtype = {known.dtype} contradicts the model's declaration "
             f"(allowed: {declared.dtype})"
         )
     dims, sizes = known.first, declared.dims
@@ -547,7 +548,7 @@ def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
     ):
         more = () if known.dims is not None else ("...",)
         raise ShapeError(
-            f"value {name!r}: shape = {shown((*dims, *more))} is not what the model declares "
+            f"value {name!r}: shape = {shown((*dims, *more))} contradicts the model's declaration "
             f"(allowed: {shown(sizes)})"
         )
     merged = [dim if size is None or isinstance(dim, int) else size for size, dim in pairs]
@@ -555,14 +556,14 @@ def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
 
 
 def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
-    """Declare the types of the values of `source` for the values of the same names in `target`."""
+    """Copy the declared types in `source` to the values with the same names in `target`."""
     names: set[str] = set()
     twins: dict[tuple[str, ...], NodeProto] = {}
     for node in target.node:
         names.update(node.output)
         for number, target_body in enumerate(subgraphs(node) if node.attribute else ()):
             twins = twins or {tuple(item.output): item for item in source.node}
-            # Where several nodes have outputs of the same names, the twin may be another one.
+            # If several nodes have outputs with the same names, this may be a different node.
             twin = twins.get(tuple(node.output))
             bodies = () if twin is None else tuple(subgraphs(twin))
             if number < len(bodies):
@@ -581,7 +582,7 @@ def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
 
 
 def typed_values(model: ModelProto) -> dict[str, dict[str, TensorType]]:
-    """Return the types of the inputs, the outputs, and the other values of the main graph."""
+    """Return the types of the inputs, outputs and other values of the main graph."""
     graph = model.graph
     initial = {tensor.name: type_of_array(tensor) for tensor in graph.initializer}
     inputs, outputs, others = (
@@ -598,7 +599,7 @@ def typed_values(model: ModelProto) -> dict[str, dict[str, TensorType]]:
 
 
 def origins(scope: Scope, name: str) -> Iterator[str]:
-    """Yield the values from which the elements of `name` come, and which no node computes."""
+    """Yield the inputs and constants from which the elements of `name` are copied or cast."""
     waiting, seen = [(scope, name)], {(id(scope), name)}
     while waiting:
         scope, name = waiting.pop()

@@ -1,4 +1,4 @@
-"""The nodes of an ONNX model, the values that they can read, and the types of values."""
+"""Nodes, scopes and value types of ONNX models."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ _ELEMENT_TYPES: dict[str, int] = {name: number for number, name in _DTYPE_NAMES.
 
 
 def tensor_type(declared: TypeProto) -> TensorType:
-    """Return the declared type of a tensor; the type of any other value is unknown."""
+    """Return the declared type of a tensor; other kinds of values have an unknown type."""
     tensor = declared.tensor_type
     if not tensor.HasField("shape"):
         return TensorType(_DTYPE_NAMES.get(tensor.elem_type))
     dims: list[Dim] = []
     for dim in tensor.shape.dim:
         if dim.HasField("dim_value"):
-            dims.append(dim.dim_value if dim.dim_value >= 0 else None)  # -1: exporters' unknown
+            dims.append(dim.dim_value if dim.dim_value >= 0 else None)  # some exporters write -1
         else:
             dims.append(dim.dim_param or None)
     return TensorType(_DTYPE_NAMES.get(tensor.elem_type), tuple(dims))
@@ -82,27 +82,27 @@ def type_of_array(tensor: TensorProto) -> TensorType:
 
 
 def dtype_name(elem_type: int, value: str) -> str:
-    """Return the name of the dtype with this number in ONNX, of the value `value`."""
+    """Return the name of an ONNX element type; `value` is the name of the value in errors."""
     if elem_type not in _DTYPE_NAMES:
-        raise DTypeError(f"value {value!r}: elem_type = {elem_type} is not a type of ONNX")
+        raise DTypeError(f"value {value!r}: elem_type = {elem_type} is not an ONNX type")
     return _DTYPE_NAMES[elem_type]
 
 
 def element_type(dtype: str) -> int:
-    """Return the number of a dtype in ONNX."""
+    """Return the number of the ONNX element type with this name."""
     if dtype not in _ELEMENT_TYPES:
-        raise DTypeError(f"dtype = {dtype} is not a type of ONNX")
+        raise DTypeError(f"dtype = {dtype} is not an ONNX type")
     return _ELEMENT_TYPES[dtype]
 
 
 @cache
 def schema_type(dtype: str) -> str:
-    """Return the name of a type of tensors in the schemas of `onnx`."""
+    """Return the tensor type of a dtype in the notation of `onnx` schemas."""
     return f"tensor({TensorProto.DataType.Name(_ELEMENT_TYPES[dtype]).lower()})"
 
 
 def declaration(known: TensorType) -> TypeProto:
-    """Return a declaration of a type; a shape of unknown rank is left out."""
+    """Return the declaration of a type, without a shape if the rank is unknown."""
     declared = TypeProto()
     tensor = declared.tensor_type
     if known.dtype is not None:
@@ -119,7 +119,7 @@ def declaration(known: TensorType) -> TypeProto:
 
 
 def model_ports(proto: ModelProto) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-    """Return the inputs and the outputs that a model declares."""
+    """Return the declared inputs and outputs of a model."""
     inputs, outputs = proto.graph.input, proto.graph.output
     for info in inputs:
         kind = info.type.WhichOneof("value")
@@ -140,19 +140,19 @@ def model_ports(proto: ModelProto) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
 # Operators and their domains
 
 DOMAINS = (DEFAULT_DOMAIN, microsoft.DOMAIN)
-"""The domains of the published operators of ONNX models."""
+"""The domains of the published ONNX operators."""
 
 PUBLISHED = frozenset((item.name, item.domain) for item in operators() if item.domain in DOMAINS)
-"""The name and the domain of every published operator of ONNX models."""
+"""The name and domain of every published ONNX operator."""
 
 
 def row_domain(domain: str) -> str:
-    """Return the name of a domain in `ndgather.published`."""
+    """Return the name that `ndgather.published` uses for a domain."""
     return ALIASES.get(domain, domain)
 
 
 def file_domain(domain: str) -> str:
-    """Return the name of a domain in most ONNX files, which all of `onnx` accepts."""
+    """Return the name that most ONNX files use for a domain and all of `onnx` accepts."""
     return "" if domain == DEFAULT_DOMAIN else domain
 
 
@@ -168,22 +168,23 @@ def implementation(op_type: str, domain: str, opset: int) -> Operator:
     Parameters
     ----------
     op_type, domain : str
-        Of the node; the domain of ONNX itself is ``""`` or ``"ai.onnx"``.
+        The operator name and domain of the node. The default domain of ONNX is ``""`` or
+        ``"ai.onnx"``.
     opset : int
-        The version of that domain that the model imports.
+        The version of the domain that the model imports.
 
     Returns
     -------
     Operator
-        Takes the inputs of the node by position and its attributes by name, and raises an error for
-        a call that this version does not allow.
+        A callable that takes the inputs of the node by position and its attributes by name. It
+        raises an error for calls that this operator version does not allow.
 
     Raises
     ------
     AttributeValueError
-        That version of the domain has no such operator.
+        This version of the domain does not define the operator.
     DTypeError
-        An argument is of another type.
+        An argument has the wrong type.
 
     Examples
     --------
@@ -204,7 +205,7 @@ def _implementation(op_type: str, domain: str, opset: int) -> Operator:
 
 @cache
 def _used(function: Operator) -> tuple[tuple[int, str], ...]:
-    """Return the numbers and names of the inputs whose values inference can use."""
+    """Return the positions and names of the inputs whose values inference can use."""
     row, roles = function.row, {Role.INDICES}
     if row.definition is not None:
         roles = {item.role for item in row.inputs} - ELEMENTS
@@ -214,9 +215,10 @@ def _used(function: Operator) -> tuple[tuple[int, str], ...]:
 def repairing_opset(
     node: NodeProto, opset: int, types: Iterable[TensorType | None], error: Exception | None
 ) -> int | None:
-    """Return the first later opset of ONNX that has the attributes of a node.
+    """Return the first later opset that allows the attributes of a node.
 
-    None if there is none, or `error`, that of the node in this opset, is not of its attributes.
+    Return None if no opset does, or if `error`, which the node raises in its opset, is not about
+    attributes.
     """
     if not isinstance(error, AttributeValueError) or row_domain(node.domain) != DEFAULT_DOMAIN:
         return None
@@ -230,7 +232,7 @@ def repairing_opset(
 
 
 def repair(node: NodeProto, opset: int) -> str:
-    """Return how a model becomes valid of which `opset` has a node."""
+    """Return how to fix a model with a node that is only valid from `opset` on."""
     row = implementation(node.op_type, DEFAULT_DOMAIN, opset).row
     return f"convert --opset {opset}, which has {row}"
 
@@ -249,9 +251,9 @@ def opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 
 
 def not_imported(model: ModelProto) -> dict[str, NodeProto]:
-    """Return the domains that a model does not import, each with its first node.
+    """Return the domains that a model uses without importing them, each with its first node.
 
-    onnxruntime takes such a node for one of version 1.
+    onnxruntime assumes version 1 for such a node.
     """
     known = {row_domain(item.domain) for item in model.opset_import}
     known |= {DEFAULT_DOMAIN, *(item.domain for item in model.functions)}
@@ -263,7 +265,7 @@ def not_imported(model: ModelProto) -> dict[str, NodeProto]:
 
 
 def with_one_name(model: ModelProto) -> ModelProto:
-    """Return `model`, or a copy of it in which every domain has one name and is imported."""
+    """Return `model`, or a copy in which every domain has one name and is imported."""
     names = {opset.domain for holder in (model, *model.functions) for opset in holder.opset_import}
     names.update(node.domain for node in nodes_in(model))
     missing = not_imported(model)
@@ -291,7 +293,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def nodes_in(message: ModelProto | Body | NodeProto) -> Iterator[NodeProto]:
-    """Yield the nodes of a model, a graph or a function, or a node, and those of subgraphs."""
+    """Yield all nodes of a model, graph or function, or a node itself, and of their subgraphs."""
     return messages_in(message, NodeProto)
 
 
@@ -305,7 +307,7 @@ def value_names(graph: GraphProto) -> set[str]:
 
 
 def set_nodes(graph: GraphProto, before: Sequence[NodeProto], after: Sequence[NodeProto]) -> bool:
-    """Replace the nodes of a graph, which are `before`; return whether `after` are others."""
+    """Replace the nodes `before` of a graph by `after`; return whether they differ."""
     if len(before) == len(after) and all(map(is_, before, after)):
         return False
     copies = GraphProto()
@@ -316,7 +318,7 @@ def set_nodes(graph: GraphProto, before: Sequence[NodeProto], after: Sequence[No
 
 
 def rename_values(message: GraphProto | NodeProto, names: Mapping[str, str]) -> None:
-    """Rename values in a graph or a node, and in their subgraphs."""
+    """Rename values in a graph or node and its subgraphs."""
     for part in messages_in(message, NodeProto, TensorProto, ValueInfoProto):
         if isinstance(part, NodeProto):
             for values in part.input, part.output:
@@ -326,13 +328,13 @@ def rename_values(message: GraphProto | NodeProto, names: Mapping[str, str]) -> 
 
 
 def names_read(node: NodeProto) -> set[str]:
-    """Return the names of all values that a node and its subgraphs may read."""
+    """Return the names of all values that a node and its subgraphs can read."""
     names = {name for inner in nodes_in(node) for name in inner.input}
     return names.union(x.name for graph in messages_in(node, GraphProto) for x in graph.output)
 
 
 def unread(graph: GraphProto) -> set[str]:
-    """Return the names of results and constants of a graph, and in it, that nothing reads."""
+    """Return the names of unused results and constants of a graph and its subgraphs."""
     names = {x.name for body in messages_in(graph, GraphProto) for x in body.initializer}
     names.update(name for node in nodes_in(graph) for name in node.output)
     for node in graph.node:
@@ -341,7 +343,7 @@ def unread(graph: GraphProto) -> set[str]:
 
 
 def drop_unread(graph: GraphProto, kept: set[str]) -> None:
-    """Drop nodes and constants that nothing reads, except those of the names `kept`."""
+    """Drop unused nodes and constants unless their names are in `kept`."""
     for node in graph.node:
         for inner in subgraphs(node):
             drop_unread(inner, kept)
@@ -357,7 +359,7 @@ def drop_unread(graph: GraphProto, kept: set[str]) -> None:
             graph.initializer.remove(tensor)
 
 
-# The attributes of a Constant node with numbers: the fields of their values, and their dtypes.
+# The numeric attributes of a Constant node: the field that holds the value, and its dtype.
 _NUMBERS = {
     "value_int": ("i", np.int64),
     "value_ints": ("ints", np.int64),
@@ -367,7 +369,7 @@ _NUMBERS = {
 
 
 def constant_tensor(node: NodeProto) -> TensorProto | None:
-    """Return the value of a Constant node if it is a dense tensor of numbers."""
+    """Return the value of a Constant node if it is a dense numeric tensor."""
     if node.op_type != "Constant" or row_domain(node.domain) != DEFAULT_DOMAIN or not node.output:
         return None
     for attribute in node.attribute:
@@ -381,7 +383,7 @@ def constant_tensor(node: NodeProto) -> TensorProto | None:
 
 
 class ReadNode(NamedTuple):
-    """A node and its fields, which are read once: protobuf is slow in Python."""
+    """A node and its fields, which are cached because protobuf is slow in Python."""
 
     node: NodeProto
     op_type: str
@@ -402,14 +404,14 @@ class ReadNode(NamedTuple):
         return (self.op_type, self.domain) in PUBLISHED
 
     def reads(self) -> Collection[str]:
-        """Return the names of the values that the node reads of the graph around it."""
+        """Return the names of the values that the node reads from the enclosing graph."""
         if not self.graphs:
             return self.inputs
         return names_read(self.node).difference(*map(value_names, self.graphs)).union(self.inputs)
 
 
 def _declarations(body: Body) -> dict[str, ValueInfoProto]:
-    """Return the declarations of a graph; their types are read when they are asked for."""
+    """Return the declarations of a graph by name. Parsing their types is left to the caller."""
     known = {info.name: info for info in body.value_info}
     if isinstance(body, GraphProto):
         known |= {info.name: info for info in body.output}
@@ -418,11 +420,11 @@ def _declarations(body: Body) -> dict[str, ValueInfoProto]:
 
 @dataclass(slots=True)
 class Scope:
-    """The values that the nodes of a graph or a function can read.
+    """The values that the nodes of a graph or function can read.
 
-    `around` are the nodes whose subgraphs contain the graph, the outermost first; `folder` is that
-    of external tensors, where it is known. If `replaceable`, an input with the name of an
-    initializer replaces its value.
+    `around` are the nodes that enclose the graph, outermost first, and `folder` contains the
+    external tensors, if known. If `replaceable`, an initializer with the name of an input is only
+    the default value of that input.
     """
 
     body: Body
@@ -452,7 +454,7 @@ class Scope:
             self._add(item.node, item.op_type, item.outputs)
 
     def learn(self, body: Body) -> None:
-        """Know the types that a copy of the graph, and of its subgraphs, declares."""
+        """Use the types that a copy of the graph and its subgraphs declares."""
         self._inferred = _declarations(body)
         inputs = body.input if isinstance(body, GraphProto) else ()
         inputs = {info.name: tensor_type(info.type) for info in inputs}
@@ -496,11 +498,11 @@ class Scope:
         return known
 
     def tensor(self, name: str) -> TensorProto | None:
-        """Return the tensor of a value that the model holds."""
+        """Return the tensor of a value that is a constant."""
         return self.home(name)._constants.get(name)
 
     def constant(self, name: str) -> Array | None:
-        """Return the value of `name` where the model holds it and it can be read."""
+        """Return the value of `name` if it is a constant and can be read."""
         tensor = self.tensor(name)
         if tensor is None:
             return None
@@ -513,45 +515,45 @@ class Scope:
         return tensor_array(tensor, name, self.folder)
 
     def has_constant(self, name: str) -> bool:
-        """Return whether the model itself holds the value of `name`."""
+        """Return whether `name` is a constant."""
         return self.tensor(name) is not None
 
     def declared(self, name: str) -> TensorType:
-        """Return the type that the graph itself declares for a value that its nodes compute."""
+        """Return the type that the graph itself declares for a result of its nodes."""
         info = self._declared.get(name)
         return UNKNOWN if info is None else tensor_type(info.type)
 
     def declare(self, name: str, known: TensorType) -> None:
-        """Write the type of a value that the nodes of the graph compute."""
+        """Declare the type of a result of the graph's nodes."""
         if name not in self._declared:
             self._declared[name] = self.body.value_info.add(name=name)
         self._declared[name].type.CopyFrom(declaration(known))
         self._types[name] = known
 
     def home(self, name: str) -> Scope:
-        """Return the scope of which the value `name` is an input, a constant or a result."""
+        """Return the innermost scope that defines the value `name`."""
         known = self._nodes, self._types, self._constants, self._declared, self._inferred
         if self.outer is None or any(name in each for each in known):
             return self
         return self.outer.home(name)
 
     def computing(self, name: str) -> Scope | None:
-        """Return the scope in which a node computes the value `name`."""
+        """Return the scope whose nodes compute `name`, or None if no node does."""
         home = self.home(name)
         return home if name in home._nodes else None
 
     def node_of(self, name: str) -> NodeProto:
-        """Return the node of this graph that computes the value `name`."""
+        """Return the node of this graph that computes `name`."""
         return self._nodes[name]
 
     @property
     def outermost(self) -> Scope:
-        """The scope of the main graph or of the function."""
+        """The scope of the main graph or function that contains this scope."""
         return self if self.outer is None else self.outer.outermost
 
     @property
     def loops(self) -> tuple[NodeProto, ...]:
-        """The nodes of `around` whose bodies run several times."""
+        """The nodes in `around` that may run their bodies several times."""
         return tuple(node for node in self.around if node.op_type != "If")
 
     def inner(self, number: int) -> tuple[Scope, ...]:
@@ -565,11 +567,11 @@ class Scope:
         return self._inner.get(number, ())
 
     def where(self, node: NodeProto) -> str:
-        """Return the names of the nodes around a node and its own, joined by slashes."""
+        """Return the path to a node: the titles of enclosing nodes and its own, with slashes."""
         return "/".join(map(title_of, (*self.around, node)))
 
     def all_nodes(self) -> Iterator[tuple[Scope, ReadNode]]:
-        """Yield the nodes of the graph and of its subgraphs, each with its scope."""
+        """Yield the nodes of the graph and its subgraphs, each with its scope."""
         for number, item in enumerate(self.nodes):
             yield self, item
             for scope in self.inner(number) if item.graphs else ():
@@ -577,7 +579,7 @@ class Scope:
 
 
 def check_acyclic(scope: Scope) -> None:
-    """Raise ModelError for a graph in which a node reads its own result."""
+    """Raise ModelError if the nodes of a graph form a cycle."""
     producers = {name: n for n, node in enumerate(scope.nodes) for name in node.outputs if name}
     computed: set[str] = set()
     for node in scope.nodes:
@@ -585,7 +587,7 @@ def check_acyclic(scope: Scope) -> None:
             break
         computed.update(node.outputs)
     else:
-        return  # every node comes after those whose results it reads
+        return  # the nodes are sorted topologically
     reads = {
         number: [producers[name] for name in node.reads() if name in producers]
         for number, node in enumerate(scope.nodes)
@@ -598,7 +600,7 @@ def check_acyclic(scope: Scope) -> None:
         raise named_by(refusal, node) from error
 
 
-# The types of most indices, whose bytes NumPy takes as they are.
+# A fast path for the types of most indices: NumPy can use their bytes directly.
 _NATIVE: dict[int, np.dtype[Any]] = {
     TensorProto.INT64: np.dtype("<i8"),
     TensorProto.INT32: np.dtype("<i4"),
@@ -608,14 +610,14 @@ _NATIVE: dict[int, np.dtype[Any]] = {
 def tensor_array(tensor: TensorProto, name: str, folder: Folder | None = None) -> Array:
     dtype = _NATIVE.get(tensor.data_type)
     if dtype is not None and tensor.data_location != TensorProto.EXTERNAL:
-        with suppress(ValueError):  # which onnx explains
+        with suppress(ValueError):  # onnx raises an error with an explanation below
             return np.frombuffer(tensor.raw_data, dtype).reshape(tensor.dims)
     with messages.foreign_errors(FileError, f"constant {name!r}: cannot be read"):
         return np.asarray(numpy_helper.to_array(tensor, str(folder or "")))
 
 
 class OpNode:
-    """A gather or scatter node. What does not depend on types is read once."""
+    """A gather or scatter node. Its constants and attributes are cached."""
 
     __slots__ = ("_attributes", "_constants", "_parsed", "is_open", "read", "scope")
 
@@ -624,7 +626,7 @@ class OpNode:
         self._constants: dict[str, Array] | None = None
         self._parsed: dict[str, Any] = {}
         self._attributes = tuple([item.SerializeToString() for item in read.attributes])
-        # Whether an attribute takes its value from the call of the function around the node.
+        # True if an attribute refers to a parameter of the enclosing function.
         self.is_open = any(item.ref_attr_name for item in read.attributes)
 
     @property
@@ -640,16 +642,16 @@ class OpNode:
         return _implementation(self.read.op_type, domain, self.scope.opsets[domain])
 
     def types(self) -> tuple[TensorType | None, ...]:
-        """Return the types of the inputs; of one that is left out it is None."""
+        """Return the types of the inputs; the type of an omitted input is None."""
         type_of = self.scope.type_of
         return tuple([type_of(name) if name else None for name in self.read.inputs])
 
     def known_types(self) -> tuple[TensorType, ...]:
-        """Return the types of the inputs, of which nothing is known of one that is left out."""
+        """Return the types of the inputs; the type of an omitted input is unknown."""
         return tuple(known or UNKNOWN for known in self.types())
 
     def constants(self) -> dict[str, Array]:
-        """Return the known values of inputs that inference can use, by the names of the inputs."""
+        """Return the constant inputs that inference can use, by input name."""
         inputs = self.read.inputs
         used = ((inputs[k], name) for k, name in _used(self.operator()) if k < len(inputs))
         known = ((name, self.scope.constant(value)) for value, name in used)
@@ -669,25 +671,25 @@ class OpNode:
         return repairing_opset(self.node, opset, self.types(), error)
 
     def in_opset(self, opset: int) -> OpNode:
-        """Return the same node in a model that imports another version of ONNX."""
+        """Return the node as part of a model that imports another opset."""
         scope = copy(self.scope)
         scope.opsets = {DEFAULT_DOMAIN: opset}
         return OpNode(self.read, scope)
 
     def named(self, error: Exception) -> Exception:
-        """Return `error` with the names of the node and of the nodes around it before its text."""
+        """Return `error` prefixed with the names of the enclosing nodes and the node."""
         for node in (self.node, *reversed(self.scope.around)):
             error = named_by(error, node)
         return error
 
 
 def attribute_value(attribute: AttributeProto) -> Any:
-    """Return the value of an attribute, whose type in the file may be wrong."""
+    """Return the value of an attribute; raise AttributeValueError if it is malformed."""
     why = "it has no type"
     try:
         value = helper.get_attribute_value(attribute)
         value = value.decode() if isinstance(value, bytes) else value
-    except ValueError as error:  # of no known type, of no function, or not UTF-8
+    except ValueError as error:  # an unknown type, a reference outside a function, or not UTF-8
         value, why = None, reason(error)
     if value is None:
         raise AttributeValueError(f"attribute {attribute.name!r} has no value: {why}")
@@ -695,17 +697,17 @@ def attribute_value(attribute: AttributeProto) -> Any:
 
 
 def named_by(error: Exception, node: NodeProto) -> Exception:
-    """Return `error` with the name of a node before its text."""
+    """Return `error` prefixed with the name of a node."""
     return messages.in_node(error, node.name, node.op_type, next(iter(node.output), ""))
 
 
 def title_of(node: NodeProto) -> str:
-    """Return the name of a node, or its operator and first output."""
+    """Return the name of a node, or its operator and first output if it has no name."""
     return node.name or f"{node.op_type} of {next(iter(node.output), 'nothing')}"
 
 
 NEWEST_OPSET = defs.onnx_opset_version()
-CONSTANTS_FROM = 4  # the version of the format; before, every initializer had to be an input
+CONSTANTS_FROM = 4  # the first IR version in which initializers need not be inputs
 
 
 def graph_scope(model: ModelProto, folder: Folder | None) -> Scope:
@@ -714,18 +716,18 @@ def graph_scope(model: ModelProto, folder: Folder | None) -> Scope:
 
 
 def scopes_of(model: ModelProto, folder: Folder | None = None) -> list[Scope]:
-    """Return the scopes of the main graph and of the functions of a model."""
+    """Return the scopes of the main graph and the functions of a model."""
     functions = [Scope(item, opsets(item.opset_import), folder) for item in model.functions]
     return [graph_scope(model, folder), *functions]
 
 
 def op_nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[OpNode]:
-    """Yield the gather and scatter nodes of a model, of its subgraphs and of its functions."""
+    """Yield the gather and scatter nodes of a model, including its subgraphs and functions."""
     return op_nodes_in(scopes_of(model, folder))
 
 
 def op_nodes_in(scopes: Iterable[Scope]) -> Iterator[OpNode]:
-    """Yield the gather and scatter nodes of graphs and functions, and of their subgraphs."""
+    """Yield the gather and scatter nodes of graphs and functions and their subgraphs."""
     for outermost in scopes:
         for scope, item in outermost.all_nodes():
             if item.is_published:

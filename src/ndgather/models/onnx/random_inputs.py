@@ -1,4 +1,4 @@
-"""Random inputs for a model, with indices that are valid."""
+"""Random model inputs with valid indices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ndgather.models.onnx.nodes import OpNode, model_ports, op_nodes, op_nodes_i
 from ndgather.published.binding import bind
 from ndgather.published.schema import Role
 
-_IMAGE_SHAPE = (1, 3, 64, 64)  # of four axes: batch, channels, height, width
+_IMAGE_SHAPE = (1, 3, 64, 64)  # batch, channels, height, width
 _SIZE = 16
 _MOST_ELEMENTS = 2**40
 
@@ -36,29 +36,30 @@ _MOST_ELEMENTS = 2**40
 def random_inputs(
     model: Source, seed: int = 0, *, sizes: Mapping[str, int] | None = None
 ) -> dict[str, Array]:
-    """Return random inputs for a model, with indices that are valid.
+    """Return random inputs for a model in which all indices are valid.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        As in `run`.
+        See `run`.
     seed : int, default 0
-        The same seed returns the same arrays.
+        The seed of the random numbers.
     sizes : mapping of str to int, optional
-        Sizes that the model leaves open: by their names, or as ``"input[axis]"``. The others
-        are 1 on the first axis, 64 on the last two of four axes, and 16 on all others.
+        Values for sizes that the model does not fix. A key is the name of a size or has the form
+        ``"input[axis]"``. By default, the first axis has size 1, and all others have size 16. An
+        input with four axes is assumed to be an image, with 3 channels and 64 x 64 pixels.
 
     Returns
     -------
     dict of str to array
-        The inputs that have no default, by their names.
+        All required inputs by name.
 
     Raises
     ------
     ModelError
-        The model does not declare how many axes an input has, or has no such open size.
+        The model does not declare the rank of an input, or does not have a size in `sizes`.
     DTypeError
-        An argument is of another type.
+        An argument has the wrong type.
 
     Examples
     --------
@@ -93,7 +94,7 @@ def random_inputs(
 def _random_array(
     rng: np.random.Generator, port: Port, shape: tuple[int, ...], highest: int
 ) -> Array:
-    """Return an array for an input; integers are at most `highest`."""
+    """Return a random array for an input. Integers are between 0 and `highest`."""
     dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
     if dtype.kind == "O":
         array = np.array(list("abcdefgh"), object)[rng.integers(0, 8, shape)]
@@ -105,11 +106,11 @@ def _random_array(
 
 
 def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
-    """Return a shape for an input, and add the sizes that were open to `chosen`."""
+    """Return the shape of an input and add the values of its open sizes to `chosen`."""
     if port.shape is None:
         raise ModelError(
-            f"input {port.name!r}: the model does not declare how many axes it has, so it has no "
-            "random values (allowed: --input, with its values)"
+            f"input {port.name!r}: the model does not declare its rank, so its values cannot be "
+            "random (allowed: --input, with its values)"
         )
     shape, defaults = list(port.shape), (1, *(_SIZE,) * len(port.shape))
     if len(shape) == len(_IMAGE_SHAPE):
@@ -124,7 +125,7 @@ def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
 def highest_indices(
     proto: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]]
 ) -> dict[str, int]:
-    """Return the highest valid index of every input that is used as indices."""
+    """Return the highest valid index for each input that is used as indices."""
     typed = deepcopy(proto)
     for info in typed.graph.input:
         dims = info.type.tensor_type.shape.dim
@@ -146,7 +147,7 @@ def highest_indices(
 
 
 def _indices_of(op_node: OpNode) -> list[str]:
-    """Return the name of the indices of a node, unless they are left out."""
+    """Return the names of the inputs of a node that are indices."""
     try:
         inputs = op_node.operator().row.inputs
     except NdgatherError:
@@ -156,13 +157,13 @@ def _indices_of(op_node: OpNode) -> list[str]:
 
 
 def _highest_index(op_node: OpNode) -> int:
-    """Return the highest index that is valid on every axis that a node indexes, at least 0."""
+    """Return the highest index that is valid on all axes that a node indexes, or 0 if unknown."""
     try:
         row = op_node.operator().row
         if row.definition is not None:
             return 0
         attributes = op_node.attributes()
-        with suppress(AttributeValueError):  # a value of another version, which a runtime may take
+        with suppress(AttributeValueError):  # runtimes may accept the value of another version
             bind(row, (), {key: x for key, x in attributes.items() if row.attribute(key)})
         call = KnownCall.of(row, op_node.known_types(), attributes)
     except DTypeError as error:

@@ -1,4 +1,4 @@
-"""Runs of ONNX models in a runtime, with the gather and scatter nodes checked by ndgather."""
+"""Running ONNX models in a runtime while ndgather checks the gather and scatter nodes."""
 
 from __future__ import annotations
 
@@ -68,20 +68,25 @@ def load(
     libraries: Sequence[str] = (),
     in_place: bool = False,
 ) -> Model | RuntimeModel:
-    """Load a model to be run many times; the arguments are those of `run`.
+    """Load a model that will be run many times.
 
-    With `in_place`, onnxruntime maps the large tensors of a model file where they are, which takes
-    far less memory and time; the file must not be written to while the model is used.
+    See `run` for the other parameters.
+
+    Parameters
+    ----------
+    in_place : bool, default False
+        Let onnxruntime memory-map the large tensors of the model file, which needs much less memory
+        and time. The file must not change while the model is in use.
 
     Returns
     -------
     Model or RuntimeModel
-        It has its declared `inputs` and `outputs`, and a method `run`.
+        The loaded model, with its declared `inputs` and `outputs` and a method `run`.
 
     Raises
     ------
     FileError, ModelError, ExtraMissingError
-        As in `run`.
+        See `run`.
     """
     if runtime is not None:
         instance("load", "runtime", runtime, str, "the name of a runtime")
@@ -100,8 +105,8 @@ def load(
             if runtime is not None or options.providers or options.libraries:
                 raise
             not_loaded = str(error)
-            LOGGER.warning("%s; it runs in %s", not_loaded, REFERENCE)
-    from ndgather.models.onnx import evaluator  # noqa: PLC0415 - takes 20 MB
+            LOGGER.warning("%s; falling back to %s", not_loaded, REFERENCE)
+    from ndgather.models.onnx import evaluator  # noqa: PLC0415 - needs 20 MB
 
     if isinstance(model, ModelProto):
         loaded = evaluator.Model(model)
@@ -129,61 +134,60 @@ def run(
 ) -> dict[str, Array]:
     """Run an ONNX model and return its outputs by name.
 
-    The model runs in onnxruntime if that is installed and loads the model, and otherwise in the
-    reference evaluator of the `onnx` package, as on the command line. In the runtime
-    ``"reference"``, gather and scatter nodes run in ndgather, and all others in the evaluator. In
-    any other runtime all nodes run there; ndgather then computes every gather and scatter node
-    again from its inputs, and compares the outputs: copies bit by bit, sums of floats up to the
-    order of additions.
+    In the runtime ``"reference"``, ndgather runs the gather and scatter nodes and the reference
+    evaluator of the `onnx` package runs all others. Any other runtime runs every node. ndgather
+    then recomputes each gather and scatter node from its inputs and compares the outputs: copied
+    elements must be bitwise equal, and sums of floats may differ by the order of additions.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        The model in memory, its bytes, or the path of its file. Tensors that a file keeps in other
-        files are looked for in its folder, and nowhere else.
+        The model in memory, its serialized bytes, or the path of its file. External tensors must be
+        in the folder of the file.
     inputs : mapping of str to array_like
-        The inputs of the model by name, with the dtypes and shapes that it declares. Inputs with
-        a default in the model may be left out.
+        The inputs of the model by name, with the declared dtypes and shapes. Inputs with a default
+        in the model are optional.
     runtime : str, optional
-        ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or a module of your own. The default
-        is onnxruntime, and the reference evaluator where onnxruntime is not installed or does not
-        load the model (unless providers or libraries are named).
+        ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or the name of your own module. The
+        default is onnxruntime. If onnxruntime is not installed or cannot load it, the
+        default is the reference evaluator, unless `providers` or `libraries` are given.
     accept_runtime : bool, default False
-        Continue if the output of a node in the runtime differs from that of its specification.
+        Continue with the runtime's result if it differs from the specification of a node.
     own_results : bool, default False
-        Continue with the result of ndgather, in a run of the nodes after it, where a gather or
-        scatter of the runtime differs from its specification.
+        Continue with the result of ndgather if the runtime's result of a gather or scatter differs
+        from its specification. The remaining nodes are then run again.
     threads : int, optional
-        How many threads an operator of the runtime may use.
+        The number of threads that the runtime may use for one operator.
     providers : sequence of str
-        Execution providers of onnxruntime, or the device of OpenVINO. Default: the CPU.
+        Execution providers of onnxruntime, or the device of OpenVINO. The default is the CPU.
     libraries : sequence of str
-        Paths of libraries of custom operators that the runtime is to load.
+        Paths of custom operator libraries for the runtime to load.
     isolate : bool, default False
-        Run the model in a child process, as the command line does. Use it for models that you do
-        not trust: a hostile model can crash a runtime, and with it the process. Starting the child
-        takes a fraction of a second, and the inputs and outputs are copied.
+        Run the model in a child process, as the command line does. Use this for untrusted models: a
+        malicious model can crash the runtime and with it the process. Starting a child takes a
+        fraction of a second, and inputs and outputs are copied.
     timeout : float, optional
-        The limit of the run in seconds; the child process is then ended. It implies `isolate`.
+        The time limit of the run in seconds, after which the child process is terminated. This
+        implies `isolate`.
 
     Returns
     -------
     dict of str to array
-        The outputs, in the order of the model. A sequence of maps from classes to numbers, which
-        classifiers return, becomes a matrix with a column for every class.
+        The outputs in the order of the model. A sequence of maps from classes to numbers, which
+        classifiers return, becomes a matrix with one column per class.
 
     Raises
     ------
     FileError
         The file cannot be read.
     ModelError
-        It is not a valid ONNX model, an input is missing or unknown, or a node failed or its output
-        in the runtime differs from that of its specification; the text names the node. With
-        `isolate`, the runtime crashed; with `timeout`, the run took longer.
+        The model is not valid, an input is missing or unknown, a node failed, or the runtime's
+        result differs from the specification of a node; the message names the node. With `isolate`,
+        also if the runtime crashed; with `timeout`, also if the time limit was exceeded.
     ExtraMissingError
         The runtime is not installed.
     ShapeError, DTypeError, IndexOutOfBoundsError
-        An input of the model or of a node does not fit; the text names it.
+        An input of the model or of a node is not valid; the message names it.
 
     Examples
     --------
@@ -228,7 +232,7 @@ def run(
 def run_once(
     model: Source, inputs: Mapping[str, Array], options: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """Load a model, run it, and return its outputs by name."""
+    """Load a model, run it and return its outputs by name."""
     loaded = load(model, **options, in_place=True)
     return {output.name: output.array for output in loaded.run(inputs).outputs}
 
@@ -237,10 +241,10 @@ _FAILED_NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)'")
 
 
 class RuntimeModel(HasPorts):
-    """An ONNX model in a runtime, which can be run many times.
+    """An ONNX model that is loaded in a runtime and can be run many times.
 
-    The inputs and outputs of its gather and scatter nodes are outputs of the model that the
-    runtime loads, and ndgather computes every one of these nodes again.
+    The runtime loads a copy that also outputs the inputs and outputs of all gather and scatter
+    nodes, from which ndgather recomputes these nodes.
     """
 
     def __init__(
@@ -265,18 +269,18 @@ class RuntimeModel(HasPorts):
         if path is not None and not (in_place and row.maps_tensors):
             files.read_mapped_tensors(proto, Path(path))
         self.inputs, self.outputs = model_ports(proto)
-        with foreign_errors(NotLoadedError, f"{self._path}: its types cannot be inferred"):
+        with foreign_errors(NotLoadedError, f"{self._path}: types cannot be inferred"):
             self._traced = trace(deepcopy(proto) if proto is model else proto, folder)
         self._count = self._traced.node_count
         self._adapter = row.load()
-        with foreign_errors(NotLoadedError, f"{self._path}: {runtime} does not load it"):
+        with foreign_errors(NotLoadedError, f"{self._path}: {runtime} cannot load it"):
             self._session: Session = self._adapter.session(self._traced.source(path), options)
         version = getattr(self._adapter, "version", str)()
         seconds = time.perf_counter() - start
         LOGGER.info("%s: loaded in %s %s, %.3f s", self._path, runtime, version, seconds)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Run the model, and compare its gather and scatter nodes with their specifications."""
+        """Run the model and compare its gather and scatter nodes with their specifications."""
         start = time.perf_counter()
         fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         outputs = [port.name for port in self.outputs]
@@ -306,7 +310,8 @@ class RuntimeModel(HasPorts):
             if not set(wanted).difference(own):
                 values = {**fitted, **own}
                 break
-            with foreign_errors(ModelError, f"{self._path}: {self.runtime} does not load its rest"):
+            what = f"{self._path}: {self.runtime} cannot load the remaining nodes"
+            with foreign_errors(ModelError, what):
                 session = self._adapter.session(self._traced.after(own).source(), self._options)
         tables = {name: _as_matrix(values[name]) for name in outputs}
         tensors = leave_out_sequences(self._path, tables).items()
@@ -327,17 +332,17 @@ class RuntimeModel(HasPorts):
     def _values(
         self, session: Session, wanted: list[str], inputs: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return the inputs and what a session computes of them."""
+        """Run a session and return its inputs and results by name."""
         try:
             computed = session.run(wanted, inputs)
         except MemoryError:
             raise
-        except Exception as error:  # runtimes have errors of every kind
+        except Exception as error:  # runtimes raise many unrelated types
             raise self._explain(error, inputs) from error
         return {**inputs, **dict(zip(wanted, computed, strict=True))}
 
     def _difference(self, node: CheckedNode) -> Exception:
-        """Return the error of a node whose output is not that of its specification."""
+        """Return the error for a node whose output differs from its specification."""
         if node.refusal is not None:
             later = node.op_node.repairing_opset(node.refusal)
             if later is not None:
@@ -367,7 +372,10 @@ class RuntimeModel(HasPorts):
         return node.op_node.named(ModelError(text))
 
     def _explain(self, error: Exception, fitted: Mapping[str, Array]) -> Exception:
-        """Return the error that the specification has for the node on which the runtime failed."""
+        """Return the error that ndgather raises for the node at which the runtime failed.
+
+        If there is none, return an error with the message of the runtime.
+        """
         failed = _FAILED_NODE.findall(str(error))[-1:]
         candidates = [
             node
@@ -384,14 +392,14 @@ class RuntimeModel(HasPorts):
             op_node = candidates[0].op_node
             return op_node.named(
                 ModelError(
-                    f"{self.runtime} raises an error where {op_node.operator().row} allows the "
+                    f"{self.runtime} raises an error although {op_node.operator().row} allows the "
                     f"inputs: {reason(error)}"
                 )
             )
-        return ModelError(f"{self._path}: {self.runtime} does not run it: {reason(error)}")
+        return ModelError(f"{self._path}: {self.runtime} cannot run it: {reason(error)}")
 
     def _inputs_of(self, node: TracedNode, fitted: Mapping[str, Array]) -> dict[str, Array]:
-        """Compute the inputs of a node in the runtime; return none of them if that fails."""
+        """Compute the inputs of a node in the runtime; return an empty dict if that fails."""
         part = self._traced.up_to(filter(None, node.reads))
         if not part.names:
             return {}
@@ -405,7 +413,7 @@ class RuntimeModel(HasPorts):
 
 
 def _as_matrix(value: object) -> object:
-    """Return a list of dicts with the same keys as a matrix, and any other value as it is."""
+    """Convert a list of dicts with the same keys to a matrix; return other values unchanged."""
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
         keys = list(value[0])
         if all(list(row) == keys for row in value):
@@ -417,7 +425,7 @@ def _output_array(name: str, value: object) -> Array:
     if not isinstance(value, np.ndarray | np.generic):
         raise messages.not_a_tensor("output", name, type(value).__name__)
     array = np.asarray(value)
-    # On Linux, onnxruntime returns `long long`, which NumPy prints as dtype=int64.
+    # On Linux, onnxruntime returns `long long`, which NumPy would print as dtype=int64.
     return array.view(array.dtype.str) if array.dtype.kind in "iu" else array
 
 
@@ -425,14 +433,14 @@ def _output_array(name: str, value: object) -> Array:
 
 
 def load_runtime(name: str) -> Runtime:
-    """Return the runtime of a name, which must be installed."""
+    """Return the runtime with this name; raise ExtraMissingError if it is not installed."""
     instance("load", "runtime", name, str, "the name of a runtime")
     try:
         runtime = model_runtime(name)
     except LookupError as error:
         known = list(MODEL_NAMES)
         raise ModelError(
-            f"runtime = {name!r} is not known (allowed: {listed(known)}, or a module of yours)"
+            f"runtime = {name!r} is unknown (allowed: {listed(known)}, or your own module)"
             f"{did_you_mean(name, known)}"
         ) from error
     if not runtime.installed:
@@ -444,12 +452,12 @@ def load_runtime(name: str) -> Runtime:
 
 
 ForRuntimes: TypeAlias = Sequence[str] | Mapping[str, Sequence[str]]
-"""For every runtime, or for those that are named."""
+"""Strings for all runtimes, or a mapping from the name of a runtime to its strings."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How runtimes run a model, and by how much their floats may differ; `compare` says more."""
+    """The options of runs and comparisons. See `compare`."""
 
     runtimes: Sequence[str]
     rtol: float = 0.0
@@ -460,10 +468,10 @@ class RunSettings:
     timeout: float | None = None
 
     def checked(self, caller: str) -> Self:
-        """Return settings of installed runtimes, with tolerances and a limit of time."""
+        """Return a validated copy; raise an error if a runtime is not installed."""
         runtimes = names(caller, "runtimes", self.runtimes)
         if not runtimes:
-            raise ModelError(f"{caller}: runtimes is empty (allowed: the names of one or more)")
+            raise ModelError(f"{caller}: runtimes is empty (allowed: the names of runtimes)")
         for name in runtimes:
             load_runtime(name)
         return replace(
@@ -489,15 +497,15 @@ class RunSettings:
             for name, item in by_name.items():
                 if name not in self.runtimes:
                     raise ModelError(
-                        f"{caller}: {argument} names the runtime {name!r}, which is not one of "
-                        f"those that run the model (allowed: {listed(self.runtimes)})"
+                        f"{caller}: {argument} names the runtime {name!r}, which does not run the "
+                        f"model (allowed: {listed(self.runtimes)})"
                         f"{did_you_mean(name, self.runtimes)}"
                     )
                 texts = names(caller, f"{argument}[{name!r}]", item)
                 if texts and name == REFERENCE:
                     raise ModelError(
-                        f"runtime = {REFERENCE!r} takes no providers or libraries, as "
-                        f"{listed(texts)} (allowed: a runtime that does)"
+                        f"runtime = {REFERENCE!r} does not support {argument} = {listed(texts)} "
+                        f"(allowed: another runtime)"
                     )
                 changes: dict[str, Any] = {argument: texts}
                 options[name] = replace(options[name], **changes)

@@ -1,4 +1,4 @@
-"""Models whose gather and scatter nodes can be computed again from the values of a run."""
+"""Models with additional outputs, from which gather and scatter nodes can be recomputed."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from ndgather.runtimes.runtime import ModelSource
 
 @dataclass(frozen=True, slots=True)
 class TracedNode:
-    """A gather or scatter node, and the outputs of the model that have its inputs and its output.
+    """A gather or scatter node and the model outputs that hold its inputs and output.
 
-    The outputs in `in_branch` are empty if the branch of the node did not run.
+    The outputs in `in_branch` are empty if the branch with the node did not run.
     """
 
     op_node: OpNode
@@ -49,13 +49,13 @@ class TracedNode:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The outputs of the model that `check` reads."""
+        """The model outputs that `check` reads."""
         return (*self.reads, self.gives)
 
     def check(self, values: Mapping[str, Array]) -> CheckedNode | None:
-        """Compute the node again from its inputs in a run, and compare its outputs.
+        """Recompute the node from the values of a run and compare its output.
 
-        Return None if the node did not run, or its inputs are not known.
+        Return None if the node did not run or its inputs are unknown.
         """
         actual = values.get(self.gives)
         if any(name not in values for name in self.in_branch):
@@ -64,7 +64,7 @@ class TracedNode:
             return None
         arrays = []
         for name, name_in_scope in zip(self.reads, self.op_node.node.input, strict=True):
-            if not name:  # the last input, which may be left out
+            if not name:  # an omitted optional input, which is always the last
                 continue
             value = values.get(name)
             value = self.op_node.scope.constant(name_in_scope) if value is None else value
@@ -81,7 +81,7 @@ class TracedNode:
 
 
 def alike(pair: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return two values of a branch, of which runtimes return a scalar as one of shape (1,)."""
+    """Return two values with equal shapes if one runtime returned a scalar as shape (1,)."""
     first, second = pair
     if {first.shape, second.shape} == {(), (1,)}:
         second = second.reshape(first.shape)
@@ -92,7 +92,8 @@ def alike(pair: tuple[Array, Array]) -> tuple[Array, Array]:
 class TracedModel:
     """A model whose outputs include the inputs and outputs of its gather and scatter nodes.
 
-    `names` are the added outputs. `untraced` are the nodes whose values cannot be outputs, and why.
+    `names` are the added outputs. `untraced` contains each node whose values cannot be outputs and
+    the reason.
     """
 
     proto: ModelProto
@@ -103,10 +104,10 @@ class TracedModel:
     folder: str | None
 
     def source(self, path: str | None = None) -> ModelSource:
-        """Return the source for a runtime.
+        """Return the source that a runtime loads.
 
-        That is the file at `path`, unless outputs were added, or tensors are mapped, which is
-        faster than to parse them.
+        This is the file at `path` unless outputs were added or tensors are mapped. Loading mapped
+        tensors is faster than parsing the file.
         """
         tensors = self.proto.graph.initializer
         is_mapped = any(item.data_location == TensorProto.EXTERNAL for item in tensors)
@@ -117,7 +118,7 @@ class TracedModel:
         return ModelSource(content=self.proto.SerializeToString(), folder=folder)
 
     def up_to(self, wanted: Iterable[str]) -> TracedModel:
-        """Return the part of the model that computes `wanted`, which are its only outputs."""
+        """Return the part of the model that computes `wanted` and has no other outputs."""
         needed, kept = set(wanted), []
         computed = {name for node in self.proto.graph.node for name in node.output if name}
         outputs = tuple(name for name in needed if name in computed)
@@ -133,14 +134,14 @@ class TracedModel:
         return replace(self, proto=proto, names=outputs)
 
     def _copy(self, *without: str) -> ModelProto:
-        """Return a copy of the model, whose graph lacks some fields."""
+        """Return a copy of the model whose graph lacks the fields in `without`."""
         proto = ModelProto()
         files.copy_fields(self.proto, proto, {"graph"})
         files.copy_fields(self.proto.graph, proto.graph, without)
         return proto
 
     def after(self, given: Mapping[str, Array]) -> TracedModel:
-        """Return the model with values as inputs that its nodes compute."""
+        """Return the model with the computed values `given` as inputs instead of results."""
         proto, graph = self._copy("node", "output"), self.proto.graph
         proto.graph.node.extend(x for x in graph.node if given.keys().isdisjoint(x.output))
         proto.graph.output.extend(item for item in graph.output if item.name not in given)
@@ -153,7 +154,8 @@ class TracedModel:
 def trace(model: ModelProto, folder: str | None) -> TracedModel:
     """Add the inputs and outputs of the gather and scatter nodes to the outputs of a model.
 
-    The model is changed in place, unless functions have such nodes; they are inlined in a copy.
+    The model is modified in place unless its functions contain such nodes; in that case, a copy
+    with inlined functions is modified.
     """
     check_functions(model)
     nodes = [node for body in files.bodies_in(model) for node in body.node]
@@ -166,7 +168,8 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
             of_graph = nodes_in(model.graph)
         if sum(map(is_published, of_graph)) > sum(map(is_published, model.graph.node)):
             with foreign_errors(ModelError, "the types of the model cannot be inferred"):
-                model = shape_inference.infer_shapes(model)  # a branch must declare its outputs
+                # `_lift` needs types, because a branch must declare the types of its outputs.
+                model = shape_inference.infer_shapes(model)
         gathers = list(op_nodes(model, folder))
     outputs = Outputs(model.graph)
     traced, untraced = [], []
@@ -180,11 +183,11 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
 
 
 class NotTraceableError(Exception):
-    """The values of a node cannot be outputs of the model."""
+    """The values of a node cannot be model outputs."""
 
 
 class Outputs:
-    """The outputs that are added to a graph and to the branches in it."""
+    """The outputs that are added to a graph and its branches."""
 
     def __init__(self, graph: GraphProto) -> None:
         self._graph = graph
@@ -206,14 +209,14 @@ class Outputs:
         return TracedNode(op_node, tuple(reads), gives, in_branch)
 
     def _output_of(self, scope: Scope, name: str) -> tuple[str, bool]:
-        """Return the output of the model that has a value, and whether it comes from a branch."""
+        """Return the model output that holds a value, and whether it comes from a branch."""
         inner = scope.home(name)
         if scope.has_constant(name) or (inner.outer is None and inner.computing(name) is None):
-            return name, False  # a value that the model holds, or an input of it
+            return name, False  # a constant or an input of the model
         is_lifted, known = inner.outer is not None, inner.type_of(name)
         if inner.loops:
             what = f"it is in the body of a {inner.loops[-1].op_type}"
-            raise NotTraceableError(f"{what}, which computes a value in every iteration")
+            raise NotTraceableError(f"{what}, which computes a new value in every iteration")
         while inner.outer is not None:
             name = self._lift(inner, name, known)
             inner = inner.outer
@@ -227,13 +230,13 @@ class Outputs:
             self._graph.output.add(name=name)
 
     def _lift(self, scope: Scope, name: str, known: TensorType) -> str:
-        """Make a value of a branch an output of the If, and return the name that it has there."""
+        """Make a value of a branch an output of the If node and return the name of that output."""
         key = (id(scope), name)
         if key in self._lifted:
             return self._lifted[key]
         if known.dtype is None:
-            raise NotTraceableError(f"the type of {name!r}, a value of its branch, is not known")
-        # Some runtimes take no If whose values have an unknown rank.
+            raise NotTraceableError(f"the type of {name!r}, a value of its branch, is unknown")
+        # Some runtimes do not support an If whose outputs have an unknown rank.
         rank = len(known.dims or ())
         declared = declaration(TensorType(known.dtype, (None,) * rank if rank else None))
         outer = self._lifted[key] = f"{name}:{len(self._lifted)}:exposed"
@@ -250,7 +253,7 @@ class Outputs:
 
 
 def _add_empty(graph: GraphProto, name: str, element_type: int, rank: int) -> None:
-    """Add nodes that compute an empty tensor; OpenVINO changes constants that are empty."""
+    """Add nodes that compute an empty tensor, because OpenVINO alters empty constants."""
     flat = TensorProto(data_type=element_type, dims=[0])
     shape = TensorProto(data_type=TensorProto.INT64, dims=[rank], int64_data=[0] * rank)
     parts = {f"{name}:flat": flat, f"{name}:shape": shape}
@@ -258,19 +261,19 @@ def _add_empty(graph: GraphProto, name: str, element_type: int, rank: int) -> No
     graph.node.extend([*constants, helper.make_node("Expand", [*parts], [name])])
 
 
-# Checks of nodes that ran
+# Checking the nodes that ran
 
 _ORDERED = {Reduction.NONE.value, Reduction.MIN.value, Reduction.MAX.value}
-_SMALL = 4096  # bytes: of so few, a comparison as bytes is the fastest
-_ROUNDINGS = 64  # units in the last place by which sums may differ for their order of additions
+_SMALL = 4096  # bytes; small arrays are compared as bytes first, which is fastest
+_ROUNDINGS = 64  # units in the last place by which sums in another order may differ
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """The output of a node in a runtime, `actual`, and that of its specification, `expected`.
+    """The output of a node in a runtime, `actual`, and the output that is specified, `expected`.
 
-    `expected` is None if the specification does not allow the call, for the reason `refusal`.
-    `first` is the first element that differs, if both are arrays of one shape and dtype.
+    If the specification does not allow the call, `expected` is None and `refusal` is the error. If
+    both have the same shape and dtype, `first` is the index of the first different element.
     """
 
     op_node: OpNode
@@ -283,7 +286,7 @@ class CheckedNode:
 
 
 def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -> CheckedNode:
-    """Compute a node by the version of its operator, and compare."""
+    """Recompute a node using its operator version and compare the result with `actual`."""
     arrays, attributes = tuple(map(np.asarray, inputs)), op_node.attributes()
     try:
         expected = op_node.operator()(*arrays, **attributes)
@@ -302,10 +305,10 @@ def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -
 def first_difference(
     expected: Array, actual: Array, *, rounds: bool = False, rtol: float = 0.0, atol: float = 0.0
 ) -> tuple[int, ...] | None:
-    """Return the first position at which two arrays of one shape differ, or None.
+    """Return the first position at which two arrays of equal shape differ, or None.
 
-    NaN equals NaN, and 0.0 differs from -0.0. With `rounds`, sums of floats may differ as much as
-    another order of additions changes them; `rtol` and `atol` are those of `numpy.isclose`.
+    NaN equals NaN, and 0.0 differs from -0.0. If `rounds`, sums of floats may differ by rounding
+    errors due to the order of additions. See `numpy.isclose` for `rtol` and `atol`.
     """
     is_small = expected.nbytes <= _SMALL and expected.dtype == actual.dtype != object
     if is_small and expected.tobytes() == actual.tobytes():

@@ -1,1 +1,1 @@
-"""One model in several runtimes: what they return, which one is right, and a search for inputs."""
+"""Comparison of runtimes: differences between gather and scatter nodes, and counterexamples."""

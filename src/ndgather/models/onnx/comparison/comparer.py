@@ -1,4 +1,4 @@
-"""One model in several runtimes: which gather or scatter node differs, and which one is right."""
+"""Comparison of the gather and scatter nodes of a model in several runtimes."""
 
 from __future__ import annotations
 
@@ -41,40 +41,41 @@ def compare(
 ) -> Comparison:
     """Run a model in several runtimes and compare every gather and scatter node.
 
-    Every runtime runs in a separate process. Every node is computed again, by the version of its
-    operator that the model imports, from the inputs that it had in the runtime. This shows whether
-    the node itself returns a wrong result or only received other inputs.
+    Each runtime runs in a separate process. Each node is then recomputed from the inputs that it
+    received in the runtime, according to the operator version that the model imports. This shows
+    whether the node itself returned a wrong result or only received different inputs.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        As in `run`.
+        See `run`.
     inputs : mapping of str to array_like
-        The inputs of the model by their names; see `run` and `random_inputs`.
+        The inputs of the model by name. See `run` and `random_inputs`.
     runtimes : sequence of str
-        ``"onnxruntime"``, ``"openvino"``, ``"reference"``, or modules of your own.
+        ``"onnxruntime"``, ``"openvino"``, ``"reference"``, or the names of your own modules.
     rtol, atol : float
-        By how much floats of two runtimes may differ, as in `numpy.isclose`. The results of gather
-        nodes are compared with their specification bit by bit.
+        Tolerances for floats in two runtimes. See `numpy.isclose`. The results of gather nodes must
+        be bitwise equal to their specification.
     threads
-        As in `run`.
-    providers, libraries : sequence of str, or mapping of a runtime to a sequence of str
-        As in `run`: for every runtime except the reference evaluator, or for the named ones.
+        See `run`.
+    providers, libraries : sequence of str, or mapping of str to sequence of str
+        See `run`. A mapping gives them for each runtime; a sequence applies to all runtimes except
+        the reference evaluator.
     timeout : float, default 600
-        The limit in seconds of every run in a runtime. A run that takes longer is ended, and
-        reported as crashed.
+        The time limit for each run in seconds. A run that exceeds it is terminated and reported as
+        crashed.
 
     Returns
     -------
     Comparison
-        For every node and runtime, whether the result is that of the specification. If it is not:
-        the first element that differs, the indices that address it, the rule that decides, and a
-        change of the model with which all runtimes agree.
+        Whether the result follows the specification, for each node and runtime. If it does not, the
+        report contains the first different element, the indices that address it, the rule that the
+        runtime breaks, and a change of the model that makes all runtimes agree.
 
     Raises
     ------
     FileError, ModelError, ExtraMissingError
-        The model cannot be read, an input is missing, or a runtime is not known or not installed.
+        The model cannot be read, an input is missing, or a runtime is unknown or not installed.
 
     Examples
     --------
@@ -95,9 +96,9 @@ def compare(
 
 
 class Comparer:
-    """A model with traced nodes, and the runtimes that are compared.
+    """A traced model and the runtimes to compare.
 
-    `caller` is the public function to name in errors.
+    `caller` is the public function that error messages name.
     """
 
     def __init__(self, caller: str, model: Source, settings: RunSettings) -> None:
@@ -110,11 +111,11 @@ class Comparer:
 
     @property
     def names(self) -> list[str]:
-        """The outputs of the traced model."""
+        """The names of the outputs of the traced model."""
         return list(dict.fromkeys([*self.outputs, *self.traced.names]))
 
     def process(self, runtime: str, model: TracedModel) -> RuntimeProcess:
-        """Start a runtime with the model or a part of it."""
+        """Start a process that loads the model, or a part of it, in a runtime."""
         options, limit_s = self.options[runtime], self.settings.limit_s
         return RuntimeProcess(runtime, model.source(), options, limit_s=limit_s)
 
@@ -142,7 +143,7 @@ class Comparer:
         )
 
     def differ(self, first: Array, second: Array) -> bool:
-        """Return whether dtypes or shapes differ, or elements differ by more than is allowed."""
+        """Return whether the dtypes, shapes or elements of two arrays differ beyond tolerance."""
         strings = {first.dtype.kind, second.dtype.kind} <= set("OUST")
         if first.shape != second.shape or not (strings or first.dtype == second.dtype):
             return True
@@ -169,14 +170,14 @@ class Comparer:
     def _other_input(
         self, nodes: Sequence[NodeComparison], number: int, run: TracedRun, first: Values
     ) -> str | None:
-        """Return the first input of a node that differs in a run, outside of branches."""
+        """Return the first node input that differs in a run, ignoring nodes in branches."""
         for node, traced in zip(nodes, self.traced.nodes, strict=True):
             if node.runs[number].inputs_differ and not traced.in_branch:
                 return next(self._differing_inputs(traced, first, run.values or {}), None)
         return None
 
     def _differing_inputs(self, node: TracedNode, first: Values, values: Values) -> Iterator[str]:
-        """Yield the names of the inputs of a node that differ from those in the first runtime."""
+        """Yield the names of the inputs of a node that differ from the first runtime."""
         for name in node.reads:
             if name not in first or name not in values:
                 continue
@@ -201,9 +202,9 @@ class Comparer:
         return f"{subscript(at)} = {actual[at]}, not {expected[at]}"
 
     def _origin(self, output: str, first: TracedRun, run: TracedRun) -> tuple[str, str]:
-        """Find the first node that differs before `output`, by bisection.
+        """Find the first node that causes a difference in `output`, by bisection.
 
-        The values that leave the first nodes are the same, or one of these nodes is the first.
+        A prefix of the nodes contains this node exactly if a result that later nodes read differs.
         """
         nodes = self.traced.up_to([output]).proto.graph.node
         last_read = {name: number for number, node in enumerate(nodes) for name in names_read(node)}
@@ -211,7 +212,7 @@ class Comparer:
 
         @cache
         def differing(count: int) -> tuple[str, str] | None:
-            """Return a value that leaves the first `count` nodes and differs, and how."""
+            """Return a result of the first `count` nodes that differs and is read later."""
             names = [name for node in nodes[:count] for name in node.output if name]
             leaving = [name for name in names if last_read.get(name, -1) >= count]
             expected, actual = first.values_of(leaving), run.values_of(leaving)
@@ -222,7 +223,7 @@ class Comparer:
             return None
 
         if differing(len(nodes)) is None:
-            what = f"no node before it differs in {run.runtime} where it runs alone"
+            what = f"no node before it differs if {run.runtime} runs these nodes alone"
             return f"output {output}", what
         counts = range(len(nodes) + 1)
         differs = bisect_left(counts, True, 1, key=lambda count: differing(count) is not None)
@@ -232,7 +233,7 @@ class Comparer:
 
 
 class TracedRun:
-    """One run of a model in one runtime: its values, and the node at which the runtime stopped."""
+    """One run of a model in one runtime: its values and the node at which it failed, if any."""
 
     def __init__(self, model: Comparer, runtime: str, inputs: Values) -> None:
         self.runtime, self._model, self._inputs = runtime, model.traced, inputs
@@ -257,7 +258,7 @@ class TracedRun:
         return version, answer
 
     def values_of(self, names: Sequence[str]) -> Values:
-        """Run the part of the model that computes `names`, and return those that are arrays."""
+        """Run the part of the model that computes `names` and return the values that are arrays."""
         part = self._model.up_to(names)
         with self._process(part) as process:
             values = process.run(part.names, self._inputs).values or ()
@@ -268,7 +269,7 @@ class TracedRun:
         }
 
     def _run_part(self, nodes: Sequence[TracedNode], extra: Sequence[str] = ()) -> Answer:
-        """Run the part of the model that computes `nodes` and the values `extra`."""
+        """Run the part of the model that computes `nodes` and the values in `extra`."""
         wanted = {name for node in nodes for name in node.outputs}
         part = self._model.up_to(wanted | set(extra))
         return self._run(part, part.names)[1] if part.names else Answer(values=[])

@@ -1,4 +1,4 @@
-"""Search for small inputs on which runtimes disagree: random values with a few edge cases."""
+"""Search for small inputs on which runtimes disagree."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ Kind: TypeAlias = tuple[str, ...]
 
 _NUMBER = re.compile(r"-?\d+")
 _MOST_CHANGES = 3
-_SIZES = (0, 1, 2, 3)  # for sizes that the model leaves open, in every second try
+_SIZES = (0, 1, 2, 3)  # values of open sizes in every second try
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Counterexample:
-    """Inputs on which runtimes disagree, as `search` returns them.
+    """Inputs on which runtimes disagree.
 
     Attributes
     ----------
     inputs : dict of str to array
-        The inputs by their names.
+        The inputs by name.
     what : str
-        Their edge cases.
+        A description of the edge cases in the inputs.
     tries : int
-        How many inputs were run, these included.
+        The number of inputs that were run up to and including these.
     report : Comparison
-        The result of `compare` for them.
+        The result of `compare` for the inputs.
     count : int
-        On how many of the inputs that were run the runtimes disagree in this way.
+        The number of tried inputs on which the runtimes disagree in the same way.
     """
 
     inputs: Inputs
@@ -62,10 +62,10 @@ class Counterexample:
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """The first difference: the node or output, the rule, and the outcome in every runtime.
+        """The first difference: the node or output, the rule, and the outcome in each runtime.
 
-        The rule of what is no gather or scatter is "another operator"; that of a call or a model
-        that a runtime does not run, though it is allowed, is "support" or "crash".
+        The rule is "another operator" if no gather or scatter causes the difference, and "support"
+        or "crash" if a runtime fails on a valid node or model.
         """
         report = self.report
         node = next((node for node in report.nodes if not node.same), None)
@@ -101,39 +101,39 @@ def search(
 ) -> tuple[Counterexample, ...]:
     """Search for inputs on which a runtime disagrees with the specification or another runtime.
 
-    Every try takes random inputs and sets a few elements of one of them to edge cases: negative
-    indices, the ends of an axis, indices out of bounds, repeated indices, NaN, infinities and huge
-    values. Every second try also sets the sizes that the model leaves open to 0, 1, 2 or 3.
+    Each try draws random inputs and sets a few elements of one input to edge cases: negative
+    indices, the ends of an axis, out-of-bounds indices, duplicate indices, NaN, infinities or huge
+    values. Every second try also sets the open sizes of the model to 0, 1, 2 or 3.
 
-    Differences are of one kind if they begin at the same node, by the same rule, with the same
-    outcome in every runtime. The first inputs of each kind are reduced to smaller ones on which the
-    runtimes still disagree.
+    Differences are of the same kind if they begin at the same node and have the same rule and the
+    same outcome in every runtime. The first inputs of each kind are reduced to the smallest sizes
+    that cause the same difference.
 
     Parameters
     ----------
     model : ModelProto, bytes, str or os.PathLike
-        As in `run`.
+        See `run`.
     tries : int, default 50
-        The largest number of inputs to run.
+        The maximum number of inputs to run.
     most : int, optional
         Stop after this many kinds of differences.
     seed, sizes
-        As in `random_inputs`.
+        See `random_inputs`.
     valid_indices : bool, default False
-        Draw no index that is out of bounds, and pass over inputs with which a node gets one.
+        Draw only valid indices, and skip inputs for which a node receives an out-of-bounds index.
     runtimes, rtol, atol, threads, providers, libraries, timeout
-        As in `compare`.
+        See `compare`.
 
     Returns
     -------
     tuple of Counterexample
-        One for every kind; the most frequent kind comes first. Empty if the runtimes agree on all
-        inputs.
+        One counterexample for each kind of difference, most frequent first. The tuple is empty if
+        the runtimes agree on all inputs.
 
     Raises
     ------
     FileError, ModelError, ExtraMissingError
-        As in `compare`, or no runtime loads the model.
+        See `compare`. Also raised if no runtime can load the model.
     """
     settings = RunSettings(runtimes, rtol, atol, threads, providers, libraries, timeout)
     searcher = _Searcher(model, tries, seed, sizes, valid_indices, settings)
@@ -150,9 +150,9 @@ def search(
 
 
 class _Searcher:
-    """Draws inputs, and runs them in processes that are kept.
+    """A generator of inputs that runs them in reused processes.
 
-    `counts` says how many inputs are as the first of a kind, by its try.
+    `counts` maps the first try of each kind of difference to the number of its inputs.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class _Searcher:
         self.counts: Counter[int] = Counter()
 
     def counterexamples(self) -> Iterator[Counterexample]:
-        """Yield the first inputs of every kind, reduced to smaller ones."""
+        """Yield the first inputs of each kind after reducing their sizes."""
         comparer, model = self._comparer, self._model
         required = [port for port in comparer.ports if not port.optional]
         open_names = sorted(set(open_sizes(required).values()))
@@ -208,7 +208,7 @@ class _Searcher:
                 self._require_loaded(IN_MEMORY if comparer.folder is None else model)
 
     def _difference(self, inputs: Inputs) -> Kind | None:
-        """Return how runtimes disagree, and the first node that differs, or None."""
+        """Return how the runtimes disagree and the first node that differs, or None."""
         comparer = self._comparer
         fitted = fit_inputs(comparer.ports, inputs)
         names = comparer.names
@@ -246,27 +246,28 @@ class _Searcher:
         return process
 
     def _require_loaded(self, path: object) -> None:
-        """Raise an error if no runtime loaded the model, so that none could disagree."""
+        """Raise NotLoadedError if no runtime could load the model."""
         if any(process.version for process in self._loaded.values()):
             return
         for name, process in self._loaded.items():
             why = process.failed.text if process.failed is not None else ""
-            raise NotLoadedError(f"{path}: {name} does not load it: {why}")
+            raise NotLoadedError(f"{path}: {name} cannot load it: {why}")
 
 
 def _draw_changes(
     base: Inputs, highest: Mapping[str, int], rng: np.random.Generator, *, valid: bool
 ) -> tuple[str, str, list[tuple[int, Any]]]:
-    """Draw elements of one input that become edge cases.
+    """Draw edge cases for elements of one input.
 
-    Return a description, the name of the input, and positions in C order with the new values.
+    Return a description, the name of the input, and the flat positions with their new values.
     """
     numbers = [
         name
         for name, array in base.items()
         if array.size and array.dtype.kind in ("f" if valid and name not in highest else "iuf")
     ]
-    numbers = [name for name in numbers if name in highest] * 3 + numbers  # indices more often
+    # Draw indices four times as often as other inputs.
+    numbers = [name for name in numbers if name in highest] * 3 + numbers
     if not numbers:
         return "random inputs", "", []
     name = str(rng.choice(numbers))
@@ -319,7 +320,7 @@ def _smaller(
     chosen: Mapping[str, int],
     open_names: Sequence[str],
 ) -> Iterator[Inputs]:
-    """Yield inputs of smaller sizes with one of the changes, the smallest last."""
+    """Yield inputs with smaller sizes and a single change, in order of decreasing size."""
     for size in (3, 2, 1):
         small = random_inputs(model, seed, sizes={**chosen, **dict.fromkeys(open_names, size)})
         if not changes:

@@ -1,4 +1,4 @@
-"""The rule of a specification that decides about a node whose output differs."""
+"""Explanations of differences: the rule of the specification that a runtime breaks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ndgather.models.onnx.tracing import CheckedNode
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The rule of the specification that decides what a node returns.
+    """The rule of the specification that determines the result of a node.
 
-    `advice` is a change of the model with which every runtime returns the same; `indices` are the
-    index values that address the element. `decided` is False if the specification leaves the value
-    open.
+    `advice` is a change of the model that makes all runtimes agree, and `indices` are the index
+    values that address the element. `decided` is False if the specification does not define the
+    value.
     """
 
     rule: str
@@ -35,22 +35,23 @@ _DEFINITIONS = {
     Kind.GATHER_ND: "output[p] = data[indices[p]]",
     Kind.GATHER_ELEMENTS: "output[p] = data[p with indices[p] on axis]",
     Kind.GATHER: "output[a, i, b] = data[a, indices[i], b]",
-    Kind.SCATTER_ND: "output[indices[p]] = updates[p], all else is data",
-    Kind.SCATTER_ELEMENTS: "output[p with indices[p] on axis] = updates[p], all else is data",
+    Kind.SCATTER_ND: "output[indices[p]] = updates[p]; other elements are copied from data",
+    Kind.SCATTER_ELEMENTS: "output[p with indices[p] on axis] = updates[p]; other elements are "
+    "copied from data",
 }
 _DUPLICATES = Explanation(
     rule="duplicates",
-    text="two indices address one element, and which update it keeps is not defined",
+    text="several indices address the same element, and it is undefined which update is kept",
     advice="make the indices unique, or give the node a reduction",
     decided=False,
 )
 LOST_UPDATES = "lost updates"
 _LOST = Explanation(
     rule=LOST_UPDATES,
-    text="every update counts where indices repeat, and onnxruntime loses some of a ScatterND that "
-    "it runs on several threads",
-    advice="run it with --threads 1, threads=1, or use the model of convert --target onnxruntime, "
-    "which has ScatterElements instead",
+    text="every update must be applied even if indices repeat, but onnxruntime loses updates of a "
+    "ScatterND that runs on several threads",
+    advice="run it with --threads 1, threads=1, or use convert --target onnxruntime, which "
+    "replaces ScatterND by ScatterElements",
 )
 _NEGATIVE = Explanation(
     rule="negative index",
@@ -60,34 +61,34 @@ _NEGATIVE = Explanation(
 _WIDE_INTEGERS = Explanation(
     rule="wide integers",
     text="elements keep all 64 bits",
-    advice="keep values below 2**31, or gather floats or two halves",
+    advice="keep values below 2**31, gather floats, or gather the two halves separately",
 )
 _WIDE_FLOATS = Explanation(
     rule="wide floats",
-    text="elements keep all 64 bits, and the runtime computes in float32",
-    advice="Cast to float32, so that every runtime computes the same",
+    text="elements keep all 64 bits, but the runtime computes in float32",
+    advice="Cast to float32 so that every runtime computes the same result",
 )
 _STRINGS = Explanation(
     rule="string slices",
     text="an index copies all strings of its slice",
-    advice="convert --operator GatherND, of which onnxruntime copies whole slices",
+    advice="use convert --operator GatherND, because onnxruntime copies whole slices for GatherND",
 )
 _NAN = Explanation(
     rule="NaN",
-    text="the specification does not define min and max of NaN",
+    text="the specification does not define the minimum and maximum of NaN",
     advice="replace NaN before the node",
     decided=False,
 )
 
 
 def explain(node: CheckedNode) -> Explanation:
-    """Return the rule that decides about a node whose output is not that of its specification."""
+    """Return the rule that determines the result of a node whose output differs from it."""
     row, attributes = node.op_node.operator().row, node.op_node.attributes()
     refusal, expected = node.refusal, node.expected
     if isinstance(refusal, IndexOutOfBoundsError):
         return Explanation(
             rule="index range",
-            text=f"an index out of range is an error: {refusal}",
+            text=f"an out-of-bounds index is an error: {refusal}",
             advice="clip the indices to their axis before the node, or select with Where after it",
         )
     if refusal is not None:
@@ -95,17 +96,17 @@ def explain(node: CheckedNode) -> Explanation:
         if later is not None:
             advice = repair(node.op_node.node, later)
         elif isinstance(refusal, DTypeError):
-            advice = "Cast to a type that the version takes, or import a newer opset"
+            advice = "Cast to a type that this version allows, or import a newer opset"
         elif isinstance(refusal, AttributeValueError):
-            advice = "write an attribute that the version has"
+            advice = "use an attribute value that this version allows"
         else:
-            advice = "make the shapes fit before the node"
+            advice = "change the shapes before the node so that they are compatible"
         return Explanation(rule_of(refusal, "model"), str(refusal), advice)
     if node.first is None or node.actual is None or expected is None:
         form = None if expected is None else (str(expected.dtype), expected.shape)
         return Explanation(
             rule="result",
-            text=f"the result has the type of data and the shape that follows: {form}",
+            text=f"the result has the type of data and the inferred shape: {form}",
             advice="declare the shape of the output, and Reshape or Cast after the node",
         )
     advice = "report it to the runtime with the inputs of this node"

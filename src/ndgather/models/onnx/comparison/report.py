@@ -1,4 +1,4 @@
-"""The result of a comparison, as data, as text and as JSON."""
+"""The result of a comparison as data, text and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ndgather.models.onnx.comparison.explanation import Explanation
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRun:
-    """The outcome of the whole model in a runtime: "ran", "refused" or "crashed"."""
+    """The outcome of the whole model in one runtime: "ran", "refused" or "crashed"."""
 
     runtime: str
     version: str
@@ -23,24 +23,26 @@ class RuntimeRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRun:
-    """One node in one runtime."""
+    """One node in one runtime.
+
+    `status` is "same", "differs", "open" (it differs, but the specification does not define the
+    value), "refused", "crashed" or "not run".
+    """
 
     runtime: str
-    # "same" as the specification; "differs"; "open" if the specification leaves the difference
-    # open; "refused" or "crashed" at this node; "not run".
     status: str
-    obeys: bool | None = None  # whether the runtime follows the specification; None if it is open
-    inputs_differ: bool = False  # from those in the first runtime
-    place: tuple[int, ...] | None = None  # of the first element that differs:
-    theirs: str = ""  # its value in the runtime,
-    ours: str = ""  # and that of the specification
-    explanation: Explanation | None = None  # the rule that decides
-    text: str = ""  # of an error or a crash
+    obeys: bool | None = None  # whether the runtime follows the specification, if it is defined
+    inputs_differ: bool = False  # whether the inputs differ between this and the first runtime
+    place: tuple[int, ...] | None = None  # the index of the first different element
+    theirs: str = ""  # the value in the runtime
+    ours: str = ""  # the value according to the specification
+    explanation: Explanation | None = None
+    text: str = ""  # the message of an error or crash
 
 
 @dataclass(frozen=True, slots=True)
 class NodeComparison:
-    """One gather or scatter node in every runtime."""
+    """One gather or scatter node in all runtimes."""
 
     where: str
     operator: str
@@ -51,12 +53,12 @@ class NodeComparison:
 
     @property
     def same(self) -> bool:
-        """Whether no runtime differs from the specification here."""
+        """True if every runtime that ran the node follows the specification."""
         return all(run.status in {"same", "not run"} for run in self.runs)
 
     @property
     def passes_on(self) -> bool:
-        """Whether the node is as specified, but received other inputs in some runtime."""
+        """True if only the inputs of the node differ between runtimes."""
         return self.same and any(run.inputs_differ for run in self.runs)
 
 
@@ -67,16 +69,16 @@ class Comparison:
     Attributes
     ----------
     runs : tuple of RuntimeRun
-        The outcome of the whole model in every runtime.
+        The outcome of the whole model in each runtime.
     nodes : tuple of NodeComparison
-        The gather and scatter nodes, in the order of the model.
+        The gather and scatter nodes in the order of the model.
     outputs : tuple of (str, str)
-        The outputs that differ from those of the first runtime, and how.
+        Outputs that differ between a runtime and the first runtime, each with a description.
     left : tuple of (str, str)
-        The nodes that cannot be compared, and why.
+        Nodes that cannot be compared, each with the reason.
     origins : tuple of (str, str)
-        Where values differ although no gather or scatter does: the first node that differs in a
-        runtime, and how.
+        For each runtime in which values differ although all gathers and scatters agree: the first
+        node that differs, with a description.
     """
 
     runs: tuple[RuntimeRun, ...]
@@ -100,7 +102,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def to_text(comparison: Comparison) -> str:
-    """Return the runtimes, the nodes that differ and the number of the others, line by line."""
+    """Return the comparison as text: all runtimes, the nodes that differ, and a summary."""
     lines = [
         f"{run.runtime} {run.version}: {run.status}{': ' if run.text else ''}{run.text}"
         for run in comparison.runs
@@ -115,7 +117,7 @@ def to_text(comparison: Comparison) -> str:
 
 
 def _last_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield the outputs that differ, the nodes that cannot be compared, and the counts."""
+    """Yield the outputs that differ, the nodes that cannot be compared, and the summary."""
     for name, difference in comparison.outputs:
         yield f"output {name}: {difference}"
     for where, how in comparison.origins:
@@ -128,7 +130,7 @@ def _last_lines(comparison: Comparison) -> Iterator[str]:
     other = "" if all(node.same for node in comparison.nodes) else "other "
     nodes, are = ("node", "is") if ran == 1 else ("nodes", "are")
     rest = f"; {passing} only received other inputs" if passing else ""
-    rest += f"; {len(same) - ran} did not run in every one" if ran < len(same) else ""
+    rest += f"; {len(same) - ran} did not run in every runtime" if ran < len(same) else ""
     if ran:
         yield f"{ran} {other}gather or scatter {nodes} {are} the same in every runtime{rest}."
     elif passing:
@@ -138,33 +140,33 @@ def _last_lines(comparison: Comparison) -> Iterator[str]:
     elif comparison.nodes:
         yield "Every gather or scatter node differs."
     else:
-        yield "The model has no gather or scatter node that is compared."
+        yield "No gather or scatter node was compared."
 
 
 def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:
-    """Yield titles and texts of the lines under a node that differs."""
+    """Yield the title and text of each explanatory line for a node that differs."""
     explanation = next((run.explanation for run in node.runs if run.explanation is not None), None)
     if explanation is not None:
-        none = "none of them"
+        none = "no runtime"
         if any(run.status == "not run" for run in node.runs):
-            none = "none of those that ran it"
+            none = "no runtime that ran it"
         yield "rule", f"{explanation.rule}: {explanation.text}"
         yield "followed by", ", ".join(run.runtime for run in node.runs if run.obeys) or none
         yield "instead", explanation.advice
 
 
 def _outcome(run: NodeRun) -> str:
-    """Return the outcome of a node in a runtime, in one line."""
+    """Return the outcome of a node in one runtime as a single line."""
     parts = [run.status]
     if run.inputs_differ:
-        parts = [f"{run.status} for the inputs it received, which already differ"]
+        parts = [f"{run.status} for its inputs, which already differ"]
     refused = run.ours == "refused"
     if run.place is not None:
         at = subscript(run.place)
-        parts.append(f"output{at} = {run.theirs}, and the specification requires {run.ours}")
+        parts.append(f"output{at} = {run.theirs}, but the specification requires {run.ours}")
     elif run.theirs:
         required = "requires an error" if refused else f"requires {run.ours}"
-        parts.append(f"returns {run.theirs}, and the specification {required}")
+        parts.append(f"returns {run.theirs}, but the specification {required}")
     if run.explanation is not None and run.explanation.indices:
         parts.append(run.explanation.indices)
     if run.text:

@@ -1,1 +1,1 @@
-"""Passes of a conversion. A pass takes a draft of the model and returns the changed draft."""
+"""Conversion passes: functions that take a draft of the model and return the changed draft."""
