@@ -19,6 +19,7 @@ A property of a function that gathers, here of `ndgather.gather_nd` itself::
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,8 @@ class PublicCall:
         The argument of that name of a gradient.
     environment : str, optional
         The floating-point environment of the caller, one of `environments.ENVIRONMENTS`.
+    omits_defaults : bool, default False
+        Whether `result` leaves out the options that equal the function's defaults.
 
     Examples
     --------
@@ -94,6 +97,7 @@ class PublicCall:
     options: dict[str, Any] = field(default_factory=dict)
     data_shape: tuple[int, ...] | None = None
     environment: str | None = None
+    omits_defaults: bool = False
 
     @property
     def mode(self) -> reference.Mode:
@@ -122,8 +126,16 @@ class PublicCall:
     def result(self, *arguments: Any, **more: Any) -> Any:
         """Make the call, if given with other positional arguments; return the values of ranges."""
         function, given = attrgetter(self.function)(ndgather), arguments or self.arguments()
+        options = self.options
+        if self.omits_defaults:
+            defaults = inspect.signature(function).parameters
+            options = {
+                name: value
+                for name, value in options.items()
+                if not isinstance(value, int | str) or value != defaults[name].default
+            }
         with environment(self.environment):
-            made = function(*given, **self.options, **more)
+            made = function(*given, **options, **more)
         return made[0] if self.function == "gather_ranges" else made
 
     def result_shape(self) -> tuple[int, ...]:
@@ -147,6 +159,7 @@ class PublicCall:
         arguments = [f"<{a.dtype} {a.shape} strides {a.strides}>" for a in self.arrays]
         arguments += [f"{name}={value!r}" for name, value in self.options.items()]
         arguments += [f"data_shape={self.data_shape}"] * (self.data_shape is not None)
+        arguments += ["without defaults"] * self.omits_defaults
         arguments += [f"environment={self.environment!r}"] * (self.environment is not None)
         lines = [repr(array) for array in self.arrays]
         return "\n".join([f"{self.function}({', '.join(arguments)})", *lines])

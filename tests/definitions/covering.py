@@ -145,11 +145,12 @@ def covering_calls(
     """Yield the rows that cover the options of a function, each with a call.
 
     `options` are more options, or other values for those of `options_of`. The floating-point
-    environment is drawn.
+    environment, and whether defaults are left out, are drawn.
     """
     for row in cover(random, options_of(function) | options, together):
         call = make_call(random, function, row)
-        yield row, replace(call, environment=draw_environment(random))
+        omits = random.random() < 0.5
+        yield row, replace(call, environment=draw_environment(random), omits_defaults=omits)
 
 
 def compare_covering_calls(

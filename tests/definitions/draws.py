@@ -725,6 +725,7 @@ def draw_call(
         options=options,
         data_shape=shape if of_gradient else None,
         environment=environment,
+        omits_defaults=random.random() < 0.5,
     )
 
 
