@@ -1,4 +1,4 @@
-"""Arrays that are stored in chunks: gathers and scatters that read each touched chunk once."""
+"""Gathers and scatters of arrays stored in chunks; each touched chunk is read once."""
 
 from ndgather.stored.cache import CachedArray, CacheInfo, ChunkCache, cached
 from ndgather.stored.chunks import missing_chunks

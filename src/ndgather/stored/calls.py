@@ -1,8 +1,9 @@
-"""Gathers and scatters of stored arrays: a call is planned, and walks over the chunks it touches.
+"""Gathers and scatters of stored arrays.
 
-Each touched chunk is read once. For a scatter it is updated and replaced whole by one worker, with
-its updates in C order: the result has the same bits for any number of workers. Workers of an
-executor read and update chunks, which are written here: an executor may do a task twice.
+Each touched chunk is read once. In a scatter, a single worker applies all updates of a chunk in C
+order and replaces the chunk, so the result has the same bits for any number of workers. The workers
+of an executor read and update chunks, but this process writes them, because an executor may run a
+task twice.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from ndgather.stored.plan import (
 )
 from ndgather.stored.walk import walk, write
 
-_MOST_SHOWN = 20  # chunks in one text
+_MOST_SHOWN = 20  # chunks listed in an error message
 
 
 def gather_or_scatter(
     call: Call, stored: type, reader: Callable[[Any], Reader], writer: Callable[[Any], Writer]
 ) -> Any:
-    """Carry out a call with arrays of the type `stored`; all but its data are read whole."""
+    """Run a call with arrays of the type `stored`; all arguments except data are read whole."""
     caller = call.caller
     plain: dict[str, Any] = {}
     names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
@@ -56,7 +57,7 @@ def gather_or_scatter(
         if isinstance(value, stored):
             if argument != "data":
                 plain[argument] = arguments.plain_array(caller, name, value)
-        elif exchange.adapter_name(type(value)) == reader.__module__:  # such as a group
+        elif exchange.adapter_name(type(value)) == reader.__module__:  # for example a group
             raise DTypeError(
                 f"{caller}: {name} = {type(value).__name__} object is not a stored array "
                 f"(allowed: {stored.__module__.partition('.')[0]}.{stored.__name__})"
@@ -76,7 +77,7 @@ def gather_or_scatter(
 
 
 def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) -> Array:
-    """Carry out a gather of what `reader` reads; gathers of tuples that raise may share `plans`.
+    """Gather from the array of `reader`; gathers of tuples in mode "raise" may share `plans`.
 
     Indices and `out` are checked before the first chunk is read.
     """
@@ -87,7 +88,7 @@ def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) ->
     out = provide_out(call, plan.dense_shape)
     dense = plan.axes.dense_view(out)
     if plan.points.outside or (call.kind.windows and call.fills):
-        # What is inside is copied later.
+        # Points in bounds are overwritten later.
         value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
         with_padding(out)[...] = with_padding(value)
 
@@ -108,7 +109,7 @@ def _note(call: Call, count: int, reader: Reader, done: str) -> None:
 
 
 def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
-    """Return the array for the result: the caller's `out`, checked, or a new one."""
+    """Return the array for the result: the checked `out` of the caller or a new array."""
     if call.out is None:
         try:
             return np.empty(shape, call.data.dtype)
@@ -123,13 +124,13 @@ def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
 
 @dataclass(slots=True)
 class _GatherJob:
-    """Copies the points of one chunk to the result."""
+    """A job that copies the points of a chunk to the result."""
 
     chunk: Chunk
     copies: Sequence[ChunkCopy]
     dense: Array  # the axes of the positions come first
     rank: int  # the number of these axes
-    positions: list[Array]  # of the points of every copy, once they are sent
+    positions: list[Array]  # an array for each copy, once `send` was called
     is_read: bool = True
 
     def use(self, values: Array) -> None:
@@ -150,17 +151,17 @@ class _GatherJob:
         for copy, positions, values in zip(self.copies, self.positions, result, strict=True):
             if len(values) != len(positions):
                 raise ValueError(f"{len(values)} values for {len(positions)} points")
-            # Pickles may have turned them to native byte order.
+            # Pickling may have converted them to native byte order.
             write_at(positions, self.dense[copy.part], values.astype(self.dense.dtype, copy=False))
 
 
 def values_at(sources: Sequence[PointsOfChunk], values: Array) -> list[Array]:
-    """Return the values of a chunk at some points; executors are sent this."""
+    """Return the values of a chunk at some points; executors run this."""
     return [read_at(source, source.view(values)) for source in sources]
 
 
 def scatter(call: Call, writer: Writer) -> Any:
-    """Carry out a scatter into what `writer` writes; all is checked before a chunk is read."""
+    """Scatter into the array of `writer`; all arguments are checked before a chunk is read."""
     plan, updates = _checked_scatter(call, writer)
     written: list[Chunk] = []
     opened = open_journal()
@@ -200,7 +201,7 @@ def scatter(call: Call, writer: Writer) -> Any:
 
 
 def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
-    """Return the plan of a call, and its updates with the axes of the positions first."""
+    """Return the plan of a call and its updates, which have the axes of the positions first."""
     if not writer.writeable:
         raise messages.out_read_only(call.caller)
     if loss := getattr(writer, "loss", ""):
@@ -219,7 +220,7 @@ def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
 
 
 def _overwrites(plan: StoredPlan, step: int) -> bool:
-    """Whether the updates of a step replace every element of its chunk."""
+    """Return whether the updates of a step replace every element of its chunk."""
     data = plan.call.data
     if plan.call.reduction != "none" or data.dtype.hasobject or not data.itemsize:
         return False
@@ -232,7 +233,7 @@ def _overwrites(plan: StoredPlan, step: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChunkUpdate:
-    """The updates of one chunk; executors are sent those that are `compact`."""
+    """The updates of a chunk; `compact` returns a copy to send to an executor."""
 
     axes: Axes
     points: Points
@@ -242,10 +243,10 @@ class ChunkUpdate:
     use_init_val: bool
 
     def apply(self, values: Array) -> Array:
-        """Return the values of the chunk with its updates, changed in place if possible."""
+        """Return the updated values of the chunk; they are updated in place if possible."""
         if not values.flags.writeable:
             values = values.copy()
-        if not reductions.has_start(self, values.dtype):  # the first update is where it starts
+        if not reductions.has_start(self, values.dtype):  # the first update is the start value
             offsets = self.points.of_runs(self.runs)[0]
             first = np.unique(offsets, return_index=True)[1]
             values = replace(self.compact(first), reduction="none").apply(values)
@@ -265,12 +266,12 @@ class ChunkUpdate:
         move(self.points, self.runs, self.axes.data_view(data), updates, reduction)
 
     def apply_elsewhere(self, values: Array) -> Array:
-        """Return the new values in memory of their own."""
+        """Return the updated values as a contiguous array that owns its memory."""
         values = self.apply(values)
         return values if values.flags.c_contiguous and values.base is None else values.copy()
 
     def compact(self, some: Any = ...) -> ChunkUpdate:
-        """Return the same without the points and updates of other chunks, or some of it."""
+        """Return the points and updates of this chunk alone, or `some` of them."""
         offset_in_chunk, positions = (each[some] for each in self.points.of_runs(self.runs))
         lead = self.updates.shape[: self.updates.ndim - len(self.axes.slices)]
         updates = self.updates if lead else self.updates[np.newaxis]
@@ -283,7 +284,7 @@ class ChunkUpdate:
 
 @dataclass(frozen=True, slots=True)
 class _ScatterJob:
-    """Updates one chunk and writes it."""
+    """A job that updates and writes a chunk."""
 
     chunk: Chunk
     update: ChunkUpdate
@@ -323,8 +324,8 @@ def move(
     """Copy the points of some runs from a chunk to the dense array.
 
     With a reduction, the dense array holds updates, which are applied to the chunk in order. The
-    axes of the points come first in `chunk`, the axes of the positions in `dense`; the others have
-    the same shape in both.
+    leading axes of `chunk` are the axes of the points, and the leading axes of `dense` are the axes
+    of the positions. The remaining axes have the same shape in both.
     """
     if chunk.dtype.hasobject or chunk.itemsize == 0:
         _move_references(points, runs, chunk, dense, reduction)
@@ -332,7 +333,7 @@ def move(
     chunk, dense = np.asarray(chunk), np.asarray(dense)  # without subclasses
     arithmetic = None if reduction is None else slow_path.core_arithmetic(chunk.dtype, reduction)
     where: tuple[Array, ...] = (points.offset_in_chunk, points.positions, *runs)
-    if not all(each.flags.aligned for each in where):  # memory from another process begins anywhere
+    if not all(each.flags.aligned for each in where):  # unpickled arrays may be misaligned
         where = tuple(np.require(each, None, ["C", "A"]) for each in where)
     at, positions, starts, stops = where
     bits, block = points.bits, points.block
@@ -344,7 +345,7 @@ def move(
 def _move_references(
     points: Points, runs: Runs, chunk: Array, dense: Array, reduction: str | None
 ) -> None:
-    """Do as `move` for elements that are references, which NumPy counts, or have no bytes."""
+    """Move elements that are references, which NumPy counts, or that have size zero."""
     rank = dense.ndim - (chunk.ndim - len(points.bits))
     offset_in_chunk, positions = points.of_runs(runs)
     source = PointsOfChunk(points.bits, offset_in_chunk, np.asarray)
@@ -355,11 +356,11 @@ def _move_references(
     if reduction is None:
         of_dense[where] = of_chunk[here]
     else:
-        of_chunk[here] = of_dense[where]  # of repeated places NumPy keeps the last
+        of_chunk[here] = of_dense[where]  # NumPy keeps the last of duplicate assignments
 
 
 def read_at(source: PointsOfChunk, block: Array) -> Array:
-    """Return the values at points whose coordinates are on the first axes of `block`."""
+    """Return the values of `block` at some points, whose coordinates index its leading axes."""
     bits, count = source.bits, len(source.offset_in_chunk)
     values = np.empty((count, *block.shape[len(bits) :]), block.dtype)
     if count:
@@ -369,7 +370,7 @@ def read_at(source: PointsOfChunk, block: Array) -> Array:
 
 
 def write_at(positions: Array, dense: Array, values: Array) -> None:
-    """Set the positions of `dense`, numbered along its first axes in C order, to `values`."""
+    """Assign `values` to positions of `dense`, numbered in C order along its leading axes."""
     if positions.dtype != np.uint32:
         lead = dense.shape[: dense.ndim - (values.ndim - 1)]
         with_padding(dense)[np.unravel_index(positions, lead)] = with_padding(values)

@@ -1,4 +1,4 @@
-"""Arrays stored in chunks: the grid of chunks, readers and writers, and memory to decode into."""
+"""Arrays stored in chunks: chunk grids, readers and writers, and buffers for decoding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ndgather.api import own_errors
 from ndgather.arguments import choice
 from ndgather.array_call import Array
 
-Chunk: TypeAlias = tuple[int, ...]  # the number of a chunk along each axis
+Chunk: TypeAlias = tuple[int, ...]  # the chunk number along each axis
 Box: TypeAlias = tuple[slice, ...]
 Permits: TypeAlias = SimpleQueue[NDArray[np.uint8] | None]
 
@@ -31,24 +31,25 @@ _MISSING: ContextVar[str] = ContextVar("missing_chunks", default="fill")
 @own_errors("missing_chunks")
 @contextmanager
 def missing_chunks(what: Literal["fill", "raise"]) -> Iterator[None]:
-    """Let gathers raise where a chunk of a stored array does not exist, in a ``with`` block.
+    """Make gathers within a ``with`` block raise if a chunk of a stored array is missing.
 
-    A store has no chunk where nothing was written, or where a copy or an upload was not complete.
-    Such a chunk holds the fill value, as zarr and HDF5 have it.
+    A chunk is missing if it was never written, or if a copy or upload is incomplete. By default,
+    zarr and HDF5 read it as the fill value.
 
     Parameters
     ----------
     what : {"fill", "raise"}
-        "raise" is for arrays of zarr and h5py that must be complete. tensorstore has its own
-        option, ``fill_missing_data_reads=False``. A chunk that zarr left out because it holds the
-        fill value alone (``write_empty_chunks=False``, its default) does not exist either. The
-        readers of a call are opened when it begins: `dask` arrays read later. Virtual datasets of
-        HDF5 are refused: HDF5 does not say which of their sources are there.
+        "raise" is meant for zarr and h5py arrays that must be complete; tensorstore has its own
+        option, ``fill_missing_data_reads=False``. By default, zarr does not write chunks that
+        contain only the fill value (``write_empty_chunks=False``); they count as missing too.
+        The setting applies when a call opens its readers, so it has no effect on `dask` arrays,
+        which are read later. Virtual HDF5 datasets are not supported, because HDF5 does not report
+        missing sources.
 
     Raises
     ------
     AttributeValueError
-        `what` is another word.
+        `what` is neither "fill" nor "raise".
 
     Examples
     --------
@@ -73,7 +74,7 @@ read: LookupError: the chunk does not exist
 
 
 def missing_raises() -> bool:
-    """Whether a missing chunk is an error for the readers that are opened now."""
+    """Return whether readers opened now raise an error for a missing chunk."""
     return _MISSING.get() == "raise"
 
 
@@ -83,11 +84,11 @@ def no_chunk() -> LookupError:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Where the axes of an array are cut into chunks.
+    """The division of an array into chunks.
 
-    `chunk_lengths` has one entry per axis: the length of all chunks but the last, which may be
-    shorter; or, for chunks of different lengths, an array of int64 with the borders of all chunks.
-    An axis of size 10 in chunks of length 4, and one in chunks of the lengths 3, 5 and 2::
+    `chunk_lengths` has an entry per axis: either the common chunk length (the last chunk may be
+    shorter), or an int64 array of all chunk borders if the lengths differ. For an axis of size 10
+    in chunks of length 4, and in chunks of lengths 3, 5 and 2::
 
         0  1  2  3 | 4  5  6  7 | 8  9        4
         0  1  2 | 3  4  5  6  7 | 8  9        [0, 3, 8, 10]
@@ -98,12 +99,12 @@ class Grid:
 
     @classmethod
     def regular(cls, shape: Sequence[int], chunk: Sequence[int]) -> Grid:
-        """Return the grid of chunks of one shape, cut at the ends of the array."""
+        """Return a grid of equal chunks, truncated at the end of each axis."""
         return cls(tuple(shape), tuple([max(1, length) for length in chunk]))
 
     @classmethod
     def of_sizes(cls, sizes: Iterable[Sequence[int]]) -> Grid:
-        """Return the grid of chunks with these lengths, one sequence per axis."""
+        """Return a grid with the given chunk lengths, a sequence per axis."""
         shape, chunk_lengths = [], []
         for axis in sizes:
             lengths = np.array([length for length in axis if length > 0], np.int64)
@@ -115,7 +116,7 @@ class Grid:
 
     @property
     def is_regular(self) -> bool:
-        """Whether all chunks have one shape, but for those that the ends of the array cut."""
+        """True if all chunks have the same shape, except chunks truncated at an end of an axis."""
         return all(isinstance(length, int) for length in self.chunk_lengths)
 
     @cached_property
@@ -144,21 +145,21 @@ class Grid:
 
     @property
     def shortest(self) -> tuple[int, ...]:
-        """The length of the shortest chunk along each axis, but for one that its end cuts."""
+        """The length of the shortest chunk along each axis, ignoring a truncated last chunk."""
         return tuple(
             length if isinstance(length, int) else int(np.diff(length).min(initial=1))
             for length in self.chunk_lengths
         )
 
     def chunk_at(self, axis: int, at: Any) -> Any:
-        """Return the numbers of the chunks of an axis in which positions lie."""
+        """Return the numbers of the chunks that contain positions on an axis."""
         length = self.chunk_lengths[axis]
         if isinstance(length, int):
             return at // length
         return np.searchsorted(length, at, side="right") - 1
 
     def borders(self, axis: int, number: Any) -> tuple[Any, Any]:
-        """Return where chunks of an axis begin and end."""
+        """Return the start and the end of chunks on an axis."""
         length = self.chunk_lengths[axis]
         if isinstance(length, int):
             return number * length, np.minimum((number + 1) * length, self.shape[axis])
@@ -166,11 +167,11 @@ class Grid:
 
     @cached_property
     def bits(self) -> tuple[int, ...]:
-        """The number of bits of a coordinate within a chunk, along each axis."""
+        """The number of bits that a coordinate within a chunk needs, along each axis."""
         return tuple([max(0, length - 1).bit_length() for length in self.largest])
 
     def box(self, chunk: Chunk) -> Box:
-        """Return the slices of the array that a chunk holds."""
+        """Return the slices of the array that a chunk covers."""
         return tuple(
             [
                 slice(number * length, min((number + 1) * length, size))
@@ -182,10 +183,7 @@ class Grid:
 
     @cached_property
     def _cut(self) -> tuple[int, ...] | None:
-        """Along each axis, the number of the chunk that is shorter than all others, or -1.
-
-        None: there may be several.
-        """
+        """The number of the truncated chunk along each axis, or -1; None for irregular grids."""
         if not self.is_regular:
             return None
         return tuple(
@@ -200,12 +198,12 @@ class Grid:
         return tuple([part.stop - part.start for part in self.box(chunk)])
 
     def is_like(self, other: Grid) -> bool:
-        """Whether another grid has the same shape and the same chunks."""
+        """Return whether another grid has the same shape and the same chunks."""
         pairs = zip(self.chunk_lengths, other.chunk_lengths, strict=False)
         return self.shape == other.shape and all(np.array_equal(*pair) for pair in pairs)
 
     def along(self, axes: Sequence[int]) -> Grid:
-        """Return the grid of some axes alone."""
+        """Return the grid restricted to some axes."""
         if [*axes] == [*range(len(self.shape))]:
             return self
         lengths = tuple([self.chunk_lengths[axis] for axis in axes])
@@ -213,61 +211,61 @@ class Grid:
 
 
 def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array of a shape and dtype that takes no memory."""
+    """Return an array of a shape and dtype whose elements share the memory of a single element."""
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 class Reader(Protocol):
-    """A stored array that is read chunk by chunk, from many threads at once.
+    """A stored array that many threads read chunk by chunk.
 
     Must be picklable: ``executor=`` sends it to other processes.
     """
 
     @property
     def name(self) -> str:
-        """The name of the array in error texts."""
+        """The name of the array in error messages."""
 
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
     @property
     def grid(self) -> Grid:
-        """The grid of the units of reading: of shards the inner chunks."""
+        """The grid of the units that are read; for shards, the inner chunks."""
 
     @property
     def chunk_bytes(self) -> int:
-        """The bytes of the largest chunk, decoded."""
+        """The decoded size of the largest chunk, in bytes."""
 
     @property
     def stored_bytes(self) -> int:
-        """The bytes of the largest chunk as it is stored, at most."""
+        """An upper bound for the encoded size of a chunk, in bytes."""
 
     @property
     def in_flight(self) -> int:
-        """How many reads should overlap, even with fewer threads."""
+        """The number of reads that should overlap, even with fewer threads."""
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        """Return the values of a chunk, which are valid until the next read with these buffers."""
+        """Return the values of a chunk; they stay valid until the next read with `buffers`."""
 
 
 class Writer(Reader, Protocol):
-    """A stored array that is also written; its grid is that of the units of writing.
+    """A stored array that can also be written; its grid divides it into the units of writing.
 
-    `journal` takes those with an attribute `replaces_objects`, which is true: a write is seen whole
-    or not at all, and lasts when `write` returns. An optional attribute `loss` says why an array
-    may give back other elements than it was given, which is refused, as text for an error.
+    `journal` requires that the optional attribute `replaces_objects` is true: a write is atomic,
+    and durable when `write` returns. If the optional attribute `loss` is not empty, it explains in
+    an error message why values may be read back differently, and scatters are refused.
     """
 
     @property
     def writeable(self) -> bool: ...
 
     def write(self, chunk: Chunk, values: Array) -> None:
-        """Replace a chunk by `values`, which have the shape of its box."""
+        """Replace a chunk with `values`, which have the shape of the chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedArray:
-    """Reads and writes the chunks of any array by indexing it with slices."""
+    """A reader and writer for any array that can be indexed with slices."""
 
     array: Any
     name: str
@@ -294,7 +292,7 @@ class IndexedArray:
         if isinstance(values, np.ma.MaskedArray):
             raise TypeError("values are masked, and a cache does not keep masks")
         values = np.asarray(values).view()
-        values.flags.writeable = False  # it may be the memory of the array
+        values.flags.writeable = False  # the array itself may own this memory
         return values
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
@@ -306,7 +304,7 @@ class IndexedArray:
 
 
 def new_permits(count: int) -> Permits:
-    """Return permits to hold a decoded chunk, each of which carries memory that was used before."""
+    """Return permits to hold a decoded chunk; a permit carries a buffer from worker to worker."""
     free: Permits = SimpleQueue()
     for _ in range(count):
         free.put(None)
@@ -314,23 +312,23 @@ def new_permits(count: int) -> Permits:
 
 
 class Buffers:
-    """Memory that one worker reuses.
+    """The memory that a worker reuses.
 
-    More workers may read than may hold decoded chunks, so that reads overlap: `decoded` and
+    Reads overlap because more workers may read than may hold decoded chunks. `decoded` and
     `acquire_permit` wait for a permit.
     """
 
     def __init__(
         self, permits: Permits | None = None, stopped: Callable[[], bool] = lambda: False
     ) -> None:
-        self.stopped = stopped  # whether the call has ended early, and requests are cancelled
+        self.stopped = stopped  # returns whether the call ended early, so that reads are canceled
         self._permits = permits or new_permits(1)
         self._has_permit = False
         self._decoded: NDArray[np.uint8] | None = None
         self._memory: dict[str, NDArray[np.uint8]] = {}
 
     def memory(self, purpose: str, count: int) -> NDArray[np.uint8]:
-        """Return `count` bytes, the same memory for every call with the same purpose."""
+        """Return `count` bytes; every call with the same purpose returns the same memory."""
         held = self._memory.get(purpose)
         if held is None or held.size < count:
             self._memory.pop(purpose, None)
@@ -338,21 +336,21 @@ class Buffers:
         return held[:count]
 
     def decoded(self, count: int) -> NDArray[np.uint8]:
-        """Wait for a permit, and return `count` bytes to decode a chunk into."""
+        """Wait for a permit and return `count` bytes to decode a chunk into."""
         self.acquire_permit()
         if self._decoded is None or self._decoded.size < count:
-            self._decoded = None  # freed before more is allocated
+            self._decoded = None  # free it first: both buffers would exceed the memory limit
             self._decoded = np.empty(count, np.uint8)
         return self._decoded[:count]
 
     def acquire_permit(self) -> None:
-        """Wait for a permit; for readers that decode into memory of their own."""
+        """Wait for a permit; readers that allocate their own memory call this."""
         if not self._has_permit:
             self._decoded = self._permits.get()
             self._has_permit = True
 
     def release_permit(self) -> None:
-        """Give the permit back: the values of the chunk are no longer used."""
+        """Return the permit once the values of the chunk are not needed anymore."""
         if self._has_permit:
             self._has_permit = False
             memory, self._decoded = self._decoded, None
@@ -360,7 +358,7 @@ class Buffers:
 
 
 class LocalFile:
-    """An open file; all its parts are of one version, even if the file is replaced."""
+    """An open file; reads see the same version of it even if the path is replaced."""
 
     __slots__ = ("_descriptor", "is_folder", "size")
 
@@ -376,11 +374,11 @@ class LocalFile:
         os.close(self._descriptor)
 
     def is_file(self, descriptor: int) -> bool:
-        """Whether another descriptor is of the same file."""
+        """Return whether another descriptor refers to the same file."""
         return os.path.samestat(os.fstat(self._descriptor), os.fstat(descriptor))
 
     def part(self, start: int, stop: int, buffers: Buffers) -> NDArray[np.uint8]:
-        """Return the bytes from `start` to `stop`, which must all exist."""
+        """Return the bytes from `start` to `stop`; raise if the file is shorter."""
         if stop > self.size:
             raise ValueError(f"the file has {self.size} bytes, and not the {stop} that it should")
         memory = buffers.memory("stored", stop - start)
@@ -393,13 +391,13 @@ class LocalFile:
         return memory
 
     def edge(self, count: int, at_start: bool, buffers: Buffers) -> NDArray[np.uint8] | None:
-        """Return the first or the last `count` bytes, or None if there is no object."""
+        """Return the first or the last `count` bytes, or None if the object does not exist."""
         start = 0 if at_start else max(0, self.size - count)
         return self.part(start, start + count, buffers)
 
 
 def box_shape(shape: Sequence[int], item_bytes: int, most_bytes: int = 2**20) -> tuple[int, ...]:
-    """Return the shape of boxes of adjacent elements in C order, of at most `most_bytes`."""
+    """Return the shape of boxes that are contiguous in C order and take at most `most_bytes`."""
     left = max(1, most_bytes // max(1, item_bytes))
     lengths = []
     for size in reversed(shape):

@@ -1,13 +1,13 @@
-"""The plan of a call on a stored array: its points grouped by chunk, and the chunks to read.
+"""The plan of a call on a stored array: its points grouped by chunk.
 
-Every index is checked, and every point is listed once in 8 bytes, before a chunk is read. For
-``gather_nd(data, [[0, 5], [3, 1], [1, 4]])`` of data of shape (4, 6) in chunks of shape (2, 3)::
+Before a chunk is read, every index is checked and every point is listed once, in 8 bytes. For
+``gather_nd(data, [[0, 5], [3, 1], [1, 4]])`` with data of shape (4, 6) in chunks of shape (2, 3)::
 
            0  1  2 | 3  4  5
-        0  .  .  . | .  .  a        chunk 1 (0, 1) has the points a and c,
+        0  .  .  . | .  .  a        chunk 1 (0, 1) contains the points a and c,
         1  .  .  . | .  c  .        at (0, 2) and (1, 1) of the chunk;
-           --------+---------       chunk 2 (1, 0) has b, at (1, 1);
-        2  .  .  . | .  .  .        the others are not read.
+           --------+---------       chunk 2 (1, 0) contains b, at (1, 1);
+        2  .  .  . | .  .  .        chunks 0 and 3 are not read
         3  .  b  . | .  .  .
 """
 
@@ -31,26 +31,28 @@ from ndgather.messages import shown
 from ndgather.stored.chunks import Chunk, Grid, stand_in
 
 Integers: TypeAlias = NDArray[np.int64]
-Runs: TypeAlias = tuple[Integers, Integers]  # where runs of points start and stop
+Runs: TypeAlias = tuple[Integers, Integers]  # the starts and stops of runs of points
 
-_MOST_BITS = 63  # of the coordinates of a point, with the number of its chunk
-_LEAST_BLOCK = 1 << 18  # points that are sorted at once, in 28 bytes each
-_MOST_BLOCK = (1 << 32) - 1  # positions within a block have 4 bytes
-_BLOCKS = 16  # of many points: each lists its own chunks
-_MOST_WINDOWS = 2**32  # their numbers have 4 bytes
-_WINDOW_BLOCK = 2**17  # windows, or parts of windows, that are grouped at a time: a few MiB
+_MOST_BITS = 63  # a flat index into data, with every axis rounded up to a power of two, is an int64
+# Points are sorted in blocks, so that the 28 bytes per point of a sort stay bounded. Every block
+# lists its own chunks, so many points are split into few large blocks.
+_LEAST_BLOCK = 1 << 18
+_MOST_BLOCK = (1 << 32) - 1  # a position within a block is a uint32
+_BLOCKS = 16
+_MOST_WINDOWS = 2**32  # the number of a window is a uint32
+_WINDOW_BLOCK = 2**17  # parts of windows that are grouped at a time, so that this takes a few MiB
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Points in groups, one group per touched chunk.
+    """Points grouped by chunk.
 
-    Point i lies in its chunk at ``offset_in_chunk[i]``, which packs one coordinate per axis, with
-    `bits[d]` bits for axis d, the last axis lowest. It is the point at position
-    ``positions[i] + i // block * block`` of the call. Group g has the runs
-    ``first[g]..first[g + 1]``, and run r the points ``starts[r]..stops[r]``; within a run positions
-    rise. For windows, positions are their numbers, and every point of run r copies the box
-    ``low[r]..high[r]`` of its window. The example above, whose chunks take 1 and 2 bits::
+    ``offset_in_chunk[i]`` packs the coordinates of point i within its chunk: axis d has `bits[d]`
+    bits, and the last axis has the lowest bits. ``positions[i] + i // block * block`` is the
+    position of the point in the call. Group g consists of the runs ``first[g]..first[g + 1]``, and
+    run r of the points ``starts[r]..stops[r]``, in ascending order of position. For windows, the
+    positions are window numbers, and every point of run r copies the box ``low[r]..high[r]`` of its
+    window. The example above, with 1 and 2 bits for the axes::
 
         points            a       c       b
         offset_in_chunk   0b0_10  0b1_01  0b1_01
@@ -63,17 +65,17 @@ class Points:
     offset_in_chunk: NDArray[np.unsignedinteger[Any]]  # uint32, or uint64 for more than 32 bits
     positions: NDArray[np.uint32]
     block: int
-    chunks: Integers  # rising: the number of the chunk of every group, in C order
+    chunks: Integers  # in ascending order: the flat chunk number of each group
     first: Integers
     starts: Integers
     stops: Integers
-    outside: bool = False  # whether there are indices out of bounds, in a group at the end
+    outside: bool = False  # true if the last group, which has no chunk, is of out-of-bounds points
     low: Integers | None = None
     high: Integers | None = None
 
     @classmethod
     def one_run(cls, bits: tuple[int, ...], offset_in_chunk: Array, positions: Array) -> Points:
-        """Return points of one chunk, whose number does not matter, as one run."""
+        """Return a single run of points in a chunk whose number does not matter."""
         count = len(offset_in_chunk)
         start, stop = np.array([0]), np.array([count])
         return cls(
@@ -81,12 +83,12 @@ class Points:
         )
 
     def runs(self, group: int) -> Runs:
-        """Return where the runs of a group start and stop."""
+        """Return the starts and stops of the runs of a group."""
         part = slice(self.first.item(group), self.first.item(group + 1))
         return self.starts[part], self.stops[part]
 
     def of_runs(self, runs: Runs) -> tuple[Array, Array]:
-        """Return copies of the coordinates in chunks and of the positions of runs."""
+        """Return copies of the packed coordinates and of the positions of the points of runs."""
         parts = [slice(*pair) for pair in zip(*(ends.tolist() for ends in runs), strict=True)]
         number: Any = np.uint32 if len(self.positions) <= 2**32 else np.int64
         positions = [
@@ -104,29 +106,33 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class ChunkCopy:
-    """The points of one chunk, and the part of the dense array that they are copied from or to."""
+    """Points of a chunk and the part of the dense array that they are copied from or to."""
 
     points: Points
     runs: Runs
-    view: Callable[[Array], Array]  # of the chunk: the axes of the points come first; is pickled
-    part: tuple[Any, ...]  # the key of the part, in a dense array with the axes of positions first
+    view: Callable[[Array], Array]  # moves the axes of the points to the front; must be picklable
+    part: tuple[Any, ...]  # indexes a dense array whose leading axes are the positions
 
     def apart(self) -> tuple[PointsOfChunk, Array]:
-        """Return copies of where the points lie in the chunk, and of their positions."""
+        """Return copies of the points' coordinates and positions, independent of the plan."""
         offset_in_chunk, positions = self.points.of_runs(self.runs)
         return PointsOfChunk(self.points.bits, offset_in_chunk, self.view), positions
 
 
 @dataclass(frozen=True, slots=True)
 class PointsOfChunk:
-    """Where points lie in a chunk, in four or eight bytes each; executors and tasks are sent it."""
+    """Coordinates of points in a chunk, in 4 or 8 bytes per point, to send to an executor."""
 
     bits: tuple[int, ...]
     offset_in_chunk: NDArray[np.unsignedinteger[Any]]
     view: Callable[[Array], Array]
 
     def coordinates(self) -> list[Integers]:
-        """Return the coordinates in the chunk, an array for every axis of points."""
+        """Return the coordinates in the chunk, an array for each axis of points.
+
+        With 1 and 2 bits, 0b1_01 is unpacked from the last axis on: ``0b101 & 0b11 = 1``, and the
+        remaining ``0b101 >> 2 = 1`` is the coordinate on the first axis.
+        """
         columns, rest = [], self.offset_in_chunk.astype(np.int64)
         for count in reversed(self.bits):
             columns.append(rest & ((1 << count) - 1))
@@ -136,12 +142,13 @@ class PointsOfChunk:
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """The points of a call by chunk, and the steps of the walk, each of which needs one chunk.
+    """The points of a call grouped by chunk, and the chunk that each step of the walk reads.
 
-    A group of points needs one chunk along the axes of its points, and all chunks along the others.
+    A group of points needs a single chunk along the axes that its points index, and all chunks
+    along the axes of its slices. Each of these chunks is a step.
     """
 
-    call: Call  # with plain indices, and a stand-in for data that has its shape and dtype
+    call: Call  # with integer indices, and a stand-in for data that has its shape and dtype
     axes: Axes
     grid: Grid
     points: Points
@@ -149,7 +156,7 @@ class StoredPlan:
 
     @cached_property
     def _counts(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
-        """The axes of points, and of slices, the last first, with their numbers of chunks."""
+        """The axes of points and the axes of slices, last axis first, with their chunk counts."""
         counts = self.grid.counts
         points = [(axis, counts[axis]) for axis in self.axes.points[::-1]]
         slices = [(axis, counts[axis]) for axis in self.axes.slices[::-1]]
@@ -161,11 +168,15 @@ class StoredPlan:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the points take."""
+        """The size of the points, in bytes."""
         return self.points.nbytes
 
     def chunk(self, step: int) -> Chunk:
-        """Return the chunk that a step needs."""
+        """Return the chunk that a step reads.
+
+        With 5 chunks along the axis of slices, step 7 is the third chunk of the second group:
+        ``divmod(7, 5) = (1, 2)``.
+        """
         of_points, of_slices, per_group = self._counts
         group, rest = divmod(step, per_group)
         chunk = [0] * len(self.grid.shape)
@@ -181,7 +192,7 @@ class StoredPlan:
         return self.points.runs(step // self._counts[2])
 
     def copies(self, step: int, chunk: Chunk) -> list[ChunkCopy]:
-        """Return what a step copies."""
+        """Return the copies between the chunk of a step and the dense array."""
         points, (starts, stops) = self.points, self.runs(step)
         box = self.grid.box(chunk) if self.axes.slices else ()
         slices = [box[axis] for axis in self.axes.slices]
@@ -199,7 +210,7 @@ class StoredPlan:
 
 
 def make_plan(call: Call, grid: Grid) -> StoredPlan:
-    """Check all of a call but its `out` and updates, and group its points by chunk."""
+    """Check a call, except its `out` and updates, and group its points by chunk."""
     indices = arguments.integer_indices(call)
     if call.kind.windows:
         if math.prod(indices.shape[:-1]) > _MOST_WINDOWS:
@@ -207,7 +218,7 @@ def make_plan(call: Call, grid: Grid) -> StoredPlan:
                 f"{call.caller}: starts.shape = {shown(indices.shape)} are more windows of a "
                 f"stored array than one call takes (allowed: {_MOST_WINDOWS})"
             )
-        # A copy: another thread may change starts that are used later, and `out` may overlap them.
+        # The starts are used again later: another thread may change them, and `out` may overlap.
         call = replace(call, indices=indices.copy())
         windows.check(call)
         dense_shape = windows.result_shape(call)
@@ -221,7 +232,7 @@ def make_plan(call: Call, grid: Grid) -> StoredPlan:
 
 
 def shared_plan(call: Call, grid: Grid, plans: list[StoredPlan]) -> StoredPlan:
-    """Return the one of `plans` for the same points in the same chunks, or else a new one."""
+    """Return a plan for the same points in the same chunks; append a new plan if none exists."""
     for known in plans:
         if grid.is_like(known.grid) and np.array_equal(known.call.indices, call.indices):
             return known
@@ -230,12 +241,12 @@ def shared_plan(call: Call, grid: Grid, plans: list[StoredPlan]) -> StoredPlan:
 
 
 def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
-    """Return `call`, checked, with a stand-in for data of the shape and dtype that are stored."""
+    """Return the checked `call`, with a stand-in for data of the stored shape and dtype."""
     return arguments.checked(with_stand_in(call, grid, dtype), dtype, any_start=True)
 
 
 def with_stand_in(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
-    """Return `call` with data that takes no memory."""
+    """Return `call` with data replaced by an array that takes no memory."""
     try:
         data = stand_in(grid.shape, dtype)
     except ValueError:
@@ -251,7 +262,7 @@ def _too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> 
 
 
 def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
-    """Check the indices of a call, and group its points by the chunks of the grid of some axes."""
+    """Check the indices of a call and group its points by the chunks of a grid of some axes."""
     if sum([max(0, size - 1).bit_length() for size in grid.shape]) > _MOST_BITS:
         raise _too_many_places(call.caller, call.data.shape, axes)
     bits = grid.bits
@@ -260,7 +271,7 @@ def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
     block = min(max(_LEAST_BLOCK, -(-count // _BLOCKS)), _MOST_BLOCK)
     offset_in_chunk = np.empty(count, np.uint32 if sum(bits) <= 32 else np.uint64)
     positions = np.empty(count, np.uint32)
-    bare = Call(  # only indices matter for where points lie
+    bare = Call(  # without the arguments that do not affect the points
         call.caller,
         call.kind.gather,
         stand_in(call.data.shape, np.dtype(np.uint8)),
@@ -288,9 +299,9 @@ def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
         try:
             with ThreadPoolExecutor(_core.get_num_threads(), "ndgather-points") as pool:
                 sorted_blocks = list(pool.map(sort, begins))
-        except RuntimeError:  # no thread
+        except RuntimeError:  # the system cannot start a thread
             sorted_blocks = [sort(begin) for begin in begins]
-        _core.release_memory()  # else it would stay allocated while chunks are read
+        _core.release_memory()  # do not keep it while chunks are read
     runs = runs_of_blocks(sorted_blocks, begins, count, math.prod(grid.counts))
     return Points(bits, offset_in_chunk, positions, block, *runs)
 
@@ -298,11 +309,18 @@ def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
 def runs_of_blocks(
     sorted_blocks: list[tuple[Array, Array]], begins: Sequence[int], count: int, chunk_count: int
 ) -> tuple[Integers, Integers, Integers, Integers, bool]:
-    """Return the last fields of `Points` for blocks that are each sorted by chunk.
+    """Return the fields of `Points` from `chunks` on, for blocks that are each sorted by chunk.
 
-    The blocks are removed from the list: with many small chunks they take as much as the result.
+    A block lists its chunks, in ascending order, and the first point of each. The list of blocks is
+    emptied: with many small chunks it takes as much memory as the result. For two blocks of 4
+    points each, with the chunks 0 0 1 1 and 1 1 1 2::
+
+        sorted_blocks   ([0, 1], [0, 2])  ([1, 2], [0, 3])
+        by chunk        0     1     1     2
+        starts          0     2     4     7
+        stops           2     4     7     8      chunk 1 has two runs: first is 0 1 3 4
     """
-    # The results are allocated first: memory behind them that is freed goes back to the system.
+    # The results are allocated first, so that memory freed behind them returns to the system.
     each = [numbers for numbers, _ in sorted_blocks]
     length = sum(map(len, each))
     starts, stops = np.empty(length, np.int64), np.empty(length, np.int64)
@@ -310,6 +328,7 @@ def runs_of_blocks(
     del each
     begin = np.concatenate([at + b for (_, at), b in zip(sorted_blocks, begins, strict=True)])
     sorted_blocks.clear()
+    # Stable: the runs of a chunk stay in the order of the blocks, so updates stay in order.
     order = np.argsort(numbers, kind="stable")
     np.take(begin, order, out=starts)
     np.take(np.append(begin[1:], count)[:length], order, out=stops)
@@ -321,18 +340,20 @@ def runs_of_blocks(
 
 
 def _window_points(call: Call, grid: Grid) -> Points:
-    """Group the parts of windows by chunk, and by the box that they copy of their window.
+    """Group the parts of windows by chunk and by the box that they copy of their window.
 
-    A part of a window is what it shares with one chunk. Here windows of size 4 start at 1, 2 and 5
-    of an axis of size 9 in chunks of length 3::
+    A part is the overlap of a window and a chunk. Here windows of size 4 start at 1, 2 and 5 on an
+    axis of size 9 in chunks of length 3::
 
         axis       0  1  2 | 3  4  5 | 6  7  8
-        window 0      0  1 | 2  3    |            chunk 0: 0..1 of window 1, 0..2 of window 0
+        window 0      0  1 | 2  3    |            chunk 0: 0..1 of window 1, 0..2 of 0
         window 1         0 | 1  2  3 |            chunk 1: 0..1 of 2, 1..4 of 1, 2..4 of 0
         window 2           |       0 | 1  2  3    chunk 2: 1..4 of 2
     """
     window = call.window_shape
     starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))
+    # A window of size 4 overlaps at most 4 // 3 + 2 = 3 chunks of length 3. Windows in mode "wrap"
+    # may have more parts: their blocks take more memory.
     most_parts = math.prod(
         min(size // max(length, 1) + 2, max(count, 1))  # an empty axis has no chunks
         for size, length, count in zip(window, grid.shortest, grid.counts, strict=True)
@@ -364,13 +385,15 @@ def _window_points(call: Call, grid: Grid) -> Points:
 
 
 def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[Array, ...]:
-    """Return the parts of some windows: coordinates and windows, and their runs.
+    """Return the parts of some windows, the first of which has the given number, and their runs.
 
-    A run has the number of its chunk, its first part, and the box low..high of its window.
-    `number` is that of the first window.
+    A part has packed coordinates and the number of its window. A run has a chunk number, its first
+    part, and the box low..high of its windows.
     """
     window, starts, low, high = _split_windows(call, starts, grid.shape)
-    member = np.arange(len(window))  # of every piece of a part in one chunk
+    # A part that covers chunks 1 to 3 along an axis becomes three entries of `member`, the number
+    # of the part, and of `chunk`: 1 + 0, 1 + 1 and 1 + 2.
+    member = np.arange(len(window))
     chunk: list[Integers] = []
     for axis in range(len(grid.shape)):
         first = grid.chunk_at(axis, (starts + low)[member, axis])
@@ -388,6 +411,7 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
         at = (starts[:, axis] + low[:, axis] - begin).astype(np.uint64)
         offset_in_chunk = (offset_in_chunk << np.uint64(grid.bits[axis])) | at
         numbers = numbers * grid.counts[axis] + chunk[axis]
+    # Parts with the same chunk and the same box form a run, which is copied at once.
     order = np.lexsort((*high.T, *low.T, numbers))
     keys = np.column_stack([numbers, low, high])[order]
     new = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1))[: len(keys)])
@@ -402,17 +426,17 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
 
 
 def _split_windows(call: Call, starts: Array, sizes: Sequence[int]) -> tuple[Array, ...]:
-    """Split windows, one per row of `starts`, into the parts that are copied from data.
+    """Split the windows that start at the rows of `starts` into parts that are copied from data.
 
-    Part i copies the box ``low[i]..high[i]`` of window ``window[i]`` from data, beginning at
-    ``starts[i] + low[i]``. Return `window`, `starts`, `low` and `high`. A window that lies inside
-    data is a single part. A window of size 4 that starts at -1 on an axis of size 6::
+    Return the arrays `window`, `starts`, `low` and `high`: part i copies the box
+    ``low[i]..high[i]`` of window ``window[i]`` from data, beginning at ``starts[i] + low[i]``. A
+    window within data is a single part. A window of size 4 that starts at -1 on an axis of size 6::
 
         elements     0  1  2  3
-        fill         -  0  1  2     one part: low 1, high 4, start -1
+        fill         -  0  1  2     a single part: low 1, high 4, start -1
         wrap         5  0  1  2     two parts: 1..4 with start -1, and 0..1 with start 5
-        edge         0  0  1  2     one part: 0 1 2 of data, which `arrange` turns into 0 0 1 2
-        reflect      1  0  1  2     the same part, which becomes 1 0 1 2
+        edge         0  0  1  2     a single part, 0 1 2, which `arrange` turns into 0 0 1 2
+        reflect      1  0  1  2     the same part, which `arrange` turns into 1 0 1 2
     """
     axes = list(enumerate(zip(call.modes, sizes, call.window_shape, strict=False)))
     window = np.arange(len(starts))
@@ -430,7 +454,7 @@ def _split_windows(call: Call, starts: Array, sizes: Sequence[int]) -> tuple[Arr
     for axis, (mode, size, wide) in axes:
         if mode != "wrap" or not wide:
             continue
-        # On an axis of size 6, a window of size 4 that starts at 5 reaches into ceil(9 / 6) = 2
+        # On an axis of size 6, a window of size 4 that starts at 5 overlaps ceil(9 / 6) = 2
         # repetitions of the axis.
         turns = -(-(begins[:, axis] + wide) // size)
         part = np.repeat(np.arange(len(turns)), turns)
@@ -442,11 +466,11 @@ def _split_windows(call: Call, starts: Array, sizes: Sequence[int]) -> tuple[Arr
 
 
 def _overlap(starts: Integers, size: int, wide: int) -> Runs:
-    """Return the first and the last element, exclusive, of each window that lie inside an axis."""
+    """Return the start and the end, within each window, of the elements that are in bounds."""
     return np.maximum(-starts, 0), np.minimum(size - starts, wide)
 
 
 def count_up(counts: Integers) -> Integers:
-    """Return 0, 1, ... up to each count, exclusive: counts 2, 0 and 3 become 0 1 0 1 2."""
+    """Return a range for each count, concatenated: the counts 2, 0 and 3 yield 0 1 0 1 2."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)

@@ -1,4 +1,4 @@
-"""Ranges of stored arrays: their parts are grouped by chunk, and every chunk is read once."""
+"""Ranges of stored arrays; their parts are grouped by chunk, and every chunk is read once."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from ndgather.stored.walk import walk
 
 
 class RangePlan:
-    """The parts of ranges, by chunk: a part is what a range has in one chunk of the axis.
+    """The parts of ranges grouped by chunk; a part is the overlap of a range and a chunk.
 
-    The parts of group g, which lie in the chunk ``chunks[g]`` of the axis, are
-    ``first[g]..first[g + 1]``. Part p begins in its chunk at ``starts[p]``, and in the result at
-    ``offsets[p]``.
+    The parts ``first[g]..first[g + 1]`` lie in chunk ``chunks[g]`` of the axis. Part p begins at
+    ``starts[p]`` of its chunk and is copied to ``offsets[p]`` of the result.
     """
 
     def __init__(self, grid: Grid, axis: int, named: Ranges) -> None:
@@ -50,7 +49,7 @@ class RangePlan:
         self._others = (*grid.counts[:axis], *grid.counts[axis + 1 :])
 
     def __len__(self) -> int:
-        """Return the number of steps; every step needs one chunk."""
+        """Return the number of steps, each of which reads a chunk."""
         return int(len(self.chunks) * math.prod(self._others))
 
     @property
@@ -58,13 +57,13 @@ class RangePlan:
         return 3 * int(self.starts.nbytes)
 
     def chunk(self, step: int) -> Chunk:
-        """Return the chunk that a step needs."""
+        """Return the chunk that a step reads."""
         group, rest = divmod(step, math.prod(self._others))
         others = tuple(map(int, np.unravel_index(rest, self._others))) if self._others else ()
         return (*others[: self.axis], self.chunks.item(group), *others[self.axis :])
 
     def job(self, step: int, out: Array) -> _RangeJob:
-        """Return the job of a step that copies to `out`."""
+        """Return the job of a step; it copies to `out`."""
         group, chunk = step // math.prod(self._others), self.chunk(step)
         parts = slice(self.first.item(group), self.first.item(group + 1))
         box: Box = self.grid.box(chunk)
@@ -75,7 +74,7 @@ class RangePlan:
 
 @dataclass(frozen=True, slots=True)
 class _RangeJob:
-    """Copies parts of ranges from one chunk to the result."""
+    """A job that copies parts of ranges from a chunk to the result."""
 
     chunk: Chunk
     axis: int
@@ -95,22 +94,19 @@ class _RangeJob:
         return function, size + 2 * self.starts.nbytes
 
     def receive(self, result: Any) -> None:
-        values = result.astype(self.out.dtype, copy=False)  # pickles may have swapped its bytes
+        values = result.astype(self.out.dtype, copy=False)  # pickling may have swapped its bytes
         begins = np.cumsum(self.lengths) - self.lengths
         ranges.copy(values, self.axis, begins, self.lengths, self.offsets, self.out)
 
 
 def _joined(values: Array, axis: int, starts: Integers, lengths: Integers) -> Array:
-    """Return the parts of ranges in a chunk one after another; executors are sent this."""
+    """Return the parts of ranges in a chunk, concatenated; executors run this."""
     starts, lengths = (np.require(each, None, ["C", "A"]) for each in (starts, lengths))
     return ranges.joined(values, axis, starts, lengths)
 
 
 def run_ranges(call: Call, reader: Reader, named: Ranges) -> Array:
-    """Return the values of ranges, all of which are inside the array that `reader` reads.
-
-    All stores have this function.
-    """
+    """Return the values of ranges that are in bounds; the adapter of every store exports this."""
     call = with_data(call, reader.grid, reader.dtype)
     plan = RangePlan(reader.grid, call.axis, named)
     out = provide_out(call, plan.dense_shape)
