@@ -177,7 +177,7 @@ def test_labels_that_repeat(method, drawn, data):
     for label in labels:
         at = searched(axis, label, method, tolerance)
         if at >= 0 and axis[at] in twice:
-            with pytest.raises(LabelError, match="repeats on its axis"):
+            with pytest.raises(LabelError, match="is duplicated on its axis"):
                 array.ndgather.sel(t=("p", [label]), **options)
         else:
             found = array.ndgather.sel(t=("p", [label]), **options).values[0]

@@ -111,7 +111,9 @@ def test_selections(opened, call):
 
 def test_positions_outside_are_index_errors(opened):
     for points in ([0, 99], [0, -99]):
-        with pytest.raises(IndexError, match=r"isel: axis \d\[1\] = -?99 is outside of axis \d"):
+        with pytest.raises(
+            IndexError, match=r"isel: axis \d\[1\] = -?99 is out of bounds for axis \d"
+        ):
             opened[0][["plain"]].isel(lat=("p", points), lon=("p", [0, 1]))
 
 

@@ -107,7 +107,7 @@ def test_every_turn_of_an_axis_has_its_own_labels(start, places, turn):
     if all(fits):
         assert data.ndgather.sel(lon=labels).values.tolist() == places
     else:
-        with pytest.raises(LabelError, match="is no longitude"):
+        with pytest.raises(LabelError, match="is not a longitude"):
             data.ndgather.sel(lon=labels)
 
 

@@ -41,7 +41,7 @@ REFUSED = {
     "labels": (
         lambda: DATA.ndgather.sel(lat=POINTS + 1),
         LabelError,
-        "3 of 3 labels are not found; write method='nearest'",
+        "3 of 3 labels are missing; write method='nearest'",
     ),
     "scalar": (lambda: DATA.ndgather.sel(lat=44.0), LabelError, "sel: lat = 44.0 is not on"),
     "text": (
@@ -52,12 +52,12 @@ REFUSED = {
     "tolerance": (
         lambda: DATA.ndgather.sel(lat=[45.0], method="nearest", tolerance=2),
         LabelError,
-        "lat[0] = 45.0 is further than 2 from it",
+        "lat[0] = 45.0 is more than 2 away from any label",
     ),
     "tolerance of exact labels": (
         lambda: DATA.ndgather.sel(lat=[0.0], tolerance=2),
         AttributeValueError,
-        "sel: tolerance is given, but method = None takes exact labels",
+        "sel: tolerance is given, but method = None finds exact labels only",
     ),
     "tolerance of windows around exact labels": (
         lambda: DATA.ndgather.windows(lat=[0.0], size=1, method=None, tolerance=2),
@@ -79,11 +79,15 @@ REFUSED = {
         LabelError,
         ".sortby('lat')",
     ),
-    "repeated": (lambda: REPEATED.ndgather.sel(lat=[-60.0]), LabelError, "lat = -60.0 repeats"),
+    "repeated": (
+        lambda: REPEATED.ndgather.sel(lat=[-60.0]),
+        LabelError,
+        "lat = -60.0 is duplicated",
+    ),
     "a time zone": (
         lambda: HOURS.ndgather.sel(t=ZONED),
         DTypeError,
-        "t = 2020-01-01 01:00:00+00:00 has a time zone, and the labels of t have none (allowed: "
+        "t = 2020-01-01 01:00:00+00:00 has a time zone, but the axis t does not (allowed: "
         "times without a zone); write pandas.DatetimeIndex(t).tz_convert(None) for UTC",
     ),
     "a time zone of a label between": (
@@ -99,7 +103,7 @@ REFUSED = {
     "outside": (
         lambda: DATA.ndgather.isel(lat=xr.DataArray([[0, 1], [2, 5]], dims=("p", "q"))),
         IndexOutOfBoundsError,
-        "isel: lat[1, 1] = 5 is outside of lat, which has size 5 (allowed: -5..4)",
+        "isel: lat[1, 1] = 5 is out of bounds for lat, which has size 5 (allowed: -5..4)",
     ),
     "floats": (lambda: DATA.ndgather.isel(lat=[0.5]), DTypeError, "lat.dtype = float64"),
     "no names": (lambda: DATA.ndgather.sel(lat=GRID), ShapeError, "xarray.DataArray(lat, dims="),
@@ -112,13 +116,13 @@ REFUSED = {
     "twice": (
         lambda: DATA.ndgather.sel({"lat": 0.0}, lat=0.0),
         CallError,
-        "by indexers and by name",
+        "both in indexers and by name",
     ),
     "no dict": (lambda: DATA.ndgather.sel([0.0]), DTypeError, "is not a dict"),
     "two of a dimension": (
         lambda: DATA.ndgather.sel(time="2001-01-01", month="Feb"),
         CallError,
-        "month selects along time",
+        "time and month both select along time",
     ),
     "two dimensions": (lambda: DATA.ndgather.sel(height=3.0), ShapeError, "coordinate height"),
     "sizes differ": (
@@ -126,7 +130,7 @@ REFUSED = {
             lat=xr.DataArray([0, 1], dims="p"), lon=xr.DataArray([0, 1, 2], dims="p")
         ),
         AttributeValueError,
-        "lat, lon cannot be selected by",
+        "the selection by lat, lon failed",
     ),
     "ragged labels": (
         lambda: DATA.ndgather.sel(lat=[[1], [1, 2]]),
@@ -245,7 +249,7 @@ WAYS = {
     no_time: [NAN],
     window: [NEAREST],
     window_at_nan: [],
-    added_at_nan: ["missing='drop' to leave them out"],
+    added_at_nan: ["missing='drop' to drop them"],
 }
 
 

@@ -290,7 +290,7 @@ def test_the_nearest_longitude_lies_across_the_seam():
     found = data.ndgather.sel(lon=("p", [359.7, -0.6, -78.5]), method="nearest")
     assert found.values.tolist() == [0.0, 359.0, 282.0]
     np.testing.assert_allclose(data.ndgather.sel(lon=[-78.5], method="linear"), 281.5)
-    with pytest.raises(LabelError, match=r"sel: lon\[1\] = 1000.0 is no longitude"):
+    with pytest.raises(LabelError, match=r"sel: lon\[1\] = 1000.0 is not a longitude"):
         data.ndgather.sel(lon=[0.0, 1000.0], method="nearest")
 
 
@@ -315,7 +315,7 @@ def test_the_nearest_label_is_at_most_half_a_step_outside(labels):
         lambda: data.ndgather.windows(x=labels, size=1),
         lambda: data.ndgather.add_at(values, x=labels, method="nearest"),
     ):
-        with pytest.raises(LabelError, match=r"x\[1\] = .* lies outside of x by more than half"):
+        with pytest.raises(LabelError, match=r"x\[1\] = .* is more than half a step outside of x"):
             call()
     found = data.ndgather.sel(x=labels, method="nearest", missing="nan")
     np.testing.assert_array_equal(found, [1.0, np.nan])

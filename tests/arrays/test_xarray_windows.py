@@ -188,8 +188,9 @@ def test_coordinates_of_two_dimensions():
             {"lat": [0.0, 40.0], "lon": [30.0, 60.0]},
             {"size": 3},
             IndexOutOfBoundsError,
-            r"windows: lat\[1\] lies at position 8: a window of size 3 around it sticks out of "
-            r"lat, which has size 9 \(allowed: positions 1..7, or mode={'lat': ...} with 'clip', ",
+            r"windows: lat\[1\] is at position 8: a window of size 3 around it extends past "
+            r"an end of lat, which has size 9 \(allowed: positions 1..7, or mode={'lat': ...} with "
+            r"'clip', ",
         ),
         (
             {"lat": 0.0},
@@ -201,7 +202,7 @@ def test_coordinates_of_two_dimensions():
             {"lat": [0.0]},
             {"size": {"lon": 3}},
             CallError,
-            r"no entry for lat \(allowed: one number, or a size for every dimension\)",
+            r"no entry for lat \(allowed: a number, or a size for each dimension\)",
         ),
         (
             {"lat": [0.0]},
@@ -226,14 +227,14 @@ def test_coordinates_of_two_dimensions():
             {"lat": ("lon", [0.0])},
             {"size": 1},
             ShapeError,
-            r"the labels lat have dimension lon, which the array has too .*rename\(lon=",
+            r"the labels lat have dimension lon, which is also a dimension of data .*rename\(lon=",
         ),
         ({"lat": slice(0, 3)}, {"size": 1}, DTypeError, "lat is a slice or a mask"),
         ({"lat": [True, False]}, {"size": 1}, DTypeError, "lat is a slice or a mask"),
         ({"latt": [0.0]}, {"size": 1}, CallError, "latt is not a dimension"),
         ({}, {"size": 1}, CallError, "no labels are given"),
         ({"lat": [3.0]}, {"size": 1, "method": None}, LabelError, "is not on the axis"),
-        ({"lat": [3.0]}, {"size": 1, "tolerance": 1.0}, LabelError, "further than 1.0"),
+        ({"lat": [3.0]}, {"size": 1, "tolerance": 1.0}, LabelError, "more than 1.0 away"),
         (
             {"lat": [0.0]},
             {"size": 3, "period": {"lat": 360}},

@@ -237,7 +237,7 @@ def test_points_outside_have_no_value(ndgather, folder):
     assert ndgather(f"{line} --missing nan").err == ""
     assert pd.read_csv("out.csv")["r"].notna().tolist() == [*inside, False, False, False]
     error = ndgather(line).err
-    assert re.match(r"ndgather sel: error: points.csv: x\[3\] = 501800.0 lies outside of x ", error)
+    assert re.match(r"ndgather sel: error: points.csv: x\[3\] = 501800.0 is outside of x ", error)
 
 
 @pytest.mark.parametrize("name", ["not compressed", "rows from south to north", "nodata, zero"])

@@ -455,7 +455,7 @@ FAR = {
         "lat",
         ["1", "3.6"],
         "",
-        r"p.csv: lat\[1\] = 3.6 lies outside .*--tolerance lat=0.6",
+        r"p.csv: lat\[1\] = 3.6 is more than half a step outside .*--tolerance lat=0.6",
     ),
     "further, tolerated": ("lat", ["1", "3.6"], "--tolerance lat=0.7", [1.0, 3.0]),
     "further, missing": ("lat", ["1", "120"], "--missing nan", [1.0, np.nan]),
@@ -499,10 +499,7 @@ def test_half_a_step_is_that_of_the_nearer_end(ndgather, folder, axis, low, high
     assert pd.read_csv("out.csv")["v"].tolist() == ends
     for label in (float(low) - 0.001, float(high) + 0.001):
         written(f"x\n{label}\n")
-        assert (
-            f"p.csv: x[0] = {label} lies outside of x by more than half a step"
-            in ndgather(line).err
-        )
+        assert f"p.csv: x[0] = {label} is more than half a step outside of x" in ndgather(line).err
 
 
 def test_the_way_out_leads_to_the_right_longitude(ndgather, folder):
@@ -511,7 +508,7 @@ def test_the_way_out_leads_to_the_right_longitude(ndgather, folder):
     written("longitude\n10\n-78\n")
     line = "sel g.nc p.csv -o out.csv --method nearest"
     error = ndgather(line).err
-    assert "p.csv: longitude[1] = -78 lies outside of longitude" in error
+    assert "p.csv: longitude[1] = -78 is more than half a step outside of longitude" in error
     assert "--tolerance" not in error  # 78 degrees away
     way = re.search(r"write (--period \S+) if ", error)[1]
     assert ndgather(f"{line} {way}").err == ""
@@ -526,7 +523,7 @@ def test_longitudes_that_go_around_are_seen(ndgather, data, method):
     written("lat,lon\n1,-30\n2,4000\n")
     error = ndgather(f"sel d.nc p.csv -o out.csv --variable v {method}").err
     assert (
-        "p.csv: lon[1] = 4000 is no longitude (allowed: -180.0..360.0, or --period lon=360)"
+        "p.csv: lon[1] = 4000 is not a longitude (allowed: -180.0..360.0, or --period lon=360)"
         in error
     )
 
@@ -555,7 +552,9 @@ def test_longitudes_of_a_part_of_the_circle_do_not_go_around(ndgather, folder, u
     written("lon\n-75\n")
     line = "sel r.nc p.csv -o out.csv --method"
     for options in ("", "--period lon=360"):
-        assert "lies outside of lon" in ndgather(f"{line} nearest {options}").err
+        assert (
+            "is more than half a step outside of lon" in ndgather(f"{line} nearest {options}").err
+        )
         assert ndgather(f"{line} linear {options}").err == ""
         assert pd.read_csv("out.csv")["v"].isna().all()
     written("lon\n355\n-5\n365\n")  # the last one only if they go around
@@ -571,7 +570,7 @@ def test_the_gap_of_a_region_across_zero(ndgather, folder):
     written("lon\n-1.2\n180\n")
     line = "sel z.nc p.csv -o out.csv --method nearest --period lon=360"
     error = ndgather(line).err
-    assert "p.csv: lon[1] = 180.0 lies outside of lon" in error
+    assert "p.csv: lon[1] = 180.0 is more than half a step outside of lon" in error
     assert ndgather(f"{line} {re.search('write (--.*) for', error)[1]}").err == ""
     assert pd.read_csv("out.csv")["v"][0] == 359.0
 

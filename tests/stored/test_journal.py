@@ -258,16 +258,16 @@ def test_what_is_refused(tmp_path):
         target = make(tmp_path / "b.zarr") if "data" in other else array
         call = {"indices": [[3, 4]], "updates": [5], "reduction": "add"} | other
         call |= {"data": target, "out": target}
-        with refused("was written by another call: call 1 of the block differs"), journal(log):
+        with refused("was written by other calls: call 1 of the block differs"), journal(log):
             ndgather.scatter_nd(**call)
-    with journal(log), refused("is used by another process"), journal(log):
+    with journal(log), refused("is in use by another process"), journal(log):
         pass
     text = tmp_path / "notes.txt"
     for content, what in (
         ("notes", "is not a journal"),
         ("notes\n", "is not a journal"),
-        ("ndgather journal 1\nnotes\n", "has a line that no journal writes"),
-        ("ndgather journal 1\ndone 1\n", "has a line that no journal writes"),
+        ("ndgather journal 1\nnotes\n", "has an invalid line"),
+        ("ndgather journal 1\ndone 1\n", "has an invalid line"),
     ):
         text.write_text(content)
         with refused(what), journal(text):
@@ -277,7 +277,7 @@ def test_what_is_refused(tmp_path):
     with (
         journal(new),
         ThreadPoolExecutor(1) as pool,
-        refused("executor = .* cannot be used in a journal"),
+        refused("executor = .* cannot be used with a journal"),
     ):
         ndgather.scatter_nd(array, [[3, 4]], [5], out=array, executor=pool)
     with h5py.File(tmp_path / "a.h5", "w") as file, journal(new):
@@ -318,7 +318,7 @@ def test_a_call_with_another_option_is_another_call(call, other, tmp_path):
 
     scatter(call)
     before = array[...]
-    with refused("was written by another call: call 1 of the block differs"):
+    with refused("was written by other calls: call 1 of the block differs"):
         scatter(other if "axis" in other and "axis" not in call else call | other)
     np.testing.assert_array_equal(array[...], before)
 
@@ -346,7 +346,7 @@ def test_another_array_at_the_same_place_is_another_call(tmp_path, other):
             with journal(tmp_path / "log"):
                 ndgather.scatter_nd(*call, reduction="add", out=array)
             continue
-        with refused("was written by another call"), journal(tmp_path / "log"):
+        with refused("was written by other calls"), journal(tmp_path / "log"):
             ndgather.scatter_nd(*call, reduction="add", out=array)
         assert array[3] == 0
 

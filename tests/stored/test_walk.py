@@ -189,8 +189,8 @@ def test_memory_bounds_what_is_held():
     with pytest.raises(AttributeValueError) as caught:
         gather(CutArray(DATA, GRID), memory=1199)
     assert str(caught.value) == (
-        "gather_nd: memory = 1199 bytes is too small for one chunk of cut, 400 bytes and 400 as it "
-        "is stored (allowed: 1200 or more)"
+        "gather_nd: memory = 1199 bytes is too small for a chunk of cut, 400 bytes decoded and 400 "
+        "stored (allowed: at least 1200)"
     )
 
 

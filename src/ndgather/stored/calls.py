@@ -66,8 +66,8 @@ def gather_or_scatter(
         if call.out is not call.data:
             raise AttributeValueError(
                 f"{caller}: out = {shown_value(call.out)} is not data, a stored "
-                f"{type(call.data).__name__}, which is updated in place only (allowed: the same "
-                f"object); write out=data"
+                f"{type(call.data).__name__}, which can only be updated in place (allowed: the "
+                f"same object); write out=data"
             )
         return scatter(replace(call, **plain), writer(call.data))
     if exchange.adapter_name(type(call.out)) == reader.__module__:
@@ -187,8 +187,8 @@ def scatter(call: Call, writer: Writer) -> Any:
         some = ", ".join(f"({', '.join(map(str, chunk))})" for chunk in written[:_MOST_SHOWN])
         rest = ", ..." if len(written) > _MOST_SHOWN else ""
         error.add_note(
-            f"{call.caller}: {len(written) or 'none'} of {len(plan)} chunks of "
-            f"{one_line(writer.name)} that are updated were written"
+            f"{call.caller}: {len(written) or 'none'} of the {len(plan)} updated chunks of "
+            f"{one_line(writer.name)} were written"
             f"{f': {some}{rest}' if written else ''}"
         )
         if isinstance(error, StoredArrayError):
@@ -206,8 +206,8 @@ def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
         raise messages.out_read_only(call.caller)
     if loss := getattr(writer, "loss", ""):
         raise DTypeError(
-            f"{call.caller}: data = {one_line(writer.name)} {loss} (allowed: an array that keeps "
-            f"all elements as they are); write {call.caller}(numpy.asarray(data), ...) without out"
+            f"{call.caller}: data = {one_line(writer.name)} {loss} (allowed: an array that stores "
+            f"values exactly); write {call.caller}(numpy.asarray(data), ...) without out"
         )
     call = slow_path.plain_scatter(with_stand_in(call, writer.grid, writer.dtype))
     updates = call.updates

@@ -82,6 +82,10 @@ def no_chunk() -> LookupError:
     return LookupError("the chunk does not exist")
 
 
+def wrong_size(size: int, expected: int) -> ValueError:
+    return ValueError(f"the chunk holds {size} bytes instead of {expected}")
+
+
 @dataclass(frozen=True, eq=False)
 class Grid:
     """The division of an array into chunks.
@@ -290,7 +294,7 @@ class IndexedArray:
     def values(self, box: Box) -> Array:
         values = self.array[box]
         if isinstance(values, np.ma.MaskedArray):
-            raise TypeError("values are masked, and a cache does not keep masks")
+            raise TypeError("masked values cannot be cached")
         values = np.asarray(values).view()
         values.flags.writeable = False  # the array itself may own this memory
         return values
@@ -380,13 +384,13 @@ class LocalFile:
     def part(self, start: int, stop: int, buffers: Buffers) -> NDArray[np.uint8]:
         """Return the bytes from `start` to `stop`; raise if the file is shorter."""
         if stop > self.size:
-            raise ValueError(f"the file has {self.size} bytes, and not the {stop} that it should")
+            raise ValueError(f"the file has {self.size} bytes instead of at least {stop}")
         memory = buffers.memory("stored", stop - start)
         done = 0
         while done < memory.size:
             count = os.preadv(self._descriptor, [memory[done:].data], start + done)
             if count == 0:
-                raise ValueError(f"the file became shorter, and ends after {start + done} bytes")
+                raise ValueError(f"the file was truncated to {start + done} bytes")
             done += count
         return memory
 

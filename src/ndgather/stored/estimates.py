@@ -1,4 +1,4 @@
-"""Estimates: what a call on a stored array would read and allocate, without reading the array."""
+"""Estimates of the cost of a call on a stored array, without reading the array."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _OVERHEAD = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a call would read and allocate."""
+    """The amounts of data that a call would read and allocate."""
 
-    points: int  # positions that the indices name
-    chunks: int  # to read, each once
-    decoded_bytes: int  # of these chunks, at most
-    stored_bytes: int  # of these chunks if the store knows them, else `decoded_bytes`
+    points: int  # number of points that the indices select
+    chunks: int  # number of chunks to read, each once
+    decoded_bytes: int  # upper bound for the decoded size of these chunks
+    stored_bytes: int  # stored size of these chunks if the store knows it, else `decoded_bytes`
     stored_is_known: bool
-    result_bytes: int  # of the result of a gather, or the updates of a scatter
-    memory_bytes: int  # at most, including the result of a gather
+    result_bytes: int  # size of the result of a gather or of the updates of a scatter
+    memory_bytes: int  # upper bound for allocations, including the result of a gather
 
 
 @own_errors("estimate")
@@ -47,32 +47,25 @@ def estimate(
     lengths: ArrayLike | None = None,
     memory: int | str | None = None,
 ) -> Estimate:
-    """Return what a call on a stored array would read and allocate.
+    """Estimate how much a call on a stored array would read and allocate.
 
-    Nothing of the array is read. The indices are checked as the call checks them, and grouped by
-    chunk. The sizes of chunks as they are stored are known without a request per chunk for local
-    files, stores in memory, shards and HDF5 files; a memory map is read in pages. For other arrays,
-    such as those of zarr without shards in a bucket and those of tensorstore, the decoded size
-    counts. With `T` threads and `n` points, a call allocates at most::
-
-        result + 8 n + T (raw + stored) + in_flight * stored + 16 runs + 16 MiB
-
-    `raw` and `stored` are the bytes of the largest chunk, decoded and as it is stored. `runs` is
-    the number of touched chunks, each counted once per block of points that are sorted together:
-    262,144 points, or a sixteenth of all if that is more. While a block is sorted, its points take
-    28 bytes more each.
+    The indices are checked exactly as the call would check them and grouped by chunk, but no chunk
+    is read. Stored sizes are exact if they can be determined without a request per chunk: for local
+    files, in-memory stores, shards and HDF5 files. A memory map is counted in pages. For other
+    arrays, for example unsharded zarr arrays in a bucket or tensorstore arrays, the decoded size is
+    used instead.
 
     Parameters
     ----------
     kind : {"gather_nd", "gather_elements", "gather", "gather_windows", \
 "gather_ranges", "scatter_nd", "scatter_elements"}
-        The function of the call.
+        The function to estimate.
     data : stored array
-        An array of zarr, tensorstore or h5py, a memory map, or a DataArray that is read lazily:
-        what decoding by xarray allocates is extra. One of `ndgather.cached` is counted as if
-        nothing of it were in memory.
+        A zarr, tensorstore or h5py array, a memory map, or a lazy DataArray (memory that xarray
+        allocates for decoding is not included). An array returned by `ndgather.cached` is treated
+        as if its cache were empty.
     indices, axis, batch_dims, mode, window_shape, stops, lengths, memory
-        The arguments of that function; the starts of windows, or of ranges, are its indices.
+        The arguments of that function. For windows and ranges, `indices` are the starts.
 
     Returns
     -------
@@ -81,7 +74,17 @@ def estimate(
     Raises
     ------
     NdgatherError
-        The call would raise it, or `data` is not a stored array.
+        If the call would raise it or `data` is not a stored array.
+
+    Notes
+    -----
+    With `T` threads and `n` points, a call allocates at most::
+
+        result + 8 n + T (raw + stored) + in_flight * stored + 16 runs + 16 MiB
+
+    `raw` and `stored` are the decoded and stored sizes of the largest chunk. Points are sorted in
+    blocks of 262,144 points, or of a sixteenth of all points if that is more; `runs` is the number
+    of touched chunks, summed over the blocks. Sorting a block takes another 28 bytes per point.
 
     Examples
     --------
@@ -115,7 +118,7 @@ def estimate(
 
 
 def estimate_of(call: Call, reader: Reader) -> Estimate:
-    """Return what a call on the array of `reader` would read and allocate."""
+    """Estimate a call on the array of `reader`."""
     plan = make_plan(with_data(call, reader.grid, reader.dtype), reader.grid)
     tuples = call.kind.tuples
     points = math.prod(plan.call.indices.shape[: -1 if tuples else None])
@@ -141,7 +144,7 @@ def _estimate(call: Call, reader: Reader, plan: StoredPlan | RangePlan, points: 
 
 
 def _stored_bytes(reader: Reader, plan: StoredPlan | RangePlan) -> int | None:
-    """Return the bytes of all chunks as they are stored; None if the store does not know them."""
+    """Return the stored size of all chunks, or None if the store does not know it."""
     size_of = getattr(reader, "stored_size", None)
     if size_of is None:
         return None

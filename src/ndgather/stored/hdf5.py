@@ -1,8 +1,8 @@
-"""Datasets of HDF5 files, by h5py.
+"""h5py datasets.
 
-The HDF5 library reads and decompresses one chunk at a time. Chunks with the common filters, or
-none, are therefore read as they are stored, and decompressed here by many threads; datasets in one
-piece are read from their file.
+The HDF5 library reads and decompresses chunks one after another. Chunks with common filters, or
+without filters, are therefore read in stored form and decompressed here in many threads. Contiguous
+datasets are read directly from the file.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from ndgather.stored.chunks import (
     box_shape,
     missing_raises,
     no_chunk,
+    wrong_size,
 )
 
-# The filters that are decoded here.
+# Filters that are decoded here.
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
 _LZF, _CHECKSUM, _CHECKSUM_BYTES = h5py.h5z.FILTER_LZF, h5py.h5z.FILTER_FLETCHER32, 4
 _KNOWN_FILTERS = {_DEFLATE, _SHUFFLE, _LZF, _CHECKSUM}
-# Those that give back what they are given; and bzip2, LZ4, Bitshuffle, Zstandard, both of Blosc.
+# Lossless filters; the numbers are bzip2, Blosc, LZ4, Bitshuffle, Zstandard and Blosc2.
 _LOSSLESS = _KNOWN_FILTERS | {h5py.h5z.FILTER_SZIP}
 _LOSSLESS |= {307, 32001, 32004, 32008, 32015, 32026}
 
-_BOX_BYTES = 2**16  # of datasets in one piece: small enough for few points, and large for many
+_BOX_BYTES = 2**16  # for contiguous datasets, a compromise between few and many points
 _VIRTUAL_BOX_BYTES = 2**20
-_BLOCK_WORDS = 2**14  # whose sums stay in the cache of a processor
-_PACKING = ("scale_factor", "add_offset", "_FillValue")  # attributes of netCDF
+_BLOCK_WORDS = 2**14  # the sums of a block fit in the cache of a processor
+_PACKING = ("scale_factor", "add_offset", "_FillValue")  # netCDF attributes
 
 
 def run(call: Call) -> Any:
@@ -53,21 +54,21 @@ def run(call: Call) -> Any:
     if isinstance(data, h5py.Dataset):
         why = None
         if not data:
-            why = "is of a file that was closed"
+            why = "belongs to a closed file"
         elif data.shape is None:
             why = "is empty"
         elif call.scatters and h5py.check_vlen_dtype(data.dtype.base) not in (None, str, bytes):
-            # h5py would read the bytes on disk as pointers and crash the process.
-            why = "has elements of variable length, which are not written safely"
+            # h5py would interpret the bytes on disk as pointers and crash the process.
+            why = "has elements of variable length, which cannot be written safely"
         if why:
             raise DTypeError(
                 f"{call.caller}: data = {type(data).__name__} object {why} "
-                f"(allowed: one with values)"
+                f"(allowed: a dataset of an open file, with values)"
             )
         packed = [name for name in _PACKING if name in data.attrs]
         if packed:
             LOGGER.info(
-                "%s: values of %s are as they are stored; xarray.open_dataset applies %s",
+                "%s: values of %s are not decoded; xarray.open_dataset applies %s",
                 call.caller,
                 data.name,
                 ", ".join(packed),
@@ -79,9 +80,10 @@ run_ranges = ranges.run_ranges
 
 
 class DatasetReader:
-    """Reads and writes a dataset: chunk by chunk, or in boxes if it has no chunks.
+    """A reader and writer of the chunks of a dataset, or of boxes if it has no chunks.
 
-    Elements that are arrays are axes at the end. Another process opens the file again, to read.
+    Elements that are arrays become trailing axes. When unpickled in another process, the reader
+    opens the file again, read-only.
     """
 
     in_flight = 1
@@ -92,10 +94,10 @@ class DatasetReader:
         self.name = f"{array.file.filename}:{array.name}"
         self.dtype, inside = array.dtype.subdtype or (np.dtype(array.dtype), ())
         shape = array.shape
-        # A dataset of many sources takes long to read, however small the box.
+        # A read of a virtual dataset is slow, no matter how small the box.
         most = _BOX_BYTES if not array.is_virtual else _VIRTUAL_BOX_BYTES
         boxes = box_shape(shape, array.dtype.itemsize, most)
-        self._chunk_shape = array.chunks  # h5py asks HDF5 each time
+        self._chunk_shape = array.chunks  # h5py queries HDF5 on every access
         self._rank = len(shape)
         self.grid = Grid.regular(shape + inside, (self._chunk_shape or boxes) + inside)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
@@ -123,16 +125,17 @@ class DatasetReader:
 
     @property
     def loss(self) -> str:
-        """Why other values are read than were written, or ""."""
+        """The reason why written values may be read back differently, or ""."""
         if self.array.is_virtual:
-            return "is made of others, which may overlap"
+            return "is a virtual dataset, whose sources may overlap"
         if not {*self._filters} <= _LOSSLESS:
-            return "has a filter that may lose digits"
+            return "has a filter that may be lossy"
         kind = h5py.h5t.py_create(self.array.dtype, logical=True)
-        return "" if self.array.id.get_type().equal(kind) else "has a type that may hold less"
+        is_same = self.array.id.get_type().equal(kind)
+        return "" if is_same else "has an HDF5 type that may have lower precision"
 
     def stored_size(self, chunk: Chunk) -> int:
-        """Return the bytes of a chunk as it is stored."""
+        """Return the stored size of a chunk in bytes."""
         if self._chunk_shape is None:
             return int(self.dtype.itemsize * prod(self.grid.extent(chunk)))
         return int(self._stored(chunk).size)
@@ -164,13 +167,13 @@ class DatasetReader:
             shape, at = self.grid.extent(chunk), self._place + sum(map(mul, starts, self._strides))
             stop = at + self.dtype.itemsize * prod(shape)
             with self._alone:
-                self.array.flush()  # what this object of h5py wrote, or another one
+                self.array.flush()  # h5py may have buffered writes to the file
                 part: Array = self._file.part(at, stop, buffers).view(self.dtype)
             buffers.acquire_permit()
             return part.reshape(shape)
         buffers.acquire_permit()
-        # h5py reads into zeros. HDF5 itself would leave memory as it is in the gaps of structured
-        # elements, and where nothing was written and nothing is filled in.
+        # h5py reads into zeroed memory. HDF5 itself leaves memory uninitialized in the padding of
+        # structured elements and in missing chunks without a fill value.
         read = self.array[self._box(chunk)]
         if isinstance(read, np.ndarray) and read.dtype == self.dtype:
             return read
@@ -180,12 +183,13 @@ class DatasetReader:
 
     def write(self, chunk: Chunk, values: Array) -> None:
         self.array[self._box(chunk)] = values
-        self.array.flush()  # so that a full disk is an error now
+        self.array.flush()  # a full disk must be an error now, not when the file is closed
 
     def _decoded(self, chunk: Chunk, buffers: Buffers) -> Array | None:
         """Return the bytes of a whole chunk, or None if it is missing or only HDF5 can decode it.
 
-        Raise if the filters of HDF5 would read behind a chunk, or not fill all of its memory.
+        Raise if the chunk is damaged: the filters of HDF5 would read past its end or leave memory
+        uninitialized.
         """
         if self._filters and self._filters[-1] not in _KNOWN_FILTERS:
             stored = self._stored(chunk)
@@ -193,10 +197,10 @@ class DatasetReader:
                 return None
         start = tuple(each.start for each in self._box(chunk))
         try:
-            with phil:  # h5py takes it in all other functions that are called here
+            with phil:  # the lock of h5py, which takes it in every other function called here
                 left_out, content = self.array.id.read_direct_chunk(start)
         except (MemoryError, OSError, RuntimeError, ValueError):
-            return None  # for a missing chunk h5py may take any number for its size
+            return None  # for a missing chunk, h5py may use an arbitrary size
         buffers.acquire_permit()
         left = [*self._filters]
         if left_out:
@@ -207,7 +211,7 @@ class DatasetReader:
             each = left.pop()
             if each not in _KNOWN_FILTERS:
                 return None
-            # Of what several filters compress, the size after the last one is not known.
+            # If several filters compress, only the size before all of them is known.
             room = whole + _CHECKSUM_BYTES * left.count(_CHECKSUM)
             room += (whole + 1024) * (_LZF in left or _DEFLATE in left)
             if each == _CHECKSUM:
@@ -219,9 +223,9 @@ class DatasetReader:
                 memory = buffers.memory("LZF", room) if left else buffers.decoded(room)
                 size = _core.unpack_lzf(values, memory)
                 if size < 0:
-                    raise ValueError(f"the {values.size} bytes of the chunk are not LZF")
+                    raise ValueError(f"the {values.size} bytes of the chunk are not valid LZF")
                 if size > room:
-                    raise _wrong_size(size, whole)
+                    raise wrong_size(size, whole)
                 values = memory[:size]
             else:
                 memory = buffers.memory("shuffled", values.size)
@@ -229,28 +233,27 @@ class DatasetReader:
                     memory = buffers.decoded(values.size)
                 values = _unshuffled(values, self._item_bytes, memory)
         if values.size != whole:
-            raise _wrong_size(values.size, whole)
+            raise wrong_size(values.size, whole)
         return values
 
 
-def _wrong_size(size: int, whole: int) -> ValueError:
-    return ValueError(f"the chunk holds {size} bytes, and not the {whole} that it should")
-
-
 def _unshuffled(planes: Array, item_bytes: int, memory: Array) -> Array:
-    """Put bytes into the order of elements; those of no whole element are where they were."""
+    """Undo HDF5's shuffle filter, which stores byte 0 of all elements, then byte 1, and so on.
+
+    Trailing bytes that do not form a whole element are not shuffled.
+    """
     whole = planes.size // item_bytes * item_bytes
     items, plane = memory[:whole].reshape(-1, item_bytes), whole // item_bytes
-    for number in range(item_bytes):  # three times as fast as one copy of all
+    for number in range(item_bytes):  # three times as fast as copying a transposed view
         items[:, number] = planes[number * plane : (number + 1) * plane]
     memory[whole:] = planes[whole:]
     return memory
 
 
 def _checked(stored: Array) -> Array:
-    """Return all but the checksum Fletcher32 at the end, which is checked."""
+    """Check and remove the Fletcher32 checksum at the end."""
     if stored.size < _CHECKSUM_BYTES:
-        raise ValueError(f"the chunk holds {stored.size} bytes, and no checksum")
+        raise ValueError(f"the chunk holds {stored.size} bytes and no checksum")
     content, end = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
     words = np.append(content, np.uint8(0)) if content.size % 2 else content
     words, first, second = words.view(np.uint16), 0, 0
@@ -258,63 +261,66 @@ def _checked(stored: Array) -> Array:
         sums = words[begin : begin + _BLOCK_WORDS].cumsum(dtype=np.uint64)
         second += first * sums.size + int(sums.sum())
         first += int(sums[-1])
-    # HDF5 folds sums to 16 bits, so that only sums of zeros are 0. Sums of swapped words are the
-    # swapped sums, and HDF5 takes both, because old versions swapped bytes.
+    # HDF5 reduces a sum modulo 65535 to 1..65535, and only a sum of zeros stays 0. Old versions of
+    # HDF5 swapped the bytes of words, so both byte orders of the sums are valid.
     folded = [total and (total - 1) % 65535 + 1 for total in (first, second)]
     found = [np.array(folded, order).tobytes() for order in ("<u2", ">u2")]
     if end.tobytes() not in found:
-        raise ValueError("the checksum Fletcher32 is not that of the bytes")
+        raise ValueError("the Fletcher32 checksum does not match")
     return content
 
 
 def reader(array: h5py.Dataset) -> DatasetReader:
     if missing_raises() and array.is_virtual:
         raise DTypeError(
-            f"missing_chunks: {array.name} is a virtual dataset, and HDF5 does not say which of "
-            f"its sources are there (allowed: 'fill', or the datasets that virtual_sources() names)"
+            f"missing_chunks: {array.name} is a virtual dataset, and HDF5 does not report missing "
+            f"sources (allowed: 'fill', or the datasets listed by virtual_sources())"
         )
     return DatasetReader(array, missing_raises())
 
 
 def writer(array: h5py.Dataset) -> DatasetReader:
-    return DatasetReader(array, False)  # a scatter makes the chunks that do not exist
+    return DatasetReader(array, False)  # a scatter creates missing chunks
 
 
 def as_stored_now(array: h5py.Dataset) -> h5py.Dataset:
-    """Return the array, with the shape that a process which writes has given it meanwhile."""
+    """Return the array; in SWMR mode, refresh its shape, which the writing process may change."""
     if array and array.file.swmr_mode:
         array.refresh()
     return array
 
 
 def _is_plain(array: h5py.Dataset) -> bool:
-    """Whether elements are stored as NumPy has them in memory; integers of 24 bits are not."""
+    """Return whether elements are stored as in NumPy arrays; 24-bit integers are not."""
     if array.dtype.kind not in "biufc":
         return False
     return bool(array.id.get_type().equal(h5py.h5t.py_create(array.dtype)))
 
 
 def _offset(array: h5py.Dataset) -> Any:
-    """Return where a dataset in one piece lies; None if nowhere, where HDF5 adds a user block."""
+    """Return the offset of a contiguous dataset in its file, or None if it is not allocated.
+
+    HDF5 would add the size of the user block to an undefined offset, so check the allocation.
+    """
     is_written = array.id.get_space_status() != h5py.h5d.SPACE_STATUS_NOT_ALLOCATED
     return array.id.get_offset() if is_written else None
 
 
 def _own_file(array: h5py.Dataset) -> LocalFile | None:
-    """Return the file of a dataset in one piece, whose parts h5py takes much longer to read."""
-    file, is_in_one_piece = array.file, array.chunks is None and _offset(array) is not None
-    if not is_in_one_piece or file.driver != "sec2" or not _is_plain(array):
+    """Open the file of a contiguous dataset, because reading boxes through h5py is much slower."""
+    file, is_contiguous = array.file, array.chunks is None and _offset(array) is not None
+    if not is_contiguous or file.driver != "sec2" or not _is_plain(array):
         return None
-    file.flush()  # so that it has its size
+    file.flush()  # the file on disk must have its full size
     try:
         own = LocalFile(os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC))
-    except OSError:  # it has another name now
+    except OSError:  # the file was renamed
         return None
     return own if own.is_file(file.id.get_vfd_handle()) else None
 
 
 def _filters_of(array: h5py.Dataset) -> tuple[int, ...]:
-    """Return the filters of a dataset, in the order of encoding."""
+    """Return the filters of a dataset in encoding order."""
     properties = array.id.get_create_plist()
     return tuple(properties.get_filter(i)[0] for i in range(properties.get_nfilters()))
 

@@ -1,7 +1,7 @@
-"""Journals: which chunks a scatter has replaced, so that a call that was killed can go on.
+"""Journals of the chunks that a scatter has replaced, so that a killed call can be resumed.
 
-A line is written before a chunk is replaced, with digests of its old and new values, and another
-line behind it. A chunk with the first line alone was replaced if it holds its new values.
+Before a chunk is replaced, a line with digests of its old and new values is written; afterwards, a
+second line. If only the first line exists, the values of the chunk tell if it was replaced.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _FIRST_LINE = "ndgather journal 1"
 
 
 class CallRecord:
-    """What a journal says about one call."""
+    """The journal's record of a call."""
 
     def __init__(self, digest: str) -> None:
         self.digest = digest
-        self.digests: dict[str, tuple[str, str]] = {}  # of the values of chunks, before and after
+        self.digests: dict[str, tuple[str, str]] = {}  # chunk: digests of its old and new values
         self.done: set[str] = set()
 
 
 class Journal:
-    """An open journal; `calls` are those it began with, and those that were added."""
+    """An open journal; `calls` are the recorded calls, old and new."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
@@ -63,12 +63,12 @@ class Journal:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise self._error("is used by another process (allowed: one at a time)") from error
+                raise self._error("is in use by another process (allowed: one process)") from error
 
     def _read(self) -> None:
         with open(self._file, "rb", closefd=False) as file:
             content = file.read()
-        whole = content.rfind(b"\n") + 1  # the last line is cut if the process ended meanwhile
+        whole = content.rfind(b"\n") + 1  # the last line is cut if the process was killed
         _, *lines = content[:whole].decode(errors="replace").split("\n")
         begun = f"{_FIRST_LINE}\n".encode()
         if not (content.startswith(begun) or begun.startswith(content)):
@@ -85,15 +85,15 @@ class Journal:
                     self.calls[-1].done.add(chunk)
                 case _:
                     raise self._error(
-                        f"has a line that no journal writes, {shown_value(line)} (allowed: a new "
-                        f"file, or a file written by `journal`)"
+                        f"has an invalid line, {shown_value(line)} (allowed: a new file, or a "
+                        f"file written by `journal`)"
                     )
         os.ftruncate(self._file, whole)
         if whole == 0:
             self._write(_FIRST_LINE)
 
     def _own_errors(self) -> AbstractContextManager[None]:
-        """Raise FileError with the path for an error of the file system."""
+        """Convert errors of the file system to `FileError`, with the path."""
         return converted_errors(
             lambda error: unwritable(f"journal: path = {shown_value(self.path)}", error)
         )
@@ -101,25 +101,25 @@ class Journal:
     def _write(self, line: str) -> None:
         left = f"{line}\n".encode()
         with self._own_errors():
-            while left:  # a write may be shorter than what it is given
+            while left:  # `os.write` may write only a part
                 left = left[os.write(self._file, left) :]
 
     def _error(self, what: str) -> AttributeValueError:
         return AttributeValueError(f"journal: path = {shown_value(self.path)} {what}")
 
     def begin(self, plan: StoredPlan, writer: Writer) -> CallJournal:
-        """Return the journal of the next call, which is a new one or that of the same call."""
+        """Return the journal of the next call, either a new record or the record to resume."""
         caller = plan.call.caller
         if plan.call.executor is not None:
             raise AttributeValueError(
-                f"{caller}: executor = {shown_value(plan.call.executor)} cannot be used in a "
+                f"{caller}: executor = {shown_value(plan.call.executor)} cannot be used with a "
                 f"journal (allowed: None)"
             )
         if not getattr(writer, "replaces_objects", False):
             raise AttributeValueError(
-                f"{caller}: out = {one_line(writer.name)} does not replace whole chunks in one "
-                f"step, so it cannot be used in a journal (allowed: zarr and tensorstore, but not "
-                f"ZIP files, Icechunk, local files of fsspec and transactions)"
+                f"{caller}: out = {one_line(writer.name)} does not replace chunks atomically, so "
+                f"it cannot be used with a journal (allowed: zarr and tensorstore, except ZIP "
+                f"files, Icechunk, local files of fsspec and transactions)"
             )
         digest_of_call = _digest_of(plan, writer)
         if self.next_call == len(self.calls):
@@ -127,14 +127,14 @@ class Journal:
             self.calls.append(CallRecord(digest_of_call))
         elif self.calls[self.next_call].digest != digest_of_call:
             raise self._error(
-                f"was written by another call: call {self.next_call + 1} of the block differs "
+                f"was written by other calls: call {self.next_call + 1} of the block differs "
                 f"(allowed: the same arrays and options in the same order, or a new file)"
             )
         return CallJournal(self, self.calls[self.next_call], plan, writer)
 
 
 class CallJournal:
-    """The part of a journal for one call."""
+    """The part of a journal that belongs to a call."""
 
     def __init__(
         self, journal: Journal, record: CallRecord, plan: StoredPlan, writer: Writer
@@ -145,21 +145,21 @@ class CallJournal:
         self.steps = [step for step in steps if _name(plan.chunk(step)) not in record.done]
 
     def was_replaced(self, chunk: Chunk, values: Array) -> bool:
-        """Whether a chunk that holds `values` was replaced before the process ended."""
+        """Return whether the chunk, which holds `values`, was already replaced."""
         digests = self._record.digests.get(_name(chunk))
         if digests is None:
             return False
         found = digest(values)
         if found not in digests:
             what = (
-                "holds neither its values before nor those after the call that was interrupted "
+                "holds neither the old nor the new values of the interrupted call "
                 "(allowed: lossless codecs, and no other writer)"
             )
             raise chunk_error(self._caller, self._writer, chunk, what)
         return found == digests[1]
 
     def replaces(self, chunk: Chunk, before: str, values: Array) -> None:
-        """Note that a chunk is about to be replaced by `values`."""
+        """Note that a chunk is about to be replaced with `values`."""
         self._journal._write(f"replace {_name(chunk)} {before} {digest(values)}")
 
     def note_done(self, chunk: Chunk) -> None:
@@ -167,7 +167,7 @@ class CallJournal:
         self._record.done.add(_name(chunk))
 
     def end(self) -> None:
-        """Let the next call begin; a call that fails may be made again."""
+        """Move on to the next call; a call that failed can be repeated."""
         self._journal.next_call += 1
 
 
@@ -176,7 +176,7 @@ def _name(chunk: Chunk) -> str:
 
 
 def digest(*arrays: Array, of: str = "") -> str:
-    """Return a digest of the elements of arrays, bit by bit."""
+    """Return a digest of the bytes of arrays."""
     hashed = hashlib.blake2b(of.encode(), digest_size=16)
     for array in arrays:
         hashed.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
@@ -187,8 +187,8 @@ def _digest_of(plan: StoredPlan, writer: Writer) -> str:
     call, grid = plan.call, writer.grid
     if call.data.dtype.hasobject or not call.data.dtype.itemsize:
         raise AttributeValueError(
-            f"{call.caller}: data.dtype = {call.data.dtype} cannot be used in a journal (allowed: "
-            f"dtypes of a fixed size)"
+            f"{call.caller}: data.dtype = {call.data.dtype} cannot be used with a journal "
+            f"(allowed: dtypes of a fixed, nonzero size)"
         )
     options = (
         call.kind.value,
@@ -210,43 +210,43 @@ _OPEN: ContextVar[Journal | None] = ContextVar("journal", default=None)
 
 
 def open_journal() -> Journal | None:
-    """Return the journal of the ``with`` block around this call."""
+    """Return the journal of the current ``with`` block, if there is any."""
     return _OPEN.get()
 
 
 @own_errors("journal")
 @contextmanager
 def journal(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let scatters into stored arrays resume after the process was killed, in a ``with`` block.
+    """Make scatters into stored arrays within a ``with`` block resumable.
 
-    The journal notes which chunks were replaced. If the same calls are made again with the same
-    journal, these chunks are left alone: every update counts once, also with
-    ``reduction="add"``, however often the process was killed. A block may hold several calls, which
-    have to be the same, and in the same order, when it runs again.
+    The journal records which chunks have been replaced. If the process is killed and the block runs
+    again with the same journal, its calls skip these chunks. Every update is applied exactly once,
+    even with ``reduction="add"`` and after several interruptions. A block may contain several
+    calls, which must be the same and in the same order when it runs again.
 
     Parameters
     ----------
     path : str or path
-        The file of the journal, which is made if it does not exist. Delete it when the block has
-        ended: while it exists, the same calls do nothing.
+        The path of the journal; the file is created if it does not exist. Delete it once the block
+        has finished: as long as it exists, the same calls do nothing.
 
     Raises
     ------
     AttributeValueError
-        The file is no journal, is used by another process, or has other calls; a call has an
-        executor, or a store that does not replace a chunk in one step: HDF5, memory maps, ZIP
-        files, Icechunk, local files of fsspec, transactions of tensorstore.
+        If the file is not a journal, is in use by another process or belongs to other calls; if a
+        call has an executor; or if the store cannot replace a chunk atomically: HDF5, memory maps,
+        ZIP files, Icechunk, local files of fsspec, tensorstore transactions.
     StoredArrayError
-        The chunk that was being replaced when the process ended holds neither its old nor its new
-        values: its codec is lossy, or another process has written to it.
+        If the chunk that was being replaced during the interruption holds neither its old nor its
+        new values, because its codec is lossy or another process has written it.
     FileError
-        The file cannot be read or written, because it is a folder, for example, or the disk is
-        full. Of a full disk, the same call goes on when there is space.
+        If the file cannot be read or written, for example because the path is a directory or the
+        disk is full. Once there is space on the disk, repeating the call resumes it.
 
     Notes
     -----
-    This is for processes that end, at any moment and in any way. After a crash of the machine a
-    file system may have kept the journal, but not a chunk.
+    A journal protects against the death of the process at any moment, but not against a crash of
+    the machine, after which the file system may have kept the journal and lost a chunk.
 
     Examples
     --------
@@ -254,7 +254,7 @@ def journal(path: str | os.PathLike[str]) -> Iterator[None]:
     >>> from ndgather.stored import journal
     >>> path = f"{tempfile.mkdtemp()}/add.journal"
     >>> counts = zarr.create_array(store={}, shape=(100,), chunks=(10,), dtype="i8")
-    >>> for _ in range(2):  # as if the process had ended
+    >>> for _ in range(2):  # as if the process had been killed after the first round
     ...     with journal(path):
     ...         _ = ndgather.scatter_nd(counts, [[3], [3]], [1, 1], reduction="add", out=counts)
     >>> counts[3]

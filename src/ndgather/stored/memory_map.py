@@ -1,4 +1,4 @@
-"""Memory-mapped arrays: the core works on the mapping, with advice to the kernel for few points.
+"""Memory-mapped arrays; the core works directly on the mapping.
 
 A scatter in place writes to the mapping and does not flush it.
 """
@@ -18,13 +18,13 @@ from ndgather.array_call import Array, Call, replace
 from ndgather.stored import ranges
 from ndgather.stored.chunks import Buffers, Chunk, Grid, box_shape
 
-# A page alone takes as long to read as this much in a row: 0.09 ms on a virtual disk with 1.3 GB/s.
-# If fewer pages are read, reading ahead is a waste.
+# Reading a single page takes as long as reading this many contiguous bytes: 0.09 ms on a virtual
+# disk with 1.3 GB/s. Read-ahead pays off only if a call touches more pages than that.
 _READ_AHEAD_BYTES = 128 * 1024
 
 
 def run(call: Call) -> Any:
-    """Carry out a call with a memory-mapped array; the result is a NumPy array."""
+    """Run a call with a memory-mapped array; the result is a NumPy array."""
     data = call.data
     names = ("data", "indices", "updates", "out")
     plain = replace(call, **{name: _plain(getattr(call, name)) for name in names})
@@ -34,9 +34,9 @@ def run(call: Call) -> Any:
 
 
 class Pages:
-    """The pages of a mapping, if its axes can be cut there, or boxes of more bytes.
+    """A memory-mapped array divided into boxes.
 
-    `estimate` counts pages, and a cache keeps boxes.
+    `estimate` uses boxes of at most a page, a cache larger boxes.
     """
 
     in_flight = 1
@@ -78,9 +78,9 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def _advised(data: Any, call: Call) -> Iterator[None]:
-    """Let the kernel not read ahead meanwhile, if few pages of `data` are read."""
+    """Turn off the kernel's read-ahead within the block if a call reads few pages of `data`."""
     mapped = _mapping(data)
-    # Windows have many rows each.
+    # Windows profit from read-ahead: each has many rows.
     if mapped is None or call.kind.windows or (_pages(call) * _READ_AHEAD_BYTES >= data.nbytes):
         yield
         return
@@ -92,7 +92,7 @@ def _advised(data: Any, call: Call) -> Iterator[None]:
 
 
 def _mapping(data: Any) -> mmap.mmap | None:
-    """Return the mapping of a memory-mapped array, if the system takes advice on it."""
+    """Return the mapping of a memory-mapped array if the system supports `madvise`."""
     base: object = data if isinstance(data, np.memmap) and hasattr(mmap.mmap, "madvise") else None
     while isinstance(base, np.ndarray):
         base = base.base
@@ -100,7 +100,7 @@ def _mapping(data: Any) -> mmap.mmap | None:
 
 
 def _pages(call: Call) -> int:
-    """Return about how many pages a call reads; its arguments are not checked yet."""
+    """Estimate how many pages a call reads; its arguments have not been checked yet."""
     data: Array = call.data
     indices = arguments.native_indices(call)
     if call.kind.tuples:

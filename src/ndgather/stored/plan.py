@@ -215,8 +215,8 @@ def make_plan(call: Call, grid: Grid) -> StoredPlan:
     if call.kind.windows:
         if math.prod(indices.shape[:-1]) > _MOST_WINDOWS:
             raise ShapeError(
-                f"{call.caller}: starts.shape = {shown(indices.shape)} are more windows of a "
-                f"stored array than one call takes (allowed: {_MOST_WINDOWS})"
+                f"{call.caller}: starts.shape = {shown(indices.shape)} gives more windows of a "
+                f"stored array than a call supports (allowed: at most {_MOST_WINDOWS})"
             )
         # The starts are used again later: another thread may change them, and `out` may overlap.
         call = replace(call, indices=indices.copy())
@@ -256,8 +256,8 @@ def with_stand_in(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
 
 def _too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> ShapeError:
     return ShapeError(
-        f"{caller}: data of shape {shown(shape)} has more places on axes {shown(axes)} than can be "
-        f"numbered (allowed: 2**63, with every size rounded up to a power of two)"
+        f"{caller}: data of shape {shown(shape)} has too many elements along axes {shown(axes)} "
+        f"(allowed: at most 2**63, with every size rounded up to a power of two)"
     )
 
 

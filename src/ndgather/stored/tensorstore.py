@@ -1,4 +1,4 @@
-"""Arrays of tensorstore: of zarr, N5 and other formats, in any of its stores."""
+"""Tensorstore arrays of any format (zarr, N5, ...) in any tensorstore key-value store."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ndgather.stored.chunks import Buffers, Chunk, Grid, box_shape
 
 _NEAR = ("file", "memory")  # key-value stores without a network
 _REQUESTS = 16
-_PATIENCE = 0.1  # seconds until a request is cancelled after the call has ended
-_PROCESS = os.getpid()  # in which arrays of tensorstore were used first
+_PATIENCE = 0.1  # seconds until a request is canceled after the call has ended
+_PROCESS = os.getpid()  # the process that imported tensorstore
 
 
 def run(call: Call) -> Any:
@@ -30,29 +30,29 @@ run_ranges = ranges.run_ranges
 
 
 def reader(array: tensorstore.TensorStore) -> TensorStoreReader:
-    """Return the reader of an array: chunk by chunk, of shards the inner chunks."""
+    """Return a reader that reads chunks, or the inner chunks of shards."""
     return TensorStoreReader(array, array.chunk_layout.read_chunk.shape)
 
 
 def writer(array: tensorstore.TensorStore) -> TensorStoreReader:
-    """Return the reader and writer of an array: shard by shard, or chunk by chunk."""
+    """Return a writer that reads and writes whole shards, or chunks."""
     return TensorStoreReader(array, array.chunk_layout.write_chunk.shape)
 
 
 def as_stored_now(array: tensorstore.TensorStore) -> tensorstore.TensorStore:
-    """Return the array with the bounds that its store has now."""
+    """Return the array with its current bounds, read again from the store."""
     spec = array.spec(retain_context=True, minimal_spec=True)
     return tensorstore.open(spec, read=array.readable, write=array.writable).result()
 
 
 class TensorStoreReader:
-    """Reads and writes an array by units of one shape."""
+    """A reader and writer of an array in units of equal shape."""
 
     def __init__(self, array: tensorstore.TensorStore, unit: Sequence[int | None] | None) -> None:
-        if os.getpid() != _PROCESS:  # tensorstore would end the process
+        if os.getpid() != _PROCESS:  # tensorstore would crash the process
             raise StoredArrayError(
-                "tensorstore: its threads are not those of a forked process (allowed: processes "
-                "that are spawned); write multiprocessing.get_context('spawn')"
+                "tensorstore: its threads do not exist in a forked process (allowed: spawned "
+                "processes); write multiprocessing.get_context('spawn')"
             )
         self.array = array
         self._unit = unit
@@ -68,20 +68,20 @@ class TensorStoreReader:
 
     @property
     def replaces_objects(self) -> bool:
-        return self.array.transaction is None  # a transaction is written when it is committed
+        return self.array.transaction is None  # a transaction writes when it is committed
 
     @property
     def loss(self) -> str:
-        """Why other values are read than were written, or ""."""
+        """The reason why written values may be read back differently, or ""."""
         array = self.array
         if array.kvstore is None or array.base is not None:
-            return "lies in memory, or is made of arrays that may overlap or hold less"
+            return "is in memory or combines arrays that may overlap or have lower precision"
         if array.codec is not None and array.codec.to_json().get("encoding") == "jpeg":
-            return "has an encoding that loses digits"
+            return "has a lossy encoding"
         transform: Any = array.spec().transform
         once = {each.input_dimension for each in transform.output}
         if any(size > 1 and axis not in once for axis, size in enumerate(array.shape)):
-            return "is a view that may have elements twice"
+            return "is a view that may contain elements twice"
         return ""
 
     def __reduce__(self) -> Any:
@@ -112,7 +112,7 @@ class TensorStoreReader:
 def _grid(
     array: tensorstore.TensorStore, unit: Sequence[int | None] | None, item_bytes: int
 ) -> Grid:
-    """Return the grid of an array, cut at multiples of the unit from the origin of its grid."""
+    """Return the grid of an array; its borders are multiples of the unit from the grid origin."""
     shape = tuple(array.shape)
     boxes = box_shape(shape, item_bytes)
     origin = array.chunk_layout.grid_origin or (None,) * len(shape)
@@ -132,14 +132,14 @@ def _grid(
 
 
 def _place(array: tensorstore.TensorStore) -> tuple[str, int]:
-    """Return the name of an array, and how many requests should overlap."""
+    """Return the name of an array and the number of requests that should overlap."""
     store = array.kvstore
     if store is None:
-        return "an array of tensorstore", 1
+        return "a tensorstore array", 1
     about = store.spec().to_json()
     try:
         name = store.url
-    except (AttributeError, NotImplementedError, ValueError):  # such as a bucket elsewhere
+    except (AttributeError, NotImplementedError, ValueError):  # the store has no URL
         place = "/".join(str(about[part]) for part in ("bucket", "path") if part in about)
         name = f"{about['driver']}://{place}"
     while isinstance(about, dict) and isinstance(about.get("base"), dict):

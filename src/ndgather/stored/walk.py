@@ -1,7 +1,7 @@
-"""The walk over the chunks of a plan: each is read once, and used by the worker that read it.
+"""The walk over the chunks of a plan; the worker that reads a chunk also processes it.
 
-Workers are threads of this process, or those of an executor. Memory is bounded: a
-limited number of chunks is decoded at a time, or a limited number of bytes is in transit.
+Workers are threads of this process or tasks of an executor. Memory is bounded: threads hold a
+limited number of decoded chunks, and a limited number of bytes is in transit to an executor.
 """
 
 from __future__ import annotations
@@ -21,43 +21,45 @@ from ndgather.errors import AttributeValueError, StoredArrayError, one_line
 from ndgather.messages import reason
 from ndgather.stored.chunks import Buffers, Chunk, Reader, Writer, new_permits
 
-Request: TypeAlias = tuple[Chunk, bool, Callable[[Array], Any]]  # as `Job` has them
+Request: TypeAlias = tuple[Chunk, bool, Callable[[Array], Any]]  # chunk, is_read, function to send
 
-_MEMORY = 2**26  # bytes on their way to and from an executor, by default
-_TASK_BYTES = 2**20  # a task of an executor has at least so many, or `_MOST_CHUNKS`
-_TASKS = 64  # at least, so that every worker has some
-_MOST_CHUNKS = 64  # of a task
-_PATIENCE = 0.1  # seconds until an interrupt is seen that came just before a wait
+_MEMORY = 2**26  # default limit of the bytes in transit to and from an executor
+# A task of an executor has at least 1 MiB or 64 chunks, but there are at least 64 tasks in order to
+# keep every worker busy.
+_TASK_BYTES = 2**20
+_MOST_CHUNKS = 64
+_TASKS = 64
+_PATIENCE = 0.1  # seconds until a wait notices an interrupt that arrived just before it
 
 
 class Job(Protocol):
-    """What is done with one chunk."""
+    """The work on a chunk."""
 
     @property
     def chunk(self) -> Chunk: ...
 
     @property
     def is_read(self) -> bool:
-        """Whether the values of the chunk are used."""
+        """True if the job needs the values of the chunk."""
 
     def use(self, values: Array) -> None:
-        """Do the job on a thread; `values` is a reused buffer: do not keep it after return."""
+        """Do the job in a thread; do not keep `values`, a buffer that is reused."""
 
     def send(self) -> tuple[Callable[[Array], Any], int]:
-        """Return a function of the values that can be pickled, and the bytes to send and receive.
+        """Return a picklable function of the values and the number of bytes in transit.
 
-        An executor calls it.
+        The executor calls the function.
         """
 
     def receive(self, result: Any) -> None:
-        """Finish the job with what the function returned."""
+        """Finish the job with the result of the function."""
 
 
 def walk(call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]) -> None:
-    """Read the chunk of every step, and do its job.
+    """Read the chunk of every step and do its job.
 
-    Jobs are made and done by many threads at once. After an error of any kind, no thread is left
-    and no task of an executor begins.
+    Many threads call `job_of` and do jobs. After an error of any kind, no thread keeps running and
+    no further task of an executor starts.
     """
     run = (_on_threads if call.executor is None else _by_executor)(call, reader, steps, job_of)
     if call.progress is None:
@@ -73,7 +75,7 @@ def walk(call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]) -
 
 @contextmanager
 def _reporter(progress: Any, steps: int) -> Iterator[Callable[[int], object]]:
-    """Return a function of the number of steps that are done; True makes a bar of tqdm."""
+    """Return a function that reports the number of finished steps; True shows a tqdm bar."""
     if progress is not True:
         yield lambda done: progress(done, steps)
         return
@@ -87,12 +89,12 @@ def _reporter(progress: Any, steps: int) -> Iterator[Callable[[int], object]]:
 def _on_threads(
     call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]
 ) -> Generator[int, None, None]:
-    """Let threads read and do the jobs; yield the numbers of steps that are done."""
+    """Read chunks and do the jobs in threads; yield the number of finished steps."""
     readers, decoding = workers(call, reader, steps)
     permits, lock = new_permits(decoding), threading.Lock()
     todo, done, stopped = iter(range(steps)), 0, False
     news: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
-    ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # one entry per thread
+    ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # an entry per thread
 
     def work() -> None:
         nonlocal done
@@ -108,7 +110,7 @@ def _on_threads(
                 buffers.release_permit()
                 with lock:
                     done += 1
-                    # Waking the caller takes longer than a small chunk.
+                    # Waking up the caller takes longer than a small chunk.
                     if call.progress is not None or done == steps:
                         news.put(done)
         except BaseException as error:
@@ -124,7 +126,7 @@ def _on_threads(
         for _ in range(readers)
     ]
     try:
-        with suppress(RuntimeError):  # the system provides no more
+        with suppress(RuntimeError):  # the system cannot start more threads
             for thread in threads:
                 thread.start()
         if not threads or not threads[0].ident:
@@ -142,16 +144,19 @@ def _on_threads(
 
 
 def _next(news: queue.SimpleQueue[Any]) -> Any:
-    """Return the next entry. Waits are short: an interrupt just before one does not end it."""
+    """Return the next entry.
+
+    Wait for short periods, because a wait ignores an interrupt that arrives just before it.
+    """
     while True:
         with suppress(queue.Empty):
             return news.get(timeout=_PATIENCE)
 
 
 def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -> None:
-    """Wait until all threads have ended, even through interrupts, which are raised at the end.
+    """Wait until all threads have ended; raise an interrupt only afterwards.
 
-    A `Thread.join` that is interrupted takes the thread for one that has ended.
+    `ended` is awaited first, because an interrupted `Thread.join` marks the thread as ended.
     """
     interrupt: KeyboardInterrupt | None = None
     left = len(threads)
@@ -168,19 +173,20 @@ def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -
 
 
 def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
-    """Return the number of threads that read, and of those that may hold a decoded chunk."""
+    """Return the number of reading threads and the number of chunks decoded at a time."""
     decoding = min(_core.get_num_threads(), steps)
     readers = min(max(decoding, reader.in_flight), steps)
     if call.memory is None:
         return readers, max(decoding, 1)
     raw, stored = reader.chunk_bytes, reader.stored_bytes
-    if call.scatters and call.reduction == "mean":  # counts; and copies in native byte order
+    if call.scatters and call.reduction == "mean":
+        # 9 bytes of counts per element, and copies in native byte order
         raw = (1 if reader.dtype.isnative else 3) * raw + 9 * (raw // reader.dtype.itemsize)
     least = raw + 2 * stored
     if call.memory < least:
         raise AttributeValueError(
-            f"{call.caller}: memory = {call.memory} bytes is too small for one chunk of "
-            f"{reader.name}, {raw} bytes and {stored} as it is stored (allowed: {least} or more)"
+            f"{call.caller}: memory = {call.memory} bytes is too small for a chunk of "
+            f"{reader.name}, {raw} bytes decoded and {stored} stored (allowed: at least {least})"
         )
     while decoding > 1 and decoding * (raw + stored) + decoding * stored > call.memory:
         decoding -= 1
@@ -191,7 +197,7 @@ def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
 def _by_executor(
     call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]
 ) -> Generator[int, None, None]:
-    """Let the executor of a call read and do the jobs; yield the numbers of steps that are done."""
+    """Read chunks and do the jobs in an executor; yield the number of finished steps."""
     most = _MEMORY if call.memory is None else call.memory
     landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
     pending: dict[Any, tuple[list[Job], int]] = {}
@@ -225,14 +231,14 @@ def _by_executor(
 
 @contextmanager
 def _named(call: Call, reader: Reader, chunk: Chunk) -> Iterator[None]:
-    """Name the chunk and the executor in whatever error an executor or its task raises."""
+    """Convert any error of an executor or its task to an error that names executor and chunk."""
     what = f"was not read by executor = {type(call.executor).__name__} object"
     with messages.converted_errors(partial(chunk_error, call.caller, reader, chunk, what)):
         yield
 
 
 def _tasks(jobs: Iterator[Job], steps: int) -> Iterator[tuple[list[Job], list[Request], int]]:
-    """Join jobs into tasks that are worth sending, with the bytes to send and receive."""
+    """Combine jobs into tasks large enough to send; yield each with its bytes in transit."""
     most = min(max(1, steps // _TASKS), _MOST_CHUNKS)
     task: list[Job] = []
     requests: list[Request] = []
@@ -250,7 +256,7 @@ def _tasks(jobs: Iterator[Job], steps: int) -> Iterator[tuple[list[Job], list[Re
 
 
 def do_jobs(caller: str, reader: Reader, requests: Sequence[Request]) -> list[Any]:
-    """Read chunks and return what functions of their values return; executors are sent this."""
+    """Read chunks and return the results of functions of their values; executors run this."""
     buffers = Buffers()
     results = []
     for chunk, is_read, function in requests:
@@ -260,7 +266,7 @@ def do_jobs(caller: str, reader: Reader, requests: Sequence[Request]) -> list[An
 
 
 def read_chunk(caller: str, reader: Reader, chunk: Chunk, is_read: bool, buffers: Buffers) -> Array:
-    """Read a chunk and check its shape and dtype; or return memory for its values."""
+    """Read a chunk and check its shape and dtype; unless `is_read`, return uninitialized memory."""
     shape = reader.grid.extent(chunk)
     if not is_read:
         memory: Array = buffers.decoded(math.prod(shape) * reader.dtype.itemsize)
@@ -288,7 +294,7 @@ def write(caller: str, writer: Writer, chunk: Chunk, values: Array) -> None:
 def chunk_error(
     caller: str, reader: Reader, chunk: Chunk, what: str, cause: Exception | None = None
 ) -> StoredArrayError:
-    """Return the error of one chunk, which names it and the box that it holds."""
+    """Return an error that names a chunk and the box that it holds."""
     if cause is not None:
         what = f"{what}: {type(cause).__name__}: {reason(cause)}"
     box = reader.grid.box(chunk)

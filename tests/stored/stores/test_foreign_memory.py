@@ -456,6 +456,6 @@ def test_netcdf4_is_refused_where_h5py_cannot_read_instead(tmp_path):
         file.createVariable("a", "f8", ("y",), fill_value=False)
         file.createVariable("b", "f8", ("y",))[:5] = 1
     with xr.open_dataset(tmp_path / "a.nc", engine="netcdf4", cache=False) as data:
-        with pytest.raises(DTypeError, match="engine = 'netcdf4' returns the memory of others"):
+        with pytest.raises(DTypeError, match="engine = 'netcdf4' returns uninitialized memory"):
             data.a.ndgather.isel(y=[3, 4])
         assert data.b.ndgather.isel(y=[3, 4]).values.tolist() == [1, 1]

@@ -41,7 +41,7 @@ def test_packed_values_of_h5py_are_logged(tmp_path, caplog):
         stored.attrs["scale_factor"] = 0.5
         stored.attrs["_FillValue"] = np.int16(-99)
         assert ndgather.gather_nd(stored, [[3]]).tolist() == [3]
-    assert "gather_nd: values of /t are as they are stored; xarray.open_dataset applies " in (
+    assert "gather_nd: values of /t are not decoded; xarray.open_dataset applies " in (
         text := "\n".join(record.getMessage() for record in caplog.records)
     )
     assert "scale_factor, _FillValue" in text

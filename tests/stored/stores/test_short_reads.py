@@ -71,7 +71,7 @@ def test_files_that_end_meanwhile(kind, calls, monkeypatch, tmp_path):
         return read(descriptor, [buffers[0][:10]], offset) if left[0] > 0 else 0
 
     monkeypatch.setattr(os, "preadv", ends)
-    with pytest.raises(StoredArrayError, match="the file became shorter, and ends after"):
+    with pytest.raises(StoredArrayError, match="the file was truncated to"):
         ndgather.gather_nd(stored, EVERY)
 
 
@@ -93,7 +93,7 @@ def test_parts_and_edges_of_a_file(tmp_path_factory, content, start, count, is_f
         if fits:
             assert read().tobytes() == expected
         else:
-            with pytest.raises(ValueError, match=f"the file has {len(content)} bytes, and not"):
+            with pytest.raises(ValueError, match=f"the file has {len(content)} bytes instead of"):
                 read()
 
 
@@ -104,7 +104,9 @@ def test_a_shard_that_is_shorter_than_its_index_says_so(kind, length, tmp_path):
     for file in (tmp_path / "a" / "c").rglob("*"):
         if file.is_file():
             file.write_bytes(file.read_bytes()[:length])
-    with pytest.raises(StoredArrayError, match=f"the file has {length} bytes, and not the 68 that"):
+    with pytest.raises(
+        StoredArrayError, match=f"the file has {length} bytes instead of at least 68"
+    ):
         ndgather.gather_nd(stored, EVERY)
 
 
@@ -152,7 +154,7 @@ def test_answers_to_requests_of_a_range(answer, index, compressors):
         if answer == "gone" and index == "start":  # as if the shard was never written
             np.testing.assert_array_equal(ndgather.gather_nd(stored, EVERY), np.zeros(96))
             return
-        what = "is gone, and its" if answer == "gone" else "gave"
+        what = "no longer exists" if answer == "gone" else "returned"
         with pytest.raises(StoredArrayError, match=f"cannot be read: .* {what}"):
             ndgather.gather_nd(stored, EVERY)
     finally:

@@ -1,4 +1,4 @@
-"""xarray: ``.ndgather`` on DataArrays and Datasets, and DataArrays in the gather functions."""
+"""The adapter for xarray: the ``.ndgather`` accessor, and xarray arguments of the functions."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ _NAMED = xarray.DataArray | xarray.Variable
 
 
 def run(call: Call) -> Any:
-    """Return the result of a call with arguments of xarray.
+    """Run a call with xarray arguments.
 
-    If `data` is a DataArray, so is the result: its leading dimensions are those of `indices`, if
-    that is a DataArray too, and the rest are those of `data`, with their coordinates.
+    If `data` is a DataArray, the result is a DataArray as well. Its dimensions and coordinates are
+    taken from `indices` for the leading axes, if `indices` is a DataArray, and from `data` for the
+    remaining axes.
     """
     for name, value in call.named():
         if not isinstance(value, _NAMED) and exchange.adapter_name(type(value)) == __name__:
@@ -44,8 +45,8 @@ def run(call: Call) -> Any:
     data, indices = call.data, call.indices
     if isinstance(call.out, _NAMED) or (call.out is not None and isinstance(data, _NAMED)):
         raise AttributeValueError(
-            f"{call.caller}: out is given in a call with xarray arrays (allowed: None, or arrays "
-            f"without names: data.data and out.data)"
+            f"{call.caller}: out is not supported with xarray arrays (allowed: None, or plain "
+            f"arrays: data.data and out.data)"
         )
     plain = replace(
         call,
@@ -70,12 +71,12 @@ def reader(data: Any) -> Reader:
     """Return the reader of the stored array behind a DataArray."""
     inner = arrays.Source.whole(array_behind(data)).array
     if not arrays.is_lazy(inner):
-        raise TypeError("the values are not read lazily")
+        raise TypeError("the array is not lazy")
     return arrays.open_reader(inner, arrays.chunks_of(data), "data")
 
 
 def array_behind(argument: Any) -> Any:
-    """Return the array of a DataArray or Variable, without reading a lazy one."""
+    """Return the array of a DataArray or Variable; a lazy array is not read."""
     variable = argument.variable if isinstance(argument, xarray.DataArray) else argument
     return arrays.array_of(variable) if isinstance(variable, xarray.Variable) else argument
 
@@ -85,33 +86,34 @@ def _run(call: Call, chunks: Any) -> Any:
         return slow_path.run(call)
     if call.scatters:
         return slow_path.run(replace(call, data=np.asarray(call.data)))
-    if call.fills:  # the fill value is not to be decoded
+    if call.fills:  # the fill value must not be decoded
         return calls.gather(call, arrays.open_reader(call.data, chunks, "data"))
     return arrays.gather(call.data, call, arrays.Options(call, "data", chunks))
 
 
 def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -> xarray.DataArray:
-    """Return the result of a gather with its dimensions and the coordinates that still hold."""
+    """Return the result of a gather with its dimensions and the coordinates that remain valid."""
     if not hasattr(indices, "ndim"):  # lists, and columns whose elements are tuples
         indices = np.asarray(indices)
     names: Sequence[Hashable | None] = (None,) * np.ndim(indices)
     if isinstance(indices, _NAMED):
         names = indices.dims
     dims, axes = data.dims, Axes.of(call, data.ndim, np.shape(indices))
-    # An axis of positions has the name that data, or else indices, have for it.
+    # The name of an axis of positions comes from data if the axis is aligned, else from indices.
     aligned = dims if call.kind.elements else dims[: len(axes.aligned)]
     of_indices = names[len(aligned) : len(axes.positions)]
     window = [dims[axis] for axis in axes.indexed[: len(axes.window)]]
     slices = [dims[axis] for axis in axes.slices]
     of_result = [*axes.in_dense((*aligned, *of_indices), window, slices)]
-    whole = [a for a in axes.aligned if result.shape[a] == data.shape[a]]  # else the first part
+    # `gather_elements` may read only the first part of an aligned axis: drop its coordinates.
+    whole = [a for a in axes.aligned if result.shape[a] == data.shape[a]]
     kept = [*slices, *(dims[axis] for axis in whole)]
     named = [dim for dim in of_result if dim is not None]
     for dim in named:
         if named.count(dim) > 1:
             raise ShapeError(
-                f"{call.caller}: indices.dims has {dim}, which is a dimension that the result "
-                f"keeps of data (allowed: other names); write indices.rename({dim}=...)"
+                f"{call.caller}: indices.dims contains {dim}, a dimension of data that the result "
+                f"keeps (allowed: other names); write indices.rename({dim}=...)"
             )
     free = (name for i in range(2 * len(of_result)) if (name := f"dim_{i}") not in named)
     of_result = [next(free) if dim is None else dim for dim in of_result]

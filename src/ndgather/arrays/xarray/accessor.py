@@ -1,4 +1,4 @@
-"""``.ndgather`` of DataArrays and Datasets: select many points at once, and add at them."""
+"""The ``.ndgather`` accessor of DataArrays and Datasets."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SYNONYMS = {"ffill": "pad", "bfill": "backfill"}
 
 
 class Accessor(Generic[T]):
-    """The methods of ``.ndgather``: select and add at many labels or positions at once."""
+    """Methods that select many points or windows of an array, or add values at many points."""
 
     def __init__(self, data: T) -> None:
         self._data: T = data
-        self._axes: Axes = {}  # sorted labels of earlier calls
+        self._axes: Axes = {}  # the sorted axes of earlier calls
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_data": self._data, "_axes": {}}
@@ -50,57 +50,66 @@ class Accessor(Generic[T]):
     ) -> T:
         """Select by labels; labels with a shared dimension select points.
 
-        With `i`, `j` the positions of the labels ``lat[p]``, ``lon[p]`` on their axes::
-
-            out[..., p, ...] = array[..., i, j, ...]
+        Use it like xarray's ``sel``. From a lazy array, the call reads only the chunks that contain
+        a point, each of them once.
 
         Parameters
         ----------
         indexers, **labels
-            Labels along the dimensions, as for ``sel`` of xarray: DataArrays, arrays, lists,
-            single labels, slices. A dict may have names that are options here. Every row of a
-            DataFrame is a point, along a dimension with the name of its index, or ``index``. A
-            name that is no coordinate selects along the only axis with the same meaning, such as
-            ``lat`` along ``latitude``; so do the names in the options.
+            Labels along the dimensions, as for xarray's ``sel``: DataArrays, arrays, lists, single
+            labels or slices. Use a dict for dimensions that have the name of an option. Each row of
+            a DataFrame is a point; the new dimension is named after the index of the DataFrame, or
+            ``index``. A name that is not a coordinate refers to the only axis with the same
+            meaning: ``lat`` finds ``latitude``. This also applies to names in options.
         method : {None, "nearest", "pad", "backfill", "linear"} or dict
-            None looks up labels that are on the axis. "nearest" takes the nearest label, of two
-            the greater, at most half a step outside of the axis (xarray takes the first or last
-            label, however far it is); `tolerance` sets another limit. "pad" (or "ffill") takes the
-            label before on the axis, "backfill" (or "bfill") the one after. "linear" interpolates
-            between both, as ``interp`` does: NaN outside of the axis, and the value itself at a
-            label of the axis. Slices ignore the method, and labels that are texts are exact with
-            "nearest" and "linear". A dict has methods by name; axes that it lacks have None.
+            How to look up a label:
+
+            - None: the label must be on the axis.
+            - "nearest": use the nearest label, or the greater one of two equally near. A label may
+              be at most half a step outside of the axis, unless there is a `tolerance`. (xarray
+              uses the first or last label, no matter how far away it is.)
+            - "pad" (or "ffill"): use the preceding label of the axis.
+            - "backfill" (or "bfill"): use the following label of the axis.
+            - "linear": interpolate like xarray's ``interp``; outside of the axis, return NaN.
+
+            Slices ignore the method, and strings must be on the axis even with "nearest" and
+            "linear". A dict assigns methods to names, and None to all other axes.
         tolerance : number, duration, array or dict, optional
-            The greatest distance to the label that is taken. A dict has tolerances by name. With
-            an NDPointIndex, a number limits the distance of points in all of its coordinates.
+            The maximum distance to the selected label. A dict assigns tolerances to names. With an
+            NDPointIndex, a number limits the distance between points.
         missing : {"raise", "nan"}, default "raise"
-            What happens if a label does not exist. With "nan", every variable of the axis is NaN
-            there, its coordinate too, in the type that ``reindex`` gives: integers of 8 and 16
-            bits become float32, other integers and booleans float64, text and objects object.
+            Whether a missing label raises an error or yields NaN in every variable of the axis and
+            in its coordinate. Dtypes change as in ``reindex``: 8-bit and 16-bit integers become
+            float32, other integers and booleans float64, strings and objects object.
         period : dict, optional
-            The length of a cyclic axis by name, such as ``{"lon": 360}``: labels are compared
-            modulo this length, and the first and the last label of the axis are neighbours. If
-            an axis covers a part of the period, the widest gap, which is more than 1.5 times as
-            wide as all others, is not interpolated: "linear" gives NaN there. Longitudes that go
-            around the earth have the period 360 if the units of their axis are "degrees_east".
+            The period of a cyclic axis, for example ``{"lon": 360}``. Labels are compared modulo
+            the period, and the last label of the axis is a neighbor of the first. If an axis covers
+            only a part of the period, "linear" yields NaN in the widest gap, provided that it is
+            more than 1.5 times as wide as any other. The period of longitudes that cover the whole
+            earth is detected if the units of their axis are "degrees_east".
         memory, progress, executor
-            For arrays that are read lazily; see `ndgather.gather_nd`.
+            Options for lazy arrays; see `ndgather.gather_nd`.
 
         Returns
         -------
         DataArray or Dataset
-            The same as ``sel`` of xarray. Of an array that is read lazily, this call reads the
-            chunks that hold a point; an array of dask stays lazy.
+            The same as xarray's ``sel``. A dask array stays lazy.
 
         Raises
         ------
         LabelError
-            A label does not exist, labels of the axis repeat, or they are unsorted and a method
-            needs an order.
+            If a label is missing, labels of the axis are duplicates, or they are unsorted although
+            the method requires sorted labels.
         CallError, DTypeError, ShapeError, AttributeValueError
-            A name or an option is unknown, or labels are of another type than the axis.
+            If a name or an option is unknown, or the type of the labels differs from the axis.
         StoredArrayError
-            A chunk cannot be read.
+            If a chunk cannot be read.
+
+        Notes
+        -----
+        If ``lat[p]`` and ``lon[p]`` are at positions `i` and `j` of their axes::
+
+            out[..., p, ...] = array[..., i, j, ...]
 
         Examples
         --------
@@ -130,7 +139,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         linear = any(request.method_of(axis) == "linear" for axis in wanted)
         if linear and isinstance(array, xarray.DataArray) and array.dtype.kind not in "uifc":
             raise DTypeError(
-                f"sel: method = 'linear' has no meaning for values of {array.dtype} (allowed: "
+                f"sel: method = 'linear' is not supported for data.dtype = {array.dtype} (allowed: "
                 f"numbers)"
             )
         return self._like(selection.select_labels(data, wanted, request, options))
@@ -149,22 +158,22 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         Parameters
         ----------
         indexers, **positions
-            Positions along the dimensions, as for ``isel`` of xarray. Negative positions count
-            from the end.
+            Positions along the dimensions, as for xarray's ``isel``. Negative positions count from
+            the end.
         memory, progress, executor
-            For arrays that are read lazily; see `ndgather.gather_nd`.
+            Options for lazy arrays; see `ndgather.gather_nd`.
 
         Returns
         -------
         DataArray or Dataset
-            The same as ``isel`` of xarray; chunks are read as by `sel`.
+            The same as xarray's ``isel``. Lazy arrays are read as in `sel`.
 
         Raises
         ------
         IndexOutOfBoundsError
-            A position is outside of its axis; the error names the first in C order.
+            If a position is out of bounds; the error reports the first in C order.
         CallError, DTypeError, ShapeError, AttributeValueError, StoredArrayError
-            As for `sel`.
+            See `sel`.
 
         Examples
         --------
@@ -196,46 +205,48 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         executor: Any = None,
         **labels: Any,
     ) -> T:
-        """Cut windows with labels in their middle; lists of labels are points, not axes.
-
-        With `i`, `j` the positions of the labels ``lat[p]``, ``lon[p]``, and `u`, `v` from
-        ``-(size // 2)`` on::
-
-            out[p, ..., u, v] = array[..., i + u, j + v]
+        """Return windows centered at labels.
 
         Parameters
         ----------
         indexers, **labels
-            The labels in the middle of the windows along some dimensions: DataArrays, which keep
-            their dimensions, or lists and arrays, which share the dimension ``window``.
+            The labels at the centers of the windows. Lists and NumPy arrays share the new dimension
+            ``window``; DataArrays keep their dimensions.
         size : int or dict
-            The sizes of a window: one for all dimensions, or by name. In a window of even size the
-            label is the first of the second half.
+            The window size, either the same for all dimensions or by name. In a window of even size
+            the label is the first element of the second half.
         method, tolerance
-            How labels are looked up; see `sel`.
+            How to look up labels; see `sel`.
         period : dict, optional
-            The length of a cyclic axis by name, such as ``{"lon": 360}``. Labels are compared
-            modulo this length, and windows go around.
+            The period of a cyclic axis, for example ``{"lon": 360}``. Labels are compared modulo
+            the period, and windows wrap around.
         mode : {"raise", "clip", "fill", "wrap", "edge", "reflect"} or dict, optional
-            What happens to windows that stick out, for all dimensions or by name; see
-            `ndgather.gather_windows`. What is filled is NaN, as in `sel`. Default: "wrap" for axes
-            with a period, else "raise".
+            How to treat windows that extend past an end of an axis, for all dimensions or by name;
+            see `ndgather.gather_windows`. "fill" fills with NaN, as in `sel`. The default is "wrap"
+            for axes with a period and "raise" for other axes.
         memory, progress, executor
-            For arrays that are read lazily; see `ndgather.gather_nd`.
+            Options for lazy arrays; see `ndgather.gather_nd`.
 
         Returns
         -------
         DataArray or Dataset
-            Windows of every variable that has one of the dimensions. Dimension ``lat`` becomes
-            ``lat_offset``, the distance from the label in positions. Coordinates are cut as the
-            values are: ``lat`` has the dimensions ``(window, lat_offset)``.
+            The windows of every variable that has one of the dimensions. Dimension ``lat`` becomes
+            ``lat_offset``, the distance from the label in positions. Coordinates are cut like
+            values: ``lat`` gets the dimensions ``(window, lat_offset)``.
 
         Raises
         ------
         IndexOutOfBoundsError
-            A window sticks out in mode "raise".
+            If a window extends past an end of an axis in mode "raise".
         LabelError, CallError, DTypeError, ShapeError, AttributeValueError, StoredArrayError
-            As for `sel`; and AttributeValueError if labels do not fill a period.
+            See `sel`; in addition, AttributeValueError if a cyclic axis does not cover its period.
+
+        Notes
+        -----
+        If ``lat[p]`` and ``lon[p]`` are at positions `i` and `j`, and `u` and `v` begin at
+        ``-(size // 2)``::
+
+            out[p, ..., u, v] = array[..., i + u, j + v]
 
         Examples
         --------
@@ -270,35 +281,36 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         period: Mapping[Hashable, Any] | None = None,
         **labels: Any,
     ) -> T:
-        """Add values at labels; values at a label that repeats are all added.
-
-        With `i`, `j` the positions of the labels ``lat[p]``, ``lon[p]`` on their axes, in the
-        order of the points::
-
-            out[..., i, j, ...] += values[..., p, ...]
+        """Return a copy of the array with values added at labels, including duplicate labels.
 
         Parameters
         ----------
         values : DataArray, array, number or list
-            The values of the points, in the dtype of the array. A DataArray has some of the
-            dimensions that `sel` returns for these labels, and is broadcast along the others; an
-            array has all of them, in this order.
+            The values to add, with the dtype of the array. An array must have the dimensions that
+            `sel` returns for these labels; a DataArray may have only some of them and is broadcast.
         indexers, **labels
-            Where to add, as for `sel`, but without slices.
+            Labels as for `sel`, except slices.
         method, tolerance, period
-            How labels are looked up; see `sel`.
+            How to look up labels; see `sel`.
         missing : {"raise", "drop"}, default "raise"
-            Whether to leave out values whose label does not exist.
+            Whether a missing label raises an error or its values are dropped.
 
         Returns
         -------
         DataArray
-            A copy of the array with the values added, in memory.
+            The updated copy, in memory.
 
         Raises
         ------
         LabelError, CallError, DTypeError, ShapeError, AttributeValueError
-            As for `sel`; and DTypeError for a Dataset, or for `values` of another type.
+            See `sel`; in addition, DTypeError for a Dataset, or if `values` has another dtype.
+
+        Notes
+        -----
+        If ``lat[p]`` and ``lon[p]`` are at positions `i` and `j` of their axes, then for each point
+        in order::
+
+            out[..., i, j, ...] += values[..., p, ...]
 
         Examples
         --------
@@ -322,11 +334,11 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         return result  # type: ignore[no-any-return]  # a DataArray, as self._data
 
     def clear(self) -> None:
-        """Drop the decoded chunks of data that `Engine` opened, so that its store is read again.
+        """Drop the cached chunks of data opened with ``engine="ndgather"``.
 
-        Selections of points by ``engine="ndgather"`` do not see what is written to the store after
-        their chunks were read, also by this process, until this call. It has no effect on other
-        data, nor on values that xarray has loaded.
+        Call it after the store was written, even by this process: selections of points would
+        otherwise return the cached values. It affects neither other data nor values that xarray has
+        already loaded.
 
         Examples
         --------
@@ -352,9 +364,9 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         tolerance: Any,
         period: Any,
         missing: Any = "raise",
-        *absent: str,  # what else `missing` may be
+        *absent: str,  # the other values of `missing`
     ) -> tuple[dict[Hashable, Any], selection.Request]:
-        """Return labels by axis, and how they are looked up, with checked options."""
+        """Return the labels by axis and a request with validated options."""
         allowed = _METHODS if caller == "sel" else _METHODS[:-1]
         if isinstance(method, Mapping):
             method = {
@@ -365,8 +377,8 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
             method = _checked_method(caller, method, allowed)
         elif tolerance is not None:
             raise AttributeValueError(
-                f"{caller}: tolerance is given, but method = None takes exact labels (allowed: a "
-                f"method, such as 'nearest')"
+                f"{caller}: tolerance is given, but method = None finds exact labels only "
+                f"(allowed: a method, for example 'nearest')"
             )
         missing = arguments.choice(caller, "missing", missing, ("raise", *absent))
         selection.check_dict(caller, "period", period)
@@ -381,7 +393,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         return selection.resolve(data, labels, request)
 
     def _dataset(self) -> xarray.Dataset:
-        """Return a data set with the same values, whose variables may be changed."""
+        """Return a shallow copy of the data as a Dataset, whose variables may be modified."""
         if isinstance(self._data, xarray.DataArray):
             return self._data.to_dataset(name=_VALUES)
         return self._data.copy(deep=False)
@@ -391,7 +403,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         if isinstance(self._data, xarray.DataArray):
             result = data[_VALUES]
             result.name = self._data.name
-        return result  # type: ignore[no-any-return]  # of the type of self._data
+        return result  # type: ignore[no-any-return]  # the type of self._data
 
 
 def _checked_method(caller: str, method: Any, allowed: tuple[str, ...]) -> str:
@@ -402,13 +414,13 @@ def _checked_method(caller: str, method: Any, allowed: tuple[str, ...]) -> str:
 def _add_at(
     array: xarray.DataArray, values: Any, positions: Mapping[Hashable, Any]
 ) -> xarray.DataArray:
-    """Return `array` with `values` added at positions; positions of -1 are left out."""
+    """Return a copy of `array` with `values` added at positions; positions of -1 are ignored."""
     points: dict[Hashable, Any] = {}
     for dim, position in positions.items():
         if isinstance(position, slice) or np.asarray(position).dtype.kind == "b":
             raise DTypeError(
-                f"add_at: {dim} is a slice or a mask (allowed: labels); leave a dimension out to "
-                f"add along all of it"
+                f"add_at: {dim} is a slice or a mask (allowed: labels); omit a dimension to add "
+                f"along all of it"
             )
         variable = position.variable if isinstance(position, xarray.DataArray) else position
         if not isinstance(variable, xarray.Variable):
@@ -444,23 +456,23 @@ def _add_at(
 
 
 def _updates(dtype: Any, values: Any, sizes: Mapping[Hashable, int]) -> xarray.Variable:
-    """Return `values` with the names of their dimensions, which are those of a selection."""
+    """Return `values` as a Variable whose dimensions are dimensions of a selection."""
     variable = values.variable if isinstance(values, xarray.DataArray) else values
     if not isinstance(variable, xarray.Variable):
         plain = arguments.plain_array("add_at", "values", values)
         if not isinstance(values, np.ndarray) and plain.dtype.kind in "bui":
-            plain = plain.astype(dtype)  # numbers and lists, as scatter_nd takes them
+            plain = plain.astype(dtype)  # Python numbers and lists, as in scatter_nd
         if plain.ndim not in (0, len(sizes)):
             raise ShapeError(
-                f"add_at: values is an array of shape {plain.shape} (allowed: a number, or the "
-                f"dimensions ({listed(map(str, sizes))})); write xarray.DataArray(values, "
-                f"dims=[...]) for some of them"
+                f"add_at: values is an array of shape {plain.shape} (allowed: a number, or an "
+                f"array with the dimensions ({listed(map(str, sizes))})); write "
+                f"xarray.DataArray(values, dims=[...]) for some of them"
             )
         variable = xarray.Variable(tuple(sizes) if plain.ndim else (), plain)
     if any(sizes.get(dim) != size for dim, size in variable.sizes.items()):
         raise ShapeError(
-            f"add_at: values.sizes = {shown_value(dict(variable.sizes))} are not those of the "
-            f"points (allowed: some of {shown_value(dict(sizes))})"
+            f"add_at: values.sizes = {shown_value(dict(variable.sizes))} do not match the points "
+            f"(allowed: some of {shown_value(dict(sizes))})"
         )
     return variable
 

@@ -1,13 +1,13 @@
-"""Values at positions of variables, whose arrays are in memory or read lazily.
+"""Gathers from xarray variables, whose arrays are in memory or lazy.
 
-Backends of xarray wrap a stored array once for each selection and once for each function that
-decodes its values, element by element. A `Source` is the array inside: points are gathered from it
-and decoded afterwards. For ``data.sst.isel(lat=slice(10, 20), time=3)``, stored as integers::
+An xarray backend wraps a stored array once for each selection and once for each function that
+decodes its elements. A `Source` describes the array inside these wrappers: points are gathered from
+it and decoded afterwards. For ``data.sst.isel(lat=slice(10, 20), time=3)``, stored as integers::
 
     array     a wrapper that decodes(LazilyIndexedArray(BackendArray))
     source    array = BackendArray, key = (3, Line([10, ..., 19]), slice(None)), decoders = (...)
 
-An array with other wrappers is indexed box by box.
+An array with other wrappers is read in boxes.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ from ndgather.stored.plan import StoredPlan
 from ndgather.stored.walk import read_chunk
 
 Positions: TypeAlias = NDArray[np.int64]
-# The axes of arrays come first in the result.
+# In the result of a key, the axes of positions come first.
 Key: TypeAlias = "tuple[slice | Line | Positions, ...]"
 
 _NAMED = xarray.DataArray | xarray.Variable
 _CONVERTED = pd.Index | _NAMED
 ZARR_SUFFIX = ".zarr"
-_BOX_BYTES = 4 << 20  # of arrays with unknown chunks
+_BOX_BYTES = 4 << 20  # for arrays with unknown chunks
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a selection needs besides positions."""
+    """The options of a selection."""
 
     call: Call  # a gather without arrays, with the options for stored arrays
-    name: str = ""  # of the variable
-    chunks: Any = None  # of the stored array, if its variable knows them
+    name: str = ""  # name of the variable
+    chunks: Any = None  # chunk shape of the stored array if the variable records it
     plans: list[StoredPlan] = field(default_factory=list)  # shared by the variables of a data set
 
     def of(self, name: Hashable, variable: xarray.Variable) -> Options:
@@ -82,7 +82,7 @@ class Options:
 def storage_options(
     caller: str, memory: Any = None, progress: Any = None, executor: Any = None
 ) -> Options:
-    """Return the options of a call, checked."""
+    """Return the validated options of a call."""
     options = {"memory": memory, "progress": progress, "executor": executor}
     call = Call(caller, Kind.GATHER_ND, None, None, **options)
     return Options(arguments.check_storage_options(call))
@@ -90,12 +90,12 @@ def storage_options(
 
 @dataclass(slots=True)
 class CachedVariable:
-    """The stored array of a variable, whose chunks stay in a cache."""
+    """The stored array of a variable and the cache of its chunks."""
 
     cache: ChunkCache
     chunks: Any
     name: str
-    array: CachedArray | None = None  # once points were read
+    array: CachedArray | None = None  # set on the first read of points
 
     def of(self, array: Any) -> CachedArray:
         if self.array is None:
@@ -104,39 +104,40 @@ class CachedVariable:
         return self.array
 
     def clear(self) -> None:
-        """Drop the chunks, so that the next selection reads them again."""
+        """Drop the chunks; the next selection reads them again."""
         if self.array is not None:
             self.array.clear()
 
 
 def array_of(variable: xarray.Variable) -> Any:
-    """Return the array of a variable without reading it if it is lazy."""
-    array = super(xarray.Variable, variable).data  # `Variable.data` would read it
+    """Return the array of a variable; a lazy array is not read."""
+    array = super(xarray.Variable, variable).data  # `Variable.data` would read a lazy array
     return array if is_lazy(array) else variable.data
 
 
 def is_lazy(array: Any) -> bool:
-    """Return whether an array is read by a backend of xarray when its values are needed."""
+    """Return whether an xarray backend reads an array when its values are needed."""
     while not isinstance(array, BackendArray) and hasattr(array, "get_duck_array"):
         array = getattr(array, "array", None)
     return isinstance(array, BackendArray)
 
 
 def missing_value(dtype: Any) -> tuple[Any, Any]:
-    """Return the dtype that xarray gives to values of which some are missing, and the filler."""
+    """Return the dtype and the filler that xarray uses if some values are missing."""
+    # A shift fills the first element, so its result shows what xarray does with missing values.
     numbers = np.dtype(int) if dtype.kind == "b" else dtype
     shifted: Any = xarray.Variable("x", np.zeros(1, numbers)).shift(x=1)  # type: ignore[no-untyped-call]
     return shifted.dtype, np.nan if shifted.dtype == object else shifted.values[0]
 
 
 def chunks_of(variable: Any) -> Sequence[int] | None:
-    """Return the shape of the chunks that a variable was read from, as backends note it."""
+    """Return the shape of a variable's stored chunks, as recorded by its backend."""
     chunks: Any = variable.encoding.get("chunksizes") or variable.encoding.get("chunks")
     return chunks if isinstance(chunks, tuple) else None
 
 
 def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
-    """Return the reader of the stored array behind a backend of xarray, or one of boxes."""
+    """Return the reader of the stored array behind an xarray backend, or a `BoxReader`."""
     dtype = np.dtype(array.dtype)
     if dtype.kind != "O":
         stored = array.get_array() if hasattr(array, "get_array") else array
@@ -156,7 +157,7 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
 def _dataset_of_h5py(variable: Any) -> Any:
     """Return the dataset of a netCDF4 variable without a fill value, or None for other variables.
 
-    Where such a variable was not written, netCDF4 returns uninitialized memory, and h5py zeros.
+    For unwritten parts of such a variable, netCDF4 returns uninitialized memory but h5py zeros.
     """
     group = variable.group()
     has_value = hasattr(variable, "get_fill_value") and variable.get_fill_value() is not None
@@ -167,17 +168,16 @@ def _dataset_of_h5py(variable: Any) -> Any:
         if stored.shape == variable.shape:
             return stored
     raise DTypeError(
-        f"open_dataset: engine = 'netcdf4' returns the memory of others where variable "
-        f"{variable.name} was not written, as it has no fill value (allowed: 'h5netcdf', "
-        f"'ndgather')"
+        f"open_dataset: engine = 'netcdf4' returns uninitialized memory for unwritten parts of "
+        f"variable {variable.name}, which has no fill value (allowed: 'h5netcdf', 'ndgather')"
     )
 
 
 class LazyArray(BackendArray):
-    """An array of a variable that selects points or along axes by itself.
+    """A lazy array that implements the selection of points and along axes itself.
 
-    xarray asks for ``array[indexer]`` with numbers and slices, ``array.oindex[indexer]`` with
-    arrays along some axes, and ``array.vindex[indexer]`` with arrays of points.
+    xarray uses ``array[indexer]`` for numbers and slices, ``array.oindex[indexer]`` for arrays
+    along individual axes and ``array.vindex[indexer]`` for arrays of points.
     """
 
     __slots__ = ("dtype", "shape")
@@ -215,7 +215,7 @@ class _Selector:
 
 
 class BoxReader(IndexedArray):
-    """Reads boxes of any array of xarray by indexing it."""
+    """A reader that indexes any xarray array with boxes."""
 
     __slots__ = ()
 
@@ -226,16 +226,16 @@ class BoxReader(IndexedArray):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Positions along an axis that the result keeps; slices are another kind of entry."""
+    """A key entry: positions along an axis, which stays an axis of the result."""
 
     positions: Positions
 
 
 class PartReader:
-    """Reads a part of an array, with its axes in another order.
+    """A reader of a part of an array, with permuted axes.
 
-    Of axes with slices or lines, every position is read once, in rising order: `arranged` gives
-    the order of the key. Only chunks with such a position are chunks of its grid. Of an axis of
+    Along axes with slices or lines, every position is read once, in ascending order; `arranged`
+    restores the order of the key. The grid contains only chunks with such a position. On an axis of
     size 12 in chunks of length 4, the line 9 1 0 1 is read as an axis of size 3::
 
         axis       0  1  2  3 | 4  5  6  7 | 8  9 10 11
@@ -250,7 +250,7 @@ class PartReader:
         self.in_flight = reader.in_flight
         chunk_lengths: list[Any] = [*reader.grid.chunk_lengths]
         shape = [*reader.grid.shape]
-        # By axis, the chunks there and what is taken of them; and the positions in the order asked.
+        # By axis: the chunk numbers of the array with the parts to take, and the order of the key.
         self.parts: dict[int, list[tuple[int, Any]]] = {}
         self.inverses: dict[int, Positions] = {}
         for axis, entry in enumerate(key):
@@ -261,7 +261,9 @@ class PartReader:
                 self.inverses[axis] = inverse
             chunks = reader.grid.chunk_at(axis, positions)
             numbers, first = np.unique(chunks, return_index=True)
-            pieces = np.split(positions, first[1:])  # one piece where there is no position
+            # The line 9 1 0 1 above: positions 0 1 9, chunks 0 0 2, first 0 2, pieces 0 1 | 9. If
+            # there is no position, `split` returns an empty piece and `numbers` is empty.
+            pieces = np.split(positions, first[1:])
             self.parts[axis] = [
                 (number, _as_slice(piece - reader.grid.borders(axis, number)[0]))
                 for number, piece in zip(numbers.tolist(), pieces, strict=False)
@@ -275,7 +277,7 @@ class PartReader:
         return None if size_of is None else size_of(self._there(chunk)[0])
 
     def _there(self, chunk: Chunk) -> tuple[Chunk, list[Any]]:
-        """Return the chunk of the array, and what is taken of it along every axis."""
+        """Return the chunk of the array and the part to take along every axis."""
         there, here = [], []
         for axis in range(len(chunk)):
             number = chunk[self.order.index(axis)]
@@ -286,14 +288,16 @@ class PartReader:
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         there, here = self._there(chunk)
-        values = read_chunk(self.caller, self.reader, there, True, buffers)  # errors name this one
+        # `read_chunk` makes an error name the chunk of the array, not the chunk of the part.
+        values = read_chunk(self.caller, self.reader, there, True, buffers)
         for axis, taken in enumerate(here):
             if taken is not ...:
                 values = values[(slice(None),) * axis + (taken,)]
         return values.transpose(self.order)
 
     def arranged(self, values: Array) -> Array:
-        """Return the result of a gather with the positions of its last axes as they are asked."""
+        """Return the result of a gather with its last axes in the order of the key."""
+        # Negative axis: the axes of points in front of them are unknown here.
         for axis, inverse in self.inverses.items():
             values = values.take(inverse, self.order.index(axis) - len(self.order))
         return values
@@ -301,49 +305,50 @@ class PartReader:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a lazy array takes of the array of a backend, and the functions that decode its values.
+    """The backend array behind a lazy array, the part of it, and the decoders of its values.
 
-    `key` has an entry for every axis of `array`: a slice, a `Line`, or the positions of points,
-    which for an axis that was dropped are one number.
+    `key` has an entry for every axis of `array`: a slice, a `Line`, or the positions of points. An
+    axis that was indexed with a number has an array of rank 0.
     """
 
     array: Any
     key: Key
-    decoders: tuple[Any, ...] = ()  # wrappers of xarray around an array of the same shape
-    dtype: Any = None  # of the decoded values
-    cached: CachedVariable | None = None  # of data sets that are opened with a cache
+    decoders: tuple[Any, ...] = ()  # xarray wrappers around an array of the same shape
+    dtype: Any = None  # dtype of the decoded values
+    cached: CachedVariable | None = None  # set if the data set was opened with a cache
 
     @classmethod
     def of(cls, array: Any) -> Source:
         """Return the source inside the wrappers of xarray."""
-        if isinstance(source := getattr(array, "source", None), Source):  # of the engine
+        if isinstance(source := getattr(array, "source", None), Source):  # opened by our engine
             return source
         if isinstance(array, LazilyIndexedArray):
             return cls.of(array.array).at(array.key.tuple)
         if isinstance(array, BackendArray) or not is_lazy(array) or hasattr(array, "key"):
             return cls.plain(array)
         inner = cls.of(array.array)
-        if array.array.shape != array.shape:  # it joins characters
+        if array.array.shape != array.shape:  # this decoder joins characters to strings
             return cls.plain(array)
         return replace(inner, decoders=(*inner.decoders, array), dtype=array.dtype)
 
     @classmethod
     def whole(cls, array: Any) -> Source:
-        """Return what is inside if the array has all of it, and else the array as it is."""
+        """Return the inner source if `array` covers all of it, otherwise `array` undecomposed."""
         source = cls.of(array)
         return source if all(map(_is_whole, source.key, source.array.shape)) else cls.plain(array)
 
     @classmethod
     def plain(cls, array: Any) -> Source:
-        """Return an array as it is."""
+        """Return a source that consists of the whole `array`."""
         return cls(array, (slice(None),) * len(array.shape))
 
     def at(self, taken: Sequence[Any]) -> Source:
-        """Return what is taken by numbers, slices and arrays of one axis, which stay axes."""
+        """Return the part selected by numbers, slices and 1-d arrays, whose axes are kept."""
         return self.taken(tuple([t if isinstance(t, slice) else _as_entry(t) for t in taken]))
 
     def taken(self, key: Key) -> Source:
-        """Return the source of what a key takes, with an entry for every axis that is left."""
+        """Return the part selected by a key, which has an entry for every remaining axis."""
+        # With the key (3, Line([5, 6, 7])) so far, (Line([2, 0]),) selects (3, Line([7, 5])).
         entries = iter(key)
         composed: list[Any] = []
         for first, size in zip(self.key, self.array.shape, strict=True):
@@ -354,14 +359,14 @@ class Source:
                 there = _along(first, size)
                 if isinstance(entry, slice | Line):
                     entry = Line(there[_along(entry, len(there))])
-                else:  # a copy: another thread may write into the positions while NumPy uses them
+                else:  # a copy, because another thread may change the positions while NumPy reads
                     entry = np.asarray(there[np.array(entry)], np.int64)
             composed.append(entry)
         return replace(self, key=tuple(composed))
 
     def decoded(self, values: Array) -> Array:
-        """Return the values of the variable, of values of the array."""
-        if self.decoders and not values.size:  # xarray looks for the first time of a calendar
+        """Decode values of the array to values of the variable."""
+        if self.decoders and not values.size:  # xarray needs a first value to decode a calendar
             return np.empty(values.shape, self.dtype)
         for decoder in self.decoders:
             around = copy(decoder)
@@ -377,7 +382,7 @@ class Source:
 
 
 def take(array: Any, key: Key, options: Options) -> Array:
-    """Return the elements of `array` at a key; a position of -1 gives NaN, as in `reindex`."""
+    """Return the elements of `array` at a key; a position of -1 yields NaN, as in `reindex`."""
     negative = [entry < 0 for entry in key if isinstance(entry, np.ndarray)]
     if not any(each.any() for each in negative):
         return take_present(array, key, options)
@@ -406,7 +411,7 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     if source.cached is not None and not behind:
         return source.decoded(cached_array.run(replace(call, data=source.cached.of(inner))))
     reader = source.reader(options)
-    if not behind:  # all axes, in their order
+    if not behind:  # points along all axes: other variables with the same chunks share the plan
         return source.decoded(calls.gather(call, reader, options.plans))
     part = PartReader(reader, (*front, *behind), key, call.caller)
     return source.decoded(part.arranged(calls.gather(call, part, options.plans)))
@@ -415,10 +420,7 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
 def estimate_points(
     array: Any, positions: Mapping[int, Positions], options: Options
 ) -> Estimate | None:
-    """Return what reading an array at positions by axis needs; None for an array in memory.
-
-    Positions of -1 are not read.
-    """
+    """Estimate reading an array at positions by axis, ignoring -1; None for an array in memory."""
     if not is_lazy(array):
         return None
     points = np.broadcast_arrays(*positions.values())
@@ -447,10 +449,12 @@ def _take_in_memory(data: Array, key: Key, front: list[int], positions: list[Any
 
 
 def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) -> Any:
-    """Return the result of a gather from `array`, of which some axes are moved to the front."""
+    """Gather from `array` with some axes moved to the front."""
     order = (*front, *(axis for axis in range(len(array.shape)) if axis not in front))
     source = Source.of(array)
     lazy = is_lazy(source.array)
+    # The call indexes the axes of the part, but `PartReader` sorts their positions. A part with
+    # points or unsorted positions is therefore read through xarray's wrappers.
     if not (lazy and all(map(_is_rising, source.key))):
         source = Source.whole(array)
     if not is_lazy(source.array):
@@ -465,13 +469,13 @@ def _is_whole(entry: Any, size: int) -> bool:
 
 
 def _as_entry(taken: Any) -> Any:
-    """Return a number or an array in a key of xarray as an entry of `Key`."""
+    """Convert a number or an array in an xarray key to an entry of `Key`."""
     positions = np.asarray(taken, np.int64)
     return Line(positions) if positions.ndim else positions
 
 
 def _is_rising(entry: Any) -> bool:
-    """Whether an axis stays an axis, with its positions in their order."""
+    """Return whether an entry keeps its axis, with strictly ascending positions."""
     if isinstance(entry, Line):
         return bool((np.diff(entry.positions) > 0).all())
     return isinstance(entry, slice) and (entry.step or 1) > 0
@@ -482,7 +486,7 @@ def _along(entry: Any, size: int) -> Positions:
 
 
 def _as_slice(positions: Positions) -> slice | Positions:
-    """Return rising positions as a slice, if they are one: it gives a view."""
+    """Return ascending positions as a slice if they are equidistant: a slice yields a view."""
     step = int(positions[1] - positions[0]) if len(positions) > 1 else 1
     if (np.diff(positions) == step).all():
         return slice(int(positions[0]), int(positions[-1]) + 1, step)
@@ -490,7 +494,7 @@ def _as_slice(positions: Positions) -> slice | Positions:
 
 
 def tuples(positions: list[Positions]) -> Positions:
-    """Return positions on several axes as index tuples, along a last axis."""
+    """Combine the positions on several axes to index tuples along a new last axis."""
     columns = np.empty((len(positions), *np.broadcast(*positions).shape), np.int64)
     for axis, array in enumerate(positions):
         columns[axis, ...] = array
@@ -498,7 +502,7 @@ def tuples(positions: list[Positions]) -> Positions:
 
 
 class PointwiseArray(LazyArray):
-    """The array of a variable, from which `isel` of xarray gathers through this package."""
+    """An array that makes xarray's `isel` gather with this package."""
 
     __slots__ = ("_array", "_options", "_take")
 
@@ -521,7 +525,7 @@ class PointwiseArray(LazyArray):
         lines = iter(np.ix_(*(k for k in kept if not isinstance(k, slice))))
         taken = self._gathered(next(lines) if np.ndim(k) else k for k in indexer.tuple)
         axes = sorted(range(len(kept)), key=lambda axis: isinstance(kept[axis], slice))
-        return taken.transpose(np.argsort(axes))  # in the result, axes of arrays come first
+        return taken.transpose(np.argsort(axes))  # `taken` has the axes of arrays first
 
 
 def select(
@@ -530,10 +534,10 @@ def select(
     options: Options,
     missing: str = "raise",
 ) -> xarray.Dataset:
-    """Return what ``data.isel(positions)`` is.
+    """Return the same as ``data.isel(positions)``.
 
-    With "nan" for `missing`, every variable is NaN where a position is -1. The variables of `data`
-    are changed: it has to be a copy, which nothing else uses.
+    If `missing` is "nan", positions of -1 yield NaN in every variable. `data` must be a copy
+    without other users, because its variables are modified.
     """
     by_array = {
         name: as_array(options.call.caller, name, p)
@@ -553,7 +557,7 @@ def select(
         if name in bare.xindexes or not by_points.intersection(variable.dims):
             continue
         array = array_of(variable)
-        # Arrays of other libraries index themselves.
+        # Arrays of other libraries keep their own indexing.
         if type(array) is np.ndarray or is_lazy(array):
             variable.data = PointwiseArray(array, options.of(name, variable), taking)
     with errors_of_xarray(options.call.caller, positions):
@@ -565,24 +569,24 @@ def select(
 
 
 def as_array(caller: str, name: Hashable, indexer: Any) -> Array:
-    """Return labels or positions as an array; several axes must have names."""
-    if hasattr(type(indexer), "untyped_storage"):  # of torch, whose memory may not be its own
+    """Convert labels or positions to an array; an array of rank 2 or more must have dimensions."""
+    if hasattr(type(indexer), "untyped_storage"):  # a torch tensor may share memory
         indexer = arguments.plain_array(caller, str(name), indexer)
     try:
-        # NumPy asks an array of xarray for many attributes before it converts it.
+        # Faster than `asarray`, which looks up many attributes of an xarray array.
         array = indexer.to_numpy() if isinstance(indexer, _CONVERTED) else np.asarray(indexer)
     except (TypeError, ValueError) as error:
         raise _not_an_indexer(caller, name, indexer) from error
     if array.ndim > 1 and not isinstance(indexer, _NAMED):
         raise ShapeError(
-            f"{caller}: {name} is an array of shape {array.shape}, whose axes have no names "
-            f"(allowed: one axis); write xarray.DataArray({name}, dims=[...])"
+            f"{caller}: {name} is an array of shape {array.shape} without dimension names "
+            f"(allowed: rank 1); write xarray.DataArray({name}, dims=[...])"
         )
     return array
 
 
 def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> Any:
-    """Return positions counted from the front, in the form of `indexer`."""
+    """Check positions and return them in the form of `indexer`, with negative ones normalized."""
     if isinstance(indexer, slice):
         return indexer
     if isinstance(indexer, tuple):
@@ -604,8 +608,8 @@ def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> A
         allowed = f"allowed: {-size}..{size - 1}" if size else "the axis is empty"
         more = f"; {count} positions are out of bounds" if count > 1 else ""
         raise IndexOutOfBoundsError(
-            f"{caller}: {name}{subscript(at)} = {int(array[at])} is outside of {name}, which has "
-            f"size {size} ({allowed}){more}",
+            f"{caller}: {name}{subscript(at)} = {int(array[at])} is out of bounds for {name}, "
+            f"which has size {size} ({allowed}){more}",
             position=at,
             value=int(array[at]),
             size=size,
@@ -626,13 +630,13 @@ def with_dims_of(indexer: Any, array: Any) -> Any:
 
 def _not_an_indexer(caller: str, name: Hashable, indexer: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: {name} = {shown_value(indexer)} is not an array (allowed: labels or positions "
-        f"in one array, or with their dimensions: ({name!r}, array))"
+        f"{caller}: {name} = {shown_value(indexer)} is not an array (allowed: an array of labels "
+        f"or positions, or a tuple with its dimensions: ({name!r}, array))"
     )
 
 
 def is_zarr(place: Any) -> bool:
-    """Return whether a file name, a URL or an object stands for a zarr store, not for a file."""
+    """Return whether a path, a URL or an object refers to a zarr store instead of a file."""
     if not isinstance(place, str | os.PathLike):
         return not hasattr(place, "read") and not isinstance(place, bytes | memoryview)
     text = os.fspath(place)
@@ -641,13 +645,13 @@ def is_zarr(place: Any) -> bool:
 
 @contextmanager
 def errors_of_xarray(caller: str, names: Iterable[Hashable]) -> Iterator[None]:
-    """Turn the errors of a selection by xarray into those of this package."""
+    """Convert errors that xarray raises in a selection to `AttributeValueError`."""
     try:
         yield
     except (MemoryError, OSError, NdgatherError):
         raise
     except Exception as error:
         raise AttributeValueError(
-            f"{caller}: {listed(map(str, names))} cannot be selected by: {reason(error)} (allowed: "
-            f"what xarray selects by)"
+            f"{caller}: the selection by {listed(map(str, names))} failed: {reason(error)} "
+            f"(allowed: indexers that xarray supports)"
         ) from error

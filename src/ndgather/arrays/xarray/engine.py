@@ -1,7 +1,7 @@
-"""A backend of xarray: data sets as its own backends open them, with points read by this package.
+"""An xarray backend on top of xarray's own backends; this package reads selections of points.
 
-Selections along axes stay those of xarray. A selection of points is kept as it is until its values
-are needed; then each chunk that holds a point is read once.
+xarray handles selections along axes. A selection of points stays lazy until its values are needed;
+then each chunk that contains a point is read once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ndgather.stored.cache import ChunkCache
 
 __all__ = ["Engine"]
 
-_KINDS = "biufcmM"  # of dtypes whose values are decoded element by element
-_S3_OPTIONS = {  # of fsspec, and of obstore
+_KINDS = "biufcmM"  # dtypes whose values are decoded element by element
+_S3_OPTIONS = {  # names in fsspec and in obstore
     "anon": "skip_signature",
     "key": "access_key_id",
     "secret": "secret_access_key",
@@ -36,18 +36,18 @@ _S3_OPTIONS = {  # of fsspec, and of obstore
 
 
 class Engine(BackendEntrypoint):
-    """Open zarr stores and netCDF 4 files as data sets; ``engine="ndgather"`` of `open_dataset`.
+    """The backend for ``xarray.open_dataset(..., engine="ndgather")``.
 
-    The decoded chunks of selections of points stay in memory. If the store is written to
-    afterwards, also by this process, selections of points return the old values until
-    ``data.ndgather.clear()``; ``chunk_cache=None`` keeps no chunks.
+    It opens zarr stores and netCDF-4 files with the same values, coordinates, attributes and
+    options as the engines "zarr" and "h5netcdf". There are two more options: `memory` limits the
+    buffers of a selection of points, and `chunk_cache` the decoded chunks that are cached. The
+    latter is a number of bytes, a string like "2 GiB", a `ndgather.ChunkCache` shared with other
+    data sets, or None for no cache. (xarray's own option ``cache=True`` keeps whole variables after
+    they have been loaded.)
 
-    Values, coordinates and attributes are those of the engines "zarr" and "h5netcdf", which also
-    have the options. `memory` limits the buffers of a selection of points. `chunk_cache` limits the
-    bytes of the decoded chunks of the data set: a number, a text such as "2 GiB", a
-    `ndgather.ChunkCache` that other data sets share, or None. Closing the data set drops the
-    chunks. (``cache=True`` is an option of xarray: it keeps the values of whole variables that were
-    loaded.)
+    If the store is written after the chunks were cached, even by this process, selections of points
+    return the old values until ``data.ndgather.clear()`` is called. Closing the data set drops the
+    chunks.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Engine(BackendEntrypoint):
 
     description = "Open zarr stores and netCDF 4 files, and read many points of them at once"
     supports_groups = True
-    open_dataset_parameters = (  # the decoders that xarray passes
+    open_dataset_parameters = (  # the decoding options that xarray passes
         *("filename_or_obj", "drop_variables", "mask_and_scale", "decode_times"),
         *("decode_timedelta", "use_cftime", "concat_characters", "decode_coords"),
     )
@@ -103,12 +103,12 @@ class Engine(BackendEntrypoint):
 
 
 def _engine_of(place: Any, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the engine of xarray for a place, what it opens, and its options."""
+    """Return the xarray backend for a path, URL or object, its argument, and its options."""
     in_zarr = is_zarr(place)
     messages.need("zarr" if in_zarr else "h5netcdf", "stores")
     if in_zarr and isinstance(place, str):
         store = zarr_store(place, storage_options=options.get("storage_options"))
-        if not isinstance(store, str):  # it has the options
+        if not isinstance(store, str):  # the store already has the options
             return ZarrBackendEntrypoint(), store, {**options, "storage_options": None}
     return ZarrBackendEntrypoint() if in_zarr else H5netcdfBackendEntrypoint(), place, options
 
@@ -118,7 +118,7 @@ def _as_cache(cache: ChunkCache | int | str | None) -> ChunkCache | None:
 
 
 def _with_points(data: xarray.Dataset, memory: Any, cache: ChunkCache | None) -> xarray.Dataset:
-    """Return a data set whose stored arrays keep selections of points until they are needed."""
+    """Return a data set with lazy selections of points from its stored arrays."""
     common = arrays.storage_options("isel", memory)
     all_kept: list[arrays.CachedVariable] = []
     pointwise = data.copy(deep=False)
@@ -135,16 +135,17 @@ def _with_points(data: xarray.Dataset, memory: Any, cache: ChunkCache | None) ->
 
 
 def _close(data: xarray.Dataset, all_kept: list[arrays.CachedVariable]) -> None:
-    """Close a data set, and drop its chunks."""
+    """Close a data set and drop its chunks."""
     for kept in all_kept:
         kept.clear()
     data.close()
 
 
 def zarr_store(place: str, storage_options: Any = None) -> Any:
-    """Return the store for zarr: a path, a store of obstore, or a URL for fsspec.
+    """Return a zarr store: a path, an obstore store, or a URL for fsspec.
 
-    Options of fsspec are for fsspec, if it is not S3 with some that obstore has under other names.
+    `storage_options` are options of fsspec. With any of them, the store is a URL for fsspec, unless
+    it is in S3 and obstore has an equivalent for every option.
     """
     given = dict(storage_options or {})
     given |= given.pop("client_kwargs", None) or {}
@@ -159,13 +160,13 @@ def zarr_store(place: str, storage_options: Any = None) -> Any:
         options: Any = {_S3_OPTIONS[name]: given[name] for name in given}
         if (options.get("endpoint") or place).startswith("http://"):
             options["client_options"] = {"allow_http": True}
-        with suppress(BaseError, ValueError):  # a scheme that obstore does not know
+        with suppress(BaseError, ValueError):  # obstore does not support the scheme
             return ObjectStore(stores.from_url(place, **options), read_only=True)
     return place
 
 
 class StoredArray(arrays.LazyArray):
-    """The lazy array of a variable, which knows its source; points of it are `SelectedPoints`."""
+    """A lazy array with a known source; selecting points of it returns `SelectedPoints`."""
 
     __slots__ = ("array", "options", "source")
 
@@ -184,7 +185,7 @@ class StoredArray(arrays.LazyArray):
 
     def __getitem__(self, indexer: Any) -> Any:
         part = self.array[indexer]
-        if not part.shape:  # xarray would read any other array without axes at once
+        if not part.shape:  # xarray would immediately read any other array of rank 0
             return part
         return StoredArray(part, self.source.at(indexer.tuple), self.options)
 
@@ -195,7 +196,7 @@ class StoredArray(arrays.LazyArray):
     def select_points(self, indexer: Any) -> SelectedPoints:
         key: list[Any] = []
         for axis, (entry, size) in enumerate(zip(indexer.tuple, self.shape, strict=True)):
-            # As unsigned numbers, negative positions are larger than any size.
+            # Viewed as unsigned integers, negative positions are larger than any size.
             if isinstance(entry, slice) or not entry.size or entry.view("u8").max() < size:
                 key.append(entry)
             else:
@@ -205,7 +206,7 @@ class StoredArray(arrays.LazyArray):
 
 
 class SelectedPoints(arrays.LazyArray):
-    """Points of a stored array, which are read when their values are needed."""
+    """Points of a stored array that are read when their values are needed."""
 
     __slots__ = ("_key", "_options", "_order", "array")
 
@@ -220,7 +221,7 @@ class SelectedPoints(arrays.LazyArray):
         pairs = [*zip(key, array.shape, strict=True)]
         slices = [range(size)[entry] for entry, size in pairs if isinstance(entry, slice)]
         points = [entry.shape for entry in key if not isinstance(entry, slice)]
-        first = (*np.broadcast_shapes(*points), *map(len, slices))  # those of the points
+        first = (*np.broadcast_shapes(*points), *map(len, slices))  # axes of points come first
         self._order = range(len(first)) if order is None else order
         super().__init__(array, [first[axis] for axis in self._order])
 
@@ -234,7 +235,7 @@ class SelectedPoints(arrays.LazyArray):
         return values.transpose(self._order)
 
     def _positions(self) -> list[Positions]:
-        """Return the positions of every value along every axis of the array."""
+        """Return the position of every value along each axis of the array."""
         number = after = sum(isinstance(entry, slice) for entry in self._key)
         grids = []
         for entry, size in zip(self._key, self.array.shape, strict=True):
@@ -253,7 +254,7 @@ class SelectedPoints(arrays.LazyArray):
 
         key = tuple(map(select, self._positions()))
         points = SelectedPoints(self.array, key, self._options)
-        # xarray would read any other array without axes at once.
+        # xarray would immediately read any other array of rank 0.
         return points if points.shape or not self.shape else LazilyIndexedArray(points)
 
     def select_points(self, indexer: Any) -> SelectedPoints:

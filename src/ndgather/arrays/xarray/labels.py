@@ -1,10 +1,10 @@
-"""Labels of one axis, and the lookup of labels among them.
+"""The lookup of labels on an axis.
 
-pandas looks up labels that have to be on the axis. The nearest label is searched here: pandas takes
-10 to 20 times as long for a million labels on an axis of ten thousand, and a binary search 5 times.
-The range of the axis is cut into twice as many equal intervals as it has labels, and the few labels
-in an interval are compared. The number of an interval is a rounded product, which never decreases
-as labels increase: rounding puts no label on the wrong side of an interval.
+pandas looks up exact labels. Nearest labels are searched here, because pandas takes 10 to 20 times
+as long for a million labels on an axis of ten thousand, and a binary search 5 times as long. The
+range of the axis is divided into equal intervals, two per label, and a label is compared with the
+few labels in its interval. The interval number is a rounded product, which never decreases as
+labels increase. Rounding therefore never moves a label to the wrong side of another label.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from ndgather.messages import converted_errors, reason, shown_value
 
 Positions: TypeAlias = NDArray[np.intp]
 
-_BLOCK = 1 << 15  # labels that are looked up at a time: the arrays of a step stay in the cache
+_BLOCK = 1 << 15  # labels looked up at a time; the arrays of a block fit in the CPU cache
 _MOST_IN_AN_INTERVAL = 4
-WHOLE = 2**53 - 1  # float64 has all integers up to it, and rounds no other to them
+WHOLE = 2**53 - 1  # up to here, every float64 stands for at most one integer
 _SWAPPED = {"pad": "backfill", "backfill": "pad"}
 NOT_A_TIME = np.iinfo(np.int64).min
 CIRCLE, _WEST, _FAR_EAST = 360, -180.0, 360.0
-WIDEST = 1.5  # the gap that closes a ring, in widths of the widest other gap
-_KINDS = {  # by what pandas infers
+WIDEST = 1.5  # a gap wider than this many times any other gap is not part of a ring
+_KINDS = {  # by the type that pandas infers
     **dict.fromkeys(("boolean", "integer", "floating", "complex"), "numbers"),
     **dict.fromkeys(("mixed-integer-float", "decimal"), "numbers"),
     **dict.fromkeys(("datetime64", "datetime", "date"), "times"),
@@ -48,7 +48,7 @@ _KINDS = {  # by what pandas infers
     "bytes": "bytes",
 }
 _DATE, _CLOCK = "%Y-%m-%d", ("T%H", ":%M", ":%S", ".%f")
-_MEANINGS = {  # by the value of an attribute of CF
+_MEANINGS = {  # by the value of a CF attribute
     **dict.fromkeys(
         ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN"),
         "latitude",
@@ -63,7 +63,7 @@ _MEANINGS = {  # by the value of an attribute of CF
     "timeseries_id": "station",
 }
 _ATTRIBUTES = ("units", "standard_name", "axis", "cf_role")
-NAMES = {  # what a name means where no attribute says it
+NAMES = {  # the meaning of a name in the absence of attributes
     **dict.fromkeys(("lat", "latitude", "nav_lat"), "latitude"),
     **dict.fromkeys(("lon", "long", "lng", "longitude", "nav_lon"), "longitude"),
     **dict.fromkeys(("time", "valid_time", "datetime", "date", "timestamp"), "time"),
@@ -73,7 +73,7 @@ NAMES = {  # what a name means where no attribute says it
 }
 _ALSO = {"x": "longitude", "y": "latitude"}
 _METRES = ("m", "metre", "metres", "meter", "meters")
-# Numbers that stand for missing values in many tables.
+# Numbers that many tables use for missing values.
 _FILLERS = frozenset(sign * (10.0**n - 1) for n in (3, 4, 5, 6) for sign in (1, -1)) | {
     *(-999.9, -9999.9, -32768.0, -32767.0, -2147483648.0, -1e34),
     *(9.969209968386869e36, float(np.float32(9.969209968386869e36)), 1e20, 1e30, 1e35),
@@ -85,17 +85,17 @@ class SortedLabels:
     """Distinct labels of an axis in ascending order."""
 
     values: Array  # int64 or float64; times as int64
-    order: Array  # the position of every value on the axis
-    descending: bool = False  # the axis falls: "pad" means the next greater label
-    unit: str | None = None  # of times
-    period: Any = None  # then the first and the last value are neighbours across the seam
-    in_order: bool = True  # the axis rises or falls
-    gap: Positions | tuple[()] = ()  # the values of a ring that have no neighbour above them
+    order: Array  # the position of each value on the axis
+    descending: bool = False  # "pad" then means the next greater label
+    unit: str | None = None  # the unit of times
+    period: Any = None  # if set, `values` has another label at each end, from across the seam
+    in_order: bool = True  # the axis is ascending or descending
+    gap: Positions | tuple[()] = ()  # indices of values of a ring without a neighbor above
 
     def positions(
         self, labels: Array, method: str | None = None, limit: Array | None = None
     ) -> Positions:
-        """Return the positions of labels, or of their neighbours; -1 where there is none."""
+        """Return the positions of labels or of their neighbors, or -1 if there is none."""
         positions = np.full(labels.shape, -1, np.intp)
         if self.descending and method is not None:
             method = _SWAPPED.get(method, method)
@@ -114,9 +114,10 @@ class SortedLabels:
         return positions
 
     def brackets(self, labels: Array) -> tuple[Positions, Positions, Array]:
-        """Return the positions of the labels below and above, and the share of the one above.
+        """Return the positions of the neighbors below and above, and the share of the upper.
 
-        Both are the same label where the axis has it. The share is NaN outside of the axis.
+        Both are the same if a label is on the axis. The share is NaN outside of the axis. Between
+        the labels 10 and 20, the share of 12 is (12 - 10) / (20 - 10) = 0.2.
         """
         block, last = labels, self.values.size - 1
         if self.period is not None:
@@ -133,10 +134,7 @@ class SortedLabels:
         return self.order[lower], self.order[upper], share
 
     def outside(self, labels: Array) -> NDArray[np.bool]:
-        """Return which labels are further than half a step from the ends of the axis.
-
-        The ends of a ring are those of its gap.
-        """
+        """Return which labels are more than half a step outside of the axis, or inside of a gap."""
         values, bad = self.values, np.zeros(labels.shape, np.bool)
         if self.period is not None:
             if len(self.gap):
@@ -158,16 +156,16 @@ class SortedLabels:
 
     @cached_property
     def _rounding(self) -> float:
-        """Return the distance by which decimal labels may be off."""
+        """A bound for rounding errors of decimal labels."""
         return 1e-9 * float(np.abs(self.values).max(initial=0))
 
     @cached_property
     def _gaps(self) -> list[tuple[float, float]]:
-        """Return the ranges of labels in a ring that are more than half a step from any other."""
+        """The ranges within the gap of a ring that are more than half a step from any label."""
         values, off = self.values.astype(np.float64), self._rounding
         ring = values[1:-1]
         steps = (np.roll(ring, -1) - ring) % self.period
-        return [  # `values` begin one label before the ring
+        return [  # `values` has one more label than the ring at its start
             (
                 values[lower] + steps[(lower - 2) % ring.size] / 2 + off,
                 values[lower + 1] - steps[lower % ring.size] / 2 - off,
@@ -176,7 +174,7 @@ class SortedLabels:
         ]
 
     def _neighbours(self, labels: Array, method: str | None) -> tuple[Positions, NDArray[np.bool]]:
-        """Return which of `values` a label stands for, and whether there is one."""
+        """Return the indices of `values` that labels select, and whether they exist."""
         values, last = self.values, self.values.size - 1
         below = self._count_below(labels)
         above = np.minimum(below, last)
@@ -193,17 +191,17 @@ class SortedLabels:
         return np.maximum(before, 0), before >= 0
 
     def _is_a_label(self, labels: Array) -> NDArray[np.bool]:
-        kept: NDArray[np.bool] = labels == labels  # noqa: PLR0124 - NaN is unlike itself
+        kept: NDArray[np.bool] = labels == labels  # noqa: PLR0124 - NaN differs from itself
         return kept if self.unit is None else labels != NOT_A_TIME
 
     def _in_ring(self, labels: Array) -> Array:
-        """Return labels outside of the range of a ring, moved into it by whole periods."""
+        """Shift labels by multiples of the period into the range of a ring."""
         first, last = self.values[1], self.values[-2]
         turns = np.floor_divide(labels - first, self.period)
         return np.where((labels < first) | (labels > last), labels - self.period * turns, labels)
 
     def _count_below(self, labels: Array) -> Positions:
-        """Return the number of values below every label; any number for NaN."""
+        """Return the number of values below each label; the result for NaN is arbitrary."""
         intervals = self._intervals if labels.size > self.values.size // 8 else None
         if intervals is None:
             return np.searchsorted(self.values, labels)
@@ -215,9 +213,9 @@ class SortedLabels:
 
     @cached_property
     def _intervals(self) -> tuple[Positions, int, Array] | None:
-        """Return the number of values below every interval, the most inside one, and the values.
+        """The number of values below each interval, the maximum per interval, and padded values.
 
-        None if a binary search is better.
+        None if a binary search is faster.
         """
         values, number = self.values, 2 * self.values.size
         with np.errstate(over="ignore", divide="ignore"):
@@ -239,17 +237,17 @@ class SortedLabels:
     def _interval(self, labels: Array, number: int) -> Positions:
         offset = labels.astype(np.float64) - np.float64(self.values[0])
         offset *= self._scale(number)
-        np.fmax(offset, 0, out=offset)  # and 0 for NaN
+        np.fmax(offset, 0, out=offset)  # NaN becomes 0
         np.fmin(offset, number - 1, out=offset)
         return offset.astype(np.intp)
 
 
-# Sorted labels by name, dtype, unit and period, with the index that they are of.
+# Sorted labels and their index, by name, dtype, unit and period.
 Axes: TypeAlias = dict[tuple[Any, ...], tuple["pd.Index[Any]", SortedLabels]]
 
 
 def _difference(greater: Array, smaller: Array) -> Array:
-    """Return a difference that is not negative; that of integers does not overflow."""
+    """Return a non-negative difference, computed without overflow for integers."""
     difference: Array = greater - smaller
     return difference if greater.dtype.kind == "f" else difference.view(np.uint64)
 
@@ -265,14 +263,14 @@ def look_up(
     period: Any = None,
     axes: Axes | None = None,
 ) -> Positions:
-    """Return the positions of labels on an axis, in the shape of `labels`, or -1.
+    """Return the positions of labels on an axis, or -1, in the shape of `labels`.
 
-    `axes` keeps what is known of an axis for the next call. If it is given, the nearest label
-    without a tolerance is at most half a step away from a label outside of the axis.
+    `axes` stores sorted axes for later calls. If it is given and there is no tolerance, "nearest"
+    finds labels at most half a step outside of the axis.
     """
     flat = np.ravel(labels)
     wanted: Array = flat.astype(np.float64) if flat.dtype == np.float16 else flat
-    if not index.is_unique:  # which is no matter where other labels are wanted
+    if not index.is_unique:  # only an error if one of the labels has duplicates
         first = np.flatnonzero(~index.duplicated())
         options = {"method": method, "tolerance": tolerance, "period": period, "axes": axes}
         found = look_up(caller, name, index[first], labels, **options)
@@ -283,7 +281,7 @@ def look_up(
         return positions
     if flat.dtype.kind in "mM" and (far := are_beyond(index, flat)).any():
         if period is not None:
-            why = "some are out of the range of its unit"
+            why = "some exceed the range of its unit"
             raise not_comparable(caller, name, index.dtype, labels.dtype, why)
         limits = np.broadcast_to(np.asarray(tolerance, object), flat.shape)
         near = None if tolerance is None else [*limits[~far]]
@@ -311,31 +309,32 @@ def look_up(
         tolerance = None
     elif not is_sorted:
         raise LabelError(
-            f"{caller}: labels of {name} are unsorted, where method={method!r} needs an order "
-            f"(allowed: labels that rise or fall); write data = data.sortby({name!r}) in Python "
-            f"first"
+            f"{caller}: labels of {name} are unsorted, but method={method!r} requires sorted "
+            f"labels (allowed: ascending or descending labels); write data = "
+            f"data.sortby({name!r}) in Python first"
         )
     _check_held(caller, name, index, flat, nearest=method == "nearest")
     dtypes, held = (index.dtype, labels.dtype), np.ones(flat.shape, np.bool)
     kinds = {index.dtype.kind, flat.dtype.kind}
     of_axis = index[:0].to_numpy().dtype
     if method is None and kinds <= {*"iu"} and of_axis.kind in "iu":
-        # pandas would wrap labels beyond the dtype of the axis.
+        # In pandas, labels that exceed the range of the dtype would wrap around.
         held = (flat >= np.iinfo(of_axis).min) & (flat <= np.iinfo(of_axis).max)
         wanted = flat.astype(of_axis)
     elif kinds in ({"m"}, {"M"}):
-        wanted = flat.astype(of_axis)  # wrong for times that it cannot hold
+        wanted = flat.astype(of_axis)  # wrong for times that are not representable
         held = _is_held(flat, wanted)
     if method is not None and not held.all():
-        raise not_comparable(caller, name, *dtypes, "some lie between two times of its unit")
+        raise not_comparable(caller, name, *dtypes, "some are between two times of its unit")
     with converted_errors(lambda error: not_comparable(caller, name, *dtypes, reason(error))):
-        found = pd.Index(wanted, dtype=object if wanted.dtype == object else None)  # not as floats
+        # Objects are not converted to floats.
+        found = pd.Index(wanted, dtype=object if wanted.dtype == object else None)
         positions = index.get_indexer(found, method=method, tolerance=tolerance)
     return np.where(held, positions, -1).astype(np.intp).reshape(labels.shape)
 
 
 def are_beyond(index: pd.Index[Any], labels: Array) -> NDArray[np.bool]:
-    """Return which times are beyond all that the finer unit of axis and labels can hold."""
+    """Return which times exceed the range of the finer unit of axis and labels."""
     if (
         isinstance(index.dtype, np.dtype)
         and f"{index.dtype.kind}{labels.dtype.kind}" in ("MM", "mm")
@@ -354,7 +353,7 @@ def are_beyond(index: pd.Index[Any], labels: Array) -> NDArray[np.bool]:
 def _end_beside(
     index: pd.Index[Any], label: Any, method: str | None, tolerance: Any, half_step: bool
 ) -> int:
-    """Return the position of the end of a sorted axis beside a time that is beyond, or -1."""
+    """Return the position of the end of a sorted axis next to a time beyond it, or -1."""
     rises, above = index.is_monotonic_increasing, label.astype(np.int64) > 0
     is_last = above == rises
     if method is None or not len(index) or ((method == "pad") != is_last and method != "nearest"):
@@ -370,7 +369,7 @@ def _end_beside(
 
 
 def _seconds(time: Any) -> Fraction:
-    """Return the exact number of seconds of a time or duration since 1970 or zero."""
+    """Return the exact number of seconds of a duration, or of a time since 1970."""
     unit, per_second = np.datetime_data(time.dtype)[0], {"s": 1, "ms": 10**3, "us": 10**6}
     if unit not in (*per_second, "ns"):
         time, unit = time.astype(f"{time.dtype.kind}8[s]"), "s"
@@ -380,34 +379,35 @@ def _seconds(time: Any) -> Fraction:
 def _check_held(
     caller: str, name: Hashable, index: pd.Index[Any], labels: Array, nearest: bool
 ) -> None:
-    """Raise DTypeError for integers that float64 would round to one of the floats beside them.
+    """Raise DTypeError if a comparison of integers and floats could be wrong by rounding.
 
-    A float below 2**53 is none of these, but may be as far from one as from another label.
+    Large integers may round to a float on the other side. If all floats are below 2**53 this cannot
+    happen, but two integer labels may appear equally near.
     """
     for one, other in ((index, labels), (labels, index)):
         of_kinds = one.dtype.kind in "iu" and other.dtype.kind == "f"
         if of_kinds and _most(one) > WHOLE and (nearest or _most(other) > WHOLE):
-            why = "float64 rounds integers of 2**53 and more"
+            why = "float64 rounds integers above 2**53"
             raise not_comparable(caller, name, index.dtype, labels.dtype, why)
 
 
 def _most(numbers: pd.Index[Any] | Array) -> float:
-    """Return the largest absolute value that is finite."""
+    """Return the largest finite absolute value."""
     if (
         isinstance(numbers, pd.Index)
         and (numbers.dtype.kind in "iu" and len(numbers) > 0)
         and (numbers.is_monotonic_increasing or numbers.is_monotonic_decreasing)
     ):
-        # To read the whole axis takes ten times as long as to look up a label.
+        # Reading the whole axis takes ten times as long as looking up a label.
         return max(abs(int(numbers[0])), abs(int(numbers[-1])))
     present = pd.Series(numbers).dropna().to_numpy(np.float64)
     return float(np.abs(present[np.isfinite(present)]).max(initial=0))
 
 
 def convert_labels(caller: str, name: Hashable, labels: Array, index: pd.Index[Any]) -> Array:
-    """Return labels in the type of those on an axis, where it is no number: texts become times.
+    """Convert labels to the type of an axis unless it is numeric, for example strings to times.
 
-    Labels of a type that is never on the axis raise DTypeError.
+    Raise DTypeError for types that cannot be on the axis.
     """
     if {index.dtype.kind, labels.dtype.kind} <= {*"biufc"}:
         return labels
@@ -425,7 +425,7 @@ def convert_labels(caller: str, name: Hashable, labels: Array, index: pd.Index[A
             given == "texts" or (given == "times" and labels.dtype.kind == "O")
         ):
             if given == "texts" and {*flat} & {"now", "today"}:
-                raise ValueError("it changes from call to call")
+                raise ValueError("'now' and 'today' change from call to call")
             form = "ISO8601" if given == "texts" else None
             converted = pd.to_datetime(pd.Index(flat), format=form)
             if converted.tz is not None:
@@ -439,12 +439,12 @@ def convert_labels(caller: str, name: Hashable, labels: Array, index: pd.Index[A
         cast = array.astype(index.to_numpy().dtype)
         return (cast if _is_held(array, cast).all() else array).reshape(labels.shape)
     if axis is not None and given is not None and axis != given:
-        raise not_comparable(caller, name, index.dtype, labels.dtype, f"{given} are no {axis}")
+        raise not_comparable(caller, name, index.dtype, labels.dtype, f"{given} are not {axis}")
     return labels
 
 
 def objects(values: Iterable[Any]) -> Any:
-    """Return values as a vector of objects, whatever they are made of."""
+    """Return values as an array of objects of rank 1, even if they are sequences."""
     listed = [*values]
     array = np.empty(len(listed), object)
     array[:] = listed
@@ -452,7 +452,7 @@ def objects(values: Iterable[Any]) -> Any:
 
 
 def kind_of(labels: Array | pd.Index[Any]) -> str | None:
-    """Return the kind of labels; None if they are of several types or of a type of pandas."""
+    """Return the kind of labels; None for mixed types and extension dtypes of pandas."""
     if not labels.size or not isinstance(labels.dtype, np.dtype | pd.StringDtype):
         return None
     flat = np.ravel(np.asarray(labels, object if labels.dtype.kind == "T" else None))
@@ -467,14 +467,14 @@ def parse_date(text: str, calendar: str, form: str | None = None) -> Any:
     """Return a date of a calendar; raise ValueError if the calendar does not have it."""
     import cftime  # noqa: PLC0415 - an extra of xarray
 
-    if form is None:  # as much of ISO 8601 as the text has
+    if form is None:  # ISO 8601, with as many fields as the text has
         text = text.strip().replace(" ", "T", 1)
         form = _DATE + "".join(_CLOCK[: sum(map(text.count, "T:."))])
     return cftime.datetime.strptime(text, form, calendar=calendar)
 
 
 def _is_held(labels: Array, cast: Array) -> NDArray[np.bool]:
-    """Whether times are the same in another unit."""
+    """Return which times are unchanged by a cast to another unit."""
     held: NDArray[np.bool] = (cast.astype(labels.dtype) == labels) | np.isnat(labels)
     return held
 
@@ -489,15 +489,14 @@ def sorted_axis(
 ) -> tuple[SortedLabels, Array] | None:
     """Return the sorted labels of an axis, and `labels` as numbers of the same type.
 
-    None if that type is neither a 64-bit integer, float or time.
+    Return None unless their common type is a 64-bit integer, float or time.
     """
     if not index.is_unique:
         raise _repeats(caller, name, index[index.duplicated()][0])
     if index.hasnans:
         raise LabelError(
-            f"{caller}: labels of {name} contain NaN, which has no neighbours (allowed: labels "
-            f"that rise or fall); write data = data.isel({name}=data[{name!r}].notnull()) in "
-            f"Python first"
+            f"{caller}: labels of {name} contain NaN, which has no neighbors (allowed: labels "
+            f"without NaN); write data = data.isel({name}=data[{name!r}].notnull()) in Python first"
         )
     _check_held(caller, name, index, labels, nearest=True)
     pair = _common_numbers(index, labels, exact=period is not None)
@@ -528,7 +527,7 @@ def sorted_axis(
 
 
 def meanings_of(coord: xarray.DataArray) -> set[str]:
-    """Return what the labels of a coordinate are by the CF conventions, or else by its name."""
+    """Return the meanings of a coordinate according to its CF attributes, or else its name."""
     attrs = coord.attrs
     found = {_MEANINGS.get(str(attrs[key])) for key in _ATTRIBUTES if key in attrs}
     if coord.dtype.kind == "M":
@@ -537,10 +536,10 @@ def meanings_of(coord: xarray.DataArray) -> set[str]:
 
 
 def match_axes(data: xarray.Dataset, names: Iterable[Hashable]) -> dict[Hashable, Hashable]:
-    """Return the axes that names stand for, for each name that stands for one.
+    """Return a dict from names to axes; names without an axis are omitted.
 
-    A name that is no dimension or coordinate stands for the only axis with the same meaning, such
-    as ``lat`` for ``latitude``. If none has it, ``x`` stands for longitudes, ``y`` for latitudes.
+    A name that is neither a dimension nor a coordinate refers to the only axis with the same
+    meaning: ``lat`` finds ``latitude``. Otherwise ``x`` finds longitudes and ``y`` latitudes.
     """
     known = {*data.sizes, *data.coords}
     axes: dict[Hashable, Hashable] = {}
@@ -569,7 +568,7 @@ def match_axes(data: xarray.Dataset, names: Iterable[Hashable]) -> dict[Hashable
 
 
 def goes_around(name: Hashable, index: pd.Index[Any], axes: Axes) -> bool:
-    """Return whether longitudes are those of the whole earth."""
+    """Return whether longitudes cover the whole earth."""
     if index.dtype.kind not in "iuf" or len(index) < 2:
         return False
     try:
@@ -580,14 +579,14 @@ def goes_around(name: Hashable, index: pd.Index[Any], axes: Axes) -> bool:
 
 
 def is_longitude(coord: xarray.DataArray) -> bool:
-    """Return whether attributes say that labels are longitudes in degrees."""
+    """Return whether the attributes identify longitudes in degrees."""
     units = str(coord.attrs.get("units", "degrees"))
     by_name = coord.attrs.get("standard_name") == "longitude" and units in ("degrees", "degree")
     return _MEANINGS.get(units) == "longitude" or by_name
 
 
 def is_projected(coord: xarray.DataArray) -> bool:
-    """Return whether labels are lengths on a map."""
+    """Return whether labels are projected coordinates, in units of length."""
     of_map = str(coord.attrs.get("standard_name")).startswith("projection_")
     of_lengths = unit_of_map(coord) in ("metres", "km")
     return of_map or (of_lengths and not meanings_of(coord).isdisjoint("xy"))
@@ -599,7 +598,7 @@ def unit_of_map(coord: xarray.DataArray) -> str:
 
 
 def are_fillers(labels: Any) -> NDArray[np.bool]:
-    """Return which numbers are those that tables have in place of missing values."""
+    """Return which numbers are common fillers for missing values."""
     return np.isin(labels, [*_FILLERS])
 
 
@@ -612,9 +611,9 @@ def are_texts(index: pd.Index[Any]) -> bool:
 
 
 def are_longitudes(axis: pd.Index[Any], labels: Array, any_turn: bool) -> NDArray[np.bool]:
-    """Return which numbers may be longitudes: a number for missing values is none.
+    """Return which numbers may be longitudes; fillers for missing values are not.
 
-    Without `any_turn` they are also in the range of longitudes, or in that of the axis.
+    Unless `any_turn`, they must be in -180..360 or in the range of the axis.
     """
     low, high = longitude_range(axis)
     outside: NDArray[np.bool] = (labels < low) | (labels > high)
@@ -643,15 +642,18 @@ def _sort_axis(
         first, last = values[0], values[-1]
         if not np.isfinite(values).all() or last - first > period:
             raise AttributeValueError(
-                f"{caller}: period[{name!r}] = {period} is shorter than the axis, whose labels are "
-                f"{first}..{last} (allowed: {name}.max() - {name}.min() or more)"
+                f"{caller}: period[{name!r}] = {period} is shorter than the axis, with labels "
+                f"{first}..{last} (allowed: at least {name}.max() - {name}.min())"
             )
-        closed = last - first == period  # then the neighbours of the ends are one label further
+        # If 0 and 360 are both on the axis, the neighbor of 360 across the seam is not 0 but the
+        # label after it.
+        closed = last - first == period
         before, after = (-2, 1) if closed and values.size > 1 else (-1, 0)
         steps = np.diff(values, append=first + period)
         widest = int(steps.argmax())
         above = (widest + 1) % values.size
-        # A region ends where its axis does, or where its labels are nearer the other way around.
+        # The axis covers a region if its widest gap is at the ends of the axis, or if it is wider
+        # than half of the period, so that its labels are nearer the other way around.
         ends = above == 0 or abs(order[widest] - order[above]) == values.size - 1
         others = np.delete(steps, widest).max(initial=0)
         if steps[widest] > WIDEST * others and (ends or 2 * steps[widest] > period):
@@ -663,17 +665,17 @@ def _sort_axis(
 
 def _repeats(caller: str, name: Hashable, label: object) -> LabelError:
     return LabelError(
-        f"{caller}: {name} = {label} repeats on its axis (allowed: labels that differ, as "
-        f".drop_duplicates({name!r}) leaves them, with the first value of each)"
+        f"{caller}: {name} = {label} is duplicated on its axis (allowed: unique labels; "
+        f"data.drop_duplicates({name!r}) keeps the first value of each)"
     )
 
 
 def _common_numbers(
     index: pd.Index[Any], labels: Array, exact: bool = False
 ) -> tuple[Array, Array] | None:
-    """Return the labels of an axis and `labels` in one 64-bit type; None if there is none.
+    """Return the labels of an axis and `labels` in a common 64-bit type, or None.
 
-    Times that are out of its range become NaT, unless `exact`: they are on no axis.
+    Unless `exact`, times beyond its range become NaT, because they cannot be on the axis.
     """
     if not isinstance(index.dtype, np.dtype):
         return None
@@ -692,7 +694,7 @@ def _common_numbers(
     if np.datetime_data(common)[0] == "generic" or np.datetime_data(common)[1] != 1:
         return None
     if not _is_held(values, values.astype(common)).all():
-        common = values.dtype  # the axis is out of the range of the finer unit
+        common = values.dtype  # the axis exceeds the range of the finer unit
         exact = True
     cast = labels.astype(common)
     held = _is_held(labels, cast)
@@ -702,7 +704,7 @@ def _common_numbers(
 
 
 def _microseconds(times: Array, index: xarray.CFTimeIndex) -> Array:
-    """Return times of a calendar as those of NumPy, by their distance to one time."""
+    """Convert times of a calendar to NumPy times, by their distance from 1970-01-01."""
     import cftime  # noqa: PLC0415 - an extra of xarray
 
     present = ~pd.isna(times)
@@ -727,7 +729,7 @@ def _period(
     except (TypeError, ValueError, OverflowError):
         usable = False
     if not usable:
-        what = "a number above 0, such as 360" if unit is None else "a duration"
+        what = "a positive number, for example 360" if unit is None else "a positive duration"
         raise AttributeValueError(
             f"{caller}: period[{name!r}] = {shown_value(period)} is not a period of {index.dtype} "
             f"labels (allowed: {what})"
@@ -736,13 +738,13 @@ def _period(
 
 
 def _limit(caller: str, name: Hashable, tolerance: Any, count: int, axis: SortedLabels) -> Array:
-    """Return the largest accepted distances: one for all labels, or one for every label."""
+    """Return the maximum distance as an array: a scalar, or a value for each label."""
     unit = axis.unit
     try:
         limit = np.asarray(tolerance)
         if unit is not None:
             length, one = pd.to_timedelta(tolerance), pd.Timedelta(1, unit)
-            # Distances are integers, mostly: a quotient of nanoseconds would be rounded.
+            # Integer distances need an integer limit: a quotient of nanoseconds would be rounded.
             limit = np.asarray(length // one if axis.values.dtype.kind == "i" else length / one)
         usable = limit.dtype.kind in "iuf" and bool((limit >= 0).all())
     except (TypeError, ValueError):
@@ -751,12 +753,12 @@ def _limit(caller: str, name: Hashable, tolerance: Any, count: int, axis: Sorted
         what = "a number" if unit is None else "a duration"
         raise DTypeError(
             f"{caller}: tolerance = {shown_value(tolerance)} is not a distance between labels of "
-            f"{name} (allowed: {what}; where axes differ, a dict of name and tolerance)"
+            f"{name} (allowed: {what}; for axes that differ, a dict of name and tolerance)"
         )
     if limit.size not in (1, count):
         raise ShapeError(
             f"{caller}: tolerance has {limit.size} entries for {count} labels of {name} (allowed: "
-            f"one for all, or one for every label)"
+            f"a single entry, or an entry per label)"
         )
     return limit.reshape(-1) if limit.size > 1 else limit.reshape(())
 
@@ -766,7 +768,7 @@ def not_comparable(
 ) -> DTypeError:
     return DTypeError(
         f"{caller}: {name}.dtype = {labels} cannot be looked up on an axis of {axis} labels: "
-        f"{why} (allowed: labels of that type)"
+        f"{why} (allowed: labels of the axis's type)"
     )
 
 
@@ -776,6 +778,6 @@ def zoned(
     without = f"pandas.{'DatetimeIndex' if labels.ndim else 'Timestamp'}({name}).tz_convert(None)"
     way = f"{name}.astype('M8[ns]')" if named else without
     return DTypeError(
-        f"{caller}: {name} = {label} has a time zone, and the labels of {name} have none "
-        f"(allowed: times without a zone); write {way} for UTC"
+        f"{caller}: {name} = {label} has a time zone, but the axis {name} does not (allowed: times "
+        f"without a zone); write {way} for UTC"
     )

@@ -1,4 +1,4 @@
-"""From labels to positions, and to the values there or interpolated between labels."""
+"""Selection by labels: find their positions, and gather or interpolate values."""
 
 from __future__ import annotations
 
@@ -62,21 +62,21 @@ from ndgather.messages import converted_errors, did_you_mean, listed, reason, sh
 from ndgather.stored.estimates import Estimate
 
 _NAMED = xarray.DataArray | xarray.Variable
-_MEMORY = 2**27  # that an interpolation takes besides its result, by default
-_VARIABLE = "<variable>"  # a name for it in a Dataset
-_LEFT_OUT = {"sel": "nan", "add_at": "drop"}  # what `missing` may be, by function
-_FAR = 5000  # degrees that no longitude has, however often a track goes around the earth
-TRANSFORM = "transform"  # from pixels to labels, in the encoding of a raster
-_MOST_TURNED = 540  # degrees of a longitude that is one turn away
-_CORNER = "<corner>"  # the dimension of the neighbours of a point
+_MEMORY = 2**27  # default limit for the temporary arrays of an interpolation
+_VARIABLE = "<variable>"  # the name of a variable that is wrapped in a Dataset
+_LEFT_OUT = {"sel": "nan", "add_at": "drop"}  # the value of `missing`, by function
+_FAR = 5000  # degrees: larger numbers are not longitudes, even of tracks around the earth
+TRANSFORM = "transform"  # in the encoding of a raster: from pixels to labels
+_MOST_TURNED = 540  # degrees: a longitude off by a full turn
+_CORNER = "<corner>"  # the dimension of the neighbors of a point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How labels are looked up; the fields are options of `Accessor.sel`.
+    """The options of a lookup; see `Accessor.sel`.
 
-    `method`, `tolerance` and `period` may be dicts by name. `prepare` returns a request whose dicts
-    have the names of axes.
+    `method`, `tolerance` and `period` may be dicts by name. In a request returned by `prepare`, the
+    names are names of axes.
     """
 
     caller: str
@@ -84,15 +84,15 @@ class Request:
     tolerance: Any = None
     missing: str = "raise"
     period: Mapping[Hashable, Any] = field(default_factory=dict)
-    around: frozenset[Hashable] = frozenset()  # whose period is that of longitudes
-    names: Mapping[Hashable, Hashable] = field(default_factory=dict)  # as written, by axis
-    axes: Axes = field(default_factory=dict)  # that are known from other calls
-    in_shell: bool = False  # hints are options of the command
+    around: frozenset[Hashable] = frozenset()  # longitudes around the whole earth
+    names: Mapping[Hashable, Hashable] = field(default_factory=dict)  # the caller's names, by axis
+    axes: Axes = field(default_factory=dict)  # the sorted axes of earlier calls
+    in_shell: bool = False  # write hints as options of the command
 
     def prepare(self, data: xarray.Dataset, names: Mapping[Hashable, Hashable]) -> Request:
-        """Return the request for axes of a data set, by the names that were written for them.
+        """Return a request for the axes of a data set; `names` maps axes to the caller's names.
 
-        Axes whose attributes say that they are longitudes of the whole earth have their period.
+        Longitudes that cover the whole earth, according to attributes and labels, get a period.
         """
         by_axis = partial(by_axes, data, names=dict(zip(names.values(), names, strict=True)))
         period: dict[Hashable, Any] = by_axis(self.period)
@@ -106,7 +106,7 @@ class Request:
             if index is not None and goes_around(axis, index.index, self.axes):
                 around.append(axis)
         method = by_axis(self.method)
-        if isinstance(method, dict):  # with the method of other axes, by an empty name
+        if isinstance(method, dict):  # the empty name has the method of all other axes
             method = {**dict.fromkeys(names, method.pop("", None)), **method}
         return replace(
             self,
@@ -132,11 +132,11 @@ class Request:
         return self.names.get(axis, axis)
 
     def with_period(self, axis: Hashable) -> Request:
-        """Return the same request with longitudes that go around."""
+        """Return the request with a period of 360 degrees for an axis."""
         return replace(self, period={**self.period, axis: CIRCLE})
 
     def option(self, name: str, value: Any, axis: Hashable | None = None) -> str:
-        """Return an option as it is written in Python or in the shell."""
+        """Format an option for Python or for the shell."""
         if axis is None:
             return f"--{name} {value}" if self.in_shell else f"{name}={value!r}"
         written = self.name_of(axis)
@@ -146,7 +146,7 @@ class Request:
 
 
 def by_axes(data: xarray.Dataset, option: Any, names: Mapping[Hashable, Hashable]) -> Any:
-    """Return an option whose names, if it has any, are those of axes."""
+    """Replace the names in an option, if it has any, with names of axes."""
     if not hasattr(option, "items") or not len(option):
         return option
     others = match_axes(data, [name for name in option if name not in names])
@@ -157,34 +157,38 @@ def by_axes(data: xarray.Dataset, option: Any, names: Mapping[Hashable, Hashable
 def merged(
     caller: str, indexers: Mapping[Hashable, Any] | None, by_name: dict[str, Any]
 ) -> dict[Hashable, Any]:
-    """Return the indexers of a dict and of keyword arguments in one dict, with names for axes."""
+    """Merge the indexers of a dict and of keyword arguments; tuples become Variables."""
     check_dict(caller, "indexers", indexers)
     if isinstance(indexers, pd.DataFrame):
         indexers = _points(caller, indexers)
     for name in by_name.keys() & (indexers or {}).keys():
-        raise CallError(f"{caller}: {name} is given by indexers and by name (allowed: one of them)")
+        raise CallError(
+            f"{caller}: {name} is given both in indexers and by name (allowed: one of them)"
+        )
     result: dict[Hashable, Any] = dict(indexers or {})
     result.update(by_name)
     series = [name for name, indexer in result.items() if isinstance(indexer, pd.Series)]
     if len(series) > 1 and caller != "windows":
         raise ShapeError(
-            f"{caller}: {listed(map(str, series))} are Series, which have no dimensions: they "
-            f"would select every combination (allowed: a DataFrame, with a point in every row); "
-            f"write .ndgather.{caller}(table[{[*map(str, series)]}], ...), or for every "
-            f"combination {series[0]}.to_numpy()"
+            f"{caller}: {listed(map(str, series))} are Series, which have no dimension and would "
+            f"select every combination (allowed: a DataFrame with a point per row); write "
+            f".ndgather.{caller}(table[{[*map(str, series)]}], ...), or for every combination "
+            f"{series[0]}.to_numpy()"
         )
     for dim, indexer in result.items():
         if isinstance(indexer, tuple) and len(indexer) > 1:
-            with suppress(TypeError, ValueError):  # a label of several levels
+            with suppress(TypeError, ValueError):  # the tuple is a label of a MultiIndex
                 result[dim] = xarray.Variable(*indexer)
     return result
 
 
 def _points(caller: str, table: pd.DataFrame) -> dict[Hashable, Any]:
-    """Return the columns of a table as labels with a dimension that they share."""
+    """Return the columns of a table as labels with a common dimension."""
     if not table.columns.is_unique:
         repeated = table.columns[table.columns.duplicated()][0]
-        raise CallError(f"{caller}: the table has two columns {repeated} (allowed: one)")
+        raise CallError(
+            f"{caller}: the table has several columns {repeated} (allowed: unique names)"
+        )
     dim = table.index.name or "index"
     coords = {} if isinstance(table.index, pd.MultiIndex) else {dim: table.index}
     return {
@@ -196,7 +200,7 @@ def _points(caller: str, table: pd.DataFrame) -> dict[Hashable, Any]:
 def resolve(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request
 ) -> tuple[dict[Hashable, Any], Request]:
-    """Return labels by axis, and the request for these axes."""
+    """Return the labels by axis and the request for these axes."""
     axes = match_axes(data, labels)
     by_axis: dict[Hashable, Any] = {}
     for name, label in labels.items():
@@ -215,17 +219,17 @@ def resolve(
 def check_dict(caller: str, argument: str, value: Any) -> None:
     if value is not None and not hasattr(value, "items"):
         raise DTypeError(
-            f"{caller}: {argument} = {shown_value(value)} is not a dict (allowed: a dict by the "
-            f"names of dimensions and coordinates)"
+            f"{caller}: {argument} = {shown_value(value)} is not a dict (allowed: a dict whose "
+            f"keys are names of dimensions or coordinates)"
         )
 
 
 def find_positions(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request
 ) -> tuple[xarray.Dataset, dict[Hashable, Any]]:
-    """Return a data set and the positions for its `isel`; a position of -1 has no label.
+    """Return a data set and the positions for its `isel`; -1 stands for a missing label.
 
-    `sel` leaves an index of several levels, or of another package, to xarray.
+    In `sel`, xarray handles a MultiIndex or an index of another package.
     """
     caller = request.caller
     options = (request.period, request.method, request.tolerance)
@@ -243,8 +247,8 @@ def find_positions(
             alike = [each for each in labels if data[each].dims == dims]
             mesh = {*dims}.isdisjoint(alike) and "nearest" in map(request.method_of, alike)
             raise CallError(
-                f"{caller}: {alike[1]} selects along {dims[0]}, which {alike[0]} selects along too "
-                f"(allowed: one argument for a dimension){_for_points(alike) if mesh else ''}"
+                f"{caller}: {alike[0]} and {alike[1]} both select along {dims[0]} (allowed: one "
+                f"argument per dimension){_for_points(alike) if mesh else ''}"
             )
         dim, position = _of_one_axis(data, name, index, labels, request)
         result[dim] = position
@@ -268,17 +272,17 @@ def _check_other(index: Any, labels: Mapping[Hashable, Any], request: Request) -
         raise other_index(request.caller, next(iter(labels)), index)
     if isinstance(request.tolerance, dict):
         raise AttributeValueError(
-            f"{request.caller}: tolerance is a dict, and {listed(map(str, labels))} are looked up "
-            f"together (allowed: one distance)"
+            f"{request.caller}: tolerance is a dict, but {listed(map(str, labels))} are looked up "
+            f"together (allowed: a single distance)"
         )
 
 
 def _of_other_index(
     data: xarray.Dataset, index: Any, labels: Mapping[Hashable, Any], request: Request
 ) -> dict[Hashable, Any]:
-    """Return the positions that an index of several coordinates or levels finds.
+    """Return the positions found by an index with several coordinates or levels.
 
-    For the nearest points, -1 stands for one that the tolerance excludes, or outside of the axes.
+    For nearest points, -1 stands for points outside of the axes or farther than the tolerance.
     """
     _check_other(index, labels, request)
     of_points = isinstance(index, NDPointIndex | CoordinateTransformIndex)
@@ -307,7 +311,7 @@ def _of_other_index(
         limit = "half a step" if request.tolerance is None else shown_value(request.tolerance)
         raise LabelError(
             f"{request.caller}: the nearest point to ({listed(map(str, labels))}){subscript(first)}"
-            f" is {distance.values[first]} from it (allowed: {limit}){_hint(request)}",
+            f" is {distance.values[first]} away (allowed: {limit}){_hint(request)}",
             position=first,
             count=int(outside.sum()),
         )
@@ -316,8 +320,8 @@ def _of_other_index(
 
 def _for_points(names: Iterable[Hashable]) -> str:
     return (
-        f"; write data = data.set_xindex({[*names]}, xarray.indexes.NDPointIndex), then select by "
-        f"all of these coordinates with method='nearest'"
+        f"; write data = data.set_xindex({[*names]}, xarray.indexes.NDPointIndex), then select "
+        f"with all of these coordinates and method='nearest'"
     )
 
 
@@ -331,7 +335,7 @@ def check_name(caller: str, name: Hashable, names: Iterable[Hashable]) -> None:
 
 
 def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) -> None:
-    """Raise if a name is neither a dimension nor a coordinate of one dimension."""
+    """Raise if a name is neither a dimension nor a 1-d or indexed coordinate."""
     known = [*dict.fromkeys([*data.sizes, *data.xindexes, *data.coords])]
     for name in names:
         check_name(caller, name, known)
@@ -340,13 +344,13 @@ def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) ->
             alike = [other for other in data.coords if data[other].dims == dims]
             raise ShapeError(
                 f"{caller}: coordinate {name} has the dimensions ({listed(map(str, dims))}) "
-                f"(allowed: a coordinate of one dimension, or of several with an "
+                f"(allowed: a 1-d coordinate, or coordinates with an "
                 f"xarray.indexes.NDPointIndex){_for_points(alike)}"
             )
 
 
 def pandas_index(data: xarray.Dataset, name: Hashable) -> PandasIndex | None:
-    """Return the index of labels along one dimension; None for positions and other indexes."""
+    """Return the pandas index of a 1-d coordinate; None if there are no labels or another index."""
     index = data.xindexes.get(name)
     if type(index) is PandasIndex:
         return index
@@ -365,7 +369,7 @@ def _of_one_axis(
     all_labels: Mapping[Hashable, Any],
     request: Request,
 ) -> tuple[Hashable, Any]:
-    """Return the dimension that labels belong to, and their positions in it."""
+    """Return the dimension of labels and their positions along it."""
     caller, label = request.caller, all_labels[name]
     method, tolerance = request.method_of(name), request.tolerance_of(name)
     if index is None:
@@ -375,17 +379,17 @@ def _of_one_axis(
     if isinstance(label, slice):
         found = data.xindexes.get(name, index)
         return index.dim, _by_index(data, found, name, all_labels, request)
-    if method in ("nearest", "linear") and are_texts(index.index):  # which have no distance
+    if method in ("nearest", "linear") and are_texts(index.index):  # strings have no distance
         method = tolerance = None
     elif method is None and isinstance(request.tolerance, dict) and tolerance is not None:
         raise AttributeValueError(
-            f"{caller}: tolerance[{name!r}] is given, but method = None takes exact labels "
-            f"(allowed: a method, such as 'nearest')"
+            f"{caller}: tolerance[{name!r}] is given, but method = None finds exact labels only "
+            f"(allowed: a method, for example 'nearest')"
         )
     dtype = index.coord_dtype
     as_xarray = method is None and request.missing == "raise" and name not in request.period
     of_time = isinstance(index.index, pd.DatetimeIndex | pd.TimedeltaIndex | xarray.CFTimeIndex)
-    if as_xarray and of_time and isinstance(label, str):  # of a month, it is all of its times
+    if as_xarray and of_time and isinstance(label, str):  # "2020-01" selects a whole month
         return index.dim, _by_index(data, index, name, all_labels, request)
     labels = labels_of(request, data, name, label, index.index)
     held = True
@@ -398,7 +402,7 @@ def _of_one_axis(
         elif labels.ndim == 0:
             held = labels.astype(dtype).item() == labels.item()
     if as_xarray and held and labels.ndim == 0 and not isinstance(label, xarray.DataArray):
-        return index.dim, _by_index(data, index, name, all_labels, request)  # it may select several
+        return index.dim, _by_index(data, index, name, all_labels, request)  # handles duplicates
     if labels.dtype.kind == "b":
         return index.dim, with_dims_of(label, labels)
     positions = look_up(
@@ -431,7 +435,7 @@ def _by_index(
             if isinstance(label, slice):
                 raise
             labels = np.asarray(label)
-            with suppress(NdgatherError):  # a text or a Timestamp is a time
+            with suppress(NdgatherError):  # a string or a Timestamp may be a time
                 labels = convert_labels(request.caller, name, labels, index.index)
             absent = np.full((), -1)
             error = missing_labels(request, data, name, labels, absent, all_labels)
@@ -441,7 +445,7 @@ def _by_index(
 def labels_of(
     request: Request, data: xarray.Dataset, name: Hashable, indexer: Any, axis: pd.Index[Any]
 ) -> Array:
-    """Return labels as an array; times with a zone are not those of an axis without."""
+    """Convert labels to an array of the axis's type; raise for times with a time zone."""
     caller, labels = request.caller, as_array(request.caller, name, indexer)
     written = request.names.get(name, name)
     if (
@@ -450,7 +454,7 @@ def labels_of(
         and is_projected(data[name])
         and not (labels.dtype.kind in "iuf" and (abs(labels) > CIRCLE).any())
     ):
-        raise LabelError(f"{caller}: {written} has degrees; {reproject(data, data[name])}")
+        raise LabelError(f"{caller}: {written} is in degrees; {reproject(data, data[name])}")
     around = name in request.around or (name in request.period and is_longitude(data[name]))
     if around and labels.dtype.kind in "iuf":
         valid = are_longitudes(axis, labels, any_turn=name not in request.around)
@@ -467,7 +471,7 @@ def labels_of(
 
 
 def without_coords(indexer: Any, dims: Iterable[Hashable]) -> Any:
-    """Return an indexer without the coordinates that the selection replaces."""
+    """Drop the coordinates of an indexer that the selection replaces."""
     if not isinstance(indexer, xarray.DataArray):
         return indexer
     replaced = [name for name in indexer.coords if name in dims]
@@ -480,7 +484,7 @@ def select_labels(
     request: Request,
     options: Options,
 ) -> xarray.Dataset:
-    """Return the values of a data set at labels, or between them."""
+    """Return the values of a data set at labels, interpolated if necessary."""
     linear = []
     if request.is_linear:
         linear = [name for name in labels if request.method_of(name) == "linear"]
@@ -489,8 +493,8 @@ def select_labels(
         return select(data, positions, options, missing=request.missing)
     if any(request.tolerance_of(name) is not None for name in linear):
         raise AttributeValueError(
-            "sel: tolerance is given, but method = 'linear' looks for no nearest label (allowed: "
-            "None)"
+            "sel: tolerance is given, but method = 'linear' does not look for the nearest label "
+            "(allowed: None)"
         )
     return interpolate(data, labels, request, options)
 
@@ -498,7 +502,7 @@ def select_labels(
 def estimate_labels(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request, options: Options
 ) -> dict[str, Estimate]:
-    """Return what `select_labels` reads of each variable that is stored in chunks."""
+    """Estimate `select_labels` for each lazy variable."""
     positions: Mapping[Hashable, Any] = {}
     axes: dict[Hashable, _Neighbours] = {}
     if request.is_linear:
@@ -522,13 +526,13 @@ def estimate_labels(
 
 @dataclass(frozen=True, slots=True)
 class _Neighbours:
-    """Labels to interpolate at along one dimension, and their neighbours on its axis."""
+    """Labels along a dimension, for interpolation, and their neighbors on the axis."""
 
     labels: xarray.Variable
     lower: NDArray[np.intp]
     upper: NDArray[np.intp]
-    share: NDArray[np.float64]  # of the upper neighbour; NaN if there is none
-    is_linear: bool = True  # or both neighbours are the same label
+    share: NDArray[np.float64]  # the weight of the upper neighbor; NaN if there is none
+    is_linear: bool = True  # if false, both neighbors are the same label
 
     @classmethod
     def of(
@@ -551,9 +555,9 @@ class _Neighbours:
         pair = sorted_axis(caller, name, axis, labels.ravel(), period, request.axes)
         if pair is None:
             raise DTypeError(
-                f"{caller}: {name}.dtype = {labels.dtype} on an axis of {axis.dtype} labels cannot "
-                f"be interpolated at (allowed: numbers on an axis of numbers, times on an axis of "
-                f"times)"
+                f"{caller}: {name}.dtype = {labels.dtype} does not allow interpolation on an axis "
+                f"of {axis.dtype} labels (allowed: numbers on an axis of numbers, times on an axis "
+                f"of times)"
             )
         if not len(axis):
             raise no_labels(caller, name)
@@ -561,7 +565,7 @@ class _Neighbours:
         if not isinstance(variable, xarray.Variable):
             attrs = data[name].attrs if name in data.coords else {}
             variable = xarray.Variable((name,) if labels.ndim else (), labels, attrs)
-        elif variable.dtype.kind in "OUT":  # texts on an axis of times
+        elif variable.dtype.kind in "OUT":  # strings on an axis of times
             variable = xarray.Variable(variable.dims, labels, variable.attrs)
         lower, upper, share = pair[0].brackets(pair[1])
         shape = labels.shape
@@ -582,7 +586,7 @@ class _Neighbours:
         all_labels: Mapping[Hashable, Any],
         request: Request,
     ) -> _Neighbours:
-        """Return the labels of the axis itself that another method finds."""
+        """Return neighbors for labels that another method than "linear" looks up."""
         _, position = _of_one_axis(data, name, index, all_labels, request)
         if isinstance(position, slice) or np.asarray(position).dtype == bool:
             position = np.arange(len(axis))[position]
@@ -596,7 +600,7 @@ class _Neighbours:
         return cls(found, at.clip(0), at.clip(0), share, is_linear=False)
 
     def of_block(self, block: Mapping[Hashable, Any]) -> _Neighbours:
-        """Return the labels of a part of the result."""
+        """Return the labels of a block of the result."""
         labels = self.labels
         key = tuple(block.get(dim, slice(None)) for dim in labels.dims)
         parts = {n: getattr(self, n)[key] for n in ("lower", "upper", "share")}
@@ -607,7 +611,7 @@ class _Neighbours:
 def interpolate(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request, options: Options
 ) -> xarray.Dataset:
-    """Return values interpolated between labels, as ``data.interp(labels)`` does."""
+    """Interpolate between labels like ``data.interp(labels)``."""
     check_names(request.caller, data, labels)
     axes = {name: _Neighbours.of(data, name, labels, request) for name in labels}
     rest = data.drop_vars([name for name in axes if name in data.variables])
@@ -654,7 +658,7 @@ def _selected(
 def _interpolated(
     variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
 ) -> xarray.Variable:
-    """Return the weighted sums of the neighbours of points, which are taken in blocks."""
+    """Interpolate a variable block by block."""
     call, array = options.call, arrays.array_of(variable)
     blocks: list[dict[Hashable, Any]] = [{}]
     if isinstance(array, np.ndarray) or arrays.is_lazy(array):
@@ -663,7 +667,7 @@ def _interpolated(
             chunks = (1,) * variable.ndim
         half = (call.memory or _MEMORY) // 2
         blocks = _blocks(variable, axes, dict(zip(variable.dims, chunks, strict=True)), half)
-        # The other half is to read, if it is not too small for a chunk.
+        # Read with the other half of the memory, unless it is too small for a chunk.
         if call.memory is not None and half >= 3 * math.prod(chunks) * variable.dtype.itemsize:
             options = replace(options, call=replace(call, memory=half))
     if len(blocks) > 1:
@@ -693,17 +697,17 @@ def _blocks(
     chunks: Mapping[Hashable, int],
     memory: int,
 ) -> list[dict[Hashable, Any]]:
-    """Return the parts of a result, by dimension, that are computed in this much memory each.
+    """Split a result into blocks, by dimension, so that each block needs at most `memory`.
 
-    A dimension that stays is cut between chunks, so that each is read once. If that is not enough,
-    points are taken in the order of their chunks.
+    A dimension without labels is split between chunks, so that each chunk is read once. If that is
+    not enough, points are sorted by chunk and split.
     """
     points, kept = _sizes(axes), dict(variable.sizes)
     for dim in axes:
         del kept[dim]
     both = {dim: points.pop(dim) for dim in [*points] if kept.pop(dim, None) is not None}
     count = math.prod([*points.values(), *kept.values(), *both.values()])
-    # The neighbours, and two terms and their sum.
+    # The neighbors of all points, and three temporary arrays of a weighted sum.
     size = count * (variable.dtype.itemsize * 2 ** len(axes) + 3 * max(8, variable.dtype.itemsize))
     cuts: dict[Hashable, list[Any]] = {}
     if size > memory and kept:
@@ -723,7 +727,11 @@ def _blocks(
 def _corners(
     axes: Mapping[Hashable, _Neighbours],
 ) -> tuple[dict[Hashable, xarray.Variable], xarray.Variable]:
-    """Return the positions of the neighbours of points by dimension, and their weights."""
+    """Return the positions of the neighbors of points by dimension, and their weights.
+
+    Along two dimensions with shares s and t of the upper neighbors, the four corners have the
+    weights ``(1 - s) (1 - t)``, ``(1 - s) t``, ``s (1 - t)`` and ``s t``.
+    """
     corners = np.array([*product(*([0, 1][: 1 + each.is_linear] for each in axes.values()))])
     weights = xarray.Variable((_CORNER,), np.ones(len(corners)))
     positions = {}
@@ -739,7 +747,7 @@ def _corners(
 def _weighted(
     variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
 ) -> xarray.Variable:
-    """Return the weighted sums of the neighbours of points."""
+    """Return the weighted sums of the neighbors of points."""
     positions, weights = _corners(axes)
     taken = _selected(variable, positions, options)
     total: Any = 0
@@ -758,15 +766,14 @@ def _weighted(
 def other_index(caller: str, name: Hashable, index: object) -> AttributeValueError:
     return AttributeValueError(
         f"{caller}: {name} has a {type(index).__name__} (allowed with missing, period and "
-        f"method='linear': the index of one coordinate, PandasIndex; with missing also "
-        f"NDPointIndex)"
+        f"method='linear': a PandasIndex; with missing also an NDPointIndex)"
     )
 
 
 def no_labels(caller: str, name: Hashable) -> LabelError:
     return LabelError(
-        f"{caller}: {name} has no labels, which a method could look up (allowed: a dimension with "
-        f"a coordinate); write .isel instead of .{caller} for positions"
+        f"{caller}: {name} has no labels that a method could look up (allowed: a dimension with a "
+        f"coordinate); write .isel instead of .{caller} for positions"
     )
 
 
@@ -778,7 +785,7 @@ def missing_labels(
     positions: Any,
     all_labels: Mapping[Hashable, Any],
 ) -> LabelError:
-    """Return the error of the first label that does not exist, with the nearest labels."""
+    """Return the error for the first missing label, with the nearest labels."""
     index: Any = cast("PandasIndex", pandas_index(data, name)).index
     bad = np.argwhere(positions < 0)
     at = tuple(int(i) for i in bad[0])
@@ -795,10 +802,10 @@ def missing_labels(
     if isinstance(label, str):
         near = get_close_matches(label, map(str, index), 2)
     else:
-        with suppress(Exception):  # labels without a distance may raise anything
+        with suppress(Exception):  # the subtraction of arbitrary objects may raise any error
             near = list(index[abs(index - label).argsort()[:2]])
-    why = "not on the axis" if limit is None else f"further than {limit} from it"
-    more = f"; {len(bad)} of {labels.size} labels are not found" if len(bad) > 1 else ""
+    why = "not on the axis" if limit is None else f"more than {limit} away from any label"
+    more = f"; {len(bad)} of {labels.size} labels are missing" if len(bad) > 1 else ""
     ordered = not isinstance(index, pd.IntervalIndex) and index.dtype.kind != "b"
     ordered &= request.method_of(name) is None and not isinstance(label, str | bytes)
     ordered = ordered and not pd.isna(label)
@@ -816,7 +823,7 @@ def missing_labels(
 def _numeric_axis(
     request: Request, name: Hashable, index: pd.Index[Any], labels: Array
 ) -> tuple[SortedLabels, Array] | None:
-    """Return the sorted labels of an axis and others as numbers; None for other types."""
+    """Return the sorted labels of an axis and `labels` as numbers; None for other types."""
     with suppress(NdgatherError):
         period = request.period.get(name)
         return sorted_axis(request.caller, name, index, np.ravel(labels), period, request.axes)
@@ -831,18 +838,16 @@ def _outside(
     positions: Any,
     all_labels: Mapping[Hashable, Any],
 ) -> LabelError:
-    """Return the error of a label that is more than half a step outside of its axis.
+    """Return the error for a label more than half a step outside of its axis.
 
-    The error names no tolerance of more than two steps, which would lead to another place.
+    The hint never suggests a tolerance of more than two steps: the value would be unrelated.
     """
     index: Any = cast("PandasIndex", pandas_index(data, name)).index
     low, high = index.min(), index.max()
     bad = positions < 0
     at = tuple(int(i) for i in np.argwhere(bad)[0])
     label = labels[at]
-    why = f"lies outside of {name}"
-    if TRANSFORM not in data.encoding:
-        why += " by more than half a step"
+    why = f"is {'' if TRANSFORM in data.encoding else 'more than half a step '}outside of {name}"
     method = request.method_of(name)
     if method is None:
         why = "is not on the axis"
@@ -864,7 +869,7 @@ def _outside(
                 ways = [f"{request.option('tolerance', far, name)} for the nearest label"]
         hint = _hint(request, *ways)
     count = int(bad.sum())
-    more = f"; {count} labels lie outside" if count > 1 else ""
+    more = f"; {count} labels are outside" if count > 1 else ""
     return LabelError(
         f"{request.caller}: {request.name_of(name)}{subscript(at)} = {_shown(label)} {why} "
         f"(allowed: {_shown(low)}..{_shown(high)}){more}{hint}",
@@ -878,7 +883,7 @@ def _no_longitude(
 ) -> LabelError:
     at = tuple(int(i) for i in np.argwhere(~valid)[0])
     count = int((~valid).sum())
-    more = f"; so are {count} of {labels.size} labels" if count > 1 else ""
+    more = f"; {count} of {labels.size} labels are not" if count > 1 else ""
     hint = _for_a_filler(request, labels[at])
     way = ""
     if not hint and abs(labels[at]) > _FAR:
@@ -887,26 +892,26 @@ def _no_longitude(
         way = f", or {request.option('period', CIRCLE, name)}"
     low, high = longitude_range(data[name].values)
     return LabelError(
-        f"{request.caller}: {request.name_of(name)}{subscript(at)} = {labels[at]} is no longitude "
-        f"(allowed: {low}..{high}{way}){more}{hint}",
+        f"{request.caller}: {request.name_of(name)}{subscript(at)} = {labels[at]} is not a "
+        f"longitude (allowed: {low}..{high}{way}){more}{hint}",
         position=at,
         count=count,
     )
 
 
 def _for_a_filler(request: Request, label: Any) -> str:
-    """Return the end of an error if a label is a number in place of missing values."""
+    """Return a hint if a label is a common filler for missing values, else an empty string."""
     if np.asarray(label).dtype.kind not in "iuf" or not are_fillers(label):
         return ""
     word = _LEFT_OUT.get(request.caller)
-    way = "leave it out" if word is None else f"write {request.option('missing', word)}"
+    way = "omit it" if word is None else f"write {request.option('missing', word)}"
     return f"; {label:g} looks like a missing value: {way}"
 
 
 def _swapped(
     request: Request, data: xarray.Dataset, name: Hashable, labels: Mapping[Hashable, Any]
 ) -> str:
-    """Return the end of an error if the labels of two axes were swapped, otherwise nothing."""
+    """Return a hint if the labels of two axes seem to be swapped, else an empty string."""
     pairs = {"latitude": "longitude", "longitude": "latitude", "x": "y", "y": "x"}
     own = meanings_of(data[name])
     for other in labels:
@@ -927,7 +932,7 @@ def _swapped(
 
 
 def _fit(request: Request, data: xarray.Dataset, name: Hashable, labels: Any) -> bool:
-    """Return whether all labels are numbers in the range of an axis."""
+    """Return whether all labels are numbers within the range of an axis."""
     index, array = pandas_index(data, name), np.asarray(labels)
     if index is None or array.dtype.kind not in "iuf":
         return False
@@ -940,7 +945,7 @@ def _fit(request: Request, data: xarray.Dataset, name: Hashable, labels: Any) ->
 
 
 def _fit_after_turns(request: Request, data: xarray.Dataset, name: Hashable, labels: Array) -> bool:
-    """Return whether all labels are longitudes of the axis, one turn or more away."""
+    """Return whether all labels are on the axis if compared modulo 360 degrees."""
     named = NAMES.get(str(name).casefold()) == "longitude"
     if not (named or "longitude" in meanings_of(data[name])) or (abs(labels) > _MOST_TURNED).any():
         return False
@@ -948,7 +953,7 @@ def _fit_after_turns(request: Request, data: xarray.Dataset, name: Hashable, lab
 
 
 def _in_other_units(data: xarray.Dataset, name: Hashable, labels: Array) -> str:
-    """Return the end of an error if labels are degrees of metres, or the reverse."""
+    """Return a hint if labels are degrees on an axis of meters, or the reverse."""
     low, high = data[name].values.min(), data[name].values.max()
     present = np.abs(labels[np.isfinite(labels)]) if labels.dtype.kind in "iuf" else np.empty(0)
     in_metres = is_projected(data[name])
@@ -962,7 +967,7 @@ def _in_other_units(data: xarray.Dataset, name: Hashable, labels: Array) -> str:
 
 
 def reproject(data: xarray.Dataset, axis: xarray.DataArray | None) -> str:
-    """Return what to do with points in another reference system, which has lengths on `axis`."""
+    """Return a hint to reproject points; the units of `axis` are lengths, or degrees if None."""
     system = data.encoding.get("crs")
     what = f"the raster is in {system}, " if system else "the grid is in "
     units = "degrees" if axis is None else unit_of_map(axis)
@@ -970,7 +975,7 @@ def reproject(data: xarray.Dataset, axis: xarray.DataArray | None) -> str:
 
 
 def _shown(label: Any) -> str:
-    """Write a label; a time as short as possible."""
+    """Format a label; times are as short as possible."""
     text = str(label)
     if not isinstance(label, np.datetime64 | pd.Timestamp) or pd.isna(label):
         return text
@@ -980,8 +985,8 @@ def _shown(label: Any) -> str:
 
 
 def _hint(request: Request, *ways: str) -> str:
-    """Return what to write for labels that do not exist, which is not the same in every method."""
+    """Return a hint for missing labels, which depends on the method of the accessor."""
     word = _LEFT_OUT.get(request.caller)
-    what = {"nan": "for NaN", "drop": "to leave them out"}
+    what = {"nan": "for NaN", "drop": "to drop them"}
     ways = (*ways, *([f"{request.option('missing', word)} {what[word]}"] if word else []))
     return f"; write {', or '.join(ways)}" if ways else ""

@@ -1,4 +1,4 @@
-"""Windows around labels: boxes of one shape, whose coordinates are cut as the values are."""
+"""Windows of equal shape around labels; coordinates are cut in the same way as values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import did_you_mean, listed, shown_value, subscript
 
-_POINTS = "window"  # the dimension of labels in lists and arrays without names
+_POINTS = "window"  # the dimension of labels given as lists or NumPy arrays
 
 
 def windows(
@@ -37,10 +37,10 @@ def windows(
     request: Request,
     options: Options,
 ) -> xarray.Dataset:
-    """Return the windows of every variable that has a dimension of theirs."""
+    """Return the windows of every variable that has one of the labeled dimensions."""
     caller = request.caller
     if not labels:
-        raise CallError(f"{caller}: no labels are given (allowed: one coordinate or more)")
+        raise CallError(f"{caller}: no labels are given (allowed: labels of at least one axis)")
     data, positions = selection.find_positions(data, labels, request)
     centres, coords = _centres(caller, data, positions)
     written = {name: axis for axis, name in request.names.items()}
@@ -51,7 +51,7 @@ def windows(
         wide = _of_dim(size, names[dim])
         if wide is None:
             raise CallError(
-                f"{caller}: size has no entry for {dim} (allowed: one number, or a size for every "
+                f"{caller}: size has no entry for {dim} (allowed: a number, or a size for each "
                 f"dimension)"
             )
         [sizes[dim]] = arguments.sizes(caller, "size", [wide])
@@ -88,7 +88,7 @@ def windows(
 def _centres(
     caller: str, data: xarray.Dataset, positions: Mapping[Hashable, Any]
 ) -> tuple[dict[Hashable, xarray.Variable], dict[Hashable, Any]]:
-    """Return the positions of the labels by dimension, and the coordinates that they have."""
+    """Return the positions of the labels by dimension, and the coordinates of the labels."""
     centres: dict[Hashable, xarray.Variable] = {}
     coords: dict[Hashable, Any] = {}
     lengths: dict[Hashable, int] = {}
@@ -96,7 +96,7 @@ def _centres(
         position: Any = given
         if isinstance(given, slice) or np.asarray(given).dtype.kind == "b":
             raise DTypeError(
-                f"{caller}: {dim} is a slice or a mask (allowed: the labels in the middle of the "
+                f"{caller}: {dim} is a slice or a mask (allowed: the labels at the centers of the "
                 f"windows)"
             )
         if isinstance(given, xarray.DataArray):
@@ -107,20 +107,21 @@ def _centres(
         for point_dim, length in position.sizes.items():
             if point_dim in data.dims:
                 raise ShapeError(
-                    f"{caller}: the labels {dim} have dimension {point_dim}, which the array has "
-                    f"too (allowed: other names); write {dim}.rename({point_dim}=...)"
+                    f"{caller}: the labels {dim} have dimension {point_dim}, which is also a "
+                    f"dimension of data (allowed: other names); write "
+                    f"{dim}.rename({point_dim}=...)"
                 )
             if lengths.setdefault(point_dim, length) != length:
                 raise ShapeError(
-                    f"{caller}: {dim} has {length} labels along {point_dim}, and another argument "
-                    f"has {lengths[point_dim]} (allowed: as many)"
+                    f"{caller}: {dim} has {length} labels along {point_dim}, but another argument "
+                    f"has {lengths[point_dim]} (allowed: equal numbers)"
                 )
         centres[dim] = position
     return centres, coords
 
 
 def _of_dim(option: Any, names: tuple[Hashable, ...]) -> Any:
-    """Return what an option says for a dimension, by its name or that of a coordinate."""
+    """Return the value of an option for a dimension, which is found by any of its names."""
     if not hasattr(option, "items"):
         return option
     return next((option[name] for name in names if name in option), None)
@@ -134,7 +135,7 @@ def _check_inside(
     wide: int,
     size: int,
 ) -> None:
-    """Raise IndexOutOfBoundsError if a window sticks out of its axis."""
+    """Raise IndexOutOfBoundsError if a window extends past an end of its axis."""
     outside = np.asarray((start < 0) | (start > size - wide))
     if not outside.any():
         return
@@ -145,9 +146,9 @@ def _check_inside(
     inside = f"positions {first}..{last}, or " if first <= last else ""
     words = "'clip', 'fill'" if first <= last else "'fill'"
     raise IndexOutOfBoundsError(
-        f"{caller}: {dim}{where} lies at position {value}: a window of size {wide} around it "
-        f"sticks out of {dim}, which has size {size} (allowed: {inside}mode={{{dim!r}: ...}} "
-        f"with {words}, 'wrap', 'edge' or 'reflect')",
+        f"{caller}: {dim}{where} is at position {value}: a window of size {wide} around it "
+        f"extends past an end of {dim}, which has size {size} (allowed: "
+        f"{inside}mode={{{dim!r}: ...}} with {words}, 'wrap', 'edge' or 'reflect')",
         position=position,
         value=value,
         size=size,
@@ -156,7 +157,7 @@ def _check_inside(
 
 
 def _check_cyclic(caller: str, dim: Hashable, data: xarray.Dataset, period: Any) -> None:
-    """Raise AttributeValueError if the last label of an axis is no neighbour of the first."""
+    """Raise AttributeValueError unless the first and last labels of an axis are neighbors."""
     axis: Any = data[dim].values if dim in data.coords else None
     if axis is None or len(axis) < 2:
         return
@@ -181,7 +182,7 @@ def _cut(
     modes: Mapping[Hashable, str],
     options: Options,
 ) -> xarray.Variable:
-    """Return the windows of one variable; what is filled is NaN."""
+    """Return the windows of a variable; mode "fill" fills with NaN."""
     points = {d: n for centre in starts.values() for d, n in centre.sizes.items()}
     lead = {d: n for d, n in points.items() if any(d in starts[dim].dims for dim in dims)}
     at = [starts[dim].set_dims(lead).transpose(*lead) for dim in dims]  # type: ignore[no-untyped-call]
@@ -217,6 +218,6 @@ def _no_filler(
     options: Options, dim: Hashable, variable: xarray.Variable, error: Exception
 ) -> DTypeError:
     return DTypeError(
-        f"{options.call.caller}: mode[{dim!r}] = 'fill' has no missing value for values of "
-        f"{variable.dtype}: {messages.reason(error)} (allowed: other modes)"
+        f"{options.call.caller}: mode[{dim!r}] = 'fill' is not supported for {variable.dtype}, "
+        f"which has no missing value: {messages.reason(error)} (allowed: other modes)"
     )

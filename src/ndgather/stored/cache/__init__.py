@@ -1,4 +1,4 @@
-"""Decoded chunks that stay in memory between calls."""
+"""Caches of decoded chunks."""
 
 from ndgather.stored.cache.cached_array import CachedArray, cached
 from ndgather.stored.cache.chunk_cache import CacheInfo, ChunkCache

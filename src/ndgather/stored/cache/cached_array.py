@@ -1,4 +1,4 @@
-"""Arrays whose decoded chunks stay in memory between calls."""
+"""Stored arrays whose decoded chunks are cached between calls."""
 
 from __future__ import annotations
 
@@ -38,28 +38,30 @@ from ndgather.stored.plan import make_plan, with_data
 from ndgather.stored.walk import read_chunk, walk
 
 _MEMORY = "512 MiB"
-_BOX_BYTES = 2**20  # of arrays without chunks
+_BOX_BYTES = 2**20  # an array without chunks is cached in boxes of this size
 
 
 @own_errors("cached")
 def cached(
     array: Any, memory: int | str = _MEMORY, *, cache: ChunkCache | None = None
 ) -> CachedArray:
-    """Return a stored array whose decoded chunks stay in memory.
+    """Return a stored array that keeps its decoded chunks in memory.
 
-    All functions take it as they take `array`. Chunks that were read before are neither read nor
-    decoded again, until the budget is full: then the least recently used ones are dropped.
+    Use it in place of `array` in any function. Each chunk is read and decoded only once, as long as
+    all chunks fit in the memory budget; when it is full, the least recently used chunks are
+    evicted.
 
     Parameters
     ----------
     array : stored array
-        An array of zarr, tensorstore or h5py, or a memory map; or any object with `shape`, `dtype`
-        and ``[...]`` for slices. Many threads read it at once, by its `chunks` if it has any.
+        A zarr, tensorstore or h5py array, a memory map, or any object with `shape` and `dtype` that
+        can be indexed with slices. Such an object is read from several threads, along its `chunks`
+        if it has any.
     memory : int or str, default "512 MiB"
-        The bytes that the decoded chunks may take. Chunks that are being decoded come on top, one
-        for every thread that reads.
+        The maximum size of the cached chunks. Chunks that are being decoded, up to a chunk per
+        thread, are not included.
     cache : ChunkCache, optional
-        A budget that several arrays share, instead of `memory`.
+        A cache shared by several arrays, instead of `memory`.
 
     Returns
     -------
@@ -68,13 +70,13 @@ def cached(
     Raises
     ------
     DTypeError
-        `array` is not stored.
+        If `array` is not a stored array.
     AttributeValueError
-        `memory` is not a number of bytes.
+        If `memory` is not a number of bytes.
 
     See Also
     --------
-    ChunkCache : One budget for several arrays.
+    ChunkCache : A memory budget shared by several arrays.
 
     Examples
     --------
@@ -92,30 +94,30 @@ def cached(
         cache = ChunkCache(memory)
     elif memory != _MEMORY:
         raise CallError(
-            f"cached: memory = {shown_value(memory)} is given with a cache, which has a budget of "
-            f"its own (allowed: one of them)"
+            f"cached: memory = {shown_value(memory)} is given together with a cache, which has its "
+            f"own budget (allowed: one of them)"
         )
     return CachedArray(array, cache)
 
 
 class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """An array whose decoded chunks stay in memory; see `ndgather.cached`.
+    """A stored array with a cache of its decoded chunks; see `ndgather.cached`.
 
-    Many threads may use it at once. A scatter into it writes the store, then the cache. What other
-    code changes in the store is not seen until `clear`. A forked child, and a process
-    that it is sent to, start with an empty cache.
+    Several threads may use it concurrently. A scatter into it updates the store first and then the
+    cache. Changes that other code makes to the store become visible after `clear`. In a forked or
+    spawned process the cache starts out empty.
 
     Attributes
     ----------
     array : stored array
-        What is read.
+        The array to read.
     cache : ChunkCache
-        Where its chunks are kept.
+        The cache that holds its chunks.
     shape : tuple of int
     dtype : numpy.dtype
     chunks : tuple
-        The shape of the units that are read and kept, of shards the inner chunks; if their lengths
-        differ, a tuple of the lengths along every axis.
+        The shape of the cached units (for shards, of the inner chunks), or a tuple of all lengths
+        for each axis if the lengths differ.
     """
 
     def __init__(
@@ -128,13 +130,13 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return CachedArray, (self.array, self.cache, self._open_reader)
 
     def _watched(self, chunks: ArrayChunks) -> ArrayChunks:
-        """Return chunks that the cache drops when this array is no longer used."""
+        """Return `chunks`; the cache drops them when this array is garbage collected."""
         weakref.finalize(self, self.cache.abandon, chunks).atexit = False
         return chunks
 
     @property
     def _kept(self) -> ArrayChunks:
-        """The chunks of the array as it was when it was opened, or used first after `clear`."""
+        """The cached chunks; the array is opened again on the first use after `clear`."""
         if self._chunks.is_cleared:
             if self._open_reader is None and not self._chunks.closed:
                 self.array = _as_stored_now(self.array)
@@ -169,19 +171,19 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return tuple(tuple((end - begin).tolist()) for begin, end in borders)
 
     def info(self) -> CacheInfo:
-        """Return what the cache holds of this array, and how it was used."""
+        """Return the contents and the usage of the cache for this array."""
         return self.cache.array_info(self._kept)
 
     def clear(self) -> None:
-        """Drop all chunks and counts of this array, so that the next calls read its store again.
+        """Drop all chunks and reset the counters of this array.
 
-        They also see a new shape, such as that of an array to which another program has appended:
-        `array` is then another object.
+        The next call opens the store again and also sees a new shape, for example after another
+        program has appended to the array. `array` is then a new object.
         """
         self.cache.clear_array(self._chunks)
 
     def close(self) -> None:
-        """Drop all chunks: later reads raise. The array itself stays open."""
+        """Drop all chunks and make later reads raise; the array itself stays open."""
         self._chunks.closed = True
         self.clear()
 
@@ -196,23 +198,22 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         indices: ArrayLike | Iterable[ArrayLike],
         window_shape: Sequence[int] | None = None,
     ) -> Future[int]:
-        """Read the chunks of coming calls on threads in the background, and return at once.
+        """Read the chunks of future calls in background threads and return immediately.
 
-        At most as many bytes are read as the budget has. Indices outside the array are ignored.
+        No more than the cache's budget is read. Out-of-bounds indices are ignored.
 
         Parameters
         ----------
         indices : array_like of int, shape ``(N..., k)``; or an iterator or a list of such arrays
-            Tuples of indices, as `gather_nd` takes them; or those of several calls, the next one
-            first.
+            Index tuples as for `gather_nd`, of a single call or of several calls in order.
         window_shape : sequence of int, optional
-            For `gather_windows`: the shape of the window that starts at each tuple.
+            The shape of the windows that start at the index tuples, for `gather_windows`.
 
         Returns
         -------
         concurrent.futures.Future
-            Its result is the number of chunks that were read, or an error. A chunk that could not
-            be read is read again by the call that needs it, which raises the error.
+            Its result is the number of chunks read. If a chunk cannot be read, the future has an
+            exception, and a call that needs the chunk tries again.
         """
         several = isinstance(indices, Iterator) or (
             isinstance(indices, list | tuple) and all(isinstance(x, np.ndarray) for x in indices)
@@ -251,7 +252,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return done
 
     def _missing(self, call: Call) -> list[Chunk]:
-        """Return the chunks of a call that are not there."""
+        """Return the chunks of a call that are not in the cache."""
         kept = self._kept
         if (
             kept.table is not None
@@ -270,7 +271,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of an array without axes")
+            raise TypeError("len() of an array of rank 0")
         return self.shape[0]
 
     def __repr__(self) -> str:
@@ -282,13 +283,13 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("cached: copy = False needs data in memory (allowed: None, True)")
+            raise ValueError("cached: copy = False requires data in memory (allowed: None, True)")
         return np.asarray(self[...], dtype)
 
     def __array_function__(
         self, function: Callable[..., Any], types: Any, arguments: Any, options: Any
     ) -> Any:
-        """Call a function of NumPy with the whole array; xarray keeps arrays that have this."""
+        """Call a NumPy function with the whole array; xarray does not convert arrays with this."""
         del types
         return function(*_in_memory(arguments), **_in_memory(options))
 
@@ -298,7 +299,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     __hash__ = object.__hash__
 
     def __getitem__(self, key: Any) -> Any:
-        """Return what NumPy returns for numbers, slices, ``...``, None, masks and index arrays."""
+        """Index as NumPy does: with numbers, slices, ``...``, None, masks and index arrays."""
         entries = key if isinstance(key, tuple) else (key,)
         if not all(map(_is_basic, entries)):
             return self._at(key)
@@ -318,7 +319,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return values if values.ndim or any(entry is ... for entry in entries) else values[()]
 
     def _box(self, sides: Sequence[range]) -> Array:
-        """Return the elements at some rising positions along every axis."""
+        """Return the elements at ascending positions along every axis."""
         result: Array = np.empty([len(side) for side in sides], self.dtype)
         jobs = [
             _BoxJob(chunk, here, result[there] if there else result)
@@ -328,13 +329,13 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return result
 
     def _at(self, key: Any) -> Array:
-        """Return what NumPy returns for a key with masks or index arrays."""
+        """Index with masks or index arrays as NumPy does."""
         call = Call("cached", Kind.GATHER, self, key)
         if not isinstance(key, tuple) and np.asarray(key).dtype.kind in "iu":
             positions = np.asarray(key)
             stand_in(self.shape[:1], self.dtype)[positions]  # raises as NumPy does
             return run(replace(call, indices=positions))  # type: ignore[no-any-return]  # an array
-        # NumPy says where every element of the result is along each axis.
+        # Indexing the coordinates of each axis with NumPy gives the position of every result.
         columns = []
         for axis, size in enumerate(self.shape):
             along = np.arange(size).reshape(-1, *[1] * (self.ndim - axis - 1))
@@ -362,14 +363,14 @@ def reader(array: CachedArray) -> ArrayChunks:
 
 
 def writer(array: CachedArray) -> Any:
-    """Return what writes the store of a cached array, and then its cache."""
+    """Return a writer that updates the store of a cached array and then its cache."""
     return _CachedWriter(array._kept, _opened(array.array, "writer"))
 
 
 def _look_up(given: _core.Arguments, caller: str = "") -> Any:
-    """Return the result of a gather of single elements, or NotImplemented if points are planned.
+    """Return the result of a gather of single elements, or NotImplemented if it needs a plan.
 
-    Where chunks are missing, they are read, and all points are looked up again.
+    If chunks are missing from the cache, read them and look up all points again.
     """
     kept = given.data._kept
     if kept.table is None or given.progress is not None or given.executor is not None:
@@ -391,7 +392,7 @@ exchange.TAKEN_UP[CachedArray] = "fallback", _look_up
 
 
 def _opened(array: Any, what: str = "reader") -> Any:
-    """Return the reader or writer of an array that is to be cached."""
+    """Return the reader or writer of an array to cache."""
     if isinstance(array, np.memmap):
         return import_module("ndgather.stored.memory_map").Pages(array, _BOX_BYTES)
     module = exchange.adapter_name(type(array))
@@ -406,22 +407,22 @@ def _opened(array: Any, what: str = "reader") -> Any:
         return _indexed(array)
     if exchange.store_of(array) is None or module == __name__:
         raise DTypeError(
-            f"cached: array = {type(array).__name__} object is not stored (allowed: an array of "
-            f"zarr, tensorstore or h5py, a memory map, or an object with shape, dtype and [...])"
+            f"cached: array = {type(array).__name__} object is not stored (allowed: a zarr, "
+            f"tensorstore or h5py array, a memory map, or an object with shape, dtype and [...])"
         )
     kind = Kind.GATHER_ND if what == "reader" else Kind.SCATTER_ND
     return exchange.opened(Call("cached", kind, array, None), "array")
 
 
 def _as_stored_now(array: Any) -> Any:
-    """Return an array of the same store whose metadata, such as its shape, was read again."""
+    """Return the same array with its metadata read again from the store."""
     read_again = getattr(exchange.store_of(array), "as_stored_now", lambda array: array)
     with messages.foreign_errors(StoredArrayError, "cached: the array cannot be opened again"):
         return read_again(array)
 
 
 def _indexed(array: Any) -> IndexedArray:
-    """Return the reader of an array that is no stored array, by its chunks if it has such."""
+    """Return the reader of any other array, along its `chunks` if it has any."""
     shape, dtype = tuple(array.shape), np.dtype(array.dtype)
     chunks: Any = getattr(array, "chunks", None) or box_shape(shape, dtype.itemsize, _BOX_BYTES)
     regular = all(isinstance(length, int) for length in chunks)
@@ -430,13 +431,13 @@ def _indexed(array: Any) -> IndexedArray:
 
 
 class _CachedWriter:
-    """Writes chunks, or shards, to the store of an array, and then to its cache."""
+    """A writer that updates chunks or shards in the store of an array and then in its cache."""
 
     def __init__(self, kept: ArrayChunks, store: Writer) -> None:
         self.kept, self.store = kept, store
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)  # all but `write`
+        return getattr(self.store, name)  # everything except `write`
 
     def __reduce__(self) -> Any:
         return itself, (self.store,)
@@ -457,7 +458,7 @@ class _CachedWriter:
 
 @dataclass(frozen=True, slots=True)
 class _BoxJob:
-    """Reads a chunk, and copies a part of it to a result if there is one."""
+    """A job that reads a chunk and, if there is a result, copies a part of the chunk to it."""
 
     chunk: Chunk
     part: Any = ()
@@ -469,14 +470,14 @@ class _BoxJob:
             with_padding(self.result)[...] = with_padding(values)[(*self.part, ...)]
 
     def send(self) -> Any:
-        raise NotImplementedError  # no executor reads boxes
+        raise NotImplementedError  # boxes are never read by an executor
 
     def receive(self, result: Any) -> None:
         raise NotImplementedError
 
 
 def _read(call: Call, kept: ArrayChunks, jobs: list[_BoxJob]) -> None:
-    """Do the jobs, by threads if that is worth it: to start them takes as long as a small chunk."""
+    """Do the jobs; use threads unless starting them would take longer than reading the chunks."""
     missing = kept.cache.missing(kept, [kept.number(job.chunk) for job in jobs])
     is_small = kept.in_flight == 1 and len(missing) * kept.chunk_bytes <= _BOX_BYTES
     if len(missing) > 1 and not is_small:
@@ -491,7 +492,11 @@ def _read(call: Call, kept: ArrayChunks, jobs: list[_BoxJob]) -> None:
 def _parts(
     ranges: Sequence[range], grid: Grid
 ) -> Iterator[tuple[Chunk, tuple[slice, ...], tuple[slice, ...]]]:
-    """Yield the chunks that rising positions lie in, and their part there and in the result."""
+    """Yield the chunks that contain ascending positions, each with its slices of chunk and result.
+
+    The positions 1, 3 and 5 along an axis in chunks of length 4 yield chunk 0, ``[1:4:2]`` of the
+    chunk and ``[0:2]`` of the result, then chunk 1, ``[1:2:2]`` and ``[2:3]``.
+    """
     sides = []
     for axis, at in enumerate(ranges):
         side = []

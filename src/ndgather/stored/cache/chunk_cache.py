@@ -1,4 +1,4 @@
-"""Decoded chunks in memory, within a budget of bytes: the least recently used are dropped first."""
+"""A least-recently-used cache of decoded chunks with a memory budget."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from ndgather.array_call import Array, _core, with_padding
 from ndgather.errors import AttributeValueError, NdgatherError
 from ndgather.stored.chunks import Buffers, Chunk, Reader, stand_in
 
-_MAPPED_BYTES = 1 << 17  # of a chunk, from which on a cache maps its memory
-# Pages of this process alone, all of them at once if the system can.
+_MAPPED_BYTES = 1 << 17  # chunks of at least this size are allocated with mmap
+# Private pages, all of them faulted in at once if the system supports it.
 _PRIVATE: dict[str, int] = {}
 if os.name == "posix":
     _PRIVATE["flags"] = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
-_PATIENCE = 0.1  # seconds until a call that has ended no longer waits for another thread's read
+_PATIENCE = 0.1  # seconds until a stopped call gives up waiting for another thread's read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInfo:
-    """What a cache holds, and how it was used since it was made or cleared.
+    """The contents of a cache and its usage since it was created or cleared.
 
-    A call counts a chunk once, whatever the number of its points there.
+    A call counts each chunk once, regardless of the number of points in it.
     """
 
-    hits: int  # chunks that were there
-    misses: int  # chunks that were not there
-    decodes: int  # chunks that were read and decoded
-    evictions: int  # chunks that were dropped to stay within the budget
-    chunks: int  # that are there
-    bytes: int  # that these take
+    hits: int  # chunks found in the cache
+    misses: int  # chunks not found in the cache
+    decodes: int  # chunks read and decoded
+    evictions: int  # chunks dropped to stay within the budget
+    chunks: int  # number of chunks in the cache
+    bytes: int  # size of the chunks in the cache
     memory: int  # the budget
 
 
@@ -58,7 +58,7 @@ class CachedChunk:
         self.own_use = 0
 
     def use(self) -> int:
-        """Note that the chunk is used, and return when."""
+        """Record a use of the chunk and return its time."""
         self.own_use = _core.last_use(None, 0)
         return self.own_use
 
@@ -70,7 +70,7 @@ class CachedChunk:
 
 
 class ArrayChunks:
-    """The chunks of one array in a cache: a reader, which reads others from the array's own."""
+    """The chunks of an array in a cache: a reader that falls back to the reader of the array."""
 
     def __init__(self, cache: ChunkCache, open_reader: Callable[[], Reader]) -> None:
         self.cache, self._open_reader = cache, open_reader
@@ -87,24 +87,24 @@ class ArrayChunks:
         cache.add(self)
 
     def __reduce__(self) -> Any:
-        return itself, (self.reader,)  # in another process nothing is kept
+        return itself, (self.reader,)  # another process reads without the cache
 
     @property
     def reader(self) -> Reader:
-        """The array's own, opened again after `forget_reader`, and if its file was closed."""
+        """The reader of the array, opened again after `forget_reader` or if its file was closed."""
         reader = self._reader
         if reader is None or not getattr(reader, "is_open", True):
             reader = self._reader = self._open_reader()
         return reader
 
     def forget_reader(self) -> None:
-        """Do not use what the reader knows of the store, such as the index of a shard."""
+        """Discard the reader, which may hold outdated facts, for example the index of a shard."""
         self._reader = None
 
     def opened_again(self, open_reader: Callable[[], Reader]) -> ArrayChunks:
-        """Return what is to be used after `start_empty`: others if the array has changed."""
+        """Return the chunks to use after `start_empty`: a new object if shape or dtype changed."""
         self._open_reader = open_reader
-        with suppress(NdgatherError):  # which a read will raise
+        with suppress(NdgatherError):  # the next read raises it
             reader = None if self.closed else self._open_reader()
             self.is_cleared = False
             if reader and not (reader.grid.is_like(self.grid) and reader.dtype == self.dtype):
@@ -117,7 +117,7 @@ class ArrayChunks:
         grid, size = self.grid, self.dtype.itemsize
         self._largest = grid.largest
         is_plain = size > 0 and not self.dtype.hasobject
-        # Where the core looks up points, if it can.
+        # The core looks up points in this table if the dtype and the grid allow it.
         self.table = None
         if is_plain and grid.is_regular:
             lengths: Any = grid.chunk_lengths
@@ -127,7 +127,7 @@ class ArrayChunks:
         self.hits = self.misses = self.decodes = self.evictions = self.bytes = 0
 
     def number(self, chunk: Chunk) -> int:
-        """Return the number of a chunk in C order."""
+        """Return the flat number of a chunk in C order."""
         number = 0
         for at, length in zip(chunk, self.grid.counts, strict=True):
             number = number * length + at
@@ -141,11 +141,11 @@ class ArrayChunks:
         return [*zip(*(axis.tolist() for axis in at), strict=True)]
 
     def size_of(self, shape: tuple[int, ...]) -> int:
-        """Return the bytes that a chunk of this shape takes."""
+        """Return the cached size of a chunk of this shape, in bytes."""
         return prod(shape[:1] + self._largest[1:]) * self.dtype.itemsize
 
     def put(self, number: int, values: Array | None) -> None:
-        """Put the values of a chunk into the table, or take them away."""
+        """Add the values of a chunk to the table, or remove the chunk if `values` is None."""
         if self.table is not None:
             _core.set_chunk(self.table, number, values)
 
@@ -153,17 +153,17 @@ class ArrayChunks:
         return self.cache.read(self, self.number(chunk), chunk, buffers)
 
     def decode(self, chunk: Chunk, buffers: Buffers) -> Array:
-        """Return the values of a chunk, which are valid until the next read."""
+        """Read the values of a chunk; they stay valid until the next read."""
         values = self.reader.read(chunk, buffers)
         if values.shape != self.grid.extent(chunk) or values.dtype != self.dtype:
             raise ValueError(
-                f"the chunk has {values.dtype} values of shape {values.shape}, and not "
+                f"the chunk has {values.dtype} values of shape {values.shape} instead of "
                 f"{self.dtype} values of shape {self.grid.extent(chunk)}"
             )
         return values
 
     def copy(self, values: Array) -> Array:
-        """Return a copy of a chunk with the strides of a whole chunk."""
+        """Return a copy of a chunk with the strides of a chunk that is not truncated."""
         shape = values.shape[:1] + self._largest[1:]
         if self.dtype.hasobject:
             memory: Array = np.empty(shape, self.dtype)
@@ -176,33 +176,33 @@ class ArrayChunks:
 
 
 def itself(reader: Reader) -> Reader:
-    """Return the reader; pickles of what wraps one are calls of this."""
+    """Return the reader; objects that wrap a reader are unpickled as the reader itself."""
     return reader
 
 
 def _new_memory(count: int) -> NDArray[np.uint8]:
-    """Return memory of which a large piece goes back to the system at once."""
+    """Allocate memory; large pieces return to the system as soon as they are freed."""
     if count < _MAPPED_BYTES:
         return np.empty(count, np.uint8)
     return np.frombuffer(mmap.mmap(-1, count, **_PRIVATE), np.uint8)
 
 
 class ChunkCache:
-    """A budget of memory for decoded chunks, which several arrays may share.
+    """A cache of decoded chunks that several arrays can share.
 
     Parameters
     ----------
     memory : int or str, default "512 MiB"
-        The bytes that the decoded chunks may take in all. Chunks that are being decoded come on
-        top, one for every thread that reads.
+        The maximum size of all cached chunks. Chunks that are being decoded, up to a chunk per
+        thread, are not included.
 
     See Also
     --------
-    cached : An array whose decoded chunks stay in memory.
+    cached : Return an array that keeps its decoded chunks in memory.
 
     Notes
     -----
-    A forked child starts with empty caches. A cache may be pickled: the copy is empty.
+    The caches of a forked process start out empty, and so does a copy made by pickling.
 
     Examples
     --------
@@ -221,7 +221,7 @@ class ChunkCache:
     def __init__(self, memory: int | str = "512 MiB") -> None:
         self.memory: int = arguments.byte_count("ChunkCache", memory)
         self._arrays: WeakSet[ArrayChunks] = WeakSet()
-        self._order: list[tuple[int, int, CachedChunk]]  # a heap by the last use
+        self._order: list[tuple[int, int, CachedChunk]]  # a heap ordered by last use
         self._start_empty()
         _CACHES.add(self)
 
@@ -232,12 +232,12 @@ class ChunkCache:
         return f"<ChunkCache: {self._bytes} of {self.memory} bytes>"
 
     def info(self) -> CacheInfo:
-        """Return what the cache holds, and how all of its arrays used it."""
+        """Return the contents and the usage of the cache for all of its arrays."""
         with self._lock:
             return self._info(*self._arrays)
 
     def clear(self) -> None:
-        """Drop all chunks and counts, so that the next calls read the stores again."""
+        """Drop all chunks and reset the counters; the next calls open the stores again."""
         with self._lock:
             for chunks in list(self._arrays):
                 self._forget(chunks)
@@ -247,17 +247,20 @@ class ChunkCache:
             self._arrays.add(chunks)
 
     def array_info(self, chunks: ArrayChunks) -> CacheInfo:
-        """Return what the cache holds of one array, and how it was used."""
+        """Return the contents and the usage of the cache for an array."""
         with self._lock:
             return self._info(chunks)
 
     def clear_array(self, chunks: ArrayChunks) -> None:
-        """Drop the chunks and counts of one array, and do not keep those that are being read."""
+        """Drop the chunks of an array, including those being read, and reset its counters."""
         with self._lock:
             self._forget(chunks)
 
     def abandon(self, chunks: ArrayChunks) -> None:
-        """Drop the chunks of an array that no longer exists; for finalizers, which run anywhere."""
+        """Drop the chunks of a garbage-collected array.
+
+        A finalizer may run while this thread holds the lock, so never wait for the lock here.
+        """
         self._abandoned.append(chunks)
         if self._lock.acquire(blocking=False):
             try:
@@ -266,17 +269,18 @@ class ChunkCache:
                 self._lock.release()
 
     def read(self, chunks: ArrayChunks, number: int, chunk: Chunk, buffers: Buffers) -> Array:
-        """Return the values of a chunk, which is read if it is not there.
+        """Return the values of a chunk; read it if it is not in the cache.
 
-        One thread decodes, and the others that ask meanwhile wait. All of them get its error, which
-        is not kept; if only its own call was stopped, another one decodes.
+        If several threads need the chunk, the first of them decodes it and the others wait. All of
+        them raise its error, which is not cached. If the call of the first thread was stopped,
+        another thread decodes the chunk.
         """
         is_new = True
         while True:
             with self._lock:
                 if chunks.closed:
                     raise AttributeValueError(
-                        "cached: the array is closed (allowed: an array that is open)"
+                        "cached: the array is closed (allowed: an open array)"
                     )
                 kept = chunks.kept.get(number)
                 if kept is not None:
@@ -315,14 +319,17 @@ class ChunkCache:
             chunks.hits += count
 
     def missing(self, chunks: ArrayChunks, numbers: list[int]) -> list[int]:
-        """Return those of `numbers` whose chunks are not in the cache."""
+        """Return the `numbers` of chunks that are not in the cache."""
         with self._lock:
             return [number for number in numbers if number not in chunks.kept]
 
     def change(
         self, chunks: ArrayChunks, number: int, part: tuple[slice, ...], values: Array | None
     ) -> None:
-        """Set a part of a chunk that is there, or drop it, and do not keep what is being read."""
+        """Update a part of a cached chunk, or drop the chunk if `values` is None.
+
+        A concurrent read of the chunk is not cached.
+        """
         with self._lock:
             chunks.reading.pop(number, None)
             kept = chunks.kept.get(number)
@@ -344,7 +351,7 @@ class ChunkCache:
         mine: futures.Future[Array | None],
         values: Array,
     ) -> Array:
-        """Return a copy of a chunk that was decoded, and keep it if the budget allows that."""
+        """Return a copy of a decoded chunk; cache it if the budget allows."""
         size = chunks.size_of(values.shape)
         with self._lock:
             chunks.decodes += 1
@@ -371,12 +378,13 @@ class ChunkCache:
         return kept.values
 
     def _make_room(self, size: int) -> bool:
-        """Drop chunks until `size` bytes more are within the budget, or return False."""
+        """Drop chunks until another `size` bytes fit in the budget; return whether they fit."""
         self._forget_abandoned()
         if size > self.memory:
             return False
         while self._bytes + size > self.memory and self._order:
-            # The order is that of the time when a chunk was last looked at here.
+            # The heap is lazy: an entry holds the last use known when it was pushed. A chunk that
+            # was used since then is pushed again with its current time.
             known, turn, oldest = heapq.heappop(self._order)
             if oldest.of.kept.get(oldest.number) is not oldest:
                 continue
@@ -402,7 +410,7 @@ class ChunkCache:
         self._bytes -= chunks.bytes
         self._order = [entry for entry in self._order if entry[2].of is not chunks]
         heapq.heapify(self._order)
-        chunks.put(-1, None)  # all of them
+        chunks.put(-1, None)  # removes all chunks
         chunks.start_empty()
 
     def _info(self, *arrays: ArrayChunks) -> CacheInfo:
@@ -415,7 +423,7 @@ class ChunkCache:
 
     def _start_empty(self) -> None:
         self._lock = threading.Lock()
-        self._bytes = 0  # of the chunks that are there, and of those that are copied just now
+        self._bytes = 0  # the size of cached chunks and of chunks that are being copied
         self._order = []
         self._turns = count()
         self._abandoned: deque[ArrayChunks] = deque()

@@ -1,7 +1,7 @@
-"""zarr arrays of formats 2 and 3, with shards or without, in any store of zarr.
+"""zarr arrays of formats 2 and 3, sharded or not, in any zarr store.
 
-The objects of a store are read and decoded here if every codec is known; other arrays are read as
-``z[...]`` reads them. All are written as ``z[...] = values`` writes them.
+If every codec of an array is known, its objects are read and decoded here; otherwise the array is
+read with ``z[...]``. All arrays are written with ``z[...] = values``.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ run_ranges = ranges.run_ranges
 
 @dataclass(frozen=True, slots=True)
 class _KnownChunks:
-    """How the stored bytes of a chunk are read and decoded."""
+    """The functions that read and decode the stored bytes of a chunk."""
 
-    read: Callable[[Chunk, Buffers], Bytes | None]  # None: there are none
-    size: Callable[[Chunk], int | None]  # of the stored bytes; None: only a read tells
+    read: Callable[[Chunk, Buffers], Bytes | None]  # returns None if the chunk is missing
+    size: Callable[[Chunk], int | None]  # stored bytes, or None if that takes a read
     decoder: Decoder
     fill_value: Array
 
     @classmethod
     def of(cls, array: zarr.Array[Any], objects: Objects) -> _KnownChunks | None:
-        """Return how the chunks of a regular grid are read, or None if by zarr."""
+        """Return the functions for an array with a regular grid; None if zarr has to read it."""
         metadata, dtype = array.metadata, np.dtype(array.dtype)
         prefix = f"{array.path}/" if array.path else ""
 
@@ -80,13 +80,13 @@ class _KnownChunks:
         if decoder is None:
             return None
         value = array.fill_value
-        if value is None:  # of format 2: zarr reads the dtype's default
+        if value is None:  # format 2: zarr uses the dtype's default
             value = "NaT" if dtype.kind in "mM" else 0
         return cls(read, size, decoder, np.asarray(value, dtype))
 
 
 class ZarrReader:
-    """Reads a zarr array chunk by chunk, of shards the inner chunks."""
+    """A reader of the chunks of a zarr array, or of the inner chunks of its shards."""
 
     whole_shards = False
     _shards: tuple[int, ...] | None = None
@@ -99,7 +99,7 @@ class ZarrReader:
         self.in_flight = objects.in_flight
         try:
             chunks, shards = array.chunks, array.shards
-        except NotImplementedError:  # chunks of different lengths, which zarr calls rectilinear
+        except NotImplementedError:  # a rectilinear grid: chunks of different lengths
             sizes = "write_chunk_sizes" if self.whole_shards else "read_chunk_sizes"
             self.grid, self._known = Grid.of_sizes(getattr(array, sizes)), None
         else:
@@ -108,17 +108,17 @@ class ZarrReader:
             self._known = None if whole else _KnownChunks.of(array, objects)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
-        # Arrays may be opened so that a missing chunk is an error.
+        # zarr has an option of its own that makes missing chunks errors.
         fills = getattr(getattr(array, "config", None), "read_missing_chunks", True)
         self._all_exist = all_chunks_exist or missing_raises() or not fills
         if self.whole_shards:
-            self._all_exist = False  # a scatter makes the chunks that do not exist
+            self._all_exist = False  # a scatter creates missing chunks
 
     def __reduce__(self) -> Any:
         return type(self), (self.array, self._all_exist)
 
     def stored_size(self, chunk: Chunk) -> int | None:
-        """Return the bytes of a chunk as it is stored, or None if only a read tells."""
+        """Return the stored size of a chunk in bytes, or None if finding out takes a read."""
         return None if self._known is None else self._known.size(chunk)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
@@ -134,11 +134,11 @@ class ZarrReader:
             buffers.acquire_permit()
             return np.broadcast_to(self._known.fill_value, self.grid.extent(chunk))
         values = self._known.decoder.decode(stored, buffers)
-        extent = self.grid.extent(chunk)  # the end of the array may cut the chunk
+        extent = self.grid.extent(chunk)  # the chunk may extend past the end of the array
         return values if values.shape == extent else values[tuple(map(slice, extent))]
 
     def _check_object(self, chunk: Chunk) -> None:
-        """Raise if zarr would take an empty object for a missing one, or there has to be one."""
+        """Raise if the object of a chunk is empty, which zarr treats as missing, or must exist."""
         if self._shards:
             starts = (part.start for part in self.grid.box(chunk))
             chunk = tuple(map(floordiv, starts, self._shards))
@@ -147,14 +147,15 @@ class ZarrReader:
             size = sync(self.array.store.getsize(key))
         except FileNotFoundError:
             size = -1
-        if size == 0 and sync(self.array.store.exists(key)):  # icechunk: 0 bytes of what is missing
+        # icechunk reports a size of 0 for missing objects.
+        if size == 0 and sync(self.array.store.exists(key)):
             raise ValueError("its object has 0 bytes")
         if size <= 0 and self._all_exist:
             raise no_chunk()
 
 
 class ZarrWriter(ZarrReader):
-    """Reads and writes a zarr array shard by shard, or chunk by chunk."""
+    """A reader and writer of the shards of a zarr array, or of its chunks if it has no shards."""
 
     whole_shards = True
 
@@ -164,28 +165,28 @@ class ZarrWriter(ZarrReader):
 
     @property
     def loss(self) -> str:
-        """Why other values are read than were written, or ""."""
+        """The reason why written values may be read back differently, or ""."""
         array = self.array
         of_elements = () if array.metadata.zarr_format == 2 else (array.serializer,)
         codecs = (*array.filters, *array.compressors, *of_elements)
         lossy = [type(each).__name__ for each in codecs if not is_lossless(each, self.dtype)]
-        return f"has {lossy[0]}, which may lose digits" if lossy else ""
+        return f"has {lossy[0]}, which may be lossy" if lossy else ""
 
     @property
     def replaces_objects(self) -> bool:
         store: Any = self.array.store
         protocols = store.fs.protocol if isinstance(store, zarr.storage.FsspecStore) else ()
         if "file" in ((protocols,) if isinstance(protocols, str) else protocols):
-            return False  # fsspec writes over the old file of this machine
-        return isinstance(store, _OF_OBJECTS)  # a session of Icechunk is to be committed
+            return False  # fsspec overwrites local files in place
+        return isinstance(store, _OF_OBJECTS)  # an Icechunk session must be committed
 
     def write(self, chunk: Chunk, values: Array) -> None:
         array = self.array
-        if self.dtype.kind in "cV":  # zarr takes -0.0 in them for 0.0, and a chunk of it for empty
+        if self.dtype.kind in "cV":  # zarr ignores the sign of zero here and drops chunks of -0.0
             config: Any = {"write_empty_chunks": True}  # zarr 3.1.4 has no with_config
             array = zarr.Array(zarr.AsyncArray(array.metadata, array.store_path, config=config))
         if type(array.store) is not zarr.storage.LocalStore:
-            values = values.copy()  # an uncompressed chunk stays in a store as it is, not as a copy
+            values = values.copy()  # a store keeps a reference to an uncompressed chunk
         array[self.grid.box(chunk)] = values
 
 
@@ -193,7 +194,7 @@ reader, writer = ZarrReader, ZarrWriter
 
 
 def as_stored_now(array: zarr.Array[Any]) -> zarr.Array[Any]:
-    """Return the array with the metadata that its store has now."""
+    """Return the array with its metadata read again from the store."""
     options: Any = {"path": array.path, "zarr_format": array.metadata.zarr_format}
     found: Any = zarr.open_array(array.store, mode="r" if array.read_only else "r+", **options)
     config = getattr(array, "config", None)

@@ -1,6 +1,6 @@
-"""From the stored bytes of a chunk to its values: known codecs of zarr, in reused memory.
+"""Decoders for zarr chunks with known codecs; they reuse memory.
 
-Chunks with any other codec are read as ``z[...]`` reads them.
+Chunks with other codecs are read with ``z[...]``.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ import zarr.codecs
 from zarr.abc.codec import BytesBytesCodec, Codec
 
 from ndgather.array_call import Array
-from ndgather.stored.chunks import Buffers
+from ndgather.stored.chunks import Buffers, wrong_size
 
 Bytes: TypeAlias = Array  # of uint8
 
-_KINDS = "biufcmM"  # of dtypes whose values are their bytes
+_KINDS = "biufcmM"  # dtypes whose elements are stored as their bytes
 _CHECKSUM_BYTES = 4
-_MAGIC = {"zstd": b"\x28\xb5\x2f\xfd", "gzip": b"\x1f\x8b"}  # the first bytes
-_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after the first byte of a frame without values
+_MAGIC = {"zstd": b"\x28\xb5\x2f\xfd", "gzip": b"\x1f\x8b"}  # the first bytes of a frame
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # bytes 1 to 3 of a skippable frame
 _BLOSC_HEADER_BYTES = 16
 _GZIP_LEAST_BYTES = 18
-_SMALL_BYTES = 2**17  # decoded: numcodecs allocates them faster than it checks reused memory
-# Codecs of zarr that decode without options; and the names of known codecs of numcodecs.
+_SMALL_BYTES = 2**17  # up to here numcodecs allocates memory faster than it checks reused memory
+# Codecs of zarr that decode without options.
 _SIMPLE: dict[type, Any] = {
     zarr.codecs.ZstdCodec: numcodecs.Zstd(),
     zarr.codecs.BloscCodec: numcodecs.Blosc(),
     zarr.codecs.GzipCodec: numcodecs.GZip(),
 }
+# Names of numcodecs codecs: from bytes to bytes, all that can be decoded here, all lossless.
 _NAMES_OF_BYTES = frozenset(
     (
         *("zstd", "blosc", "lz4", "gzip", "zlib", "bz2", "lzma", "shuffle"),
@@ -53,11 +54,11 @@ _LOSSLESS = _NAMES_OF_BYTES.union(
 
 def _check_kind(head: bytes, codec: str) -> None:
     if not head.startswith(_MAGIC[codec]):
-        raise ValueError(f"the chunk is not {codec}, which the metadata of the array says")
+        raise ValueError(f"the chunk is not compressed with {codec}, the codec of the array")
 
 
 def _zstd_size(stored: Bytes) -> int | None:
-    """Return the size in the header of the first frame (RFC 8878, 3.1.1.1), if it has one."""
+    """Return the content size in the header of the first frame (RFC 8878, 3.1.1.1), if known."""
     head = stored[:18].tobytes()
     if head[1:4] == _ZSTD_SKIPPABLE:
         return None
@@ -66,7 +67,7 @@ def _zstd_size(stored: Bytes) -> int | None:
         return None
     flags = head[4]
     single = flags >> 5 & 1
-    start = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # after the window and the dictionary
+    start = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # after window descriptor and dictionary ID
     count = (0, 2, 4, 8)[flags >> 6] or single
     if count == 0 or len(head) < start + count:
         return None
@@ -74,7 +75,7 @@ def _zstd_size(stored: Bytes) -> int | None:
 
 
 def _blosc_size(stored: Bytes) -> int:
-    """Return the size in the header, whose compressed size is checked: the decoder may crash."""
+    """Return the size in the header; check its compressed size, on which the decoder may crash."""
     head = stored[:_BLOSC_HEADER_BYTES].tobytes()
     compressed = int.from_bytes(head[12:16], "little")
     if not _BLOSC_HEADER_BYTES <= compressed <= stored.size:
@@ -88,14 +89,14 @@ def _lz4_size(stored: Bytes) -> int | None:
 
 
 def _gzip_size(stored: Bytes) -> int | None:
-    """Return the size at the end of the last member (RFC 1952, 2.3.1), often the only one."""
+    """Return the size at the end of the last member (RFC 1952, 2.3.1); most files have just one."""
     _check_kind(stored[:2].tobytes(), "gzip")
     if stored.size < _GZIP_LEAST_BYTES:
         return None
     return int.from_bytes(stored[-4:].tobytes(), "little")
 
 
-# Sizes after decoding; the decoders check them.
+# Functions that read the decoded size; the decoders check it.
 _SIZES: dict[str, Callable[[Bytes], int | None]] = {
     "zstd": _zstd_size,
     "blosc": _blosc_size,
@@ -106,31 +107,31 @@ _SIZES: dict[str, Callable[[Bytes], int | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One codec from bytes to bytes."""
+    """A step of decoding, from bytes to bytes."""
 
     decode: Callable[..., Any]
-    size_of: Callable[[Bytes], int | None] | None  # None: it cannot decode into reused memory
-    size: int | None  # after decoding, if it is the same for every chunk
+    size_of: Callable[[Bytes], int | None] | None  # None if it cannot decode into reused memory
+    size: int | None  # the decoded size if it is the same for every chunk
 
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Decodes the chunks of one array, which all have one shape as they are stored."""
+    """A decoder for the chunks of an array, all of which are stored with the same shape."""
 
     dtype: np.dtype[Any]
     stored_dtype: np.dtype[Any]  # with the byte order of the store
     stored_shape: tuple[int, ...]
-    axes: tuple[int, ...]  # of `stored_shape`, in the order of the axes of the array
+    axes: tuple[int, ...]  # transposes `stored_shape` to the axes of the array
     steps: tuple[Step, ...]
-    bytes: int  # of all values
+    bytes: int  # decoded size
 
     def decode(self, stored: Bytes, buffers: Buffers) -> Array:
-        """Return the values of a chunk, valid until `buffers` are used again."""
+        """Return the values of a chunk; they stay valid until `buffers` is used again."""
         buffers.acquire_permit()
         for step in self.steps:
             stored = _decoded(step, stored, buffers)
         if stored.size != self.bytes:
-            raise _wrong_size(stored.size, self.bytes)
+            raise wrong_size(stored.size, self.bytes)
         values = stored.view(self.stored_dtype)
         if self.stored_dtype != self.dtype:
             native = buffers.memory("native", self.bytes).view(self.dtype)
@@ -142,8 +143,8 @@ class Decoder:
 def _decoded(step: Step, stored: Bytes, buffers: Buffers) -> Bytes:
     size, expected = step.size_of(stored) if step.size_of else None, step.size
     if size is not None and expected is not None and size > expected:
-        raise _wrong_size(size, expected)
-    # A smaller size may be that of one of several frames or members, which one codec decodes.
+        raise wrong_size(size, expected)
+    # A smaller size may belong to the first of several frames, which are decoded together.
     if size is None or size != expected or size <= _SMALL_BYTES:
         decoded = step.decode(stored)
         if isinstance(decoded, np.ndarray):
@@ -154,14 +155,10 @@ def _decoded(step: Step, stored: Bytes, buffers: Buffers) -> Bytes:
     return memory
 
 
-def _wrong_size(size: int, expected: int) -> ValueError:
-    return ValueError(f"the chunk holds {size} bytes, and not the {expected} that it should")
-
-
 def v3_decoder(
     codecs: Iterable[Codec], dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> Decoder | None:
-    """Return the decoder for chunks of zarr format 3, or None if a codec is not known."""
+    """Return the decoder for chunks of zarr format 3, or None if a codec is unknown."""
     axes = tuple(range(len(shape)))
     rest = list(codecs)
     while rest and type(rest[0]) is zarr.codecs.TransposeCodec:
@@ -180,7 +177,7 @@ def v3_decoder(
 
 
 def v2_decoder(metadata: Any, dtype: np.dtype[Any]) -> Decoder | None:
-    """Return the decoder for chunks of zarr format 2, or None if a codec is not known."""
+    """Return the decoder for chunks of zarr format 2, or None if a codec is unknown."""
     codecs = [*(metadata.filters or ()), *filter(None, (metadata.compressor,))]
     shape = tuple(metadata.chunks)
     count = prod(shape) * dtype.itemsize
@@ -195,7 +192,7 @@ def v2_decoder(metadata: Any, dtype: np.dtype[Any]) -> Decoder | None:
 
 
 def _steps(codecs: Iterable[Any], size: int) -> tuple[Step, ...] | None:
-    """Return the steps of decoding, from codecs in the order of encoding; None is not known."""
+    """Return the decoding steps for codecs in encoding order; None stands for an unknown codec."""
     steps: list[Step] = []
     known_size: int | None = size
     for codec in codecs:
@@ -212,7 +209,7 @@ def _steps(codecs: Iterable[Any], size: int) -> tuple[Step, ...] | None:
 
 
 def _v3_codec(codec: Codec) -> Any:
-    """Return the codec of numcodecs for a codec of zarr format 3, or None if it is not known."""
+    """Return the numcodecs codec for a codec of zarr format 3, or None if it is unknown."""
     if type(codec) is zarr.codecs.Crc32cCodec:
         return _check_crc32c
     if type(codec) in _SIMPLE:
@@ -225,13 +222,13 @@ def _v3_codec(codec: Codec) -> Any:
 
 
 def is_lossless(codec: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether a codec of either format is known to give back all elements as they were."""
+    """Return whether a codec of either format is known to be lossless."""
     v2 = hasattr(codec, "get_config")
     options = codec.get_config() if v2 else configuration(codec)
     name = str(options["id"] if v2 else codec.to_dict()["name"]).removeprefix("numcodecs.")
     if isinstance(codec, zarr.codecs.ShardingCodec):
         return all(is_lossless(each, dtype) for each in codec.codecs)
-    if name == "delta":  # the differences of integers wrap; format 3 takes them in native order
+    if name == "delta":  # integer differences wrap around; format 3 encodes them in native order
         kinds = {np.dtype(options.get(each, dtype)) for each in ("dtype", "astype")}
         return dtype.kind in "iu" and kinds == {dtype} and (v2 or dtype.isnative)
     of_bytes = isinstance(codec, BytesBytesCodec) or name in _LOSSLESS
@@ -239,7 +236,7 @@ def is_lossless(codec: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def configuration(codec: Codec) -> dict[str, Any]:
-    """Return the options of a codec as in metadata."""
+    """Return the options of a codec as in the metadata."""
     options: Any = codec.to_dict().get("configuration")
     return options or {}
 
@@ -249,8 +246,8 @@ def _is_of(codec: Any, *packages: str) -> bool:
 
 
 def _check_crc32c(stored: Bytes) -> Bytes:
-    """Return all but the checksum at the end, which is checked."""
+    """Check and remove the checksum at the end."""
     values, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:].tobytes()
     if google_crc32c.value(values).to_bytes(_CHECKSUM_BYTES, "little") != checksum:
-        raise ValueError("the checksum CRC32C is not that of the bytes")
+        raise ValueError("the CRC32C checksum does not match")
     return values

@@ -1,7 +1,7 @@
-"""The bytes of objects of a zarr store, and of the inner chunks of shards.
+"""Reads of objects of a zarr store and of the inner chunks of shards.
 
-Local files are read into reused memory, other objects by the `get` of their store. The index of a
-shard of zarr format 3 says where its inner chunks lie.
+Local files are read into reused memory, other objects with the store's `get`. The index of a shard
+of zarr format 3 gives the byte ranges of its inner chunks.
 """
 
 from __future__ import annotations
@@ -30,20 +30,19 @@ from ndgather.stored.zarr.codecs import Bytes, configuration, v3_decoder
 if TYPE_CHECKING:
     from zarr.codecs import ShardingCodec
 
-    Shard: TypeAlias = tuple[
-        "StoredObject", NDArray[np.uint64]
-    ]  # with starts and lengths, alternating
+    # An object and its index, in which starts and lengths alternate.
+    Shard: TypeAlias = tuple["StoredObject", NDArray[np.uint64]]
 
-_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # to open a pipe would wait for its writer
+_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # opening a pipe would wait for its writer
 _NOWHERE = 2**64 - 1
 _ENTRY_BYTES = 16  # a start and a length
-_MOST_BYTES = 4 * 2**20  # of the indices that are held
-_MOST_SHARDS = 64  # that are held; each may be an open file
-_PATIENCE = 0.1  # seconds until a request is cancelled after the call has ended
+_MOST_BYTES = 4 * 2**20  # limit for the indices in memory
+_MOST_SHARDS = 64  # limit for the shards in memory, each of which may be an open file
+_PATIENCE = 0.1  # seconds until a request is canceled after the call has ended
 
 
 class LocalFiles:
-    """The objects of a store in a folder."""
+    """The objects of a local store."""
 
     in_flight = 1
 
@@ -51,12 +50,12 @@ class LocalFiles:
         self._root = os.fspath(root)
 
     def whole(self, key: str, buffers: Buffers) -> Bytes | None:
-        """Return all bytes of an object, or None if there is none."""
+        """Return all bytes of an object, or None if it does not exist."""
         file = self.open(key)
         return None if file is None else file.part(0, file.size, buffers)
 
     def open(self, key: str) -> LocalFile | None:
-        """Return an object to read parts of, or None if there is none."""
+        """Open an object to read parts of it; return None if it does not exist."""
         try:
             file = LocalFile(os.open(f"{self._root}/{key}", _TO_READ))
         except (FileNotFoundError, NotADirectoryError):
@@ -64,7 +63,7 @@ class LocalFiles:
         return None if file.is_folder else file
 
     def size(self, key: str) -> int | None:
-        """Return the bytes of an object, 0 if there is none, or None if only a read tells."""
+        """Return the size of an object, which is 0 if the object does not exist."""
         try:
             return Path(self._root, key).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
@@ -72,7 +71,7 @@ class LocalFiles:
 
 
 class StoreObjects:
-    """The objects of any other store, read by its `get`, with the store's own retries."""
+    """The objects of any other store, which is responsible for retries."""
 
     def __init__(self, store: Store, in_flight: int) -> None:
         self._store = store
@@ -86,7 +85,7 @@ class StoreObjects:
 
     def size(self, key: str) -> int | None:
         if type(self._store) is not zarr.storage.MemoryStore:
-            return None  # it would be a request per object, or a read
+            return None  # asking would take a request per object, or a read
         try:
             return sync(self._store.getsize(key))
         except FileNotFoundError:
@@ -99,14 +98,14 @@ class StoreObjects:
         if answer is None:
             return None
         content: Bytes = answer.as_numpy_array().view()
-        content.flags.writeable = False  # it may be the memory of the store
+        content.flags.writeable = False  # the store may own this memory
         return content
 
 
 def _at_once(read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Return the answer of a store that waits for nothing, so that threads read and decode at once.
+    """Return the answer of a store that is expected not to wait, without an event loop.
 
-    Only if it does wait, it is asked once more, in the event loop of zarr.
+    This way threads read concurrently. If the store does wait, ask again in zarr's event loop.
     """
     reply = read()
     try:
@@ -120,7 +119,7 @@ def _at_once(read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
 
 
 async def _unless_stopped(reply: Coroutine[Any, Any, Any], stopped: Callable[[], bool]) -> Any:
-    """Wait for an answer, unless the call ends before."""
+    """Wait for an answer; cancel the request if the call ends early."""
     task = asyncio.ensure_future(reply)
     while not task.done() and not stopped():
         await asyncio.wait({task}, timeout=_PATIENCE)
@@ -132,7 +131,7 @@ async def _unless_stopped(reply: Coroutine[Any, Any, Any], stopped: Callable[[],
 
 
 class StoreObject:
-    """One object of a store; every part is a request."""
+    """An object of a store; reading a part of it takes a request."""
 
     def __init__(self, objects: StoreObjects, key: str) -> None:
         self._objects = objects
@@ -141,7 +140,7 @@ class StoreObject:
     def part(self, start: int, stop: int, buffers: Buffers) -> Bytes:
         content = self._objects.get(self._key, RangeByteRequest(start, stop), buffers)
         if content is None:
-            raise ValueError(f"{self._key} is gone, and its {stop - start} bytes with it")
+            raise ValueError(f"{self._key} no longer exists")
         return self._complete(content, stop - start)
 
     def edge(self, count: int, at_start: bool, buffers: Buffers) -> Bytes | None:
@@ -151,7 +150,7 @@ class StoreObject:
 
     def _complete(self, content: Bytes, count: int) -> Bytes:
         if content.size != count:
-            raise ValueError(f"{self._key} gave {content.size} of {count} bytes")
+            raise ValueError(f"{self._key} returned {content.size} of {count} bytes")
         return content
 
 
@@ -160,7 +159,7 @@ StoredObject: TypeAlias = LocalFile | StoreObject
 
 
 def objects_of(store: Store) -> Objects:
-    # Subclasses may read in their own way: only these very classes are known.
+    # Subclasses may override the reads, so compare the exact class.
     if type(store) is zarr.storage.LocalStore:
         return LocalFiles(store.root)
     near = type(store) in (zarr.storage.MemoryStore, zarr.storage.ZipStore)
@@ -169,7 +168,7 @@ def objects_of(store: Store) -> Objects:
 
 
 class Shards:
-    """The inner chunks of shards, of which only the needed bytes are read."""
+    """A reader of the inner chunks of shards; it reads only the bytes that are needed."""
 
     def __init__(
         self,
@@ -180,7 +179,7 @@ class Shards:
     ) -> None:
         self._objects = objects
         self._key_of = key_of
-        self._counts = counts  # of inner chunks along each axis of a shard
+        self._counts = counts  # inner chunks along each axis of a shard
         self._decoder = v3_decoder(codec.index_codecs, np.dtype("<u8"), (*counts, 2))
         self._at_start = configuration(codec)["index_location"] == "start"
         self._most = min(_MOST_SHARDS, max(1, _MOST_BYTES // (_ENTRY_BYTES * prod(counts))))
@@ -190,33 +189,36 @@ class Shards:
 
     @property
     def is_known(self) -> bool:
-        """Whether the index has known codecs, that do not change its size but for a checksum."""
+        """True if the index has known codecs and only a checksum changes its size."""
         decoder = self._decoder
         return decoder is not None and not any(step.size_of or step.size for step in decoder.steps)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Bytes | None:
-        """Return the stored bytes of an inner chunk, or None if there are none."""
+        """Return the stored bytes of an inner chunk, or None if it does not exist."""
         shard, start, length = self._find(chunk, buffers)
         if shard is None or start == length == _NOWHERE:
             return None
         if start + length > _NOWHERE // 2:
-            raise ValueError(f"the index of the shard says {length} bytes from {start}")
+            raise ValueError(f"the shard's index has an entry of {length} bytes at {start}")
         return shard[0].part(start, start + length, buffers)
 
     def size(self, chunk: Chunk) -> int | None:
-        """Return the number of stored bytes of an inner chunk."""
+        """Return the stored size of an inner chunk in bytes."""
         shard, _, length = self._find(chunk, Buffers())
         return 0 if shard is None or length == _NOWHERE else length
 
     def _find(self, chunk: Chunk, buffers: Buffers) -> tuple[Shard | None, int, int]:
-        """Return the shard of an inner chunk, if it exists, and the start and length there."""
+        """Return the shard of an inner chunk, if it exists, and the start and length of the chunk.
+
+        If shards have 2 by 3 inner chunks, chunk (5, 4) is number 1 * 3 + 1 = 4 of shard (2, 1).
+        """
         number = 0
         at_shard = []
         for at, count in zip(chunk, self._counts, strict=True):
             whole, inside = divmod(at, count)
             at_shard.append(whole)
             number = number * count + inside
-        last, shard = self._last  # neighbours are mostly asked for one after another
+        last, shard = self._last  # successive requests are usually for the same shard
         if last != at_shard:
             shard = self._shard(tuple(at_shard), buffers)
             self._last = at_shard, shard
@@ -225,7 +227,7 @@ class Shards:
         return shard, shard[1].item(2 * number), shard[1].item(2 * number + 1)
 
     def _shard(self, chunk: Chunk, buffers: Buffers) -> Shard | None:
-        """Return a shard whose index is held, or read it: one thread reads, the others wait."""
+        """Return a shard; a single thread reads its index and the others wait."""
         with self._lock:
             held = self._held.get(chunk)
             if held is not None:
