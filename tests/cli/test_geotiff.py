@@ -349,4 +349,4 @@ def test_integers_that_no_float_holds_are_an_error_beside_no_data(ndgather, fold
         if number == 2**53:
             assert pd.read_csv("out.csv")["ids"].astype(object)[0] == number
         else:
-            assert "int64 values are not held by float64 beside no data" in outcome.err
+            assert "int64 values with missing pixels cannot be converted to float64" in outcome.err

@@ -187,21 +187,21 @@ REFUSED = {
     ),
     "an empty table": (
         "sel sst.nc empty.csv -o out.csv",
-        r"empty.csv: cannot be read: No columns.*",
+        r"empty.csv: cannot be read: no columns.*",
     ),
     "no column that selects": (
         "sel sst.nc names.csv -o out.csv",
-        r"names.csv: has the columns name, latitudes, none of which is named as labels of the data "
+        r"names.csv: has the columns name, latitudes, but none of them matches labels of the data "
         r"\(allowed: time, lat, lon\); write --rename latitudes=lat",
     ),
     "a coordinate without a column": (
         "sel sst.nc stations.csv -o out.csv",
-        r"stations.csv: has no column time, so that a point has 6 rows \(allowed: the columns lat, "
-        r"lon, time, or --outer for a row per label of time\)",
+        r"stations.csv: has no column time, so each point would have 6 rows \(allowed: the columns "
+        r"lat, lon, time, or --outer for a row per label of time\)",
     ),
     "a column of nearly the name": (
         "sel sst.nc other.csv -o out.csv",
-        r"other.csv: has no column lat, so that a point has 4 rows \(allowed: .*\); write "
+        r"other.csv: has no column lat, so each point would have 4 rows \(allowed: .*\); write "
         r"--rename latitudes=lat",
     ),
     "a column of nearly the name, with other rows": (
@@ -210,27 +210,29 @@ REFUSED = {
     ),
     "no such column to rename": (
         "sel sst.nc other.csv -o out.csv --rename latitud=lat",
-        r"--rename latitud=lat: latitud is no column \(allowed: time, latitudes, lon\); did you "
-        r"mean 'latitudes'\?",
+        r"--rename latitud=lat: latitud is not a column \(allowed: time, latitudes, lon\); did "
+        r"you mean 'latitudes'\?",
     ),
     "no such coordinate to rename to": (
         "sel sst.nc other.csv -o out.csv --rename latitudes=level",
-        r"--rename latitudes=level: level is no coordinate with labels \(allowed: time, lat, lon\)",
+        r"--rename latitudes=level: level is not a coordinate with labels \(allowed: time, lat, "
+        r"lon\)",
     ),
     "dates that may be two": (
         "sel sst.nc dates.csv -o out.csv",
         r"dates.csv: time\[0\] = '07/07/2010' is not a time \(allowed: times such as "
-        r"2010-07-14T06:30; others by --date-format, such as %d/%m/%Y\); so are 2 of 2 rows",
+        r"2010-07-14T06:30; other formats with --date-format, such as %d/%m/%Y\); "
+        r"this affects 2 of 2 rows",
     ),
     "dates of another format": (
         "sel sst.nc dates.csv -o out.csv --date-format %Y-%m-%d",
-        r"dates.csv: time\[0\] = '07/07/2010' is not a time \(allowed: times as %Y-%m-%d, .*\); so "
-        r"are 2 of 2 rows",
+        r"dates.csv: time\[0\] = '07/07/2010' is not a time \(allowed: times in the format "
+        r"%Y-%m-%d, .*\); this affects 2 of 2 rows",
     ),
     "times with and without a zone": (
         "sel sst.nc zones.csv -o out.csv",
-        r"zones.csv: time\[1\] = '2010-07-01T12:00' and the first are not both in a time zone "
-        r"\(allowed: all times with a zone, or all without, such as .*\)",
+        r"zones.csv: time\[1\] = '2010-07-01T12:00' has no time zone, unlike the first time "
+        r"\(allowed: all times with a time zone, or all without, such as .*\)",
     ),
     "no such variable": (
         "sel sst.nc points.csv -o out.csv --variable t2m",
@@ -238,7 +240,8 @@ REFUSED = {
     ),
     "a column called as the variable": (
         "sel sst.nc twice.csv -o out.csv",
-        r"twice.csv: has a column sst, or the data have, which is the name of what is added .*",
+        r"twice.csv: cannot get a column sst, because the table or the data already have that "
+        r"name .*",
     ),
     "times that are none": (
         "sel sst.nc notimes.csv -o out.csv",
@@ -410,7 +413,7 @@ def test_a_group_of_a_file(ndgather, groups, file):
         assert column("no2") == [1.0]
     for place in ("{}/PRODUCT/no2", "{}/PRODUCT/more/no2", "{} --group PRODUCT/no2"):
         error = ndgather(f"sel {place.format(file)} p.csv -o out.csv").err
-        assert "an array has no coordinates (allowed: the group that it is in); write" in error
+        assert "an array has no coordinates (allowed: the group that contains it); write" in error
         way = re.search(r"; write (\S+ --variable no2)", error)[1]
         assert ndgather(f"sel {way} p.csv -o out.csv").err == ""
         assert column("no2") == [2.0 if "more" in place else 1.0]
@@ -435,4 +438,4 @@ def test_places_of_a_mesh_are_told_about_its_index(ndgather, folder):
     mesh.assign_coords(lon=("cell", [3.0, 4.0])).to_netcdf("m.nc", engine="h5netcdf")
     (folder / "p.csv").write_text("lat,lon\n1,3\n")
     error = ndgather("sel m.nc p.csv -o out.csv --method nearest").err
-    assert "both in Python, by set_xindex(..., xarray.indexes.NDPointIndex)" in error
+    assert "both in Python, with set_xindex(..., xarray.indexes.NDPointIndex)" in error

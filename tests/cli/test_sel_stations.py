@@ -199,7 +199,7 @@ def test_what_is_no_data_set_names_the_way(ndgather, era5, folder):
     for name in ("text.nc", "text.grib"):
         (folder / name).write_text("no data")
         error = ndgather(f"sel {name} s.csv -o out.csv").err
-        assert f"{name}: cannot be read: it is no data set (allowed: netCDF, zarr, Geo" in error
+        assert f"{name}: cannot be read: it is not a data set (allowed: netCDF, zarr, Geo" in error
 
 
 def test_the_data_set_is_never_replaced(ndgather, era5, folder):
@@ -241,7 +241,7 @@ def test_formats_of_dates_that_are_none(ndgather, era5, form):
         f"sel era5.nc s.csv -o out.csv --date-format {shlex.quote(form)}".replace(" %Q", "%Q")
     )
     assert outcome.status == 1
-    assert "is not a format of times" in outcome.err
+    assert "is not a time format" in outcome.err
     assert outcome.err.count("\n") == 1
 
 
@@ -315,7 +315,7 @@ def test_packed_values_are_unpacked_or_refused(ndgather, folder, attrs, value):
     error = ndgather("sel p.nc p.csv -o out.csv").err
     if value is None:
         name = next(iter(attrs))
-        assert f"p.nc: t has packed values, and {name.casefold()} = " in error
+        assert f"p.nc: t has packed values, but {name.casefold()} = " in error
         assert not Path("out.csv").exists()
     else:
         assert error == ""

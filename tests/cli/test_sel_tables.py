@@ -322,7 +322,7 @@ def test_columns_of_parquet_keep_their_types(ndgather, data):
 
 
 REFUSED = {
-    "a longer row": ("lat\n1\n2,x\n", "", r"row\[1\] = '2,x' has 2 fields, and the header has 1"),
+    "a longer row": ("lat\n1\n2,x\n", "", r"row\[1\] = '2,x' has 2 fields, but the header has 1"),
     "a shorter row": ("lat,lon\n1,0\n2\n", "", r"row\[1\] = '2' has 1 field, .* header has 2"),
     "an empty row": ("lat,lon\n1,0\n\n2,0\n", "", r"row\[1\] = '' has 0 fields"),
     "a comma at the end": ("lat,lon\n1,0,\n", "", r"row\[0\] = '1,0,' has 3 fields"),
@@ -335,7 +335,11 @@ REFUSED = {
     ),
     "a decimal comma": ('lat\n"1,5"\n', "", r"lat\[0\] = '1,5' is not a number .*--decimal ','"),
     "a decimal point": ('lat\n"1,5"\n1.5\n', "--decimal ,", r"lat\[1\] = '1.5' is not a number"),
-    "no number": ("lat\n1\nx\n1_0\n", "", r"lat\[1\] = 'x' is not a number .*; so are 2 of 3 rows"),
+    "no number": (
+        "lat\n1\nx\n1_0\n",
+        "",
+        r"lat\[1\] = 'x' is not a number .*; this affects 2 of 3 rows",
+    ),
     "quotes without end": ('lat,id\n1,"a\n2,b\n', "", "cannot be read: unexpected end of data"),
     "another encoding": ("lat,id\n1,ü\n", "--encoding ascii", "cannot be read: .*ascii"),
     "a label that is empty": ('lat\n1\n""\n', "", r".*lat\[1\] = nan is not on the axis"),
@@ -630,7 +634,7 @@ def test_a_column_may_be_left_alone(ndgather, data):
     assert ndgather("sel d.nc p.csv -o out.csv --keep lon --variable w").err == ""
     assert Path("out.csv").read_text() == "lat,lon,w\n1,here,1.0\n"
     error = ndgather("sel d.nc p.csv -o out.csv --keep lom").err
-    assert "--keep lom: lom is no column (allowed: lat, lon); did you mean 'lon'?" in error
+    assert "--keep lom: lom is not a column (allowed: lat, lon); did you mean 'lon'?" in error
     written("lat,lonely\n1,x\n")
     error = ndgather("sel d.nc p.csv -o out.csv --outer").err
     assert "with --keep lonely); write --rename lonely=lon" in error

@@ -103,7 +103,9 @@ def test_digits_stay_or_the_format_is_refused(data):
         status, error = run(line)
         if suffix == "nc" and not (is_held(held, has_null) and is_held(value_held, has_missing)):
             column = "v" if is_held(held, has_null) else "kept"
-            assert re.search(rf"o.nc: cannot be written: .*, as '{column}' does \(allowed: ", error)
+            assert re.search(
+                rf"o.nc: cannot be written: .*, as column '{column}' does \(allowed: ", error
+            )
             assert not Path("o.nc").exists()
             return
         assert (status, error) == (0, "")
@@ -157,7 +159,7 @@ def grid(folder):
 def test_netcdf_has_no_two_columns_of_one_name_and_no_folders(grid, ndgather):
     for header in ("id,id", "a/b,id", ",id"):
         Path("p.csv").write_text(f"lat,{header}\n1,2,3\n")
-        assert "o.nc: cannot be written: a column" in ndgather("sel d.nc p.csv -o o.nc").err
+        assert "o.nc: cannot be written: a netCDF column" in ndgather("sel d.nc p.csv -o o.nc").err
         assert ndgather("sel d.nc p.csv -o o.csv").err == ""
         assert Path("o.csv").read_text() == f"lat,{header},v\n1,2,3,1.0\n"
 
@@ -264,10 +266,10 @@ def test_errors_name_rows_of_later_blocks(grid, ndgather, far):
         Path("p.csv").write_text("lat,id\n" + "\n".join(lines))
         error = ndgather("sel d.nc p.csv -o o.csv").err
         assert text in error
-        assert "so are" not in error
+        assert "this affects" not in error
     Path("p.csv").write_text("lat,id\n" + "\n".join(["x,a", *rows, "y,b", *rows, "z,c"]))
     assert (
-        "lat[0] = 'x' is not a number (allowed: numbers such as 1.5); so are 3 of 40003 rows"
+        "lat[0] = 'x' is not a number (allowed: numbers such as 1.5); this affects 3 of 40003 rows"
         in (ndgather("sel d.nc p.csv -o o.csv").err)
     )
 
@@ -285,7 +287,7 @@ def test_integers_and_times_of_blocks_that_differ(folder, ndgather):
     xr.Dataset({"v": ("time", [0.0, 1.0])}, {"time": times}).to_netcdf("t.nc", engine="h5netcdf")
     Path("t.csv").write_text("time\n" + "2020-01-01\n" * 9_000 + "2020-01-02T00:00Z\n")
     error = ndgather("sel t.nc t.csv -o o.csv").err
-    assert "time[9000] = '2020-01-02T00:00Z' and the first are not both in a time zone" in error
+    assert "time[9000] = '2020-01-02T00:00Z' has a time zone, unlike the first time" in error
     Path("t.csv").write_text("time\n" + "2020-01-01\n" * 9_000 + "2020-01-02T00:00\n")
     assert ndgather("sel t.nc t.csv -o o.csv --add-labels").err == ""
     assert {*pd.read_csv("o.csv")["time_label"]} == {"2020-01-01", "2020-01-02"}

@@ -218,7 +218,9 @@ def test_the_chunk_in_doubt_is_known_by_its_values(tmp_path):
     array[...] = before
     interrupted(array, log)
     array[35, 5] = 7777
-    error = pytest.raises(StoredArrayError, match=r"chunk \(3, 0\).*neither its values before")
+    error = pytest.raises(
+        StoredArrayError, match=r"chunk \(3, 0\).*neither the old nor the new values"
+    )
     with error, journal(log):
         ndgather.scatter_nd(array, [[3, 4], [33, 4]], [1, 1], reduction="add", out=array)
 
@@ -282,7 +284,7 @@ def test_what_is_refused(tmp_path):
         ndgather.scatter_nd(array, [[3, 4]], [5], out=array, executor=pool)
     with h5py.File(tmp_path / "a.h5", "w") as file, journal(new):
         data = file.create_dataset("a", data=np.zeros(5), chunks=(2,))
-        with refused("out = .* does not replace whole chunks in one step, so it cannot be used"):
+        with refused("out = .* does not replace chunks atomically, so it cannot be used"):
             ndgather.scatter_nd(data, [[3]], [5.0], out=data)
 
 

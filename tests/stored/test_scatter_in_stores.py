@@ -127,7 +127,7 @@ def test_control_c_leaves_whole_chunks_and_says_which(tmp_path):
     )
     said, total = done.stdout.splitlines()
     assert int(total) in (32, 48, 64)  # the worker goes on until the signal arrives
-    assert f"{int(total) // 16} of 4 chunks" in said
+    assert f"{int(total) // 16} of the 4 updated chunks" in said
 
 
 def test_a_session_that_is_not_committed_leaves_nothing():
@@ -156,7 +156,7 @@ def test_a_full_disk(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert "file too large" in done.stdout.lower()
-    assert "none of 2 chunks" in done.stdout
+    assert "none of the 2 updated chunks" in done.stdout
     np.testing.assert_array_equal(stored[...], data)
 
 

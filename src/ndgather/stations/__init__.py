@@ -1,1 +1,1 @@
-"""Values at stations: tables of points in files, looked up in data sets in files or stores."""
+"""Lookups of points, read from a table in a file, in data sets in files or stores."""

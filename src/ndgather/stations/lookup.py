@@ -1,7 +1,7 @@
-"""Values of a data set in a file or a store at the points of a table in a file.
+"""Look up the points of a table in a data set, and write the table with the values.
 
-The columns of a table are texts as they are written, or have the types of Parquet. Only those that
-select are converted, and what is written is what was read, with more columns behind.
+The columns of a table contain strings or have Parquet types. Only columns that select are
+converted; the output consists of the unchanged input and additional columns.
 """
 
 from __future__ import annotations
@@ -69,37 +69,37 @@ _ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
 _CLOCK = r"\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?"
 _ISO = re.compile(rf"\d{{4}}-?\d\d-?\d\d(?:[T ]{_CLOCK} ?{_ZONE}?)?|\d{{4}}-\d\d")
 _ZONED = re.compile(rf".*[T ]\d\d.*{_ZONE}")
-_CELL = 200  # bytes of a cell in a block, as Python objects
+_CELL = 200  # bytes of memory for a cell in a block, as Python objects
 _EXAMPLE = "such as 2010-07-14T06:30"
-_NO_DATA_SET = "an array has no coordinates (allowed: the group that it is in)"
-_KEEP = "--keep COLUMN leaves a column alone"
+_NO_DATA_SET = "an array has no coordinates (allowed: the group that contains it)"
+_KEEP = "--keep COLUMN makes a column select nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """Which values of a data set are wanted, and how the table of points is read.
+    """A lookup of a table of points in a data set.
 
-    Columns named as labels of the data set select; other columns are kept. `variables` are the
-    names of variables, or none for every variable that the points select from. A variable with more
-    dimensions has a row for every one of their labels.
+    Columns whose names match labels of the data set select points; other columns are copied. If
+    `variables` is empty, every variable with the dimensions of the points is read. If it has more
+    dimensions, a point has a row for each of their labels.
     """
 
     place: str
     points: Path
     group: str | None = None
     dialect: Dialect
-    request: Request  # how labels are looked up
+    request: Request  # the options of the lookup
     memory: Any = None
     progress: Any = None
     variables: Sequence[str] = ()
     rename: Mapping[str, str] = field(default_factory=dict)  # from columns to coordinates
-    keep: Sequence[str] = ()  # columns that select nothing
-    outer: bool = False  # whether points may have many rows
+    keep: Sequence[str] = ()  # columns that do not select
+    outer: bool = False  # whether a point may have several rows
     date_format: str | None = None
     add_labels: bool = False
 
     def values(self) -> Result:
-        """Return the table of points with a column for every variable."""
+        """Look up the points; the result has a column for every variable."""
         with self._opened() as (table, chosen, labels):
             request = labels.request
             options = storage_options("sel", self.memory, self.progress)
@@ -112,8 +112,8 @@ class Lookup:
             if len({*new_names} - {*table.names}) < len(new_names):
                 taken = [n for n in new_names if n in table.names or new_names.count(n) > 1]
                 raise self._error(
-                    f"has a column {taken[0]}, or the data have, which is the name of what is "
-                    f"added (allowed: other names)"
+                    f"cannot get a column {taken[0]}, because the table or the data already have "
+                    f"that name (allowed: other names)"
                 )
             rows_per_point = math.prod(map(plain.sizes.__getitem__, others))
             return Result(
@@ -132,14 +132,14 @@ class Lookup:
             )
 
     def plan(self) -> Plan:
-        """Return what `values` would read of the variables that are stored in chunks."""
+        """Estimate the reads and the memory of `values`."""
         with self._opened() as (table, chosen, labels):
             request = labels.request
             options = storage_options("sel", self.memory)
             estimates = selection.estimate_labels(chosen, labels.labels, request, options)
             rows = max((len(each) for each in labels.of_table.values()), default=0)
             of_labels = sum(each.nbytes for each in labels.of_table.values())
-            # The labels, their positions, and what is computed from them.
+            # The labels, their positions and temporary arrays.
             held = table.nbytes + 6 * of_labels
             cells = min(rows, BLOCK) * (len(table.names) + len(chosen.data_vars))
             results = sum(each.result_bytes for each in estimates.values())
@@ -194,7 +194,7 @@ class Lookup:
     def _selecting(
         self, table: Table, data: xarray.Dataset, dims_of: Mapping[Hashable, tuple[Hashable, ...]]
     ) -> dict[str, str]:
-        """Return the columns that select, by the coordinates that they have the labels of."""
+        """Return a dict from coordinates to the columns with their labels."""
         known = [*map(str, dims_of)]
         free, written = [], []
         for column in table.names:
@@ -216,7 +216,7 @@ class Lookup:
             for column, name in zip(free, written, strict=True)
             if name in axes
         ]
-        own = {*data.indexes, *data.sizes}  # other coordinates select where none of these does
+        own = {*data.indexes, *data.sizes}  # they take precedence over other coordinates
         indexed = {dim for name, _ in named if name in own for dim in dims_of[name]}
         selecting: dict[str, str] = {}
         along: dict[Hashable, str] = {}
@@ -231,7 +231,7 @@ class Lookup:
             if other is not column or name in selecting:
                 raise self._error(
                     f"has the columns {other}, {column}, which both select along {dim} (allowed: "
-                    f"one of them; {_KEEP}; both in Python, by "
+                    f"one of them; {_KEEP}; both in Python, with "
                     f"set_xindex(..., xarray.indexes.NDPointIndex))"
                 )
             selecting[name] = column
@@ -242,18 +242,18 @@ class Lookup:
             if degrees and of_map:
                 hint = f"; {selection.reproject(data, of_map[0])}"
             raise self._error(
-                f"has the columns {_listed(free)}, none of which is named as labels of the data "
+                f"has the columns {_listed(free)}, but none of them matches labels of the data "
                 f"(allowed: {_listed(data.indexes)}){hint}{self._other_groups()}"
             )
         return selecting
 
     def _other_groups(self) -> str:
-        """Return the end of an error about something that another group may have."""
+        """Return a hint for errors about missing names, which other groups may have."""
         groups = groups_of(self.place, self.group)
         return f"; the file also has the groups {_listed(groups)}" if groups else ""
 
     def _variables(self, data: xarray.Dataset, dims: Iterable[Hashable]) -> list[str]:
-        """Return the variables that are asked for, or all that have the dimensions of points."""
+        """Return the requested variables, or all variables with the dimensions of the points."""
         missing = None
         for name in self.variables:
             if name not in data.data_vars:
@@ -267,16 +267,16 @@ class Lookup:
             str(name) for name, array in data.data_vars.items() if {*dims} <= {*array.dims}
         ]
         if missing is not None or not names:
-            what = f"{missing} has not" if names else "no variable has"
+            what = f"{missing} does not have" if names else "no variable has"
             raise FileError(
                 f"{self.place}: {what} all the dimensions {_listed(dims)} of the points (allowed: "
-                f"columns for dimensions of one variable; {_KEEP})"
+                f"columns for dimensions of a variable; {_KEEP})"
             )
         for name in names if self.request.is_linear else ():
             if data[name].dtype.kind not in "uifcmM":
                 raise FileError(
-                    f"{self.place}: {name} has values of {data[name].dtype}, between which nothing "
-                    f"is interpolated (allowed: --variable NAME of numbers; --method nearest)"
+                    f"{self.place}: {name} has {data[name].dtype} values, which cannot be "
+                    f"interpolated (allowed: --variable NAME of numbers; --method nearest)"
                 )
         return names
 
@@ -287,7 +287,7 @@ class Lookup:
         columns: dict[str, str],
         selected: Mapping[Hashable, Any],
     ) -> None:
-        """Raise if a dimension of the variables has no column: points have a row per label."""
+        """Raise if a dimension has no column, so that a point would have several rows."""
         others = [str(dim) for dim in chosen.sizes if dim not in selected]
         if not others:
             return
@@ -301,7 +301,7 @@ class Lookup:
             f" with {' '.join(f'--keep {shlex.quote(column)}' for column in near)}" if near else ""
         )
         raise self._error(
-            f"has no column {_listed(others)}, so that a point has {plural(count, 'row')} "
+            f"has no column {_listed(others)}, so each point would have {plural(count, 'row')} "
             f"(allowed: the columns {_listed(dict.fromkeys([*columns, *others]))}, or --outer for "
             f"a row per label of {_listed(longer)}{keep}){_hint(near, others)}"
         )
@@ -309,37 +309,37 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a lookup would read and allocate."""
+    """An estimate of the reads and the memory of a lookup."""
 
     variables: Mapping[str, Estimate]
-    rows: int  # of the table of points
-    table_bytes: int  # of the table and its labels
-    memory_bytes: int  # at most, of all
+    rows: int  # number of points in the table
+    table_bytes: int  # memory for the table and its labels
+    memory_bytes: int  # upper bound for the whole lookup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The points of a table with values: what is written."""
+    """A table of points and the values found for them."""
 
     lookup: Lookup
     table: Table
-    data: xarray.Dataset  # with the dimension `dim` of points
+    data: xarray.Dataset  # the values; `dim` is the dimension of points
     dim: str
-    others: Sequence[Hashable]  # the other dimensions: a point has a row for each of their labels
-    added: Mapping[str, Any]  # more columns, with a value for every point
-    new_names: Sequence[str]  # of the columns that follow those of the table
+    others: Sequence[Hashable]  # other dimensions; a point has a row for each of their labels
+    added: Mapping[str, Any]  # additional columns, with a value for each point
+    new_names: Sequence[str]  # names of all columns that are added to the table
     rows_per_point: int
     row_count: int
-    labels: Mapping[str, Any]  # of the columns that select
-    whole: Sequence[str]  # variables of integers that float64 does not hold
-    absent: Any  # whether a point has no value in these
+    labels: Mapping[str, Any]  # converted labels, by column
+    whole: Sequence[str]  # variables of booleans or 64-bit integers with missing values
+    absent: Any  # whether a point has no value in these variables
 
     @property
     def names(self) -> list[str]:
         return [*self.table.names, *self.new_names]
 
     def write(self, part: Path, output: Path) -> None:
-        """Write the table to `part`, which becomes `output`."""
+        """Write the table to `part`, the temporary file of `output`."""
         typed = {}
         if output.name.endswith(".nc") or (
             output.name.endswith(".parquet") and self.table.metadata is None
@@ -356,7 +356,7 @@ class Result:
         write_text(file, PIPE, blocks, self.table, as_lines=as_lines)
 
     def _can_copy_lines(self, output: Path) -> bool:
-        """Return whether rows are lines of the table with numbers behind, without quotes."""
+        """Return whether rows are unchanged lines of the table followed by unquoted numbers."""
         variables = map(self.data.__getitem__, (*self.others, *self.data.data_vars))
         kinds = {each.dtype.kind for each in (*variables, *self.added.values())}
         return (
@@ -368,7 +368,7 @@ class Result:
     def _blocks(
         self, output: Path, typed: Mapping[str, Any], as_lines: bool
     ) -> Iterable[pd.DataFrame]:
-        """Return the rows of the output; in `typed` are columns that replace those of text."""
+        """Return the rows of the output; `typed` has columns that replace text columns."""
         rows = self._rows(output, typed, as_lines)
         return with_row_bar(rows, self.lookup.progress, output, self.row_count, count=len)
 
@@ -392,9 +392,9 @@ class Result:
             yield pd.concat([front.iloc[rows].reset_index(drop=True), behind], axis=1)
 
     def _values(self, data: xarray.Dataset, at: slice) -> pd.DataFrame:
-        """Return the values of some points; the index has their numbers among these."""
+        """Return the values of some points; the index of the frame numbers these points."""
         with messages.converted_errors(
-            lambda error: self.lookup._error(f"gets no table: {reason(error)}")
+            lambda error: self.lookup._error(f"cannot be extended: {reason(error)}")
         ):
             values = data.isel({self.dim: at}).to_dataframe([self.dim, *self.others])
             values = values.reset_index([*self.others])
@@ -407,9 +407,9 @@ class Result:
 
 
 def _texts_of_times(array: Any, kinds: str) -> Any:
-    """Return an array with texts for times of other calendars, and those of `kinds` of dtypes.
+    """Convert times of other calendars, and of dtypes whose kind is in `kinds`, to strings.
 
-    Parquet has no type for times of other calendars. All times of an array have the same form.
+    Parquet does not support other calendars. All times of an array get the same format.
     """
     flat = pd.Series(array.values.ravel())
     if array.dtype.kind in kinds:
@@ -430,8 +430,8 @@ def _select(
 ) -> tuple[xarray.Dataset, list[str], Any]:
     """Return values at labels, the variables that keep their type, and points without a value.
 
-    Integers of 8 bytes keep their digits beside missing values, and booleans stay booleans; other
-    integers become floats.
+    64-bit integers and booleans keep their type even if points are missing; other integers become
+    floats.
     """
     data = data.copy(deep=False)
     wide = []
@@ -454,7 +454,7 @@ def _select(
 
 
 def _check_packing(place: str, name: Hashable, array: xarray.DataArray) -> None:
-    """Raise FileError for packed values that xarray does not unpack."""
+    """Raise FileError for packed values that xarray did not unpack."""
     notes = {str(key).casefold(): value for key, value in array.attrs.items()}
     for key in ("scale_factor", "add_offset"):
         if isinstance(text := array.encoding.get(key), str | bytes):
@@ -468,13 +468,13 @@ def _check_packing(place: str, name: Hashable, array: xarray.DataArray) -> None:
             plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in there.items()}
             shown = " and ".join(f"{key} = {shown_value(value)}" for key, value in plain.items())
             raise FileError(
-                f"{place}: {name} has packed values, and {shown} cannot be applied (allowed: "
-                f"scale_factor and add_offset of CF, as numbers; --variable of others)"
+                f"{place}: {name} has packed values, but {shown} cannot be applied (allowed: "
+                f"numeric scale_factor and add_offset as in CF; --variable NAME of others)"
             )
 
 
 def check_date_format(form: str) -> None:
-    """Raise AttributeValueError for a format of times that pandas does not read."""
+    """Raise AttributeValueError for a time format that pandas cannot parse."""
     if "%" not in form:
         why = "it has no directive"
     else:
@@ -485,13 +485,13 @@ def check_date_format(form: str) -> None:
         else:
             return
     raise AttributeValueError(
-        f"ndgather sel: --date-format = {quoted(form)} is not a format of times: {why} (allowed: "
+        f"ndgather sel: --date-format = {quoted(form)} is not a time format: {why} (allowed: "
         f"directives of Python's strptime, such as %d/%m/%Y %H:%M)"
     )
 
 
 def opened(place: str, group: str | None = None) -> xarray.Dataset:
-    """Open a data set without reading its arrays; ``FILE/GROUP`` is a group of a file."""
+    """Open a data set lazily; ``FILE/GROUP`` refers to a group in a file."""
     path, opener, options = _opener_of(place, group)
     data: xarray.Dataset | None = None
     with messages.converted_errors(lambda error: _unreadable(place, error)):
@@ -515,11 +515,11 @@ def opened(place: str, group: str | None = None) -> xarray.Dataset:
 
 
 def _check_group(place: str, group: str | None) -> None:
-    """Raise FileError if what should be a data set is a variable of the group around it."""
+    """Raise FileError if a place is a variable instead of a data set."""
     whole = place if group is None else f"{place}/{group}"
     outer, _, name = whole.rstrip("/").rpartition("/")
     names: list[str] = []
-    with suppress(Exception):  # there is no data set
+    with suppress(Exception):  # the outer path is not a data set
         _, opener, options = _opener_of(outer, None)
         with opener(xarray.open_dataset, **options) as data:
             names = [*map(str, data.data_vars)]
@@ -532,7 +532,7 @@ def _check_group(place: str, group: str | None) -> None:
 
 def groups_of(place: str, group: str | None = None) -> list[str]:
     """Return the groups with variables in the file or store of a place."""
-    with suppress(Exception):  # files without groups, and stores that do not list them
+    with suppress(Exception):  # files without groups, and stores that cannot list them
         _, opener, options = _opener_of(place, group)
         found = opener(xarray.open_groups, **{**options, "group": None})
         return [name.strip("/") for name, data in found.items() if data.data_vars and name != "/"]
@@ -540,7 +540,7 @@ def groups_of(place: str, group: str | None = None) -> list[str]:
 
 
 def _opener_of(place: str, group: str | None) -> tuple[str, Any, dict[str, Any]]:
-    """Return the file or store of a place, a function that opens it, and the options of xarray."""
+    """Return the path of a file or store, a function that opens it, and options for xarray."""
     path = Path(place)
     if "://" not in place and not path.exists():
         inside = [each for each in path.parents if each.is_file() or each.suffix == ZARR_SUFFIX]
@@ -552,7 +552,7 @@ def _opener_of(place: str, group: str | None) -> tuple[str, Any, dict[str, Any]]
         options["engine"] = "zarr"
 
     def open_by(function: Any, **options: Any) -> Any:
-        with warnings.catch_warnings():  # xarray's, that it reads more files than it might
+        with warnings.catch_warnings():  # xarray warns about stores without consolidated metadata
             warnings.filterwarnings("ignore", "Failed to open Zarr store", RuntimeWarning)
             if "engine" in options:
                 return function(zarr_store(place), **options)
@@ -566,37 +566,37 @@ def _opener_of(place: str, group: str | None) -> tuple[str, Any, dict[str, Any]]
 
 
 def _unreadable(place: str, error: Exception) -> NdgatherError:
-    """Return the error of a place that cannot be opened, or of a missing package."""
-    # If no package reads netCDF, xarray raises ValueError.
+    """Return the error for a place that cannot be opened or requires a missing package."""
+    # xarray raises ValueError if no package for netCDF is installed.
     no_reader = isinstance(error, ValueError) and not any(map(find_spec, ("h5netcdf", "netCDF4")))
     if no_reader or isinstance(error, ImportError):
         return messages.reader_missing(place, getattr(error, "name", None))
     why = reason(error)
-    if "PROPFIND" in why:  # how obstore lists the files of a folder
+    if "PROPFIND" in why:  # the request by which obstore lists a directory
         why = (
-            "the server does not list its files, and the metadata of the group is not in one file "
+            "the server does not list its files, and the metadata of the group is not consolidated "
             "(allowed: a group after zarr.consolidate_metadata(store))"
         )
-    elif type(error).__name__ == "ContainsArrayError":  # of zarr, which is an extra
+    elif type(error).__name__ == "ContainsArrayError":  # from zarr, an optional package
         why = _NO_DATA_SET
     elif isinstance(error, ValueError) and "did not find a match in any of xarray's" in why:
-        why = "it is no data set (allowed: netCDF, zarr, GeoTIFF)"
+        why = "it is not a data set (allowed: netCDF, zarr, GeoTIFF)"
     return FileError(f"{place}: cannot be read: {why}")
 
 
 @dataclass(slots=True)
 class _Labels:
-    """The labels of points, and how they are looked up."""
+    """The labels of points and the options of their lookup."""
 
     data: xarray.Dataset
     request: Request
     dim: str
     labels: dict[Hashable, Any] = field(default_factory=dict)
-    asked: dict[Hashable, Any] = field(default_factory=dict)  # before they are those of pixels
-    of_table: dict[str, Any] = field(default_factory=dict)  # by the names of columns
+    asked: dict[Hashable, Any] = field(default_factory=dict)  # labels before `find_pixels`
+    of_table: dict[str, Any] = field(default_factory=dict)  # labels by column
 
     def chosen(self, result: xarray.Dataset, periods: Mapping[Hashable, Any]) -> dict[str, Any]:
-        """Return the labels of the data that were taken, and their distances from those asked."""
+        """Return the selected labels of the data and their distances from the labels asked for."""
         added = {}
         for name in self.labels:
             if name in result.coords and result[name].dims == (self.dim,):
@@ -614,32 +614,32 @@ class _Labels:
         return added
 
     def index_of(self, name: str) -> Any:
-        """Return the labels of an axis, or None for an axis without labels."""
+        """Return the index of an axis, or None for an axis without labels."""
         if name not in self.data.coords or name in self.data.indexes:
             return self.data.indexes.get(name)
         values = np.atleast_1d(self.data[name].values)
         return xarray.Variable("x", values).to_index_variable().to_index()
 
     def add(self, name: str, texts: _Column) -> None:
-        """Add the labels of a column, unless they lie far outside of the axis."""
+        """Add the labels of a column; labels of a scalar coordinate must be equal to it."""
         index, labels = texts.index, texts.labels()
         self.of_table[texts.name] = self.asked[name] = labels
         if name in self.data.coords and not self.data[name].ndim:
             if index.dtype.kind == "f" and labels.dtype.kind in "iuf":
                 labels = labels.astype(index.dtype)
             differ: Any = np.array([label != index[0] for label in labels], np.bool)
-            allowed = f"{index[0]}; --keep {texts.name} leaves the column alone"
+            allowed = f"{index[0]}; --keep {texts.name} makes the column select nothing"
             texts.check(differ, f"is not the {name} of the data", allowed)
             return
         self.labels[name] = xarray.DataArray(labels, dims=self.dim)
 
     def find_pixels(self) -> None:
-        """Replace labels of a raster by the centres of the pixels that hold them."""
+        """Replace labels of a raster with the centers of the pixels that contain them."""
         for name, array in self.labels.items():
             if name not in ("x", "y") or self.request.method_of(name) != "nearest":
                 continue
             index, labels = self.data.indexes[name], array.values
-            selection.labels_of(self.request, self.data, name, labels, index)  # refuses degrees
+            selection.labels_of(self.request, self.data, name, labels, index)  # raises for degrees
             centres = rasters.centres(self.data, name, labels, self.request.period.get(name))
             tolerance = self.request.tolerance_of(name)
             if tolerance is not None:
@@ -654,7 +654,7 @@ class _Labels:
 
 
 class _CellError(Exception):
-    """Some cells of a block are not labels."""
+    """An error raised for cells that are not valid labels."""
 
     def __init__(self, bad: Any, *texts: str) -> None:
         super().__init__()
@@ -662,9 +662,9 @@ class _CellError(Exception):
 
 
 class _Column:
-    """A column of a table, whose cells are read as labels of an axis, block by block.
+    """A column of a table, whose cells are converted to labels of an axis block by block.
 
-    `index` has the labels of the axis, or is None for an axis without labels.
+    `index` is the index of the axis, or None for an axis without labels.
     """
 
     def __init__(self, name: str, index: Any, table: Table, lookup: Lookup) -> None:
@@ -672,13 +672,13 @@ class _Column:
         self.parts: list[Any] = []
         self.error: _CellError | None = None
         self.first, self.bad_count, self.row_count = 0, 0, 0
-        self.zoned: bool | None = None  # whether times have a zone; None before the first time
+        self.zoned: bool | None = None  # whether times have a time zone; None if not yet known
         self.kind = None if index is None else kind_of(index)
         of_integers = index is not None and index.dtype.kind in "iu"
         self._is_exact = of_integers and lookup.request.method is None
 
     def read(self, column: Any) -> None:
-        """Read the cells of the column in a block of the table."""
+        """Convert the cells of the column in a block of the table."""
         try:
             self.parts.append(self._labels_of(column))
         except _CellError as error:
@@ -688,7 +688,7 @@ class _Column:
         self.row_count += len(column)
 
     def labels(self) -> Any:
-        """Return all labels in the type of those of the axis; raise if a cell is none."""
+        """Return all labels with the type of the axis; raise if a cell is not a label."""
         if self.error is not None:
             raise self._error(self.first, self.bad_count, *self.error.texts)
         parts, self.parts = self.parts, []
@@ -697,18 +697,18 @@ class _Column:
         if self._is_exact and len({part.dtype for part in parts}) > 1:
             whole = [part for part in parts if part.dtype.kind in "iu" and part.size]
             if any(max(int(part.max()), -int(part.min())) > WHOLE for part in whole):
-                parts = [part.astype(object) for part in parts]  # float64 would round them
+                parts = [part.astype(object) for part in parts]  # float64 would round
         return np.concatenate(parts)
 
     def check(self, bad: Any, what: str, allowed: str) -> None:
-        """Raise if a row of the table is bad."""
+        """Raise an error for the first bad row, if there is any."""
         if bad.any():
             raise self._error(int(np.argmax(bad)), int(np.sum(bad)), what, allowed)
 
     def _error(self, row: int, count: int, what: str, allowed: str, more: str = "") -> FileError:
         block = next(islice(self.table.columns(), row // BLOCK, None))
         cell = block[self.table.names.index(self.name)][row % BLOCK]
-        others = f"; so are {count} of {self.row_count} rows" if count > 1 else ""
+        others = f"; this affects {count} of {self.row_count} rows" if count > 1 else ""
         return FileError(
             f"{self.lookup.points}: {one_line(self.name)}[{row}] = "
             f"{shown_value('' if cell is None else str(cell).strip())} {what} (allowed: {allowed})"
@@ -716,9 +716,9 @@ class _Column:
         )
 
     def _labels_of(self, column: Any) -> Any:
-        """Return the labels in a part of the column."""
+        """Return the labels in a block of the column."""
         cells: Sequence[str] = column
-        if isinstance(column, pd.Series):  # of Parquet
+        if isinstance(column, pd.Series):  # from Parquet
             if column.dtype.kind == "M":
                 times: Any = column.dt
                 return (times.tz_convert(None) if times.tz else column).to_numpy()
@@ -743,8 +743,8 @@ class _Column:
             return objects(cell.encode(errors="surrogatepass") for cell in cells)
         if kind is None and len(self.index):
             raise FileError(
-                f"{self.lookup.points}: {one_line(self.name)} has labels of {self.index.dtype}, "
-                f"which no text stands for (allowed: numbers, texts, times and durations)"
+                f"{self.lookup.points}: {one_line(self.name)} has {self.index.dtype} labels, "
+                f"which text cannot represent (allowed: numbers, strings, times and durations)"
             )
         return objects(cells)
 
@@ -755,7 +755,7 @@ class _Column:
         joined = "".join(texts)
         if not (self._is_exact or _NOT_OF_NUMBERS.search(joined)):
             kind: Any = float if {*".eE"}.intersection(joined) else int
-            with suppress(ValueError):  # Python reads such texts in the same way, but faster
+            with suppress(ValueError):  # Python parses such numbers identically, but faster
                 found = np.array([*map(kind, texts)])
                 if found.dtype.kind in ("f" if kind is float else "iu"):
                     return found
@@ -770,7 +770,7 @@ class _Column:
         if texts and whole.all() and np.array(numbers).dtype.kind in "iu":
             return np.array(numbers)
         if self._is_exact and any(type(each) is int and abs(each) > WHOLE for each in numbers):
-            return objects(numbers)  # float64 would round them
+            return objects(numbers)  # float64 would round
         return np.array(numbers, float)
 
     def _of_calendar(self, texts: Sequence[str]) -> Any:
@@ -785,23 +785,24 @@ class _Column:
         return labels
 
     def _times(self, texts: Sequence[str]) -> Any:
-        """Return times in the format that is given, or as ISO 8601 writes them."""
-        codes, distinct = pd.factorize(objects(texts))  # many rows have the same time
+        """Parse times in the requested format or in ISO 8601."""
+        codes, distinct = pd.factorize(objects(texts))  # parse a repeated time only once
         texts = distinct.tolist()
         form, present = self.lookup.date_format, _are_present(texts)
         zoned = _are(_ZONED, texts)
         if self.zoned is None and present.any():
             self.zoned = bool(zoned[present.argmax()])
         mixed = present & (zoned != self.zoned)
-        allowed = f"all times with a zone, or all without, {_EXAMPLE}"
-        _check(mixed[codes], "and the first are not both in a time zone", allowed)
+        allowed = f"all times with a time zone, or all without, {_EXAMPLE}"
+        what = f"has {'no' if self.zoned else 'a'} time zone, unlike the first time"
+        _check(mixed[codes], what, allowed)
         given = pd.Series(np.where(present, distinct, None), dtype=object)
         times = pd.to_datetime(given, utc=True, errors="coerce", format=form or "ISO8601")
         failed = present & times.isna().to_numpy()
-        allowed = f"times as {form}, or without it times {_EXAMPLE}"
+        allowed = f"times in the format {form}, or without --date-format times {_EXAMPLE}"
         if form is None:
             failed |= present & ~_are(_ISO, texts)
-            allowed = f"times {_EXAMPLE}; others by --date-format, such as %d/%m/%Y"
+            allowed = f"times {_EXAMPLE}; other formats with --date-format, such as %d/%m/%Y"
         _check(failed[codes], "is not a time", allowed)
         return times.dt.tz_localize(None).to_numpy()[codes]
 
@@ -826,7 +827,7 @@ def _are_present(texts: Sequence[str]) -> Any:
 
 
 def _are(form: re.Pattern[str], texts: Sequence[str]) -> Any:
-    """Return which texts have a form."""
+    """Return which texts fully match a pattern."""
     return np.array([form.fullmatch(text) is not None for text in texts], bool)
 
 
@@ -836,12 +837,13 @@ def _check_known(
     if name not in known:
         hint = did_you_mean(name, known) if hint is None else one_line(hint)
         raise FileError(
-            f"{one_line(option)}: {one_line(name)} is no {kind} (allowed: {_listed(known)}){hint}"
+            f"{one_line(option)}: {one_line(name)} is not a {kind} (allowed: "
+            f"{_listed(known)}){hint}"
         )
 
 
 def _dims_by_name(data: xarray.Dataset) -> dict[Hashable, tuple[Hashable, ...]]:
-    """Return the dimensions of every coordinate, and of dimensions without labels."""
+    """Return the dimensions of each coordinate, including dimensions without labels."""
     coords = data.coords
     dims: dict[Hashable, tuple[Hashable, ...]] = {}
     for name in (*data.indexes, *coords, *data.sizes):
@@ -850,7 +852,7 @@ def _dims_by_name(data: xarray.Dataset) -> dict[Hashable, tuple[Hashable, ...]]:
 
 
 def _hint(columns: Iterable[str], names: Iterable[Hashable]) -> str:
-    """Return the end of an error that renames columns with nearly the name of a coordinate."""
+    """Return a hint to rename columns whose names resemble the name of a coordinate."""
     hints = []
     known = [str(name) for name in names]
     for column in columns:
@@ -863,7 +865,7 @@ def _hint(columns: Iterable[str], names: Iterable[Hashable]) -> str:
 
 
 def _is_start(one: str, other: str) -> bool:
-    """Whether one name is the other, or its first letters, at least three."""
+    """Return whether two names are equal or one is an abbreviation of at least three letters."""
     shorter, longer = sorted((one, other), key=len)
     return shorter == longer or (len(shorter) >= 3 and longer.startswith(shorter))
 

@@ -1,7 +1,8 @@
-"""GeoTIFF files as data sets: rasterio says where a pixel is, and whether it has a value.
+"""GeoTIFF files as data sets.
 
-Tiles are decoded by tifffile, which reads twice as many in the same time, where the numbers of the
-file are its values: without a mask, a palette, lossy compression or tiles that are left out.
+rasterio provides the georeference and the mask of a file. If the stored numbers are the values, so
+that there is no mask, palette, lossy compression or omitted tile, tifffile decodes the tiles, twice
+as fast as rasterio.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from ndgather.arrays.xarray.selection import TRANSFORM
 from ndgather.dtypes import hold_one
 from ndgather.errors import FileError
 
-_EXACT = ("NONE", "LZW", "DEFLATE", "ADOBE_DEFLATE", "ZSTD", "PACKBITS", "LZMA")  # of tifffile
+_EXACT = ("NONE", "LZW", "DEFLATE", "ADOBE_DEFLATE", "ZSTD", "PACKBITS", "LZMA")  # lossless
 _PLAIN = ("MINISBLACK", "RGB")
 SUFFIXES = (".tif", ".tiff")
-_UNITS = {  # the names of lengths, and the units and names of angles
+_UNITS = {  # standard name of projected axes, then units and standard name of geographic axes
     "x": ("projection_x_coordinate", "degrees_east", "longitude"),
     "y": ("projection_y_coordinate", "degrees_north", "latitude"),
 }
 
 
 def opened(place: str) -> xarray.Dataset:
-    """Return a GeoTIFF as a data set, whose x and y are the centres of the pixels."""
+    """Open a GeoTIFF as a data set; its coordinates x and y are the centers of the pixels."""
     try:
         import rasterio  # noqa: PLC0415 - an extra
         from rasterio.enums import MaskFlags  # noqa: PLC0415
@@ -52,11 +53,12 @@ def opened(place: str) -> xarray.Dataset:
     for what in ("dtypes", "nodatavals", "scales", "offsets"):
         if len({*map(str, getattr(file, what))}) > 1:
             raise FileError(
-                f"{place}: the bands have different {what} (allowed: files of bands that are alike)"
+                f"{place}: the bands have different {what} (allowed: the same {what} for all bands)"
             )
     flags = {flag for of_band in file.mask_flag_enums for flag in of_band}
     masked = not flags <= {MaskFlags.all_valid, MaskFlags.nodata}
-    wide = file.nodata is not None and file.dtypes[0] in ("int64", "uint64")  # may become floats
+    # With missing values, xarray would convert these to floats.
+    wide = file.nodata is not None and file.dtypes[0] in ("int64", "uint64")
     tiles = None if masked or wide else _tiles(place, file)
     attrs: dict[str, Any] = {}
     if tiles is None:
@@ -68,7 +70,8 @@ def opened(place: str) -> xarray.Dataset:
         array = _Tiles(stored)
         chunks = stored.chunks
         nodata = None if file.nodata is None else hold_one(file.nodata, array.dtype)
-        attrs = {} if nodata is None else {"_FillValue": nodata[()]}  # None: no pixel can have it
+        # If the dtype cannot represent the nodata value, no pixel has it.
+        attrs = {} if nodata is None else {"_FillValue": nodata[()]}
     if (file.scales[0], file.offsets[0]) != (1, 0):
         attrs |= {"scale_factor": file.scales[0], "add_offset": file.offsets[0]}
     lazy = LazilyIndexedArray(array)
@@ -95,9 +98,10 @@ def opened(place: str) -> xarray.Dataset:
 
 
 def centres(data: xarray.Dataset, name: str, labels: Array, period: Any = None) -> Array:
-    """Return the centres of the pixels that hold labels of a raster, NaN outside.
+    """Return the centers of the pixels that contain labels, or NaN outside of the raster.
 
-    A pixel holds its edges with the lower row and column, as in ``rasterio.sample``.
+    A pixel contains the edges it shares with the previous row and column, as in
+    ``rasterio.sample``.
     """
     transform = data.encoding[TRANSFORM]
     from rasterio.transform import rowcol  # noqa: PLC0415 - an extra
@@ -119,7 +123,7 @@ def centres(data: xarray.Dataset, name: str, labels: Array, period: Any = None) 
 
 
 class _Tiles(BackendArray):
-    """The values of a file as tifffile reads them, in an array of zarr."""
+    """The values of a file that tifffile reads through a zarr array."""
 
     def __init__(self, stored: Any) -> None:
         self._stored = stored
@@ -134,7 +138,7 @@ class _Tiles(BackendArray):
 
 
 class _Pixels(BackendArray):
-    """The values of a file as rasterio reads them, NaN where there is none."""
+    """The values of a file that rasterio reads; masked pixels are NaN."""
 
     def __init__(self, file: Any, *, masked: bool) -> None:
         self._file, self._lock = file, threading.Lock()
@@ -163,14 +167,14 @@ class _Pixels(BackendArray):
             floats = values.astype(self.dtype)
             if values.dtype.kind in "iu" and (floats.astype(values.dtype) != values).any():
                 raise ValueError(
-                    f"{values.dtype} values are not held by {self.dtype} beside no data"
+                    f"{values.dtype} values with missing pixels cannot be converted to {self.dtype}"
                 )
             values = np.ma.filled(floats, np.nan)
         return np.asarray(values, self.dtype).reshape(shape)
 
 
 def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
-    """Return the array of tifffile and its dimensions, if it has the values of rasterio."""
+    """Return a tifffile array and its dimensions if it has the same values as in rasterio."""
     try:
         import tifffile  # noqa: PLC0415 - an extra
         import zarr  # noqa: PLC0415 - an extra
@@ -194,10 +198,10 @@ def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
             )
         if not plain:
             return None
-        logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it writes to stderr
-        store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # threads are ours
+        logging.getLogger("tifffile").addHandler(logging.NullHandler())  # do not log to stderr
+        store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # our threads call it
         array = zarr.open_array(store, mode="r")
         weakref.finalize(array, store.close)
         return array, dims
-    except Exception:  # a file that tifffile does not read: rasterio does, or says why not
+    except Exception:  # if tifffile cannot read the file, rasterio reads it or explains why not
         return None

@@ -1,7 +1,7 @@
-"""Tables in files: text with separators, Parquet, and netCDF as output.
+"""Tables in text and Parquet files; netCDF is supported for output.
 
-Cells of text are kept as they are written; columns of Parquet keep their types. Tables are parsed
-and written in blocks of rows: between two passes, a table of text is the bytes of its file.
+Cells of text tables remain unconverted strings, and Parquet columns keep their types. Tables are
+parsed and written in blocks of rows; only the bytes of a text file stay in memory.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from ndgather.messages import plural, quoted
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 OUTPUTS = (*SUFFIXES, ".nc")
-PIPE = Path("-")  # standard input or output, with text
-BLOCK = 2**13  # rows: Python's garbage collector takes longer over more lists
+PIPE = Path("-")  # standard input or output, as text
+BLOCK = 2**13  # rows; with more lists, Python's garbage collector takes longer
 
-Block = TypeVar("Block")  # of rows
+Block = TypeVar("Block")
 
 _BYTE_ORDER_MARK = "\ufeff"
 _LONGEST_CELL = 2**31 - 1
-_WHOLE = 2**53  # integers up to here are float64 as well
+_WHOLE = 2**53  # float64 represents all integers up to here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How the text of a table is written."""
+    """The text format of a table."""
 
-    separator: str | None = None  # by default a comma, or a tab in .tsv
+    separator: str | None = None  # default: a comma, or a tab for .tsv
     decimal: str = "."
     encoding: str = "utf-8"
 
@@ -50,29 +50,29 @@ class Dialect:
 
 
 class TextTable:
-    """A table of text, whose cells are strings."""
+    """A text table; its cells are strings."""
 
     metadata = None
 
     def __init__(self, path: Path, content: bytes, dialect: Dialect) -> None:
         self.path, self.dialect, self.nbytes = path, dialect, len(content)
         self._content = content
-        self.size = 0  # the number of rows, once all of them were parsed
+        self.size = 0  # the number of rows, known after a complete pass
         self._separator = dialect.separator_of(path)
         first: list[str] = []
         rows = self._rows(first)
         self.names = next(rows, [])
         if not self.names:
             raise FileError(
-                f"{path}: cannot be read: No columns (allowed: a line with their names)"
+                f"{path}: cannot be read: no columns (allowed: a first line with their names)"
             )
         self.mark = _BYTE_ORDER_MARK if first[0].startswith(_BYTE_ORDER_MARK) else ""
         self.line_end = first[-1][len(first[-1].rstrip("\r\n")) :] or "\n"
-        # The first rows are checked here: a wrong separator is named before anything is looked for.
+        # Check the first rows now, so that a wrong separator is the first error.
         self._check_rows([*islice(rows, BLOCK)], 0)
 
     def _rows(self, lines_read: list[str] | None = None) -> Iterator[list[str]]:
-        """Yield the header and the rows, without empty lines at the end."""
+        """Yield the header and the rows, without trailing empty lines."""
         csv.field_size_limit(_LONGEST_CELL)
         with messages.converted_errors(lambda error: messages.unreadable(self.path, error)):
             file = io.BytesIO(self._content)
@@ -93,7 +93,7 @@ class TextTable:
                 yield row
 
     def columns(self, count: int = BLOCK) -> Iterator[list[Any]]:
-        """Yield the cells of every column, `count` rows at a time; at least one block."""
+        """Yield blocks of `count` rows as lists of columns; an empty table yields one block."""
         rows, start = self._rows(), 0
         next(rows)
         while (block := [*islice(rows, count)]) or not start:
@@ -106,13 +106,13 @@ class TextTable:
         self.size = start
 
     def frames(self, count: int = BLOCK) -> Iterator[pd.DataFrame]:
-        """Yield at most `count` rows at a time; an empty table has one block without rows."""
+        """Yield blocks of `count` rows as frames; an empty table yields one frame."""
         for columns in self.columns(count):
             frame = pd.DataFrame(dict(enumerate(columns)), dtype=object)
             yield frame.set_axis(self.names, axis=1)
 
     def has_plain_lines(self, output: Path) -> bool:
-        """Return whether text output begins with the lines of this table as they are."""
+        """Return whether text output can begin with the unchanged lines of this table."""
         of_utf8 = codecs.lookup(self.dialect.encoding).name == "utf-8"
         separators = {self._separator, self.dialect.separator_of(output)}
         is_clear = len(separators) == 1 and self.dialect.decimal != self._separator
@@ -121,16 +121,16 @@ class TextTable:
         return is_text and of_utf8 and is_clear and not quoted_or_broken
 
     def lines(self, count: int = BLOCK) -> Iterator[pd.DataFrame]:
-        """Yield lines, in frames of one column that has the line of the header for its name."""
+        """Yield frames with a single column of lines, which is named by the header line."""
         lines = io.TextIOWrapper(io.BytesIO(self._content), "utf-8", newline="\n")
         header = next(lines).removeprefix(_BYTE_ORDER_MARK).removesuffix("\n")
         for start in range(0, max(1, self.size), count):
-            some = islice(lines, min(count, self.size - start))  # without empty lines at the end
+            some = islice(lines, min(count, self.size - start))  # without trailing empty lines
             yield pd.DataFrame({header: [line.removesuffix("\n") for line in some]}, dtype=object)
 
     @property
     def separator_hint(self) -> str:
-        """The end of an error if the name of the only column contains another separator."""
+        """A hint for errors if the only column name contains another separator."""
         others = [other for other in ",;\t|" if other != self._separator and other in self.names[0]]
         return f"; write --separator {others[0]!r}" if others and len(self.names) == 1 else ""
 
@@ -142,8 +142,8 @@ class TextTable:
         at, row = next(pair for pair in enumerate(block) if len(pair[1]) != len(names))
         raise FileError(
             f"{self.path}: row[{start + at}] = {quoted(separator.join(row))} has "
-            f"{plural(len(row), 'field')}, and the header has {len(names)} (allowed: as many "
-            f"as the header, separated by {separator!r}){self.separator_hint}"
+            f"{plural(len(row), 'field')}, but the header has {len(names)} (allowed: the same "
+            f"number, separated by {separator!r}){self.separator_hint}"
         )
 
 
@@ -154,7 +154,7 @@ def _noted(lines: Iterable[str], noted: list[str]) -> Iterator[str]:
 
 
 class ParquetTable:
-    """A table of Parquet, whose columns have the types of Arrow."""
+    """A Parquet table; its columns have Arrow types."""
 
     mark, line_end, separator_hint = "", "\n", ""
 
@@ -164,7 +164,7 @@ class ParquetTable:
             self._table = _pyarrow().parquet.read_table(path)
         self.names = [*map(str, self._table.column_names)]
         self.nbytes, self.size = self._table.nbytes, len(self._table)
-        self.metadata = self._table.schema.metadata or {}  # such as which columns are an index
+        self.metadata = self._table.schema.metadata or {}  # for pandas: index columns
 
     def columns(self, count: int = BLOCK) -> Iterator[list[Any]]:
         for frame in self.frames(count):
@@ -176,7 +176,7 @@ class ParquetTable:
             yield part.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
 
     def has_plain_lines(self, output: Path) -> bool:
-        """Return False: rows have no lines."""
+        """Return False, because rows are not lines of text."""
         return False
 
     lines = frames
@@ -186,7 +186,7 @@ Table = TextTable | ParquetTable
 
 
 def read_table(path: Path, dialect: Dialect) -> Table:
-    """Return the table in a file, or in standard input if the path is ``-``."""
+    """Read the table in a file, or in standard input if the path is ``-``."""
     suffix = "" if path == PIPE else suffix_of(path)
     if suffix == ".parquet":
         return ParquetTable(path, dialect)
@@ -204,7 +204,7 @@ def with_row_bar(
     total: int | None,
     count: Callable[[Block], int],
 ) -> Iterable[Block]:
-    """Return `blocks`; with True for `progress`, a bar of tqdm counts their rows."""
+    """Return `blocks`; if `progress` is True, show a tqdm bar that counts their rows."""
     return _counted(blocks, what, total, count) if progress is True else blocks
 
 
@@ -228,7 +228,7 @@ def write_table(
     *,
     as_lines: bool = False,
 ) -> None:
-    """Write rows to `part`, which becomes `output`; the form of text is that of another table."""
+    """Write rows to `part`, the temporary file of `output`, in the dialect of the table `like`."""
     suffix = suffix_of(output, OUTPUTS)
 
     def refused(error: Exception) -> Exception:
@@ -245,7 +245,7 @@ def write_table(
                 arrow.parquet.write_table(table.replace_schema_metadata(like.metadata), file)
         else:
             with part.open("wb") as file:
-                if suffix.endswith(".gz"):  # a name and a time would make it another file
+                if suffix.endswith(".gz"):  # omit name and time, so that output is reproducible
                     with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
                         write_text(packed, output, blocks, like, as_lines=as_lines)
                 else:
@@ -253,7 +253,7 @@ def write_table(
 
 
 class _Lines(io.StringIO):
-    """Text that csv writes: with its own end of lines, it quotes all cells with line breaks."""
+    """A buffer that replaces csv's default line end, with which csv quotes all line breaks."""
 
     end = ""
 
@@ -264,9 +264,9 @@ class _Lines(io.StringIO):
 def write_text(
     file: Any, output: Path, blocks: Iterable[pd.DataFrame], like: Table, *, as_lines: bool = False
 ) -> None:
-    """Write rows as text, with the separators and line breaks of another table.
+    """Write rows as text, with the separator and line ends of the table `like`.
 
-    With `as_lines`, no cell needs quotes, and the first column has lines of the table.
+    With `as_lines`, the first column contains whole lines, and no cell needs quotes.
     """
     dialect, separator = like.dialect, like.dialect.separator_of(output)
     encoder = codecs.getincrementalencoder(dialect.encoding)()
@@ -288,7 +288,7 @@ def write_text(
 
 
 def _cells(column: pd.Series[Any], decimal: str) -> Any:
-    """Return what csv writes as the cells of a column; a missing value is an empty cell."""
+    """Return the cells of a column for csv; a missing value becomes an empty cell."""
     absent = column.isna().to_numpy()
     if column.dtype.kind == "f":
         values = column.to_numpy(_numpy_dtype(column.dtype), na_value=np.nan)
@@ -312,24 +312,24 @@ def _write_netcdf(part: Path, output: Path, table: pd.DataFrame) -> None:
         values = values or _netcdf_values(column)
         if isinstance(values, str):
             raise FileError(
-                f"{output}: cannot be written: a column of netCDF cannot have {values}, as "
+                f"{output}: cannot be written: a netCDF column cannot have {values}, as column "
                 f"{one_line(str(name))!r} does (allowed: .parquet, which keeps all columns)"
             )
         columns[str(name)] = ("point", values)
-    buffer = io.BytesIO()  # on a full disk, HDF5 itself ends the process
+    buffer = io.BytesIO()  # on a full disk, HDF5 itself would crash the process
     xarray.Dataset(columns).to_netcdf(buffer, engine="h5netcdf")
     part.write_bytes(buffer.getbuffer())
 
 
 def _netcdf_values(column: pd.Series[Any]) -> Any:
-    """Return the values of a column for netCDF, or what netCDF does not have."""
+    """Return the values of a column for netCDF, or a description if netCDF does not support it."""
     dtype, absent = column.dtype, column.isna().to_numpy()
     kind = dtype.kind
     if kind in "OU":
         present = column[~absent].tolist()
         if all(isinstance(value, str) for value in present):
             if any("\0" in value for value in present):
-                return "texts with NUL characters"
+                return "strings with NUL characters"
             return column.astype(object).where(~absent, "").to_numpy(object)
         if all(isinstance(value, bytes) and value[-1:] != b"\0" for value in present):
             return column.where(~absent, b"").to_numpy("S")
@@ -337,11 +337,11 @@ def _netcdf_values(column: pd.Series[Any]) -> Any:
     if kind not in "biufmM" or getattr(_arrow_type(dtype), "tz", None):
         return f"values of {_type_name(column, [])}"
     if kind == "b" and absent.any():
-        return "missing values beside true and false"
+        return "both booleans and missing values"
     if kind in "iu" and absent.any():
         present = column[~absent].to_numpy(_numpy_dtype(dtype))
         if len(present) and max(int(present.max()), -int(present.min())) > _WHOLE:
-            return "integers above 2**53 beside missing values"
+            return "both integers above 2**53 and missing values"
         return column.to_numpy(float, na_value=np.nan)
     if kind == "f":
         return column.to_numpy(max(_numpy_dtype(dtype), np.dtype("f4")), na_value=np.nan)
@@ -361,7 +361,7 @@ def _arrow_type(dtype: Any) -> Any:
 
 
 def _type_name(column: pd.Series[Any], present: Sequence[object]) -> str:
-    """Return the name of the type of values that netCDF does not have."""
+    """Return the name of a type that netCDF does not support."""
     arrow = _arrow_type(column.dtype)
     if arrow is not None:
         return str(arrow)
@@ -369,7 +369,7 @@ def _type_name(column: pd.Series[Any], present: Sequence[object]) -> str:
 
 
 def numpy_column(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column of Arrow with values of NumPy; integers beside None stay integers."""
+    """Convert an Arrow column to NumPy values; integers with missing values stay integers."""
     if not isinstance(column.dtype, pd.ArrowDtype):
         return column
     if column.hasnans and column.dtype.kind in "iu":
@@ -386,7 +386,7 @@ def _pyarrow() -> Any:
 
 
 def suffix_of(path: Path, suffixes: Sequence[str] = SUFFIXES) -> str:
-    """Return the one of `suffixes` that a path has."""
+    """Return the suffix of a path; raise if it is not in `suffixes`."""
     for suffix in suffixes:
         if path.name.endswith(suffix):
             return suffix

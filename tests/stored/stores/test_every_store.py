@@ -80,10 +80,12 @@ def test_the_estimate_of_every_point_covers_all_bytes(store, kind):
     if kind != "memory-map":  # whose pages are read where they lie
         with pytest.raises(ndgather.errors.AttributeValueError) as error:
             ndgather.gather_nd(stored, every, memory=found.decoded_bytes // found.chunks - 1)
-        least = int(re.search(r"too small for one chunk .*allowed: (\d+) or", str(error.value))[1])
+        least = int(
+            re.search(r"too small for a chunk .*allowed: at least (\d+)\)", str(error.value))[1]
+        )
         assert least > found.decoded_bytes // found.chunks
         same(ndgather.gather_nd(stored, every, memory=least), values.reshape(-1))
-        with pytest.raises(ndgather.errors.AttributeValueError, match="too small for one chunk"):
+        with pytest.raises(ndgather.errors.AttributeValueError, match="too small for a chunk"):
             ndgather.gather_nd(stored, every, memory=least - 1)
 
 

@@ -50,7 +50,7 @@ def test_what_is_no_array(file):
 def test_a_data_set_of_a_closed_file(tmp_path):
     with h5py.File(tmp_path / "b.h5", "w") as opened:
         stored = opened.create_dataset("a", data=VALUES)
-    with pytest.raises(DTypeError, match="file that was closed"):
+    with pytest.raises(DTypeError, match="belongs to a closed file"):
         ndgather.gather_nd(stored, POINTS)
 
 
