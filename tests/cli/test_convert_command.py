@@ -184,8 +184,8 @@ def test_a_model_with_a_node_that_stays_is_only_written_on_request(ndgather, fol
 
     refused = ndgather("convert model.onnx --target basic -o new.onnx")
     assert refused.status == 1
-    what = "ndgather convert: error: new.onnx: is not written, because 1 node cannot become basic "
-    assert refused.err.startswith(f"{what}(allowed: --partial")
+    what = "ndgather convert: error: new.onnx: is not written, because 1 node cannot be converted"
+    assert refused.err.startswith(f"{what} to basic (allowed: --partial")
     assert "put (ai.onnx ScatterND-18)\n  became         stays\n" in refused.out
     tried = ndgather("convert model.onnx --target basic --dry-run --json")
     assert (tried.status, tried.err) == (0, "")

@@ -156,5 +156,5 @@ def test_one_file_for_two_outputs_is_refused(files, ndgather):
     refused = ndgather(f"{RUN} --output small=out.npy --output big=./../{files.name}/out.npy")
 
     assert refused.status == 1
-    assert "output 'big' and another one would both be written there" in refused.err
+    assert "output 'big' and another output would both be written there" in refused.err
     assert (files / "out.npy").read_text() == OLD

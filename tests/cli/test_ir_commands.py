@@ -78,7 +78,7 @@ def test_convert_names_the_converter_of_ir(ndgather, ir, line):
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err == (
         f"ndgather convert: error: {file}: is an OpenVINO IR, which convert neither reads nor "
-        "writes (allowed: FILE.onnx; `ovc MODEL.onnx` of the package openvino converts ONNX to "
+        "writes (allowed: FILE.onnx; `ovc MODEL.onnx` of the openvino package converts ONNX to "
         "IR)\n"
     )
     assert not list(ir.parent.glob("out.*"))

@@ -41,7 +41,7 @@ def test_outputs_of_a_folder_are_compared(ndgather, test_data):
     keep_output(test_data, 0, PICKED)
     outcome = ndgather(f"{RUN} --inputs test_data_set_0")
     assert (outcome.status, outcome.err) == (0, "")
-    assert outcome.out.endswith("1 output is that of test_data_set_0.\n")
+    assert outcome.out.endswith("1 output matches test_data_set_0.\n")
 
     keep_output(test_data, 1, PICKED)
     keep_output(test_data, 2, PICKED)
@@ -98,7 +98,7 @@ def test_sizes_that_the_model_does_not_take_are_refused_with_the_way_out(ndgathe
     onnx.save(parse_model(CHAIN), "model.onnx")
     outcome = ndgather(f"{RUN} --random")
     assert outcome.status == 1
-    assert outcome.err.endswith("(for other sizes of random inputs: --size, --input)\n")
+    assert outcome.err.endswith("(to change the sizes of random inputs: --size, --input)\n")
     outcome = ndgather(f"{RUN} --random --size L=3 --size M=3 --size P=2 --size Q=2")
     assert (outcome.status, outcome.err) == (0, "")
 
@@ -145,7 +145,7 @@ def test_a_number_or_a_list_is_an_input(ndgather):
     [
         (
             "at=[0.5]",
-            "input 'at': [0.5] has values that are no int64 (allowed: numbers of that type)",
+            "input 'at': [0.5] has values that are not int64 (allowed: numbers of that type)",
         ),
         ("at=[[1],[2,3]]", "[[1],[2,3]]"),
         ("at=soon", "soon"),
@@ -196,9 +196,9 @@ def test_a_text_is_exactly_a_value_of_the_type_or_refused(ndgather, kind, text, 
     onnx.save(model, "model.onnx")
     outcome = ndgather(f"{RUN} --input x={text} --output y=y.pb")
     if values is None:
-        allowed = "texts in double quotes" if kind == "string" else "numbers of that type"
+        allowed = "strings in double quotes" if kind == "string" else "numbers of that type"
         assert outcome.status == 1
-        assert f"has values that are no {kind}" in outcome.err
+        assert f"has values that are not {kind}" in outcome.err
         assert f"(allowed: {allowed})" in outcome.err
         return
     assert (outcome.status, outcome.err) == (0, "")

@@ -87,7 +87,7 @@ BUSY = """signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTER
 @pytest.mark.parametrize(
     ("number", "status", "text"),
     [
-        (signal.SIGTERM, 128 + signal.SIGTERM, "ndgather run: ended by SIGTERM"),
+        (signal.SIGTERM, 128 + signal.SIGTERM, "ndgather run: terminated by SIGTERM"),
         (signal.SIGINT, 130, "ndgather run: interrupted"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_search_finds_inputs_on_which_a_runtime_does_not_end(for_ever):
 def test_a_timeout_is_a_number_of_seconds(ndgather, text):
     outcome = ndgather(f"run model.onnx --timeout {text}")
     assert outcome.status == 2
-    assert f"argument --timeout: '{text}' is not a number of seconds above 0" in outcome.err
+    assert f"argument --timeout: '{text}' is not a positive number of seconds" in outcome.err
 
 
 def test_a_command_that_is_ended_while_it_writes_leaves_no_part_of_a_file(folder):
@@ -191,7 +191,7 @@ def test_a_command_that_is_ended_while_it_writes_leaves_no_part_of_a_file(folder
         time.sleep(0.2)  # from the making of the file to the copy
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (143, "ndgather run: ended by SIGTERM\n")
+    assert (process.returncode, err) == (143, "ndgather run: terminated by SIGTERM\n")
     assert not list((folder / "out").iterdir())
 
 

@@ -40,7 +40,7 @@ def test_prints_a_row_for_each_output(ndgather):
     assert empty == ""
     assert re.fullmatch(
         r"1 node ran in ndgather, 1 node in the reference evaluator of onnx; "
-        r"[\d.]+ (us|ms|s) in all\.",
+        r"[\d.]+ (us|ms|s) in total\.",
         total,
     )
 
@@ -98,8 +98,8 @@ def test_outputs_whose_files_would_be_the_same_are_refused(ndgather, folder):
 
     assert outcome.status == 1
     assert outcome.err == (
-        "ndgather run: error: results/a_b.npy: cannot be written: output 'a:b' and another one "
-        "would both be written there (allowed: --output NAME=FILE for each)\n"
+        "ndgather run: error: results/a_b.npy: cannot be written: output 'a:b' and another "
+        "output would both be written there (allowed: --output NAME=FILE for each)\n"
     )
     assert not (folder / "results").exists()
 
@@ -171,7 +171,7 @@ REFUSED = {
     ),
     "an output that the model has not": (
         f"{GOOD} --output heights=kept.npy",
-        "the model has no output 'heights' (the model gives: picked, more)",
+        "the model has no output 'heights' (the model has: picked, more)",
     ),
     "an output in no folder": (
         f"{GOOD} --output picked=none/kept.npy",

@@ -207,7 +207,7 @@ def test_the_data_set_is_never_replaced(ndgather, era5, folder):
     before = (folder / "era5.nc").read_bytes()
     refused = ndgather("sel era5.nc p.csv -o ./era5.nc --method nearest --outer")
     assert refused.status == 1
-    assert "era5.nc: is DATA, which the result would replace" in refused.err
+    assert "era5.nc: is DATA, which the result would overwrite" in refused.err
     assert (folder / "era5.nc").read_bytes() == before
 
 

@@ -210,7 +210,7 @@ def test_a_dry_run_counts_the_table(grid, ndgather):
         plans.append(json.loads(ndgather("sel d.nc p.csv --dry-run --json").out))
         last = ndgather("sel d.nc p.csv --dry-run").out.splitlines()[-1]
         assert re.fullmatch(
-            rf"p.csv: {count} rows, .* with the labels; memory at most .* in all", last
+            rf"p.csv: {count} rows, .* with the labels; memory at most .* in total", last
         )
     more = plans[1]["memory_bytes"] - plans[0]["memory_bytes"]
     assert more > 9_990 * (100 + 8)  # the text, and a label

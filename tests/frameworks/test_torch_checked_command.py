@@ -386,7 +386,7 @@ def test_a_program_that_cannot_be_compiled(folder):
         ("python -u train.py", "; write python OPTIONS -m ndgather checked SCRIPT"),
         ("pytest -q test_rows.py", "; write ndgather checked -m pytest -q test_rows.py"),
         ("-m pytst", "; did you mean 'pytest'?"),
-        ("zzz.py", "(allowed: a script, or -m and the name of a module)"),
+        ("zzz.py", "(allowed: a script, or -m and a module name)"),
     ],
 )
 def test_a_wrong_command_line_says_what_to_write(folder, words, hint):

@@ -43,7 +43,7 @@ def test_the_table_starts_with_the_worst_and_ends_with_the_counts():
         "int64 data is not what every device takes [one, two]",
         "",
         "1 error (the specification does not allow it); "
-        "1 portable (it runs, and some runtimes or versions do not support it)",
+        "1 portable (it runs, but some runtimes or versions do not support it)",
     ]
 
 

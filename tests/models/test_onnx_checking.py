@@ -77,24 +77,24 @@ ERRORS = {
         one_node(data=(2, 5), indices=np.array([[0, 1], [1, 7]])),
         "index range",
         "ai.onnx GatherND-13: indices[1, 1] = 7 is outside axis 1 of data, which has size 5 "
-        "(allowed: -5..4); TensorFlow and TensorRT give zeros on a GPU; XLA takes the nearest "
-        "place; OpenVINO reads memory without a check",
+        "(allowed: -5..4); TensorFlow and TensorRT return zeros on a GPU; XLA clamps it to "
+        "the nearest valid index; OpenVINO reads out-of-bounds memory",
         ("TensorFlow", "TensorRT", "XLA", "OpenVINO"),
     ),
     "batch sizes": (
         one_node(data=(1, 4), indices=(6, 1), batch_dims=1),
         "shapes",
         "ai.onnx GatherND-13: indices.shape[0] = 6 differs from data.shape[0] = 1: batch axes must "
-        "be equal in data (1, 4) and indices (6, 1) (allowed: 1); onnxruntime runs it where the "
-        "numbers of slices divide, and the ONNX frontend of OpenVINO where one size is 1, so the "
-        "model may seem to work",
+        "be equal in data (1, 4) and indices (6, 1) (allowed: 1); onnxruntime runs it "
+        "if one slice count divides the other, and the OpenVINO ONNX frontend if one size is 1, so "
+        "the model may appear to work",
         ("onnxruntime", "ONNX frontend of OpenVINO"),
     ),
     "tuples of none": (
         one_node(indices=(6, 0)),
         "shapes",
         "ai.onnx GatherND-13: indices.shape[-1] = 0 is too short for an index tuple; data (5, 4), "
-        "indices (6, 0) (allowed: 1..2); onnxruntime copies all of data for every tuple",
+        "indices (6, 0) (allowed: 1..2); onnxruntime copies all of data for each tuple",
         ("onnxruntime",),
     ),
     "attribute of a later version": (
@@ -108,8 +108,8 @@ ERRORS = {
         one_node("Gather", indices=np.array([-1]), opset=10),
         "index range",
         "ai.onnx Gather-1: indices[0] = -1 is outside axis 0 of data, which has size 5 (allowed: "
-        "0..4); TensorFlow and TensorRT give zeros on a GPU; XLA takes the nearest place; "
-        "ai.onnx Gather-11 or ai.onnx Gather-13 accepts it",
+        "0..4); TensorFlow and TensorRT return zeros on a GPU; XLA clamps it to the nearest "
+        "valid index; ai.onnx Gather-11 or ai.onnx Gather-13 accepts it",
         ("TensorFlow", "TensorRT", "XLA"),
     ),
     "type": (
@@ -204,7 +204,7 @@ OTHERS = {
     "contributed operator": [
         (
             one_node(domain="com.microsoft", index=INT32),
-            "the operator is of com.microsoft",
+            "the operator is from com.microsoft",
             {"all but onnxruntime"},
         ),
     ],
@@ -236,12 +236,12 @@ OTHERS = {
     "duplicates": [
         (
             one_node(**SCATTER, indices=np.array([[1], [-4]])),
-            "the indices name position (1,) of data more than once",
+            "position (1,) of data has duplicate indices",
             set(),
         ),
         (
             one_node(**{**SCATTER_ELEMENTS, "indices": np.array([[0, 1, 2, 3], [4, 1, 0, 0]])}),
-            "the indices name position (1, 1) of data more than once",
+            "position (1, 1) of data has duplicate indices",
             set(),
         ),
     ],
@@ -261,7 +261,7 @@ OTHERS = {
                 opset=18,
                 reduction="add",
             ),
-            "reduction is 'add', and the indices name position (0,) of data more than once",
+            "reduction is 'add', and position (0,) of data has duplicate indices",
             {"onnxruntime CPU"},
         ),
     ],
@@ -416,12 +416,12 @@ def test_what_runtimes_do_with_one_index_is_one_finding():
         last (float[N, 2] x) => (float[1, 2] y)
         <int64[1] end = {-1}> { y = Gather(x, end) }""")
     (finding,) = onnx_models.check(model)
-    assert finding.what.startswith("indices[0] = -1 counts from the end: TensorFlow raises")
+    assert finding.what.startswith("indices[0] = -1 counts from the end: TensorFlow raises an")
     assert {"TensorFlow", "XLA", "LiteRT"} <= set(finding.runtimes)
     assert finding.severity is Severity.DIFFERS
     (about,) = diagnostics.about([finding], ["litert"])
     assert (about.severity, about.runtimes) == (Severity.PORTABLE, ("LiteRT",))
-    assert about.what == "indices[0] = -1 counts from the end: LiteRT (TFLite) raises"
+    assert about.what == "indices[0] = -1 counts from the end: LiteRT (TFLite) raises an error"
     assert diagnostics.about([finding], ["onnxruntime"]) == []
     assert "notes" not in diagnostics.to_json([finding])[0]
 

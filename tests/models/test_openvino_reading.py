@@ -40,7 +40,7 @@ PARAMETER = """<!DOCTYPE net [<!ENTITY % more SYSTEM "http://localhost/x.dtd"> %
 @pytest.mark.parametrize("text", [BOMB, OUTSIDE, PARAMETER, "<!DOCTYPE net><net/>"])
 def test_document_types_and_entities_are_refused(tmp_path, text):
     assert refusal(tmp_path, text) == (
-        "has a document type or an entity, which can grow without end or name other files "
+        "has a document type or an entity, which can expand without limit or refer to other files "
         "(allowed: elements, attributes and text)"
     )
 
@@ -119,7 +119,7 @@ def test_ports_that_make_no_sense_are_refused(tmp_path, text, what):
     [
         (
             '<layer type="GatherND"/>',
-            "layer : id = '' is not a valid value (allowed: a whole number)",
+            "layer : id = '' is not a valid value (allowed: a non-negative integer)",
         ),
         (
             '<layer id="1"/>',
@@ -127,7 +127,7 @@ def test_ports_that_make_no_sense_are_refused(tmp_path, text, what):
         ),
         (
             '<net><edges><edge from-layer="0"/></edges></net>',
-            "edge: from-port = '' is not a valid value (allowed: a whole number)",
+            "edge: from-port = '' is not a valid value (allowed: a non-negative integer)",
         ),
     ],
 )
@@ -215,8 +215,8 @@ def test_a_constant_is_what_lies_at_its_place(constants):
 @pytest.mark.parametrize(
     ("changes", "kind", "what"),
     [
-        ({"offset": "5"}, ModelError, "reach beyond the end of"),
-        ({"offset": "9223372036854775807"}, ModelError, "reach beyond the end of"),
+        ({"offset": "5"}, ModelError, "extend past the end of"),
+        ({"offset": "9223372036854775807"}, ModelError, "extend past the end of"),
         ({"offset": "-4"}, AttributeValueError, "offset = '-4' is unknown"),
         (
             {"size": "25"},

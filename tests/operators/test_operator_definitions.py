@@ -79,5 +79,5 @@ def test_types_are_inferred():
 
 
 def test_it_is_not_drawn():
-    with pytest.raises(errors.AttributeValueError, match=r"made.up Roll-1 is not one call"):
+    with pytest.raises(errors.AttributeValueError, match=r"made.up Roll-1 is not a single call"):
         ROLL.show(ROWS)

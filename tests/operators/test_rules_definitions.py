@@ -293,7 +293,7 @@ def test_gather_tree_refuses():
     with pytest.raises(errors.DTypeError, match=r"end_token.dtype = int64 differs"):
         TREE(ids, ids, three, np.int64(0))
     half = np.array([1.5], np.float32)
-    with pytest.raises(errors.DTypeError, match=r"max_seq_len has other values than whole"):
+    with pytest.raises(errors.DTypeError, match=r"max_seq_len has values that are not integers"):
         TREE(ids.astype("f"), ids.astype("f"), half, np.float32(0))
 
 
@@ -308,9 +308,9 @@ def test_a_type_may_be_too_narrow_for_the_number_of_steps(dtype, steps):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_gather_tree_takes_no_numbers_that_are_not_finite(bad):
     ids, count = np.zeros((2, 1, 3), np.float32), np.array([2], np.float32)
-    with pytest.raises(errors.DTypeError, match=r"max_seq_len has other values than whole"):
+    with pytest.raises(errors.DTypeError, match=r"max_seq_len has values that are not integers"):
         TREE(ids, ids, count * np.float32(bad), np.float32(0))
-    with pytest.raises(errors.DTypeError, match=r"parent_ids has other values than whole"):
+    with pytest.raises(errors.DTypeError, match=r"parent_ids has values that are not integers"):
         TREE(ids, ids + np.float32(bad), count, np.float32(0))
 
 

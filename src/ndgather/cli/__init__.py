@@ -1,7 +1,8 @@
-"""The command line ``ndgather``: one module for each command.
+"""The command line interface ``ndgather``.
 
-A module gives `DESCRIPTION` and `EXAMPLES` for the help, `add_arguments`, and `work`, which runs
-the command and returns its exit status, or None for 0. It is imported when its command is named.
+The module of a command is imported only if the command line names that command. It defines
+`DESCRIPTION` and `EXAMPLES` for the help, `add_arguments`, and `work`, which runs the command and
+returns the exit status, or None for 0.
 """
 
 from __future__ import annotations
@@ -23,37 +24,38 @@ from ndgather.errors import NdgatherError, one_line
 
 COMMANDS = {
     "sel": "look up the values of a data set at the points of a table",
-    "checked": "run a program that uses torch, and name an index out of bounds",
-    "run": "run a model, and check every gather and scatter in it",
-    "check": "find errors in a model, and what runtimes do differently",
-    "infer": "infer the types and shapes of the values of a model",
-    "compare": "find the node on which runtimes differ, and which one is right",
-    "convert": "convert a model to another version, operator or target",
+    "checked": "run a program that uses torch and report out-of-bounds indices",
+    "run": "run a model and check every gather and scatter in it",
+    "check": "find errors in a model, and calls on which runtimes differ",
+    "infer": "infer the types and shapes of the values in a model",
+    "compare": "find the node on which runtimes differ, and which runtime is right",
+    "convert": "convert a model to another opset, operator or target",
 }
-"""The commands, and what each of them does."""
+"""The description of each command."""
 
-# Commands of 0.3 that were removed, apart from gather-* and scatter-*.
+# Besides gather-* and scatter-*.
 _REMOVED = ("gather", "draw", "doc", "ops", "completion")
 
 _LINES = "\n".join(f"  {name:8}  {what}" for name, what in COMMANDS.items())
 DESCRIPTION = f"""\
-N-d gather and scatter, exactly as each published specification says.
+N-d gather and scatter, exactly as specified.
 
-commands; ndgather sel --help has examples:
+commands (each has examples: ndgather COMMAND --help):
 {_LINES}
 """
 
 STATUSES = """\
 exit status:
-  0    done; check and compare found nothing
-  1    not done, and one line says why; or check or compare found something
-  2    the command line was not understood
-  130  interrupted by Ctrl-C; 143: ended by SIGTERM. No file is half written
+  0    success; check and compare found nothing
+  1    failure, explained in one line; or check or compare found something
+  2    invalid command line
+  130  interrupted by Ctrl-C; no partial file is left
+  143  terminated by SIGTERM; no partial file is left
 """
 
 
 def command_parser(name: str) -> argparse.ArgumentParser:
-    """Return the parser of one command."""
+    """Return the argument parser of a command."""
     module = import_module(f"ndgather.cli.{name}")
     parser = argparse.ArgumentParser(
         prog=f"ndgather {name}",
@@ -67,17 +69,17 @@ def command_parser(name: str) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return the exit status."""
-    if sys.stdout is None:  # it was closed before Python began
+    """Run a command line and return the exit status."""
+    if sys.stdout is None:  # closed before Python started
         sys.stdout = io.StringIO()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters of names
+    if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack characters of names
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             return _run_command_line(sys.argv[1:] if arguments is None else arguments)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the text has ended
+    except BrokenPipeError:  # the process that reads the output has exited
         _drop_output()
     except OSError as error:
         _drop_output()
@@ -108,7 +110,7 @@ def _run_command_line(arguments: Sequence[str]) -> int:
         if name in _REMOVED or name.startswith(("gather-", "scatter-")):
             hint = "; it was removed in 0.4: docs/project/upgrading.md says what to write instead"
         parser.error(f"{name!r} is not a command (allowed: {', '.join(COMMANDS)}){hint}")
-    from ndgather.cli.terminal import log_to_stderr  # noqa: PLC0415 - --version needs none
+    from ndgather.cli.terminal import log_to_stderr  # noqa: PLC0415 - not for --version
 
     parser = command_parser(name)
     options, unknown = parser.parse_known_args(rest)
@@ -116,7 +118,7 @@ def _run_command_line(arguments: Sequence[str]) -> int:
         known = re.findall(r"--\w[\w-]*", parser.format_help())
         hint = messages.did_you_mean(unknown[0].partition("=")[0], known)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    if name == "checked":  # signals and the exit status are the program's
+    if name == "checked":  # the program handles signals itself
         return _status(name, options)
     with _terminating_cleanly(), log_to_stderr(options.verbose):
         if options.threads is not None:
@@ -125,7 +127,7 @@ def _run_command_line(arguments: Sequence[str]) -> int:
 
 
 def _status(name: str, options: argparse.Namespace) -> int:
-    """Run a command and return its exit status; an error becomes one line on standard error."""
+    """Run a command and return its exit status; print an error as a single line."""
     status = 1
     try:
         return options.work(options) or 0
@@ -135,25 +137,25 @@ def _status(name: str, options: argparse.Namespace) -> int:
         text = f"error: {one_line(str(error))}"
     except BrokenPipeError:
         raise
-    except OSError as error:  # the working folder or the output
+    except OSError as error:  # from the working directory or standard output
         _drop_output()
         text = f"error: {messages.reason(error)}"
     except KeyboardInterrupt:
         text, status = "interrupted", 128 + signal.SIGINT
     except _Terminated:
-        text, status = "ended by SIGTERM", 128 + signal.SIGTERM
+        text, status = "terminated by SIGTERM", 128 + signal.SIGTERM
     print(f"ndgather {name}: {text}", file=sys.stderr)
     return status
 
 
 def _drop_output() -> None:
-    """Discard the text that is not written yet, so that Python does not complain at its end."""
+    """Discard buffered output, which Python would otherwise fail to write at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Terminated(BaseException):
-    """Raised by SIGTERM, so that unfinished files are removed."""
+    """Raised on SIGTERM, so that unfinished files are removed."""
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
@@ -162,10 +164,10 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def _terminating_cleanly() -> Iterator[None]:
-    """Raise on SIGTERM."""
+    """Raise `_Terminated` on SIGTERM."""
     try:
         before = signal.signal(signal.SIGTERM, _terminate)
-    except ValueError:  # only the main thread may
+    except ValueError:  # only the main thread may set a handler
         yield
         return
     try:

@@ -16,9 +16,9 @@ from ndgather.models.graph import diagnostics
 from ndgather.models.graph.diagnostics import Finding, Severity
 
 DESCRIPTION = """\
-Find errors in a model, an ONNX file or an OpenVINO IR. Every gather and scatter
-operator is checked against its specification in the version that the model
-imports, with everything that can be inferred about its inputs. Severities:
+Find errors in an ONNX model or OpenVINO IR without running it. Every gather and
+scatter is checked against the operator version that the model imports, using
+the types, shapes and values that can be inferred. Severities:
 
   error     the specification does not allow it
   differs   the specification allows it, but runtimes give different results
@@ -28,10 +28,10 @@ imports, with everything that can be inferred about its inputs. Severities:
 EXAMPLES = """\
 examples:
   ndgather check model.onnx
-      print a table, the worst first; equal findings share a row
+      print a table, most severe first; equal findings share a row
 
   ndgather check encoder.onnx decoder.onnx --runtime onnxruntime,openvino
-      check two models; omit findings that affect only other runtimes
+      check two models; list only findings that affect these runtimes
 
   ndgather check model.onnx --target coreml
       list what Core ML does not support, and how convert --target replaces it
@@ -43,20 +43,20 @@ examples:
       also fail if runtimes give different results
 
 The exit status is 1 if a finding is at least as severe as --fail-on, or if a
-model cannot be read. The other models are checked anyway.
+model cannot be read. In both cases, all other models are still checked.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("models", metavar="MODEL", nargs="+", help="the models: FILE.onnx or FILE.xml")
+    add("models", metavar="MODEL", nargs="+", help="models to check: FILE.onnx or FILE.xml")
     add_runtimes(
-        parser, "omit findings that affect only other runtimes; for example onnxruntime,openvino"
+        parser, "list only findings that affect these runtimes, such as onnxruntime,openvino"
     )
     add(
         "--target",
         metavar="TARGET",
-        help="also list what this target (see convert --target) does not support",
+        help="also list the nodes that this target does not support (see convert --target)",
     )
     add(
         "--fail-on",
@@ -87,7 +87,7 @@ def work(options: argparse.Namespace) -> int:
                 if options.target:
                     found = _of_target(model, options.target, results[model])
                     results[model] = (*results[model], *found)
-        except NdgatherError as error:  # the others are checked nevertheless
+        except NdgatherError as error:  # check the other models nevertheless
             if len(options.models) == 1:
                 raise
             print(f"ndgather check: error: {one_line(str(error))}", file=sys.stderr)
@@ -116,7 +116,7 @@ def work(options: argparse.Namespace) -> int:
 
 
 def _of_target(path: str, name: str, found: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield what a target does not take of a model in which no error was found."""
+    """Yield the nodes that a target does not support, unless the model has errors."""
     if Path(path).suffix == ".xml":
         raise messages.only_onnx("--target")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra

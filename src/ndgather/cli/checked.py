@@ -1,4 +1,4 @@
-"""``ndgather checked``: a program whose indices are checked."""
+"""``ndgather checked``: run a program with checked indices."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from ndgather import messages
 from ndgather.errors import AttributeValueError, FileError
 
 DESCRIPTION = """\
-Run a Python program that uses torch, and check the indices of every operator
-before the operator runs. The error names the operator, the index, the allowed
-range, the module and the line. Apart from that, the program prints, exits and
-fails as it does without this command. Its threads and the Python processes
-that it starts are checked, too.
+Run a Python program that uses torch and check the indices of every operator
+before the operator runs. An error names the operator, the index, the allowed
+range, the module and the line. Otherwise the output and exit status of the
+program do not change. Threads and Python child processes are checked as well.
 """
 
 EXAMPLES = """\
@@ -38,22 +37,22 @@ STARTUP = os.fspath(Path(ndgather.__file__).parent / "arrays/torch/checked/start
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-m", "--module", action="store_true", help="SCRIPT is the name of a module"
+        "-m", "--module", action="store_true", help="SCRIPT is a module name, as in python -m"
     )
     parser.add_argument(
         "script",
         metavar="SCRIPT",
         nargs=argparse.PARSER,
-        help="the program, followed by its arguments",
+        help="the program and its arguments",
     )
 
 
 def work(options: argparse.Namespace) -> int:
-    """Replace this process with the program, which Python then starts as it always does."""
+    """Replace this process with the program."""
     if sys.flags.ignore_environment or sys.flags.no_site:
         raise AttributeValueError(
-            "Python was started with -E, -I or -S, under which it ignores the start-up "
-            "hook that checks a program (allowed: Python without these options)"
+            "Python was started with -E, -I or -S, which disable the start-up hook that checks "
+            "the program (allowed: Python without these options)"
         )
     if find_spec("torch") is None:
         raise messages.extra_missing("torch", "torch")
@@ -63,13 +62,13 @@ def work(options: argparse.Namespace) -> int:
     os.environ["PYTHONPATH"] = os.pathsep.join([STARTUP, *kept] if any(kept) else [STARTUP])
     flag = ["-m"] if options.module else []
     command = [sys.executable, *python_options(), *flag, *options.script]
-    if os.name != "nt":  # there the shell would not wait for the program
+    if os.name != "nt":  # on Windows, the shell would not wait for the program
         os.execv(sys.executable, command)
     return subprocess.run(command, check=False).returncode
 
 
 def python_options() -> list[str]:
-    """Return the options of Python itself, such as -u, which torchrun passes."""
+    """Return the options of the interpreter, such as the -u that torchrun passes."""
     options = sys.orig_argv[1 : -len(sys.argv)]
     if options and re.fullmatch("-[a-zA-Z]*m", options[-1]):
         options[-1:] = [] if options[-1] == "-m" else [options[-1][:-1]]
@@ -97,13 +96,13 @@ def check_script(words: list[str]) -> None:
     elif meant := messages.similar(script.name, others):
         hint = f"; did you mean {os.fspath(script.with_name(meant))!r}?"
     raise FileError(
-        f"SCRIPT = {words[0]!r} is not a file of Python "
-        f"(allowed: a script, or -m and the name of a module){hint}"
+        f"SCRIPT = {words[0]!r} is not a Python file "
+        f"(allowed: a script, or -m and a module name){hint}"
     )
 
 
 def check_module(words: list[str]) -> None:
-    """Raise unless the first word names a module in a package that can be found."""
+    """Raise unless the package of the module that the first word names can be found."""
     if not sys.flags.safe_path:
         sys.path[0] = os.fspath(Path.cwd())
     package = words[0].partition(".")[0]

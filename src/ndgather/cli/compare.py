@@ -1,4 +1,4 @@
-"""``ndgather compare``: which node differs between runtimes, and which one is right."""
+"""``ndgather compare``: find the first node whose results differ between runtimes."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Run an ONNX model in several runtimes, each in its own process, and recompute
-every gather and scatter node from the inputs that it had in the runtime. For a
-node that differs, print the first element that differs, the index values that
-select it, the rule that decides, which runtimes follow the rule, and what to
-write instead. A node whose inputs already differ is marked as such.
+every gather and scatter node from the inputs that it received in the runtime.
+For a node that differs, print the first element that differs, the index values
+that select it, the rule of the specification, the runtimes that follow it, and
+a portable replacement. Nodes whose inputs already differ are marked.
 """
 
 EXAMPLES = """\
 examples:
   ndgather compare model.onnx --runtime onnxruntime --runtime openvino --random
-      compare the two on random inputs
+      compare two runtimes on random inputs
 
   ndgather compare model.onnx --inputs test_data_set_0 --json > report.json
-      read the inputs from a folder, and write the report as JSON
+      read the inputs from a folder and write the report as JSON
 
   ndgather compare model.onnx --search 50 --keep found
-      search for inputs on which the runtimes disagree, and save them to found/,
-      which --inputs found runs again
+      search for inputs on which the runtimes disagree and save them to found/;
+      --inputs found reproduces the difference
 
   ndgather compare model.onnx --search 200 --all --valid-indices
-      list all kinds of differences that valid indices lead to
+      list every kind of difference that occurs with valid indices
 
-The exit status is 1 if anything differs.
+The exit status is 1 if the runtimes differ.
 """
 
 RUNTIMES = ("onnxruntime", "openvino")
@@ -62,18 +62,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{','.join(RUNTIMES)})",
     )
     add_inputs(parser)
-    more = "; for one runtime, or for all"
+    more = "; for all runtimes unless RUNTIME= is given"
     add_loading(parser, "[RUNTIME=]NAME", "[RUNTIME=]FILE", f"{LIMIT_S:g}", more)
     add(
         "--search",
         metavar="N",
         type=positive,
-        help="try up to N random inputs with edge cases, until the runtimes disagree",
+        help="try up to N random inputs with edge cases until the runtimes disagree",
     )
     add(
         "--all",
         action="store_true",
-        help="continue after the first difference, and print a table of the kinds of differences",
+        help="continue after the first difference and print a table of all kinds of differences",
     )
     add("--valid-indices", action="store_true", help="generate only valid indices")
     add(
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         type=Path,
         default=Path("found"),
-        help="where --search saves the inputs, for --inputs (default: found)",
+        help="the folder in which --search saves inputs for --inputs (default: found)",
     )
     add("--json", action="store_true", help="print the report as JSON")
     add_common(parser)
@@ -132,7 +132,7 @@ def work(options: argparse.Namespace) -> int:
 
 
 def _check_together(options: argparse.Namespace) -> None:
-    """Exit with the usage for options that do not apply to the others."""
+    """Exit with a usage error if an option applies only to ``--search``."""
     for name in ("all", "valid_indices"):
         if getattr(options, name) and options.search is None:
             options.parser.error(f"--{name.replace('_', '-')} does not apply (allowed: --search)")
@@ -141,7 +141,7 @@ def _check_together(options: argparse.Namespace) -> None:
 def _compare_on_inputs(
     options: argparse.Namespace, ports: Sequence[Port], how: Mapping[str, Any]
 ) -> Comparison:
-    """Compare the runtimes on the inputs of the options."""
+    """Compare the runtimes on the inputs that the options give."""
     from ndgather.models import onnx  # noqa: PLC0415 - as above
 
     given = given_inputs(options, ports)
@@ -151,7 +151,7 @@ def _compare_on_inputs(
 
 
 def _print(options: argparse.Namespace, result: Comparison, **more: object) -> int:
-    """Print a comparison, and return the exit status."""
+    """Print a comparison and return the exit status."""
     from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as above
 
     if options.json:
@@ -164,7 +164,7 @@ def _print(options: argparse.Namespace, result: Comparison, **more: object) -> i
 def _print_kinds(
     options: argparse.Namespace, ports: Sequence[Port], kinds: Sequence[Counterexample]
 ) -> None:
-    """Save the inputs of every kind of difference, and print a table of the kinds."""
+    """Save the inputs for every kind of difference and print a table of the kinds."""
     from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as below
 
     rows: list[tuple[str, ...]] = [("inputs", "node", "rule", "runtimes", "edge case", "saved to")]
@@ -189,7 +189,7 @@ def _print_kinds(
 
 
 def _by_runtime(texts: Sequence[str], runtimes: Sequence[str]) -> dict[str, list[str]]:
-    """Sort ``RUNTIME=VALUE`` by runtime; a value without a runtime is for all that load files."""
+    """Group ``RUNTIME=VALUE`` by runtime; a bare value applies to all except the evaluator."""
     by_runtime: dict[str, list[str]] = {}
     able = [name for name in runtimes if name != "reference"] or runtimes
     for text in texts:

@@ -1,4 +1,4 @@
-"""``ndgather convert``: convert a model to another version, operator or target."""
+"""``ndgather convert``: convert a model to another opset, operator or target."""
 
 from __future__ import annotations
 
@@ -21,39 +21,38 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.files import Source
 
 DESCRIPTION = """\
-Convert an ONNX model to another version of ONNX, or replace its gather and
-scatter nodes with equivalent operators. Operators that the target does not
-have are built from others. If a node cannot be converted exactly, an error says
-why. A table lists the nodes that were repaired, and those that
---operator could not replace.
+Convert an ONNX model to another opset, or replace its gather and scatter nodes
+with equivalent operators. Operators that the result may not use are built from
+others. If a node cannot be converted exactly, an error says why. A table lists
+the nodes that were repaired and those that --operator could not replace.
 
 With --target, gathers and scatters that a restricted target does not support
-are replaced with operators that it supports. A target is a TOML file: one that
-comes with the package (basic, coreml, ncnn, onnxruntime, opencv, qnn, rknn,
-tensorrt-8, tensorrt-10, tflite, tidl, webgpu), or one of your own. A list says
-what happened to each node. If an unsupported node remains, OUT is written only
-with --partial.
+are replaced with operators that it supports. A target is described by a TOML
+file: your own, or one of the package (basic, coreml, ncnn, onnxruntime, opencv,
+qnn, rknn, tensorrt-8, tensorrt-10, tflite, tidl, webgpu). A list shows what
+happened to each node. If an unsupported node remains, OUT is written only with
+--partial.
 """
 
 EXAMPLES = """\
 examples:
   ndgather convert model.onnx --opset 11 -o old.onnx
-      replace batch_dims, which GatherND-11 does not have, with coordinates
+      replace batch_dims, which GatherND-11 lacks, with explicit coordinates
 
   ndgather convert model.onnx --domain ai.onnx -o portable.onnx
-      replace onnxruntime's own GatherND with ONNX's, and cast int32 indices
+      replace GatherND of com.microsoft with that of ONNX; cast int32 indices
 
   ndgather convert model.onnx --opset 18 -o repaired.onnx
-      repair a ScatterElements with max, which exists only from opset 18 on
+      repair a ScatterElements with max, which exists only since opset 18
 
   ndgather convert model.onnx --operator GatherND -o one.onnx
-      replace Gather and GatherElements with GatherND, and list what remains
+      replace Gather and GatherElements with GatherND and list all others
 
   ndgather convert model.onnx --target basic -o plain.onnx
-      use only Gather along the first axis, and no scatter
+      use only Gather along the first axis and no scatter operators
 
   ndgather convert model.onnx --target basic --dry-run
-      list what would become of every gather and scatter
+      list how every gather and scatter would be converted
 
 OUT is written completely or not at all.
 """
@@ -62,7 +61,7 @@ OUT is written completely or not at all.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help="the model: FILE.onnx")
-    add("--opset", metavar="N", type=positive, help="the target opset of ONNX")
+    add("--opset", metavar="N", type=positive, help="the ONNX opset of the result")
     add(
         "--domain",
         metavar="DOMAIN",
@@ -71,31 +70,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--operator",
         metavar="NAME",
-        help="the operator that replaces the gather nodes: GatherND, GatherElements or Gather; or "
-        "ScatterND, to replace ScatterElements",
+        help="the operator that replaces other gather nodes: GatherND, GatherElements or Gather; "
+        "or ScatterND, to replace ScatterElements",
     )
     add("--strict", action="store_true", help="fail if --operator cannot replace every such node")
     add(
         "--target",
         metavar="TARGET",
-        help="where the model must run: the name of a target, or a .toml file",
+        help="the target that must run the model: its name or a .toml file",
     )
     add(
         "--partial",
         action="store_true",
-        help="write OUT even if the target does not support all nodes",
+        help="write OUT even if the target does not support every node",
     )
     add(
         "--checked",
         action="store_true",
-        help="keep out-of-bounds indices out of bounds in rewritten nodes",
+        help="in rewritten nodes, keep out-of-bounds indices out of bounds",
     )
     add(
         "--allow-matmul",
         action="store_true",
-        help="allow MatMul to replace a scatter that adds, although it adds in another order",
+        help="let MatMul replace an additive scatter, although it adds in a different order",
     )
-    add("--dry-run", action="store_true", help="write nothing")
+    add("--dry-run", action="store_true", help="print the report and write nothing")
     add("--json", action="store_true", help="print the report as JSON")
     add("-o", "--output", metavar="OUT", type=Path, help="the result: FILE.onnx")
     add_common(parser)
@@ -106,7 +105,7 @@ def work(options: argparse.Namespace) -> None:
         if path is not None and path.suffix == ".xml":
             raise ModelError(
                 f"{path}: is an OpenVINO IR, which convert neither reads nor writes (allowed: "
-                "FILE.onnx; `ovc MODEL.onnx` of the package openvino converts ONNX to IR)"
+                "FILE.onnx; `ovc MODEL.onnx` of the openvino package converts ONNX to IR)"
             )
     if options.target:
         _convert_to_target(options)
@@ -164,15 +163,15 @@ def _convert_to_target(options: argparse.Namespace) -> None:
         allowed = ["--partial", *_next_commands(options)]
         if not options.dry_run:
             raise ModelError(
-                f"{options.output}: is not written, because {plural(len(stay), 'node')} cannot "
-                f"become {known.name} (allowed: {', or '.join(allowed)})"
+                f"{options.output}: is not written, because {plural(len(stay), 'node')} cannot be "
+                f"converted to {known.name} (allowed: {', or '.join(allowed)})"
             )
         if not options.json:
             print("allowed:", ";\n".join(allowed))
 
 
 def _convert_or_advise(options: argparse.Namespace) -> Conversion:
-    """Convert the model; an error names the commands that work instead, if there are any."""
+    """Convert the model; add commands that would succeed to the text of an error."""
     try:
         return _convert_model(options, options.model, options.opset)
     except FileError:
@@ -196,9 +195,9 @@ _VALUES, _FLAGS = ("domain", "operator", "target"), ("strict", "checked", "allow
 
 
 def _next_commands(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the commands that work in place of one that fails; each has been tried.
+    """Yield commands that succeed where the given command failed, after trying each of them.
 
-    They convert to the nearest opset that works, and replace open sizes by numbers.
+    They convert to the nearest opset that works, or replace dynamic sizes with numbers.
     """
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
     from ndgather.models.onnx.files import map_model  # noqa: PLC0415
@@ -227,4 +226,4 @@ def _next_commands(options: argparse.Namespace) -> Iterator[str]:
         if sizes and succeeds(options.opset, onnx.infer(options.model, sizes=sizes)):
             numbers = [part for name in sizes for part in ("--size", f"{name}=1")]
             infer = ["ndgather", "infer", options.model, *numbers, "-o", "FIXED.onnx"]
-            yield f"numbers for sizes: {shlex.join(infer)}"
+            yield f"fixed sizes: {shlex.join(infer)}"

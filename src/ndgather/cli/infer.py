@@ -1,4 +1,4 @@
-"""``ndgather infer``: the types and shapes that follow from those of the inputs."""
+"""``ndgather infer``: infer the types and shapes of a model."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from ndgather.published.schema import Dim, RankAtLeast, TensorType
 Values: TypeAlias = dict[str, dict[str, TensorType]]
 
 DESCRIPTION = """\
-Infer the types and shapes of a model, an ONNX file or an OpenVINO IR, without
-running it. Sizes may be numbers, names or unknown. If no values exist for which
-a node can run, an error names the node.
+Infer the types and shapes of an ONNX model or OpenVINO IR without running it.
+Sizes may be numbers, names or unknown. An error names a node that cannot run
+for any values of its inputs.
 """
 
 EXAMPLES = """\
 examples:
   ndgather infer model.onnx
-      the inputs and outputs of a model; --all prints all values
+      print the inputs and outputs of a model; --all prints all values
 
   ndgather infer model.onnx --size batch=8 -o inferred.onnx
-      set a size, and save the model with the inferred types
+      set a size and save the model with the inferred types
 
-In the output, ? is an unknown size, and ... any number of further axes.
+In the output, ? is an unknown size and ... is any number of further axes.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help="the model: FILE.onnx or FILE.xml")
-    add_sizes(parser, "an open size of the model")
+    add_sizes(parser, "a dynamic size of the model")
     add("--all", action="store_true", help="print all values of an ONNX model")
-    add("-o", "--output", metavar="OUT.onnx", type=Path, help="save the model with its types")
+    add("-o", "--output", metavar="OUT.onnx", type=Path, help="save the model with these types")
     add("--json", action="store_true", help="print the types as JSON")
     add_common(parser)
 

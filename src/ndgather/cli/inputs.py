@@ -1,4 +1,4 @@
-"""Inputs of a model: from files, an archive, a folder of test data, or random."""
+"""Model inputs: read from files, an archive or a test data folder, or generated at random."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         dest="inputs",
         metavar="NAME=FILE",
         action=Named,
-        help="an input of the model: FILE.npy or FILE.pb, or its value as text, as in sr=16000 or "
+        help="an input of the model: FILE.npy, FILE.pb, or a value such as sr=16000 or "
         "at=[0,2]; may be repeated",
     )
     add(
@@ -37,8 +37,8 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         dest="place",
         metavar="PLACE",
         type=Path,
-        help="all inputs: FILE.npz with a member for every input, or a folder with input_0.pb, "
-        "input_1.pb, ... and output_0.pb, ..., which are compared",
+        help="all inputs: FILE.npz with an array for each input, or a folder with input_0.pb, "
+        "input_1.pb, ...; the outputs are compared with output_0.pb, ... if the folder has them",
     )
     add(
         "--random",
@@ -46,9 +46,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=int,
         const=0,
-        help="generate random values for inputs that are not passed, with valid indices",
+        help="generate random values, with valid indices, for inputs that are not passed",
     )
-    add_sizes(parser, "an open size of the model, for --random")
+    add_sizes(parser, "a dynamic size of the model, for --random")
     for name, kind, default in (("--rtol", "relative", RTOL), ("--atol", "absolute", ATOL)):
         about = f"{kind} tolerance when outputs are compared (default: {default})"
         add(name, type=float, default=default, help=about)
@@ -61,7 +61,7 @@ def add_sizes(parser: argparse.ArgumentParser, about: str) -> None:
         metavar="NAME=N",
         action=Named,
         read=_size,
-        help=f"{about}: by its name, or as INPUT[AXIS]",
+        help=f"{about}: its name or INPUT[AXIS]",
     )
 
 
@@ -72,7 +72,7 @@ def _size(text: str) -> int:
 
 
 def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, Array]:
-    """Return the inputs of files and of texts."""
+    """Return the inputs that the options pass as files or text."""
     arrays: dict[str, Array] = {}
     place: Path | None = options.place
     if place is not None and place.is_dir():
@@ -104,7 +104,7 @@ def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str
 
 
 def drawn_inputs(options: argparse.Namespace) -> dict[str, Array]:
-    """Return random inputs for the model of the options."""
+    """Return random inputs for the model."""
     if Path(options.model).suffix == ".xml":
         raise messages.only_onnx("--random")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
@@ -113,22 +113,22 @@ def drawn_inputs(options: argparse.Namespace) -> dict[str, Array]:
 
 
 def _read_input(name: str, text: str, port: Port | None) -> Array:
-    """Read an input: a file, or a number or a short list as text."""
+    """Read an input from a file, or parse a number or a short list."""
     is_file = Path(text).suffix in tensor_files.SUFFIXES
     try:
         readable = not is_file and port is not None and port.dtype is not None
         value = json.loads(text, parse_float=Decimal) if readable else None
         listed = dtypes.array_of(value)
-    except (ValueError, RecursionError):  # no text of a value, or lists of different lengths
+    except (ValueError, RecursionError):  # not a value, or lists of different lengths
         value = None
     if value is None or port is None or port.dtype is None or isinstance(value, dict):
         return tensor_files.read(Path(text))
     array, _ = dtypes.hold(listed, port.dtype)
     of_texts = port.dtype.hasobject
     if array is None or (of_texts and not all(isinstance(each, str) for each in array.flat)):
-        allowed = "texts in double quotes" if of_texts else "numbers of that type"
+        allowed = "strings in double quotes" if of_texts else "numbers of that type"
         raise DTypeError(
-            f"input {name!r}: {text} has values that are no {port_dtype_name(port.dtype)} "
+            f"input {name!r}: {text} has values that are not {port_dtype_name(port.dtype)} "
             f"(allowed: {allowed})"
         )
     one = not array.ndim and port.shape is not None and port.shape != ()
@@ -136,7 +136,7 @@ def _read_input(name: str, text: str, port: Port | None) -> Array:
 
 
 def keep_inputs(folder: Path, ports: Sequence[Port], inputs: Mapping[str, Array]) -> None:
-    """Write inputs as files that ``--inputs folder`` reads."""
+    """Write inputs to the files that ``--inputs`` reads from a folder."""
     tensor_files.make_folder(folder)
     needed = [port.name for port in ports if port.name in inputs]
     tensor_files.write_all(
@@ -145,7 +145,7 @@ def keep_inputs(folder: Path, ports: Sequence[Port], inputs: Mapping[str, Array]
 
 
 def compare_outputs(options: argparse.Namespace, outputs: Sequence[OutputArray]) -> int:
-    """Compare outputs with the folder of the inputs, and return how many were compared."""
+    """Compare outputs with those in the inputs folder and return how many were compared."""
     place: Path | None = options.place
     if place is None or not place.is_dir():
         return 0

@@ -1,4 +1,4 @@
-"""``ndgather run``: run a model on arrays from files."""
+"""``ndgather run``: run a model."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from ndgather.runtimes import MODEL_NAMES
 from ndgather.runtimes.children import call_isolated
 
 DESCRIPTION = """\
-Run a model, an ONNX file or an OpenVINO IR, on arrays from files. The output is
-a table of shapes and dtypes.
+Run an ONNX model or OpenVINO IR on arrays from files and print a table of the
+shapes and dtypes of its outputs.
 
-An ONNX model runs in onnxruntime if that is installed, else in the reference
-evaluator of the onnx package (pip install 'ndgather[onnx]'). In the evaluator,
-ndgather runs the gather and scatter nodes. In a runtime, ndgather computes each
-of them again and raises an error that names the first node whose values differ
-from its specification.
+An ONNX model runs in onnxruntime if that is installed, and otherwise in the
+reference evaluator of the onnx package (pip install 'ndgather[onnx]'). In the
+evaluator, ndgather runs the gather and scatter nodes. In a runtime, ndgather
+computes each of these nodes again, and an error names the first node whose
+values differ from its specification.
 
-An IR (pip install 'ndgather[ir]') has its constants in a .bin file beside it.
-ndgather runs its gathers, scatters, constants and casts. The package openvino
-runs models with other layers.
+The constants of an IR (pip install 'ndgather[ir]') are in the .bin file beside
+it. ndgather runs gathers, scatters, constants and casts; models with other
+layers need the openvino package.
 """
 
 EXAMPLES = """\
@@ -59,30 +59,30 @@ examples:
       read a NumPy array and an ONNX tensor; save the output 'heights'
 
   ndgather run model.onnx --random --size batch=2
-      generate inputs, with valid indices
+      generate random inputs with valid indices
 
   ndgather run model.onnx --inputs test_data_set_0
-      read input_0.pb, ... from a folder, and compare with its output_0.pb, ...
+      read input_0.pb, ... from a folder and compare with its output_0.pb, ...
 
   ndgather run model.onnx --runtime openvino --input data=dem.npy --json
-      run it in OpenVINO, and print the report as JSON
+      run the model in OpenVINO and print the report as JSON
 
   ndgather run model.onnx --input data=dem.npy --input indices=points.npy \\
           --output-dir results
       save every output as results/NAME.npy
 
-A .npy input is memory-mapped. Output files are written completely or not at
-all.
+Inputs from .npy files are memory-mapped. Output files are written completely or
+not at all.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRun:
-    """What the process that ran a model returns."""
+    """The outcome of a run, sent by the process that ran the model."""
 
     result: Run
-    files: Mapping[str, Path]  # where to write outputs, by name
-    compared: int  # outputs that were equal to those of a folder
+    files: Mapping[str, Path]  # output name -> file to write
+    compared: int  # number of outputs that matched a file of the inputs folder
     not_loaded: str
 
 
@@ -113,16 +113,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--accept-runtime",
         action="store_true",
-        help="continue if a node of the runtime differs from its specification, and report it",
+        help="report a node that differs from its specification, and continue",
     )
     add(
         "--own-results",
         action="store_true",
-        help="continue with ndgather's own result for such a node, and report it",
+        help="report such a node, and continue with the result of ndgather",
     )
     add_loading(parser, "NAME", "FILE", "no limit")
     add("--json", action="store_true", help="print the report as JSON")
-    add("--quiet", action="store_true", help="print nothing but errors")
+    add("--quiet", action="store_true", help="print only errors")
     add_common(parser)
 
 
@@ -141,13 +141,13 @@ def work(options: argparse.Namespace) -> None:
     elif not options.quiet:
         _print_run(run, seconds)
         if run.compared:
-            those = "1 output is that" if run.compared == 1 else f"{run.compared} outputs are those"
-            print(f"{those} of {options.place}.")
+            verb = "matches" if run.compared == 1 else "match"
+            print(f"{plural(run.compared, 'output')} {verb} {options.place}.")
 
 
 def _needs_child(options: argparse.Namespace) -> bool:
-    """Return True if the model may run in a runtime that can crash or never return."""
-    if options.debug:  # for the whole traceback
+    """Return whether the model may run in a runtime that can crash or hang."""
+    if options.debug:  # an exception from a child has no traceback
         return False
     if options.timeout is not None:
         return True
@@ -159,7 +159,7 @@ def _needs_child(options: argparse.Namespace) -> bool:
 
 def _run_in_child(options: argparse.Namespace) -> ModelRun:
     model, limit_s = options.model, options.timeout or math.inf
-    del options.parser  # which is only for the command line
+    del options.parser  # it cannot be pickled
     kind, what = call_isolated(__name__, "run_as_child", (options,), limit_s, shows_errors=True)
     if kind == "raised":
         raise what
@@ -170,7 +170,7 @@ def _run_in_child(options: argparse.Namespace) -> ModelRun:
 
 
 def run_as_child(options: argparse.Namespace) -> ModelRun:
-    """Load a model and run it in a process that has not applied the options of every command."""
+    """Apply the common options, then load and run a model."""
     if options.threads is not None:
         set_num_threads(options.threads)
     with log_to_stderr(options.verbose):
@@ -178,7 +178,7 @@ def run_as_child(options: argparse.Namespace) -> ModelRun:
 
 
 def load_and_run(options: argparse.Namespace) -> ModelRun:
-    """Load a model, run it, and compare its outputs with those of a folder."""
+    """Load a model, run it, and compare its outputs with those in the inputs folder."""
     with working(options.model, options.quiet):
         model = _load(options)
         files = _output_files(options, [port.name for port in model.outputs])
@@ -192,11 +192,11 @@ def load_and_run(options: argparse.Namespace) -> ModelRun:
 
 
 def _output_files(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Path]:
-    """Return the files of outputs, to which files can be written."""
+    """Return the file of each output to be saved, after checking that it can be written."""
     for name in options.outputs:
         if name not in names:
             raise ModelError(
-                f"the model has no output {name!r} (the model gives: {listed(names)})"
+                f"the model has no output {name!r} (the model has: {listed(names)})"
                 f"{did_you_mean(name, names)}"
             )
     files = {name: Path(file) for name, file in options.outputs.items()}
@@ -207,7 +207,7 @@ def _output_files(options: argparse.Namespace, names: Sequence[str]) -> dict[str
     for name, file in files.items():
         if file.resolve() in targets:
             raise FileError(
-                f"{file}: cannot be written: output {name!r} and another one would both be "
+                f"{file}: cannot be written: output {name!r} and another output would both be "
                 "written there (allowed: --output NAME=FILE for each)"
             )
         targets.add(file.resolve())
@@ -228,7 +228,7 @@ def _run_model(options: argparse.Namespace, model: Any) -> Run:
     except NdgatherError as error:
         refused = getattr(model, "runtime", "reference") == "reference" or error.__cause__
         if refused and any(isinstance(size, str) for x in model.inputs for size in x.shape or ()):
-            error.args = (f"{error} (for other sizes of random inputs: --size, --input)",)
+            error.args = (f"{error} (to change the sizes of random inputs: --size, --input)",)
         raise
 
 
@@ -239,14 +239,14 @@ def _print_run(run: ModelRun, seconds: float) -> None:
     result = run.result
     rows = [_columns(output, run.files.get(output.name)) for output in result.outputs]
     table: list[list[str]] = []
-    for title, *texts in zip(TITLES, *rows, strict=True):  # without empty columns
+    for title, *texts in zip(TITLES, *rows, strict=True):  # omit empty columns
         if any(texts):
             table.append([title, *map(one_line, texts)])
     print(aligned([*zip(*table, strict=True)]))
     for difference in result.differences:
         print(f"\ndiffers: {difference}")
     for node, why in result.left:
-        print(f"\nnot compared: {one_line(node)}, for {one_line(why)}")
+        print(f"\nnot compared: {one_line(node)}: {one_line(why)}")
     if result.runtime == "reference":
         others = f", {plural(result.remaining_nodes, 'node')} in the reference evaluator of onnx"
         who = f"{plural(result.gather_nodes, 'node')} ran in ndgather"
@@ -254,10 +254,10 @@ def _print_run(run: ModelRun, seconds: float) -> None:
     else:
         total = result.gather_nodes + result.remaining_nodes
         who = (
-            f"{plural(total, 'node')} ran in {result.runtime}, and {result.gather_nodes} of them, "
-            "gathers and scatters, were compared with ndgather"
+            f"{plural(total, 'node')} ran in {result.runtime}; of these, {result.gather_nodes} "
+            "gather and scatter nodes were compared with ndgather"
         )
-    print(f"\n{who}; {time_text(seconds)} in all.")
+    print(f"\n{who}; {time_text(seconds)} in total.")
     if run.not_loaded:
         print(f"\n{run.not_loaded}")
 
@@ -294,7 +294,8 @@ def _load(options: argparse.Namespace) -> Any:
 
         if options.runtime is not None:
             raise ModelError(
-                f"runtime = {options.runtime!r} is not taken for an IR, which runs in ndgather"
+                f"runtime = {options.runtime!r} does not apply to an IR, which runs in ndgather "
+                "(allowed: a .onnx file)"
             )
         return openvino.Model.load(options.model)
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra

@@ -1,4 +1,4 @@
-"""``ndgather sel``: values of a data set at the labels that a table lists."""
+"""``ndgather sel``: look up values of a data set at the points of a table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ METHODS = ("nearest", "pad", "backfill", "linear")
 
 
 class _Methods(argparse.Action):
-    """Collect methods by name; the name of a method for all other coordinates is empty."""
+    """Collect methods by coordinate; an empty name stands for all other coordinates."""
 
     def __call__(self, _parser: Any, namespace: Any, values: Any, _option: Any = None) -> None:
         name, _, method = values.rpartition("=")
@@ -47,17 +47,17 @@ class _Methods(argparse.Action):
 
 
 DESCRIPTION = """\
-Look up the values of a data set at the points of a table. Every row of POINTS
-is a point: columns with the names of coordinates of DATA (lat, lon, time, ...)
-select it; other columns are kept. OUT has the columns of POINTS and a column
-for every variable. If a variable has more dimensions, --outer gives a row for
-every one of their labels. Only the needed parts of DATA are read.
+Look up the values of a data set at the points of a table. Each row of POINTS is
+a point: columns named like coordinates of DATA (lat, lon, time, ...) select it,
+and other columns are kept. OUT has the columns of POINTS and a column for each
+variable. If a variable has more dimensions, --outer writes a row for each of
+their labels. Only the necessary parts of DATA are read.
 """
 
 EXAMPLES = """\
 examples:
   ndgather sel sst.nc track.csv -o along.csv --method nearest
-      the column sst for each time, lat and lon of the track of a ship:
+      add the column sst for each time, lat and lon of a ship's track:
 
       track.csv                along.csv
       ship,time,lat,lon        ship,time,lat,lon,sst
@@ -66,20 +66,19 @@ examples:
 
   ndgather sel s3://bucket/era5.zarr stations.csv -o series.parquet --outer \\
       --method linear --variable t2m --period longitude=360
-      a time series for every station, interpolated between grid points;
+      write a time series for each station, interpolated between grid points;
       longitudes -10 and 350 are the same
   ndgather sel dem.tif points.csv -o heights.csv --method nearest \\
       --rename easting=x --rename northing=y
-      the pixel that holds each point, in the coordinates of the file
+      read the pixel that contains each point, in the coordinates of the file
 
-DATA is a file that xarray opens: netCDF, a zarr folder or its URL; or a
-GeoTIFF, with the coordinates x, y and band. DATA/GROUP is a group of a file;
-its variables are named by --variable. POINTS and OUT are .csv, .tsv,
-.csv.gz, .tsv.gz or .parquet; either may be -, text from standard input or to
-standard output, and OUT may be .nc, a netCDF file whose only dimension is
-"point". The columns of POINTS are
-written as they are; columns that select have the type of their labels in
-.parquet and .nc. OUT is written completely or not at all.
+DATA is a file that xarray opens (netCDF, a zarr folder or its URL) or a GeoTIFF
+with the coordinates x, y and band. DATA/GROUP is a group in a file; --variable
+names its variables. POINTS and OUT are .csv, .tsv, .csv.gz, .tsv.gz or
+.parquet. Either may be - for text from standard input or to standard output,
+and OUT may be .nc, a netCDF file whose only dimension is "point". The columns
+of POINTS are copied unchanged, but in .parquet and .nc a column that selects
+points has the type of its labels. OUT is written completely or not at all.
 """
 
 
@@ -93,24 +92,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="a variable of DATA; may be repeated (default: all that have these coordinates)",
+        help="a variable of DATA; may be repeated (default: all with these coordinates)",
     )
-    add("--group", metavar="NAME", help="the group of DATA; DATA/NAME is the same")
+    add("--group", metavar="NAME", help="a group of DATA; the same as DATA/NAME")
     add(
         "--method",
         metavar="[NAME=]METHOD",
         action=_Methods,
-        help="for points between the labels of DATA: use the 'nearest' label, at most half a step "
-        "outside the axis, the label before ('pad') or after ('backfill'), or 'linear' "
-        "interpolation (default: exact labels only); time=pad is for one coordinate, and may be "
-        "repeated. Labels that are texts are always exact",
+        help="for points between the labels of DATA: use the 'nearest' label (at most half a step "
+        "beyond the end of the axis), the label before ('pad') or after ('backfill'), or 'linear' "
+        "interpolation (default: exact labels only); with NAME, for one coordinate only; may be "
+        "repeated. Labels that are strings must always match exactly",
     )
     add(
         "--tolerance",
         metavar="NAME=DISTANCE",
         action=Named,
         read=_number,
-        help="the largest distance from a label of a coordinate: lat=0.5, time=1h; may be repeated",
+        help="the maximum distance from a label of a coordinate: lat=0.5, time=1h; may be repeated",
     )
     add(
         "--missing",
@@ -125,7 +124,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action=Named,
         read=_number,
         help="the period of a coordinate, such as lon=360; may be repeated. Not needed for "
-        "longitudes in degrees_east that go around the earth",
+        "longitudes in degrees_east that cover the whole globe",
     )
     add(
         "--rename",
@@ -138,13 +137,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         action="append",
         default=[],
-        help="copy this column, although it has the name of a coordinate; may be repeated",
+        help="copy this column although it is named like a coordinate; may be repeated",
     )
     add(
         "--outer",
         action="store_true",
-        help="write a row for every label of the dimensions without a column, such as a time "
-        "series for every station",
+        help="write a row for each label of the dimensions without a column, such as a time "
+        "series for each station",
     )
     add(
         "--date-format",
@@ -173,29 +172,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--add-labels",
         action="store_true",
-        help="for every coordinate, also write the label of DATA that was used and its distance, "
-        "as NAME_label and NAME_distance",
+        help="for each coordinate, also write the label of DATA that was used and its distance "
+        "from the point, as NAME_label and NAME_distance",
     )
     add(
         "--missing-chunks",
         metavar="WHAT",
         choices=("fill", "raise"),
         default="fill",
-        help="for chunks that DATA lacks: use the 'fill' value (default) or 'raise' an error",
+        help="for chunks that are missing from DATA: use the 'fill' value (default) or 'raise' an "
+        "error",
     )
     add(
         "--memory",
         metavar="SIZE",
-        help="how much memory the buffers may use, such as 512MiB; the result and 8 bytes per "
-        "point are extra",
+        help="the memory limit for buffers, such as 512MiB; the result and 8 bytes per point are "
+        "not included",
     )
-    add("--quiet", action="store_true", help="show no progress bar (it is shown only on terminals)")
+    add("--quiet", action="store_true", help="hide the progress bar (shown only on terminals)")
     add(
         "--dry-run",
         action="store_true",
-        help="print how much of DATA would be read, and read no values",
+        help="print how much of DATA would be read, without reading values",
     )
-    add("--json", action="store_true", help="print the last line, or the dry run, as JSON")
+    add("--json", action="store_true", help="print the summary or the dry run as JSON")
     add_common(parser)
 
 
@@ -207,12 +207,14 @@ def work(options: argparse.Namespace) -> None:
     except ImportError as error:
         raise messages.reader_missing(str(options.data), error.name or "xarray") from None
     output, method = options.output, options.method
-    if method is not None and [*method] == [""]:  # of all coordinates
+    if method is not None and [*method] == [""]:  # the same for all coordinates
         method = method[""]
     if output not in (None, tables.PIPE):
         tables.suffix_of(output, tables.OUTPUTS)
         if Path(options.data).resolve() == output.resolve():
-            raise FileError(f"{output}: is DATA, which the result would replace (allowed: another)")
+            raise FileError(
+                f"{output}: is DATA, which the result would overwrite (allowed: another file)"
+            )
         tensor_files.check_place(output, (output.suffix,))
     if options.date_format is not None:
         lookup.check_date_format(options.date_format)
@@ -242,8 +244,8 @@ def work(options: argparse.Namespace) -> None:
     )
     if options.tolerance and options.method is None:
         raise AttributeValueError(
-            "ndgather sel: --tolerance is given without --method, which takes exact labels "
-            "(allowed: --method nearest, and others)"
+            "ndgather sel: --tolerance has no effect on exact labels "
+            "(allowed: with --method nearest, pad, backfill or linear)"
         )
     start = time.perf_counter()
     try:
@@ -279,13 +281,13 @@ def _standard_output_error(error: Exception) -> Exception:
 
 
 def _plan_text(points: Path, plan: Plan) -> str:
-    """Write what a command would read and allocate."""
+    """Describe how much a command would read and allocate."""
     return "\n".join(
         [
             *(f"{name}: {estimate_text(needed)}" for name, needed in plan.variables.items()),
             f"{points}: {messages.plural(plan.rows, 'row')}, "
             f"{scaled(plan.table_bytes, BYTES)} with the labels; "
-            f"memory at most {scaled(plan.memory_bytes, BYTES)} in all",
+            f"memory at most {scaled(plan.memory_bytes, BYTES)} in total",
         ]
     )
 
@@ -295,12 +297,12 @@ def _json_text(plan: Plan) -> str:
 
 
 def estimate_text(needed: Estimate) -> str:
-    """Write what a call on a stored array would read and allocate."""
+    """Describe how much a call on a stored array would read and allocate."""
     about = "" if needed.stored_is_known else "about "
     return (
         f"{messages.plural(needed.points, 'point')} in {messages.plural(needed.chunks, 'chunk')}: "
         f"{scaled(needed.decoded_bytes, BYTES)} to decode, "
-        f"{about}{scaled(needed.stored_bytes, BYTES)} as they are stored; "
+        f"{about}{scaled(needed.stored_bytes, BYTES)} in storage; "
         f"the result has {scaled(needed.result_bytes, BYTES)}; "
         f"memory at most {scaled(needed.memory_bytes, BYTES)}"
     )
@@ -314,7 +316,7 @@ def _character(text: str) -> str:
 
 
 def _number(text: str) -> object:
-    """Convert a length that is a number; a duration such as 1h stays a string."""
+    """Convert a number; a duration such as 1h remains a string."""
     try:
         return float(text)
     except ValueError:

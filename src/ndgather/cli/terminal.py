@@ -1,4 +1,4 @@
-"""What commands share on the terminal: options, text and progress bars."""
+"""Options, text layout and progress bars that the commands share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ndgather.messages import LOGGER
 
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
-WIDTHS = (40, 100)  # of text
+WIDTHS = (40, 100)  # the narrowest and widest page, in characters
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -27,14 +27,14 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         "--threads",
         metavar="N",
         type=positive,
-        help="how many threads to use (default: all that this process may use)",
+        help="the number of threads (default: all cores that this process may use)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="log to standard error")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
 
 class Named(argparse.Action):
-    """Collect ``NAME=VALUE`` options in a dict; `read` converts a value, or raises ValueError."""
+    """Collect ``NAME=VALUE`` options in a dict; `read` converts a value or raises ValueError."""
 
     def __init__(self, read: Callable[[str], object] = str, **options: Any) -> None:
         super().__init__(default={}, **options)
@@ -55,7 +55,7 @@ class Named(argparse.Action):
 
 def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
 
 
@@ -65,7 +65,7 @@ def duration(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     return seconds
 
 
@@ -77,13 +77,13 @@ def names(text: str) -> list[str]:
 
 
 def require_output(options: argparse.Namespace) -> None:
-    """Exit with the usage if a command that may write a file has nowhere to write to."""
+    """Exit with a usage error unless ``--output`` or ``--dry-run`` is given."""
     if options.output is None and not options.dry_run:
         options.parser.error("one of the arguments -o/--output --dry-run is required")
 
 
 def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
-    """Add ``--runtime``, which takes names with commas between them, and may be repeated."""
+    """Add ``--runtime``, a comma-separated list of names that may be repeated."""
     parser.add_argument(
         "--runtime",
         dest="runtimes",
@@ -98,15 +98,14 @@ def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
 def add_loading(
     parser: argparse.ArgumentParser, name: str, file: str, limit: str, more: str = ""
 ) -> None:
-    """Add the options that say how a runtime loads and runs a model."""
+    """Add the options that control how a runtime loads and runs a model."""
     parser.add_argument(
         "--provider",
         dest="providers",
         metavar=name,
         action="append",
         default=[],
-        help="an execution provider of onnxruntime, or a device of OpenVINO (default: the "
-        f"CPU){more}",
+        help=f"an onnxruntime execution provider or an OpenVINO device (default: the CPU){more}",
     )
     parser.add_argument(
         "--library",
@@ -114,18 +113,18 @@ def add_loading(
         metavar=file,
         action="append",
         default=[],
-        help=f"a library of custom operators that the runtime loads{more}",
+        help=f"a shared library of custom operators for the runtime to load{more}",
     )
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=duration,
-        help=f"stop a runtime after this time (default: {limit})",
+        help=f"stop the runtime after this time (default: {limit})",
     )
 
 
 def page_width() -> int:
-    """Return the longest line: that of a terminal, or 0, no limit, for a file or a pipe."""
+    """Return the width of the terminal, or 0 (unlimited) for a file or a pipe."""
     narrowest, widest = WIDTHS
     if not sys.stdout.isatty():
         return 0
@@ -137,7 +136,7 @@ def time_text(seconds: float) -> str:
 
 
 def scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """Format `value` in the largest unit below it, with at least three digits."""
+    """Format `value` with at least three digits, in the largest unit that does not exceed it."""
     size, unit = next((item for item in units if value >= item[0]), units[-1])
     return f"{value / size:#.3g} {unit}".replace(". ", " ")
 
@@ -149,7 +148,7 @@ class _OneLine(logging.Formatter):
 
 @contextmanager
 def log_to_stderr(verbose: bool) -> Iterator[None]:
-    """Write the log to standard error with ``--verbose``."""
+    """Write the log to standard error if `verbose`."""
     if not verbose:
         yield
         return
@@ -165,18 +164,18 @@ def log_to_stderr(verbose: bool) -> Iterator[None]:
         LOGGER.removeHandler(handler)
 
 
-PATIENCE_S = 1.0  # before a bar is shown
+PATIENCE_S = 1.0  # delay before a progress bar appears
 _STEP_S = 0.25
 
 
 def shows_progress(quiet: bool = False) -> bool:
-    """Return True on a terminal, with tqdm installed."""
+    """Return whether standard error is a terminal and tqdm is installed."""
     return sys.stderr.isatty() and not quiet and find_spec("tqdm") is not None
 
 
 @contextmanager
 def working(what: str, quiet: bool = False) -> Iterator[None]:
-    """Show on a terminal how long a command has worked, if it takes more than a second."""
+    """Show the elapsed time of a command on a terminal, after the first second."""
     if not shows_progress(quiet):
         yield
         return
@@ -189,14 +188,14 @@ def working(what: str, quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _refreshed(shown_bar: Any) -> Iterator[None]:
-    """Refresh the time of a bar."""
+    """Keep the elapsed time of a progress bar up to date."""
     ended = threading.Event()
 
     def refresh() -> None:
         if ended.wait(PATIENCE_S):
             return
         while not ended.wait(_STEP_S):
-            shown_bar.update(0)  # and not `refresh`, after which the bar would not be cleared
+            shown_bar.update(0)  # after `refresh`, tqdm would not clear the bar
 
     thread = threading.Thread(name="ndgather-bar", target=refresh, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Models in files: their formats, their tensors, and checks of arguments that the formats share."""
+"""Model files, and argument checks that the model formats share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Content: TypeAlias = bytes | bytearray | memoryview
 
 
 def instance(caller: str, argument: str, value: object, kind: type[T], what: str) -> T:
-    """Return `value`, which must be an instance of `kind`; a bool is not an integer."""
+    """Return `value`, or raise if it is not a `kind`; a bool does not count as an int."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise argument_kind(caller, argument, value, what, kind.__name__)
     return value
@@ -49,7 +49,7 @@ def names(caller: str, argument: str, value: object) -> tuple[str, ...]:
 
 
 def whole_number(caller: str, argument: str, value: object, least: int) -> int:
-    """Return an integer of Python or NumPy that is at least `least`."""
+    """Return `value` as an int, or raise if it is not an integer or below `least`."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise argument_kind(caller, argument, value, "a number", f"int from {least}")
     return int(_in_range(caller, argument, int(value), least, float("inf")))
@@ -62,12 +62,12 @@ def tolerance(caller: str, argument: str, value: object) -> float:
 
 
 def seconds(caller: str, argument: str, value: object) -> float:
-    """Return a limit of time, which is a finite number above 0."""
+    """Return a time limit, or raise if it is not a positive finite number."""
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise argument_kind(caller, argument, value, "a time", "a number of seconds above 0")
+        raise argument_kind(caller, argument, value, "a time", "a positive number of seconds")
     if not 0 < value <= sys.float_info.max:
         raise ModelError(
-            f"{caller}: {argument} = {value} is no limit (allowed: finite numbers above 0)"
+            f"{caller}: {argument} = {value} is out of range (allowed: positive finite numbers)"
         )
     return float(value)
 
@@ -81,13 +81,13 @@ def _in_range(caller: str, argument: str, value: float, least: float, most: floa
 
 
 def array(name: str, value: object) -> Array:
-    """Return `value` as an array of NumPy's own class; masks, units and nulls are refused."""
+    """Return `value` as a plain NumPy array; masks, units and nulls are refused."""
     if type(value) is np.ndarray:
         return value
     foreign.check(name, "array", value)
     if isinstance(value, np.ndarray):
         return np.ndarray.view(value, np.ndarray)
-    text = f"{name} is a {type(value).__name__} object, which gives no array"
+    text = f"{name} is a {type(value).__name__} object, which cannot be converted to an array"
     with converted_errors(lambda error: DTypeError(f"{text}: {reason(error)} (allowed: an array)")):
         plain = np.asarray(value)
     if dtypes.as_objects(value, plain)[1]:

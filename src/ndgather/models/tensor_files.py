@@ -1,4 +1,4 @@
-"""Arrays in files: read without pickles, and written completely or not at all."""
+"""Array files: read without unpickling, and written completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _PROTOBUF = "TensorProto (.pb)"
 
 
 def check_regular(path: Path) -> None:
-    """Raise for pipes and devices, which may have no end or block the reader."""
+    """Raise for pipes and devices, which may be endless or block the reader."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(21, "Is a directory")
-    except (OSError, ValueError) as error:  # ValueError: a NUL in its name
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         raise messages.unreadable(path, error) from error
     if not stat.S_ISREG(mode):
         raise FileError(f"{path}: cannot be read: is not a regular file")
 
 
 def content(path: Path, most: int) -> bytes:
-    """Return the bytes of a file that has at most `most`."""
+    """Return the bytes of a file; raise if there are more than `most`."""
     check_regular(path)
     try:
         if (size := path.stat().st_size) <= most:
@@ -71,7 +71,7 @@ def read_archive(path: Path) -> dict[str, Array]:
 
 @contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
-    """Raise FileError for what another library raises while it reads a file."""
+    """Convert the exceptions of a library that reads a file to FileError."""
     check_regular(path)
     try:
         yield
@@ -84,10 +84,10 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
 
 
 def resolved(path: Path) -> Path:
-    """Return the file that a path leads to."""
+    """Return a path with all symbolic links resolved."""
     try:
         return path.resolve()
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or links in a circle
+    except (OSError, ValueError, RuntimeError) as error:  # a null byte, or a cycle of links
         raise messages.unwritable(path, error) from error
 
 
@@ -99,7 +99,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check_place(path: Path, suffixes: Sequence[str]) -> None:
-    """Raise if no file can be written to `path`, before any work is done for it."""
+    """Raise early if no file can be written to `path`."""
     target = resolved(path)
     if path.suffix not in suffixes:
         raise messages.unknown_suffix(path, suffixes)
@@ -110,21 +110,21 @@ def check_place(path: Path, suffixes: Sequence[str]) -> None:
 
 
 def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
-    """Write files, and move all of them to their paths or none.
+    """Write files to temporary paths, then move either all of them into place or none.
 
-    The function of a file writes it to a temporary path in the same folder.
+    The function of each file writes it to a temporary path in the same folder.
     """
     targets = [resolved(path) for path, _ in files]
     stems = [target.parent / f".ndgather-{os.getpid()}-{os.urandom(4).hex()}" for target in targets]
-    moved: list[tuple[Path, Path, bool]] = []  # target, backup, whether there was a file
+    moved: list[tuple[Path, Path, bool]] = []  # target, backup, whether the target existed
     try:
         for stem, (path, write_to) in zip(stems, files, strict=True):
             part = stem.with_suffix(".part")
             try:
                 write_to(part)
                 with part.open("rb+") as file:
-                    os.fsync(file.fileno())  # or the name may reach the disk before the bytes
-            except NdgatherError:  # of what is read meanwhile, too
+                    os.fsync(file.fileno())  # so that the rename cannot precede the data on disk
+            except NdgatherError:  # from reading the source of the file
                 raise
             except OSError as error:
                 raise messages.unwritable(path, error) from error
@@ -132,7 +132,7 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
             backup = stem.with_suffix(".old")
             try:
                 existed = target.exists()
-                with suppress(OSError):  # without hard links there is no backup
+                with suppress(OSError):  # no backup if the file system lacks hard links
                     if existed:
                         backup.hardlink_to(target)
                 stem.with_suffix(".part").replace(target)
@@ -153,24 +153,24 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
 
 
 def write_all(arrays: Mapping[Path, Array]) -> None:
-    """Write arrays to ``.npy`` and ``.pb`` files: all of them or none."""
+    """Write arrays to ``.npy`` and ``.pb`` files, either all of them or none."""
     for path in arrays:
         check_place(path, SUFFIXES)
     replace_file(*((path, _writer(path, array)) for path, array in arrays.items()))
 
 
 def _writer(path: Path, array: Array) -> Callable[[Path], object]:
-    """Return the function that writes an array to a temporary path in place of `path`."""
+    """Return a function that writes an array to a temporary path in the format of `path`."""
     if path.suffix == ".pb":
         from onnx import numpy_helper  # noqa: PLC0415 - slow, and an extra
 
-        what = f"dtype {array.dtype}"  # which ONNX does not have, or the tensor is above 2 GiB
+        what = f"dtype {array.dtype}"  # not an ONNX type, or the tensor exceeds 2 GiB
         with messages.converted_errors(lambda _: messages.not_storable(path, what, _PROTOBUF)):
             serialized = numpy_helper.from_array(array).SerializeToString()
         return lambda part: part.write_bytes(serialized)
-    if array.dtype.kind == "O":  # strings as Python objects become fixed-width strings
+    if array.dtype.kind == "O":  # Python strings become fixed-width strings
         fixed = array.astype(np.str_) if all(isinstance(x, str) for x in array.flat) else None
-        if fixed is None or not np.array_equal(fixed, array):  # NumPy drops NULs at the end
+        if fixed is None or not np.array_equal(fixed, array):  # NumPy drops trailing null chars
             raise messages.not_storable(path, f"dtype {array.dtype} with these values", ".npy")
         array = fixed
     return partial(_write_npy, array=array)
@@ -179,7 +179,7 @@ def _writer(path: Path, array: Array) -> Callable[[Path], object]:
 def _write_npy(part: Path, array: Array) -> None:
     out = np.lib.format.open_memmap(part, mode="w+", dtype=array.dtype, shape=array.shape)
     if hasattr(os, "posix_fallocate"):
-        # A full disk is an error here; a write to pages of a sparse file would be a crash.
+        # Detect a full disk here: writing to mapped pages of a sparse file would crash (SIGBUS).
         with part.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, part.stat().st_size)
     np.copyto(out, array)

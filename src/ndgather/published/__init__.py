@@ -1,8 +1,7 @@
-"""The published operators: every version as a row of data, and what follows from the rows.
+"""Published operators. Each version of an operator is a row of data.
 
-`schema` has the types of rows, and `rows` a module of data for every specification. `inference`
-applies a row to types and shapes, `callables` makes operators of rows, and `operator` finds one by
-its name, domain, version and opset.
+`schema` defines the types of the rows, and `rows` has a module of data for each specification.
+`inference` applies rows to types and shapes, and `callables` turns them into operators.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ _OPERATORS = tuple(Operator(row) for row in ROWS)
 
 @own_errors("operators")
 def operators(name: str | None = None, domain: str | None = None) -> tuple[Operator, ...]:
-    """Return all operators, optionally of one name or domain.
+    """Return all operators, optionally filtered by name or domain.
 
     Parameters
     ----------
     name : str, optional
-        The name of the operator, such as ``"GatherND"``.
+        The name of the operator, e.g. ``"GatherND"``.
     domain : str, optional
         The specification: ``"ai.onnx"`` (also ``""``), ``"com.microsoft"`` or ``"openvino"``.
 
     Returns
     -------
     tuple of Operator
-        One for every version, oldest first for every name.
+        The versions of each operator, oldest first.
 
     Examples
     --------
@@ -60,31 +59,32 @@ def operator(
     version: int | None = None,
     opset: int | None = None,
 ) -> Operator:
-    """Return one version of an operator.
+    """Return a version of an operator, which can be called.
 
     Parameters
     ----------
     name : str
-        The name of the operator, such as ``"GatherND"``.
+        The name of the operator, e.g. ``"GatherND"``.
     domain : str, default "ai.onnx"
         The specification: ``"ai.onnx"`` (also ``""``), ``"com.microsoft"`` or ``"openvino"``.
     version : int, optional
-        A version of the operator: the first opset with its text. Without `version` and `opset`
-        the newest version is returned.
+        The version of the operator, which is the first opset with this specification. By
+        default, the newest version is returned.
     opset : int, optional
-        An opset of the domain; the version that it contains is returned.
+        An opset of the domain, as an alternative to `version`: the version of the operator that
+        the opset contains is returned.
 
     Returns
     -------
     Operator
-        The operator, which can be called.
+        The operator.
 
     Raises
     ------
     AttributeValueError
-        There is no such operator, version or opset, or both `version` and `opset` are given.
+        The operator, version or opset does not exist, or both `version` and `opset` are given.
     DTypeError
-        `name` or `domain` is not a string, or `version` or `opset` not an integer.
+        `name` or `domain` is not a string, or `version` or `opset` is not an integer.
     CallError
         `version` is given by position.
 

@@ -1,4 +1,4 @@
-"""Operators: versions of published operators that can be called."""
+"""Callable versions of published operators."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ _RULES = (
 
 
 class KnownCalls:
-    """The checked calls of one operator, for calls with arrays of the same types and shapes."""
+    """A cache of checked calls of an operator, by the types and shapes of the arrays."""
 
     def __init__(self, row: OperatorVersion) -> None:
         self._caller = str(row)
         roles = [item.role for item in row.inputs]
         self._axis = roles.index(Role.AXIS) if Role.AXIS in roles else -1
-        # A function of the arrays, their number, and the shape of the result.
+        # Values: a function of the arrays, the number of arrays, and the shape of the result.
         self._known: dict[Key, tuple[Callable[..., Any], int, tuple[int, ...]]] = {}
 
     def key(self, inputs: Sequence[object], named: Mapping[str, object]) -> Key | None:
-        """Return all that the checks of a call depend on, or None if they depend on its values."""
+        """Return a key for all facts that the checks need, or None if they need values."""
         key: list[object] = []
         for position, value in enumerate(inputs):
             if type(value) is np.ndarray and value.dtype.kind != "O":
@@ -76,9 +76,9 @@ class KnownCalls:
         return tuple(key)
 
     def result(self, key: Key, inputs: Sequence[ArrayLike]) -> Array | None:
-        """Return the result of a call like an earlier one, or None if it has to be checked.
+        """Return the result of a known call, or None if the call must be checked.
 
-        Besides new calls these are those whose inputs another thread has reshaped meanwhile.
+        It must be checked if it is new, or if another thread has reshaped an input meanwhile.
         """
         known = self._known.get(key)
         if known is None:
@@ -93,7 +93,7 @@ class KnownCalls:
         return None
 
     def held(self, inputs: Sequence[ArrayLike]) -> tuple[ArrayLike, ...]:
-        """Return the inputs with shapes, and a value of the axis, that no other thread can set."""
+        """Return views, and a copy of the axis, whose shapes and value other threads cannot set."""
         return tuple(
             value
             if not isinstance(value, np.ndarray)
@@ -102,7 +102,7 @@ class KnownCalls:
         )
 
     def add(self, key: Key, call: Call, count: int, shape: tuple[int, ...]) -> None:
-        """Keep a checked call, its number of arrays and the shape of its result."""
+        """Cache a checked call with its number of arrays and the shape of its result."""
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[key] = (call.repeatable(), count, shape)
@@ -111,9 +111,9 @@ class KnownCalls:
 def plan_call(
     row: OperatorVersion, arrays: Mapping[Role, Any], attributes: Mapping[str, AttributeValue]
 ) -> tuple[Call, tuple[Any, ...]]:
-    """Check a call except its index values; return the call of the core and the result's shape.
+    """Check a call except for index values; return the core's call and the result shape.
 
-    The core may return the same elements in another shape.
+    The caller must reshape the core's result to this shape.
     """
     types = {role: type_of(array) for role, array in arrays.items()}
     values = {Role.AXIS: arrays[Role.AXIS]} if Role.AXIS in arrays else {}
@@ -127,7 +127,7 @@ def plan_call(
     if row.kind.scatters:
         options = _scatter_options(row, arrays, types, attributes)
     elif not row.index_rule.raises:
-        # The core has no zero for strings that are Python objects.
+        # The core has no default fill value for Python strings.
         objects = getattr(getattr(data, "dtype", None), "kind", "O") == "O"
         strings = objects and types[Role.DATA].dtype == "string"
         options = {"mode": "fill", "fill_value": "" if strings else None}
@@ -150,11 +150,11 @@ def _scatter_options(
     types: Mapping[Role, TensorType],
     attributes: Mapping[str, AttributeValue],
 ) -> dict[str, Any]:
-    """Return the arguments of a scatter that a gather does not have."""
+    """Return the arguments that only scatters have."""
     updates, data = arrays[Role.UPDATES], types[Role.DATA]
     data_rank = len(data.shape)  # type: ignore[arg-type]  # known
     if row.kind is Kind.SCATTER_ND and types[Role.INDICES].shape == (data_rank,):
-        updates = reshaped(updates, ())  # for one element of data they may have any rank
+        updates = reshaped(updates, ())  # the update of a single element may have any rank
     return {
         "updates": updates,
         "reduction": _reduction(row, attributes, arrays[Role.DATA], data).value,
@@ -165,9 +165,9 @@ def _scatter_options(
 def _computed(
     row: OperatorVersion, arrays: Mapping[Role, Array], attributes: Mapping[str, AttributeValue]
 ) -> Array:
-    """Check a call by the definition of its operator, and return its result."""
+    """Check a call and compute its result, using the definition of the operator."""
     assert row.definition is not None
-    # Other threads may write to the inputs: what is checked is read once, and shapes stay.
+    # Other threads may write to the inputs, so copy the values that are checked, and fix shapes.
     arrays = {role: x.view() if role in ELEMENTS else x.copy() for role, x in arrays.items()}
     types = [type_of(arrays[x.role]) if x.role in arrays else None for x in row.inputs]
     infer(row, types, attributes, values=arrays)
@@ -182,7 +182,7 @@ def _reduction(
         return Reduction.NONE
     word = str(attributes["reduction"])
     dtype: Any = getattr(data, "dtype", known.dtype)
-    # Adapters of other libraries raise for what they do not support.
+    # Adapters of other libraries raise for reductions that they do not support.
     names = REDUCTIONS
     if isinstance(dtype, np.dtype):
         names = supported_reductions(dtype)
@@ -194,15 +194,15 @@ def _reduction(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One rule in which two operators differ, such as ``"attributes.axis.required"``."""
+    """A rule in which two operators differ, e.g. ``"attributes.axis.required"``."""
 
     what: str
-    here: object  # its value, or None if there is none; of types and choices those only here
+    here: object  # its value, or None if absent; only the added types or choices
     there: object
 
 
 def differences(here: OperatorVersion, there: OperatorVersion) -> Iterator[Difference]:
-    """Yield every rule in which `here` and `there` differ, in a fixed order."""
+    """Yield the rules in which `here` and `there` differ, in a fixed order."""
     inputs = [{item.role.value: item for item in row.inputs} for row in (here, there)]
     attributes = [{item.name: item for item in row.attributes} for row in (here, there)]
     for group, (mine, other) in (("inputs", inputs), ("attributes", attributes)):
@@ -230,21 +230,20 @@ def _compared(what: str, here: Any, there: Any) -> Iterator[Difference]:
 
 
 class Operator:
-    """One version of one published operator, which can be called.
+    """A callable version of a published operator, as returned by `ndgather.operator`.
 
-    An operator takes what the text of its version allows and raises for everything else: other
-    types, attributes, ranks and sizes, and index values that the text forbids. Get one from
-    `ndgather.operator`.
+    An operator accepts exactly the types, attributes, ranks, sizes and index values that the
+    specification of its version allows, and raises an error for all others.
 
     Parameters
     ----------
     row : OperatorVersion
-        The specification of this version, as data.
+        The specification of this version as data.
 
     Attributes
     ----------
     row : OperatorVersion
-        The specification of this version, as data; ``row.source`` is the address of its text.
+        The specification of this version as data; ``row.source`` is the URL of its text.
 
     See Also
     --------
@@ -275,17 +274,17 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """The name of the operator in its specification, such as ``"GatherND"``."""
+        """The name of the operator in its specification, e.g. ``"GatherND"``."""
         return self.row.name
 
     @property
     def domain(self) -> str:
-        """Whose specification it is, ``"ai.onnx"``, ``"com.microsoft"`` or ``"openvino"``."""
+        """The specification: ``"ai.onnx"``, ``"com.microsoft"`` or ``"openvino"``."""
         return self.row.domain
 
     @property
     def version(self) -> int:
-        """The version of the domain in which this text of the operator came into force."""
+        """The first opset of the domain that contains this version of the operator."""
         return self.row.since
 
     def __call__(self, *inputs: ArrayLike, **named: Any) -> Array:
@@ -295,22 +294,22 @@ class Operator:
         ----------
         *inputs : array_like
             The inputs in the order of the specification: data, indices, then updates or the axis
-            if the operator has them. The shapes and dtypes that are allowed are those of the
-            version, as the page of the operator in the documentation lists them.
+            if the operator has them. The operator's page in the documentation lists the allowed
+            shapes and dtypes.
         **named
-            Attributes by their names, and inputs by their names.
+            Attributes and inputs by name.
 
         Returns
         -------
         array, dtype of data
-            A new C-contiguous array in the shape that the version defines; see `infer_shape`.
-            TensorScatter, GatherBlockQuantized, ScatterUpdate, SliceScatter and GatherTree return
-            NumPy arrays, whatever the inputs are.
+            A new C-contiguous array with the shape that `infer_shape` returns.
+            TensorScatter, GatherBlockQuantized, ScatterUpdate, SliceScatter and GatherTree always
+            return NumPy arrays.
 
         Notes
         -----
-        If the arrays have the types and shapes of an earlier call, only the index values are
-        checked, so that the call costs little more than the work itself.
+        If an earlier call had arrays of the same types and shapes, only the index values are
+        checked again.
 
         Examples
         --------
@@ -320,7 +319,7 @@ class Operator:
         >>> add(np.zeros(4), np.array([[1], [1]]), np.array([2.0, 3.0]), reduction="add")
         array([0., 5., 0., 0.])
         >>> gather = ndgather.operator("Gather", domain="openvino", version=8)
-        >>> gather(np.array([1, 2, 3]), np.array([0, 7]), 0)  # out of bounds: zeros, says the text
+        >>> gather(np.array([1, 2, 3]), np.array([0, 7]), 0)  # zero if out of bounds
         array([1, 0])
         """
         key = self._known.key(inputs, named) if self.row.definition is None else None
@@ -328,7 +327,7 @@ class Operator:
             known = self._known.result(key, inputs)
             if known is not None:
                 return known
-            # The checks below hold for these views, whatever other threads do.
+            # Other threads cannot invalidate the checks of these views.
             inputs = self._known.held(inputs)
             key = self._known.key(inputs, named)
         arrays, attributes = binding.bind_arrays(self.row, inputs, named)
@@ -336,14 +335,14 @@ class Operator:
             return _computed(self.row, arrays, attributes)
         call, shape = plan_call(self.row, arrays, attributes)
         result: Any = api.run(call)
-        if len(shape) != len(getattr(result, "shape", shape)):  # some versions join batch axes
+        if len(shape) != len(getattr(result, "shape", shape)):  # some versions fuse batch axes
             result = reshaped(result, shape)
         if key is not None:
             self._known.add(key, call, len(arrays.keys() - {Role.AXIS}), shape)
         return result  # type: ignore[no-any-return]  # an array, of the library of data
 
     def show(self, *inputs: ArrayLike, **named: Any) -> Picture:
-        """Draw a call of the operator: where every element of its result comes from.
+        """Draw a call of the operator, showing the source of each element of the result.
 
         Parameters
         ----------
@@ -353,13 +352,13 @@ class Operator:
         Returns
         -------
         Picture
-            It draws itself in a notebook and in a terminal, and can be saved as SVG. A call
+            A picture that notebooks and terminals display, and that can be saved as SVG. A call
             that fails is drawn too.
 
         Raises
         ------
         AttributeValueError
-            The operator is not one call of a function, such as TensorScatter.
+            The operator, e.g. TensorScatter, is not a single call of a function.
 
         See Also
         --------
@@ -380,8 +379,8 @@ class Operator:
         """
         if self.row.definition is not None:
             raise AttributeValueError(
-                f"show: operator = {self.row} is not one call of a function, and is not drawn "
-                "(allowed: gathers and scatters that are)"
+                f"show: operator = {self.row} is not a single call of a function and cannot be "
+                "drawn (allowed: operators that are)"
             )
         arrays, attributes = binding.bind_arrays(self.row, inputs, named)
         try:
@@ -398,33 +397,33 @@ class Operator:
         constants: Mapping[str, ArrayLike] | None = None,
         **named: Any,
     ) -> Inference:
-        """Return the types of the outputs, and what follows for the inputs.
+        """Infer the types of the outputs, and more about the types of the inputs.
 
         Parameters
         ----------
         *types : TensorType
-            One for every input, in the order of the specification. Sizes may be numbers, names,
-            or None if they are unknown; so may the whole shape and the dtype. None is an input
-            that is left out.
+            The types of the inputs, in the order of the specification. A size may be a number, a
+            name, or None for unknown. The shape and dtype may be None as well. Pass None in place
+            of a type to omit an optional input.
         constants : mapping of str to array_like, optional
-            Known values of inputs, by the name of the input. Known indices are checked.
+            Known values of inputs, by input name. Known indices are checked.
         **named
-            Attributes by their names, and the values of inputs such as an axis.
+            Attributes, and values of inputs such as the axis, by name.
 
         Returns
         -------
         Inference
-            ``outputs`` and ``inputs`` are tuples of TensorType. Those of the inputs include
-            everything that follows from the call: sizes that must be equal to others, and ranks.
-            ``equalities`` are the sizes that the call forces a name to have, and ``depth`` is the
-            length of an index tuple if only one fits.
+            ``outputs`` and ``inputs`` are tuples of TensorType. The input types include ranks and
+            sizes that follow from the call. ``equalities`` has the values that named sizes must
+            have for the call to run, and ``depth`` is the length of an index tuple if it is
+            determined.
 
         Raises
         ------
         DTypeError, ShapeError, AttributeValueError
             No call with inputs of these types can run.
         IndexOutOfBoundsError
-            A known index is out of bounds of an axis of known size.
+            A known index is out of bounds for an axis of known size.
 
         Examples
         --------
@@ -446,24 +445,24 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         return infer(self.row, declared, attributes, values=values)
 
     def infer_shape(self, *shapes: Shape | Sequence[int | str | None], **named: Any) -> Shape:
-        """Return the shape of the result for shapes of the inputs.
+        """Infer the shape of the result from the shapes of the inputs.
 
         Parameters
         ----------
         *shapes : tuple of int, str or None; RankAtLeast; or None
-            One shape for every input. A size may be a name or None (unknown). `RankAtLeast` has
-            the first sizes of a shape, and None is a shape of unknown rank.
+            The shapes of the inputs. A size may be a name, or None for unknown. `RankAtLeast` has
+            only the leading sizes of a shape, and None is a shape of unknown rank.
         **named
-            Attributes by their names, and the values of inputs such as an axis.
+            Attributes, and values of inputs such as the axis, by name.
 
         Returns
         -------
         tuple of int, str or None; RankAtLeast; or None
-            What is known of the shape of the output.
+            The shape of the output, as far as it is known.
 
         See Also
         --------
-        infer : Infer element types too, and what follows for the inputs.
+        infer : Infer element types and input types as well.
 
         Examples
         --------
@@ -483,14 +482,14 @@ axis 0 of data, which has size 5 (allowed: -5..4)
         Parameters
         ----------
         other : Operator
-            Any operator, usually another version of this one or that of another domain.
+            The other operator, usually another version or the same operator of another domain.
 
         Returns
         -------
         tuple of Difference
-            One for every rule that differs, in a fixed order, with the name of the rule (``what``)
-            and its value on both sides (``here`` and ``there``). It is empty if only the wording
-            of the two texts differs.
+            The rules that differ, in a fixed order. Each has a name (``what``) and the values on
+            both sides (``here`` and ``there``). The tuple is empty if the two texts differ only
+            in wording.
 
         Examples
         --------

@@ -1,7 +1,7 @@
-"""Operators that are not one call of the core: the check of a call, and its result by NumPy.
+"""Operators that are not a single call of the core: shape inference, and computation with NumPy.
 
-`infer_shapes` functions see sizes that may be names or unknown, and the values of inputs that are
-known. `compute` functions see checked arrays.
+The sizes that `infer_shapes` functions see may be names or unknown, and only some inputs have known
+values. `compute` functions see checked arrays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Attributes: TypeAlias = Mapping[str, Any]
 
 
 def _equate(call: CallShapes, role: Role, wanted: Sequence[Size]) -> None:
-    """Require the sizes `wanted` of an input."""
+    """Require an input to have the sizes `wanted`."""
     axes = call.axes[role]
     before = call.shown(axes)
     if not axes.is_of(len(wanted)) or not all(map(call.sizes.equate, axes.sizes, wanted)):
@@ -135,7 +135,7 @@ def _infer_tensor_scatter(call: CallShapes) -> Axes:
 
 def _compute_tensor_scatter(row: OperatorVersion, arrays: Arrays, attributes: Attributes) -> Array:
     result, update = arrays[Role.DATA].copy(), arrays[Role.UPDATES]
-    if result.dtype.kind in "US" and update.dtype != result.dtype:  # which could cut strings
+    if result.dtype.kind in "US" and update.dtype != result.dtype:  # could truncate strings
         raise updates_dtype(str(row), update.dtype, result.dtype, "update")
     axis = attributes["axis"] % result.ndim
     starts = arrays.get(Role.INDICES, np.zeros(result.shape[0], np.int64))
@@ -155,11 +155,11 @@ TENSOR_SCATTER = Definition(
     compute=_compute_tensor_scatter,
     rules=(
         ("ranks", "`past_cache` and `update` have the same rank `r >= 2`"),
-        ("shape of update", "that of `past_cache`, and on `axis` at most as long: `L` rows of `S`"),
-        ("values of write_indices", "one a batch; `linear`: `0..S-L`; `circular`: any, modulo `S`"),
+        ("shape of update", "`past_cache.shape`, but with `L <= S` rows along `axis`"),
+        ("write_indices", "one per batch; `linear`: `0..S-L`; `circular`: any value, modulo `S`"),
         ("shape of the result", "`past_cache.shape`"),
     ),
-    alike="`jax.lax.dynamic_update_slice` for every batch",
+    alike="`jax.lax.dynamic_update_slice` for each batch",
 )
 
 
@@ -222,8 +222,8 @@ SLICE_SCATTER = Definition(
     compute=_compute_slice_scatter,
     rules=(
         ("ranks", "`data` and `updates` have the same rank `r >= 1`; the others have rank 1"),
-        ("shape of updates", "that of `data`, and on an axis of `axes` the length of its slice"),
-        ("start, stop, step, axes", "of one length; `axes` name each axis once, `step` is not 0"),
+        ("shape of updates", "`data.shape`, but with the lengths of the slices along `axes`"),
+        ("start, stop, step, axes", "equally long; `axes` has no duplicates, `step` no 0"),
         ("shape of the result", "`data.shape`"),
     ),
     alike="`data[start:stop:step] = updates` of NumPy, `torch.slice_scatter`",
@@ -243,19 +243,19 @@ def _infer_gather_tree(call: CallShapes) -> Axes:
         values = _numbers(call.values[role])
         if not (np.isfinite(values) & (np.trunc(values) == values)).all():
             raise DTypeError(
-                f"{call.caller}: {call.name(role)} has other values than whole numbers (allowed: "
-                "whole numbers)"
+                f"{call.caller}: {call.name(role)} has values that are not integers (allowed: "
+                "integers)"
             )
     return ids
 
 
 def _numbers(array: Array) -> Array:
-    """Return numbers that compare exactly with sizes: narrow floats would round these."""
+    """Widen narrow floats, which would round the sizes that they are compared with."""
     return array if array.dtype.kind in "iu" else array.astype(np.float64)
 
 
 def _compute_gather_tree(row: OperatorVersion, arrays: Arrays, _: Attributes) -> Array:
-    """Follow the parents of every beam from its last step to its first."""
+    """Follow the parents of each beam from the last step to the first."""
     ids, end = arrays[Role.DATA], arrays[Role.END]
     parents, lengths = _numbers(arrays[Role.INDICES]), _numbers(arrays[Role.LENGTHS])
     steps, batches, width = ids.shape
@@ -290,7 +290,7 @@ GATHER_TREE = Definition(
     rules=(
         ("ranks", "`step_ids` have rank 3: the steps, batches and `B` beams"),
         ("shapes of others", "`step_ids.shape`, `step_ids.shape[1:2]` and `()`"),
-        ("values of parent_ids", "`0..B-1`, in the steps that are read"),
+        ("values of parent_ids", "`0..B-1`, in steps that are read"),
         ("shape of the result", "`step_ids.shape`"),
     ),
     alike="`tfa.seq2seq.gather_tree`",
@@ -311,8 +311,8 @@ def _infer_block_quantized(call: CallShapes) -> Axes:
     valid = block >= _LEAST_BLOCK and block & (block - 1) == 0
     if not valid and not (block == 0 and (is_float or dtype is None)):
         raise AttributeValueError(
-            f"{call.caller}: block_size = {block} is not possible (allowed: powers of 2 from "
-            f"{_LEAST_BLOCK} on{', 0' if is_float else ''})"
+            f"{call.caller}: block_size = {block} is not possible (allowed: powers of 2, at least "
+            f"{_LEAST_BLOCK}{'; or 0' if is_float else ''})"
         )
     widths = {"uint8": (2, 4, 8), "int4": (4,), "uint4": (4,)}.get(dtype or "", (2, 4, 8))
     if not is_float and bits not in widths:
@@ -358,7 +358,7 @@ def _infer_block_quantized(call: CallShapes) -> Axes:
 def _infer_scales(
     call: CallShapes, sizes: Sequence[Size], quantized: int, *, broadcasts: bool
 ) -> None:
-    """Require one scale for every block of data with these sizes."""
+    """Require a scale for each block of data with these sizes."""
     block, scales = call.attributes["block_size"], call.axes[Role.SCALES]
     wanted = list(sizes)
     size = call.sizes.value(sizes[quantized])
@@ -374,7 +374,7 @@ def _infer_scales(
 
 
 def _compute_block_quantized(row: OperatorVersion, arrays: Arrays, attributes: Attributes) -> Array:
-    """Take the numbers, their scales and their zero points; multiply in float32."""
+    """Gather the numbers, scales and zero points; multiply in float32."""
     data, indices, scales = (arrays[x] for x in (Role.DATA, Role.INDICES, Role.SCALES))
     along, blocks = (attributes[x] % data.ndim for x in ("gather_axis", "quantize_axis"))
     rank = data.ndim - 1 + indices.ndim
@@ -391,7 +391,7 @@ def _compute_block_quantized(row: OperatorVersion, arrays: Arrays, attributes: A
     block_of = np.arange(count) // min(attributes["block_size"] or longest, longest)
 
     def of_blocks(array: Array) -> Array:
-        """Return what the block of each number has, as float32."""
+        """Return the element of `array` for the block of each number, as float32."""
         if blocks == along:
             taken = np.take(array, block_of[places], along)
         else:
@@ -412,7 +412,7 @@ def _compute_block_quantized(row: OperatorVersion, arrays: Arrays, attributes: A
 
 
 def _unpacked(array: Array, bits: int) -> Array:
-    """Return the numbers of `bits` that the bytes of the last axis hold, the lowest bits first."""
+    """Unpack numbers of `bits` bits from the bytes of the last axis, low bits first."""
     if bits == 8 or array.dtype != np.uint8:
         return array
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
@@ -425,11 +425,11 @@ GATHER_BLOCK_QUANTIZED = Definition(
     compute=_compute_block_quantized,
     rules=(
         ("ranks", "`data`, `scales` and `zero_points` have the same rank `r >= 1`"),
-        ("numbers", "in `uint8`, `8 / bits` to a byte of the last axis, the lowest bits first"),
-        ("shape of scales", "that of the numbers, and on `quantize_axis` one for every block"),
-        ("scales of floats", "may have size 1 on another axis, which is broadcast"),
-        ("shape of zero_points", "`scales.shape`, packed as `data`; none for floats"),
-        ("shape of the result", "as of Gather, of the numbers"),
+        ("packing", "`uint8` holds `8 / bits` numbers along the last axis, low bits first"),
+        ("shape of scales", "the unpacked shape of `data`; along `quantize_axis`, one per block"),
+        ("scales of floats", "may have size 1 on the other axes, which is broadcast"),
+        ("shape of zero_points", "`scales.shape`, packed like `data`; not allowed for floats"),
+        ("shape of the result", "see Gather, with the unpacked `data`"),
     ),
-    alike="`DequantizeLinear` of ONNX after `Gather`",
+    alike="ONNX `Gather`, then `DequantizeLinear`",
 )

@@ -1,8 +1,8 @@
-"""Shape and type rules of operators, where sizes may be names or unknown.
+"""Shape and type inference for operators; sizes may be names or unknown.
 
-`infer` raises if no values can make the call run, and otherwise returns what follows. Sizes are
-inferred by making them equal. If the length of an index tuple or the axis is unknown, every
-possible one is tried; the result is what those that fit have in common.
+`infer` raises an error if the call cannot run for any values of its inputs. Sizes are inferred by
+equating them. If the axis or the length of an index tuple is unknown, every possible value is
+tried, and the result has everything that the successful trials have in common.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ndgather.published.schema import (
 )
 from ndgather.published.shapes import LARGEST_RANK, Axes, Size, Sizes, Unknown
 
-# The fewest axes of data and of indices after the batch axes.
+# The minimum numbers of axes of data and of indices after the batch axes.
 _AFTER_BATCH = {
     AttributeRange.BATCH_BELOW_RANKS: (1, 1),
     AttributeRange.BATCH_UP_TO_AXIS: (0, 0),
@@ -56,11 +56,11 @@ def infer(
     values: Mapping[Role, Array] | None = None,
     check_empty_axes: bool = True,
 ) -> Inference:
-    """Return what follows from the types of the inputs of a call, and the known `values`.
+    """Infer the types of a call from the input types, the attributes and known values of inputs.
 
-    `types` and `attributes` are complete; the type of an input that is left out is None.
-    `check_empty_axes` raises for indices into an axis of size 0; a run leaves that to the check of
-    the values, which names their position.
+    `types` and `attributes` are complete; an omitted input has type None. If `check_empty_axes`,
+    raise for indices into an axis of size 0. Real calls leave that to the check of index values,
+    which names the position.
     """
     values = values or {}
     dtypes = _merged_dtypes(row, types, values)
@@ -76,7 +76,7 @@ def infer(
         if not fits or not all(map(call.sizes.equate, axes[role].sizes, value.shape)):
             raise ShapeError(
                 f"{row}: the value of {call.name(role)} has shape {shown(value.shape)}, which is "
-                f"not the declared one (allowed: {shown(declared)})"
+                f"not the declared shape (allowed: {shown(declared)})"
             )
     _infer_ranks(call)
     depth = first = None
@@ -110,7 +110,7 @@ def _inferred_shape(
     attributes: Mapping[str, int | str | bool],
     values: Mapping[Role, Array],
 ) -> tuple[CallShapes, Shape, int | None, int | None]:
-    """Return the inferred call, the shape of the result, and the depth and axis of `Inference`."""
+    """Return the inferred call, the result shape, and the depth and axis of `Inference`."""
     row = call.row
     axis = attributes.get("axis", values.get(Role.AXIS))
     if axis is not None and not row.kind.tuples:
@@ -128,7 +128,7 @@ def _inferred_shape(
 def _merged_dtypes(
     row: OperatorVersion, types: Sequence[TensorType | None], values: Mapping[Role, Array]
 ) -> dict[str, str | None]:
-    """Return the type of every type variable of `row`."""
+    """Return the element type of each type variable of `row`, or None if it is unknown."""
     known: dict[str, tuple[str, str]] = {}
     for item, tensor in zip(row.inputs, types, strict=True):
         dtype, value = None if tensor is None else tensor.dtype, values.get(item.role)
@@ -152,7 +152,7 @@ def _merged_dtypes(
 
 @dataclass(slots=True)
 class CallShapes:
-    """The shapes of one call while they are inferred."""
+    """The shapes of a call during inference."""
 
     row: OperatorVersion
     sizes: Sizes
@@ -193,7 +193,7 @@ class CallShapes:
         return (*dims, *(() if axes.exact else ("...",)))
 
     def equate_updates(self, wanted: Sequence[Size]) -> None:
-        """Make the first sizes of updates equal to `wanted`."""
+        """Equate the leading sizes of updates with `wanted`."""
         updates = self.axes[Role.UPDATES]
         if not updates.reaches(len(wanted)):
             raise self.updates_do_not_fit(Axes(list(wanted), exact=False))
@@ -206,7 +206,7 @@ class CallShapes:
         return messages.updates_do_not_fit(self.caller, updates, self.shown(wanted))
 
     def check_axis_not_empty(self, axis: int, positions: Sequence[Size]) -> None:
-        """Require an indexed axis that is not empty, unless there are no positions."""
+        """Require `axis` not to be empty unless one of the sizes `positions` is 0."""
         if not (self.row.index_rule.raises and self.check_empty_axes):
             return
         size = self.data.sizes[axis]
@@ -253,7 +253,7 @@ def _infer_ranks(call: CallShapes) -> None:
 
 
 def _infer_axis(call: CallShapes, axis: int) -> None:
-    """Check `axis`, and count it from the front if the rank is known."""
+    """Check `axis` and normalize it if the rank is known."""
     call.axis = counted_from_the_front(call, "axis", axis)
     if call.row.kind is not Kind.GATHER:
         for role in {Role.INDICES, Role.UPDATES} & set(call.axes):
@@ -261,7 +261,7 @@ def _infer_axis(call: CallShapes, axis: int) -> None:
 
 
 def counted_from_the_front(call: CallShapes, name: str, axis: int) -> int:
-    """Check an axis of data, and count it from the front if the rank is known."""
+    """Check an axis of data; return it as a non-negative number if the rank is known."""
     data = call.data
     declared = data.rank
     if not data.reaches(axis + 1 if axis >= 0 else -axis):
@@ -272,7 +272,7 @@ def counted_from_the_front(call: CallShapes, name: str, axis: int) -> int:
 
 
 def _infer_batch_dims(call: CallShapes, batch_dims: int) -> None:
-    """Check `batch_dims`, count it from the front, and make the batch axes equal."""
+    """Check and normalize `batch_dims`, and equate the batch axes of data and indices."""
     attribute = call.row.attribute("batch_dims")
     if attribute is None:
         return
@@ -308,11 +308,11 @@ def _check_axis_after_batch(call: CallShapes, axis: int) -> None:
 
 
 def _infer_shape(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
-    """Return the inferred call, the shape of the result, and the length of an index tuple."""
+    """Return the inferred call, the result shape and the length of an index tuple."""
     by_tuple = call.row.kind.tuples
-    if call.batch_dims < 0:  # counted from the rank of indices, which is not known
+    if call.batch_dims < 0:  # relative to the unknown rank of indices
         return call, None, None
-    choices: Iterable[int] | None = None  # None: there is no limit
+    choices: Iterable[int] | None = None  # None means unlimited
     if by_tuple:
         choices = _depths(call)
     elif call.axis is not None:
@@ -338,7 +338,7 @@ def _infer_shape(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
 
 
 def _depths(call: CallShapes) -> Iterable[int] | None:
-    """Return the possible lengths of an index tuple, or None if there is no limit."""
+    """Return the possible lengths of an index tuple, or None for unlimited."""
     data, indices, lowest = call.data, call.indices, call.row.lowest_depth
     depth = call.sizes.value(indices.sizes[-1]) if indices.exact else None
     if depth is None:
@@ -357,7 +357,7 @@ def _depths(call: CallShapes) -> Iterable[int] | None:
 
 
 def _applied(call: CallShapes, choice: int) -> Axes:
-    """Apply the rules of the kind until nothing more follows; return the axes of the result."""
+    """Apply the rules of the kind until a fixed point is reached; return the result axes."""
     rule = _RULES[call.row.kind]
     while True:
         steps = call.sizes.steps
@@ -367,7 +367,7 @@ def _applied(call: CallShapes, choice: int) -> Axes:
 
 
 def _in_common(shapes: Sequence[Shape]) -> Shape:
-    """Return what holds for all of `shapes`."""
+    """Return the most specific shape that describes all of `shapes`."""
     firsts = [*map(first_sizes, shapes)]
     dims = tuple(
         column[0] if len(set(column)) == 1 else None for column in zip(*firsts, strict=False)
@@ -393,12 +393,12 @@ def _gather_nd(call: CallShapes, depth: int) -> Axes:
 
 
 def _followed_by_unknown(sizes: Sequence[Size], count: int) -> Axes:
-    """Return axes that begin with `sizes`, and at least `count` more."""
+    """Return axes that start with `sizes`, followed by at least `count` unknown axes."""
     return Axes([*sizes, *(Unknown() for _ in range(count))], exact=False)
 
 
 def _fused(call: CallShapes, lead: list[Size]) -> list[Size]:
-    """Return the first axes of the result, with the batch axes as one if the row fuses them."""
+    """Return the leading axes of the result; fuse the batch axes if the row requires it."""
     count, sizes = call.batch_dims, call.sizes
     if call.row.batch_rule is not BatchRule.FUSED or count < 2:
         return lead
@@ -451,7 +451,7 @@ def _gather(call: CallShapes, axis: int) -> Axes:
 def _scatter_nd(call: CallShapes, depth: int) -> Axes:
     data, indices, updates = call.data, call.indices, call.axes[Role.UPDATES]
     data.reaches(depth)
-    loose = call.row.one_element_updates  # then updates of one element have any rank
+    loose = call.row.one_element_updates  # if set, an update of one element may have any rank
     fits = True
     if updates.exact and data.exact and not (indices.exact or (loose and depth == data.rank)):
         fits = indices.is_of(updates.rank - (data.rank - depth) + 1)
@@ -491,7 +491,7 @@ _RULES = {
 
 
 def _known_of_result(call: CallShapes) -> Axes:
-    """Return what is known of the result if no depth or axis can be tried."""
+    """Return the known axes of the result if the choices of depth or axis are unlimited."""
     data, indices = call.data, call.indices
     if call.row.kind.scatters:
         return data
@@ -505,17 +505,17 @@ def _known_of_result(call: CallShapes) -> Axes:
 
 
 def check_known_indices(row: OperatorVersion, inference: Inference, indices: Array) -> None:
-    """Raise for the first entry of the indices of an inferred call that is out of bounds."""
+    """Raise for the first out-of-bounds index of an inferred call."""
     data = inference.inputs[0]
     if row.index_rule.raises and inference.axis is not None and data.shape is not None:
         check_indices(row, data.first, indices, inference.axis)
 
 
 def check_indices(row: OperatorVersion, data: Sequence[Dim], indices: Array, axis: int) -> None:
-    """Raise for the first entry of `indices` that is out of bounds in `row`.
+    """Raise for the first out-of-bounds entry of `indices`.
 
-    `data` are the first sizes of data or all; unknown ones allow any index. `axis` is the axis
-    that indices address, or the first axis of index tuples.
+    `data` has the leading sizes of data; unknown sizes allow any index. `axis` is the indexed axis
+    or, for index tuples, the first indexed axis.
     """
     by_tuple = row.kind.tuples
     columns = indices if by_tuple else indices[..., None]

@@ -1,4 +1,4 @@
-"""The types of the rows: an `OperatorVersion` is one version of one operator, as data."""
+"""The data types of the rows, above all `OperatorVersion`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPLEX = ("complex64", "complex128")
 
 
 OPERATOR_KINDS = tuple(kind for kind in Kind if not kind.windows)
-"""The kinds of the operators; one with a definition is only close to its kind."""
+"""The kinds of the operators; an operator with a definition only resembles its kind."""
 
 
 class Role(StrEnum):
@@ -40,11 +40,11 @@ class Role(StrEnum):
 
 
 ELEMENTS = frozenset({Role.DATA, Role.UPDATES, Role.SCALES, Role.ZERO_POINTS})
-"""The inputs whose values may be any."""
+"""The inputs whose values are not restricted."""
 
 
 class Outside(StrEnum):
-    """The result of an index out of bounds."""
+    """The effect of an out-of-bounds index."""
 
     RAISE = "raise"
     ZEROS = "zeros"
@@ -56,7 +56,7 @@ _EQUAL = "the first `batch_dims` sizes of `indices` and `data` must be equal"
 
 
 class BatchRule(StrEnum):
-    """The rule for the leading axes that data and indices share, as pages describe it."""
+    """The rule for the batch axes of data and indices, as worded on the operator pages."""
 
     NONE = "none"
     EQUAL = f"{_EQUAL}; nothing is broadcast"
@@ -64,7 +64,7 @@ class BatchRule(StrEnum):
 
 
 class OffAxisRule(StrEnum):
-    """The allowed sizes of indices off the indexed axis, as pages describe them."""
+    """The allowed sizes of indices off the indexed axis, as worded on the operator pages."""
 
     FREE = "none"
     AT_MOST = "at most those of `data`, except along `axis`; nothing is broadcast"
@@ -73,20 +73,20 @@ class OffAxisRule(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """What the text says about two updates of one element, as pages describe it."""
+    """The rule for several updates of the same element, as worded on the operator pages."""
 
     NOT_APPLICABLE = "none"
     FORBIDDEN = "not allowed"
     FORBIDDEN_WITHOUT_REDUCTION = (
         "not allowed without a reduction; with one, the updates are applied in any order"
     )
-    UNDEFINED = "allowed, and the result is undefined"
-    ANY_ORDER = "allowed, and the updates are applied in any order"
+    UNDEFINED = "allowed, but the result is undefined"
+    ANY_ORDER = "allowed; the updates are applied in any order"
     SILENT = "not mentioned in the text"
 
 
 class Reduction(StrEnum):
-    """How an update is combined with the original element, as the core names it."""
+    """The core's names for the ways to combine an update with the original element."""
 
     NONE = "none"
     ADD = "add"
@@ -110,17 +110,17 @@ class AttributeRange(StrEnum):
 
     AXIS = "`-r..r-1`"
     BATCH_BELOW_RANKS = "`0..min(q, r)-1`"
-    BATCH_UP_TO_AXIS = "`-min(q, r)..min(q, r)`, at most `axis` when counted from the front"
+    BATCH_UP_TO_AXIS = "`-min(q, r)..min(q, r)`, at most `axis` after normalization"
     CHOICE = "one of the choices"
     FLAG = "`True`, `False`"
-    SEQUENCE_AXIS = "`-r+1..r-1` without 0"
-    BLOCK = "a power of 2 from 16 on; for floats also 0, which is one block"
+    SEQUENCE_AXIS = "`-r+1..r-1` except 0"
+    BLOCK = "a power of 2, at least 16; for floats also 0, which means a single block"
     BITS = "`2`, `4`, `8`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The word of a text for a reduction, such as `prod` for `mul`."""
+    """The name of a reduction in a specification, e.g. `prod` for `mul`."""
 
     word: str
     reduction: Reduction
@@ -136,12 +136,12 @@ class Attribute:
     default: int | str | bool | None = None
     required: bool = False
     choices: tuple[Choice, ...] = ()
-    words: tuple[str, ...] = ()  # of a string that is no reduction
+    words: tuple[str, ...] = ()  # the allowed values of a string that is not a reduction
     summary: str = ""
 
 
 def reduction_attribute(*words: str) -> Attribute:
-    """Return the attribute `reduction` with these words; "none" is the default."""
+    """Return the attribute `reduction` with these choices; the default is "none"."""
     reductions = {"sum": Reduction.ADD, "prod": Reduction.MUL}
     choices = [Choice(word=x, reduction=reductions.get(x) or Reduction(x)) for x in words]
     return Attribute(
@@ -150,13 +150,13 @@ def reduction_attribute(*words: str) -> Attribute:
         range=AttributeRange.CHOICE,
         default="none",
         choices=tuple(choices),
-        summary="how an update is combined with the original element; none replaces it",
+        summary="how an update is combined with the original element; `none` replaces it",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """An input tensor. Inputs with the same type variable have the same type."""
+    """An input tensor. Inputs with the same type variable must have the same type."""
 
     name: str
     role: Role
@@ -170,14 +170,14 @@ class Input:
 def tensor(
     name: str, role: Role, variable: str, types: tuple[str, ...], summary: str, **more: Any
 ) -> Input:
-    """Return an input of any rank."""
+    """Return an input that may have any rank."""
     more = {"lowest_rank": 0, **more}
     return Input(name=name, role=role, type_variable=variable, types=types, summary=summary, **more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """An output tensor, of the type that its variable has in the inputs."""
+    """An output tensor, whose type variable also occurs in the inputs."""
 
     name: str
     type_variable: str
@@ -186,10 +186,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRule:
-    """The allowed index values along an axis of size s, and the result of others."""
+    """The allowed index values along an axis of size s, and the effect of other values."""
 
-    negative: bool  # the range [-s, s-1] in place of [0, s-1]
-    outside: Outside  # if undefined, this package raises
+    negative: bool  # whether the range is [-s, s-1] instead of [0, s-1]
+    outside: Outside  # this package raises an error if it is undefined
 
     @property
     def raises(self) -> bool:
@@ -198,7 +198,7 @@ class IndexRule:
 
 @dataclass(frozen=True, slots=True)
 class Erratum:
-    """An error in a published text: its place, a quote, and what is correct."""
+    """An error in a published text: the section, a quote and the correction."""
 
     place: str
     quote: str
@@ -207,14 +207,14 @@ class Erratum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """The functions of an operator that is not one call of the core.
+    """The implementation of an operator that is not a single call of the core.
 
-    `infer_shapes` checks the sizes, attributes and known values of a call as far as they are known,
-    and returns the axes of the result. `compute` returns the result for checked NumPy arrays by
-    their roles, and the attributes. `rules` are what pages say of a call.
+    `infer_shapes` checks the sizes, attributes and values of a call as far as they are known and
+    returns the axes of the result. `compute` returns the result for checked NumPy arrays, given by
+    role, and attributes. `rules` is a table for the operator page.
     """
 
-    infer_shapes: Callable[[Any], Any]  # of `CallShapes`, to `Axes`
+    infer_shapes: Callable[[Any], Any]  # CallShapes -> Axes
     compute: Callable[[OperatorVersion, Mapping[Role, Array], Mapping[str, Any]], Array]
     rules: tuple[tuple[str, str], ...]
     alike: str = "none"
@@ -222,11 +222,11 @@ class Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorVersion:
-    """One version of one operator: a row of the table."""
+    """A version of an operator, as a row of data."""
 
     name: str
     domain: str
-    since: int  # the first version of the domain with this text
+    since: int  # the first opset with this text
     kind: Kind
     inputs: tuple[Input, ...]
     index_rule: IndexRule
@@ -237,18 +237,18 @@ class OperatorVersion:
     attributes: tuple[Attribute, ...] = ()
     batch_rule: BatchRule = BatchRule.NONE
     off_axis_rule: OffAxisRule = OffAxisRule.FREE
-    lowest_depth: int = 0  # the shortest index tuple
+    lowest_depth: int = 0  # the minimum length of an index tuple
     duplicates: Duplicates = Duplicates.NOT_APPLICABLE
-    one_element_updates: bool = False  # updates of one element may have any rank
-    definition: Definition | None = None  # then the operator is not a call of its kind
-    notes: tuple[str, ...] = ()  # what this package does where the text is unclear, and why
+    one_element_updates: bool = False  # whether an update of a single element may have any rank
+    definition: Definition | None = None  # set if the operator is not a single call of its kind
+    notes: tuple[str, ...] = ()  # how this package resolves unclear points of the text, and why
     errata: tuple[Erratum, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.domain} {self.name}-{self.since}"
 
     def version(self, since: int, **changes: Any) -> OperatorVersion:
-        """Return another version of this operator, whose text has a similar address."""
+        """Return another version of this operator, with the URL adapted to its number."""
         source = self.source.replace(f"-{self.since}", f"-{since}")
         return replace(self, since=since, source=source, **changes)
 
@@ -260,17 +260,17 @@ class OperatorVersion:
 
 
 Dim: TypeAlias = int | str | None
-"""The size of an axis: a number, a name, or unknown."""
+"""The size of an axis: a number, a name, or None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankAtLeast:
-    """A shape with known first sizes; more axes may follow.
+    """A shape with known leading sizes, which more axes may follow.
 
     Parameters
     ----------
     first : tuple of int, str or None
-        The first sizes: numbers, names, or None for an unknown size.
+        The leading sizes: numbers, names, or None for an unknown size.
 
     Examples
     --------
@@ -284,7 +284,7 @@ class RankAtLeast:
 
 
 Shape: TypeAlias = tuple[Dim, ...] | RankAtLeast | None
-"""A shape: every size, the first sizes, or None if even the rank is unknown."""
+"""A shape: all sizes, the leading sizes, or None if nothing is known."""
 
 
 def first_sizes(shape: Shape) -> tuple[Dim, ...]:
@@ -293,7 +293,7 @@ def first_sizes(shape: Shape) -> tuple[Dim, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """The element type and the shape of a tensor; None is unknown.
+    """The element type and shape of a tensor. Unknown properties are None.
 
     Parameters
     ----------
@@ -314,24 +314,24 @@ class TensorType:
 
     @property
     def dims(self) -> tuple[Dim, ...] | None:
-        """The sizes of all axes; None if their number is not known."""
+        """The sizes of all axes, or None if the rank is not known."""
         return self.shape if isinstance(self.shape, tuple) else None
 
     @property
     def first(self) -> tuple[Dim, ...]:
-        """The sizes of all axes that are known to be there."""
+        """The sizes of all axes that are known to exist."""
         return first_sizes(self.shape)
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The sizes of all axes; None unless all of them are numbers."""
+        """The sizes of all axes, or None unless all of them are numbers."""
         sizes = tuple(size for size in self.first if isinstance(size, int))
         return None if self.dims is None or len(sizes) < len(self.dims) else sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equality:
-    """The name of a size, and the number or name that it must equal."""
+    """A named size and the number or name that it must equal."""
 
     name: str
     equals: int | str
@@ -339,17 +339,17 @@ class Equality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inference:
-    """What follows from the types and shapes of the inputs of one call."""
+    """The facts that follow from the types and shapes of the inputs of a call."""
 
     outputs: tuple[TensorType, ...]
-    inputs: tuple[TensorType, ...]  # with the sizes and ranks that follow from the call
+    inputs: tuple[TensorType, ...]  # including inferred sizes and ranks
     equalities: tuple[Equality, ...] = ()
-    depth: int | None = None  # the length of an index tuple, if only one fits
-    axis: int | None = None  # the axis of data that indices address, or the first; from the front
+    depth: int | None = None  # the length of an index tuple, if it is determined
+    axis: int | None = None  # the (first) indexed axis of data, non-negative
 
 
 def dtype_name(array: Array) -> str:
-    """Return the name of an array's type in the rows."""
+    """Return the name that the rows use for the element type of an array."""
     kind = array.dtype.kind
     if kind in "UST" or (
         kind == "O" and all(isinstance(item, (str, bytes)) for item in array.flat)
@@ -378,11 +378,11 @@ def _name(dtype: Any) -> str:
 
 
 def keeps_its_kind(value: Any) -> bool:
-    """Return whether an operator takes `value` as it is: it has an adapter, a type and a shape."""
+    """Return whether operators accept `value` without conversion to NumPy."""
     if not exchange.adapter(value) or getattr(value, "is_nested", False):
         return False
     try:
-        return type_of(value).dtype != "object"  # NumPy knows the type of such elements
+        return type_of(value).dtype != "object"  # whose element types only NumPy finds out
     except MemoryError:
         raise
     except Exception:  # a container without a type or a shape
@@ -390,7 +390,7 @@ def keeps_its_kind(value: Any) -> bool:
 
 
 def reshaped(array: Any, shape: tuple[Any, ...]) -> Any:
-    """Return an array of any library in another shape."""
+    """Reshape an array of any library."""
     if hasattr(array, "reshape"):
         return array.reshape(shape)
     if hasattr(array, "__array_namespace__"):

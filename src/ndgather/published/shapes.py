@@ -1,4 +1,4 @@
-"""Sizes and axes that may be unknown: which are equal, and between which bounds they lie."""
+"""Sizes and axes that may be unknown, with known equalities and bounds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeAlias
 from ndgather.published.schema import Dim, Shape, first_sizes
 
 LARGEST_RANK = 64
-"""The most axes of an array. A model that declares more could use up the memory."""
+"""The maximum rank of an array, which protects against models that declare a huge rank."""
 
 
 class Unknown:
-    """A size that is neither known nor named; equal to itself only."""
+    """A size that is neither known nor named; it equals only itself."""
 
     __slots__ = ()
 
@@ -21,15 +21,15 @@ Size: TypeAlias = int | str | Unknown
 
 
 class Sizes:
-    """The sizes of a call: which are equal, and their bounds.
+    """A union-find structure over the sizes of a call, with bounds.
 
-    Of equal sizes, a number represents the names, and a name the unknown ones.
+    The representative of a set of equal sizes is a number if there is one, or else a name.
     """
 
     def __init__(self) -> None:
         self._parents: dict[Size, Size] = {}
         self._bounds: dict[Size, tuple[int, int | None]] = {}
-        self.steps = 0  # the number of facts that were added
+        self.steps = 0  # the number of facts added so far
 
     def copy(self) -> Sizes:
         copied = Sizes()
@@ -47,12 +47,12 @@ class Sizes:
         return known if isinstance(known, int) else None
 
     def bounds(self, size: Size) -> tuple[int, int | None]:
-        """Return the lowest and highest value of `size`; None is no limit."""
+        """Return the minimum and maximum of `size`; None means unlimited."""
         known = self.find(size)
         return (known, known) if isinstance(known, int) else self._bounds.get(known, (0, None))
 
     def bound(self, size: Size, least: int, most: int | None = None) -> bool:
-        """Bound `size`, and return whether that is possible."""
+        """Restrict `size` to an interval and return whether that is possible."""
         before = self.bounds(size)
         highs = [high for high in (before[1], most) if high is not None]
         low, high = max(before[0], least), min(highs, default=None)
@@ -67,7 +67,7 @@ class Sizes:
         return True
 
     def equate(self, first: Size, second: Size) -> bool:
-        """Make two sizes equal, and return whether that is possible."""
+        """Make two sizes equal and return whether that is possible."""
         first, second = self.find(first), self.find(second)
         if first == second:
             return True
@@ -81,7 +81,7 @@ class Sizes:
         return self.bound(second, least, most)
 
     def dim(self, size: Size) -> Dim:
-        """Return `size` as a shape shows it: its value, its name, or an equal name."""
+        """Return `size` for display: its value, its name, or an equal name."""
         known = self.find(size)
         if isinstance(known, int):
             return known
@@ -92,7 +92,7 @@ class Sizes:
 
 @dataclass(slots=True)
 class Axes:
-    """The axes of one tensor: all of them, or the first ones if `exact` is false."""
+    """All axes of a tensor or, if `exact` is false, its leading axes."""
 
     sizes: list[Size]
     exact: bool = True
@@ -107,19 +107,19 @@ class Axes:
         return len(self.sizes)
 
     def reaches(self, rank: int) -> bool:
-        """Return whether there are at least `rank` axes, which may add unknown ones."""
+        """Append unknown axes if necessary; return whether there are at least `rank` axes."""
         if not self.exact:
             self.sizes += [Unknown() for _ in range(min(rank, LARGEST_RANK) - self.rank)]
         return self.rank >= rank
 
     def is_of(self, rank: int) -> bool:
-        """Return whether there are exactly `rank` axes, which may add unknown ones."""
+        """Append unknown axes if necessary; return whether there are exactly `rank` axes."""
         fits = self.reaches(rank) and self.rank == rank
         self.exact = self.exact or fits
         return fits
 
     def is_as_long_as(self, other: Axes) -> bool:
-        """Return whether both have the same rank, which may add unknown axes."""
+        """Append unknown axes if necessary; return whether both ranks can be equal."""
         rank = max(self.rank, other.rank)
         if self.exact or other.exact:
             return self.is_of(rank) and other.is_of(rank)

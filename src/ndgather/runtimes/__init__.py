@@ -1,4 +1,4 @@
-"""Programs that run ONNX models: the table of those that are known, and a module for each."""
+"""Runtimes for ONNX models: the table of runtimes and their adapters."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A program that runs ONNX models, and the module that calls it."""
+    """A runtime and its adapter."""
 
-    module: str  # that must be installed
-    adapter: str  # the module that calls it by ``session(source, options)``; returns a `Session`
-    maps_tensors: bool = False  # whether it reads tensors from files beside the bytes of a model
+    module: str  # the module that must be installed
+    adapter: str  # the module whose ``session(source, options)`` returns a `Session`
+    maps_tensors: bool = False  # whether it can read tensors from files outside the model
 
     @property
     def installed(self) -> bool:
@@ -29,11 +29,11 @@ MODEL_NAMES = {
     "reference": Runtime("onnx", "ndgather.runtimes.onnx_reference"),
     "openvino": Runtime("openvino", "ndgather.runtimes.openvino", maps_tensors=True),
 }
-"""The runtimes that run whole models, by name."""
+"""The runtimes by name."""
 
 
 def model_runtime(name: str) -> Runtime:
-    """Return the runtime of this name, or a module of the user; raise LookupError otherwise."""
+    """Return the runtime or user module called `name`; raise LookupError if there is none."""
     if name in MODEL_NAMES:
         return MODEL_NAMES[name]
     if "." in name and is_module(name):
@@ -42,7 +42,7 @@ def model_runtime(name: str) -> Runtime:
 
 
 def is_module(name: str) -> bool:
-    """Whether a module of this name can be imported."""
+    """Return whether a module called `name` can be imported."""
     try:
         return find_spec(name) is not None
     except (ImportError, ValueError):  # its package is missing

@@ -1,8 +1,8 @@
-"""Models run in child processes, so that a crash of a runtime ends the child alone.
+"""Run models in child processes, so that a crashing runtime ends only the child.
 
-The parent sends the source and the options of a model first, then names and inputs for every run,
+The parent first sends the source and load options of a model, then names and inputs for each run,
 all pickled. The child answers ``("version", text)``, ``("values", list)`` or ``("refused", text)``.
-What the runtime prints goes to standard error.
+Anything that the runtime prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 def _die_with_parent() -> None:
-    """End this process when the one that started it ends, where the system can do this."""
+    """Have the kernel kill this process when its parent exits (only on Linux)."""
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
@@ -42,7 +42,7 @@ def limit_text(limit_s: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a run: values, the text of an error, or how the process ended."""
+    """The result of a run: values, an error text, or a description of the crash."""
 
     values: list[Any] | None = None
     refused: str | None = None
@@ -56,15 +56,15 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The error on one line; empty for a run."""
+        """The error on a single line; empty if the run succeeded."""
         return shortened(self.crashed or self.refused or "")
 
 
 class _Child:
-    """A process that answers requests: `arguments` are those of this module on the command line.
+    """A process that answers requests; `arguments` is the command line of this module.
 
-    It imports modules from where this process does, so never from a working folder that is not on
-    the path. With `shows_errors`, it has the standard error of this process.
+    The process has the same import path as this one, so it never imports from a working folder
+    that is not on the path. With `shows_errors`, it inherits standard error.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class _Child:
         )
 
     def ask(self, request: object) -> tuple[str, Any]:
-        """Return the answer to a request, or "crashed" and how the process ended."""
+        """Return the answer to a request, or "crashed" and the exit reason."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         timer = Timer(min(self._limit_s, TIMEOUT_MAX), self._end_late)
@@ -103,7 +103,7 @@ class _Child:
         self._process.kill()
 
     def _end(self) -> str:
-        """Return the signal or the exit status that the process ended with, or the time limit."""
+        """Wait for the process and return its signal, its exit status or the exceeded limit."""
         status = self._process.wait()
         if self._timed_out:
             return f"it did not end {limit_text(self._limit_s)}"
@@ -117,11 +117,11 @@ class _Child:
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
-        if error is not None:  # often a signal, which does not end a runtime that computes
+        if error is not None:  # often a signal, which does not interrupt a running model
             self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                with suppress(OSError):  # a request that was not sent
+                with suppress(OSError):  # closing flushes a request that was not sent
                     stream.close()
         try:
             self._process.wait(timeout=10)
@@ -132,10 +132,10 @@ class _Child:
 
 
 class RuntimeProcess(_Child):
-    """One model in one runtime, in a separate process.
+    """A model loaded by a runtime in a separate process.
 
-    `version` is that of the runtime, or empty if it did not load the model; `failed` is why it did
-    not load it, or how it crashed.
+    `version` is the version of the runtime, or empty if it could not load the model; `failed` has
+    the load error or the crash.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class RuntimeProcess(_Child):
         self.version, self.failed = "", None
         try:
             kind, what = self.ask((source, options))
-        except BaseException as error:  # a signal to this process
+        except BaseException as error:  # raised by a signal handler
             self.__exit__(error)
             raise
         if kind == "version":
@@ -154,7 +154,7 @@ class RuntimeProcess(_Child):
             self.failed = Answer(**{kind: what})
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> Answer:
-        """Run the model once; after a crash every run is a crash."""
+        """Run the model; after a crash, return the crash again."""
         if self.failed is not None:
             return self.failed
         kind, what = self.ask((list(names), dict(inputs)))
@@ -174,15 +174,15 @@ def call_isolated(
 ) -> tuple[str, Any]:
     """Call a function in a separate process.
 
-    Return "returned" and its result, "raised" and its exception, or "crashed" and how the process
-    ended. With `shows_errors`, what the process prints goes to the standard error of this one.
+    Return "returned" and the result, "raised" and the exception, or "crashed" and the exit reason.
+    With `shows_errors`, the process inherits standard error.
     """
     with _Child([module, function], limit_s, shows_errors=shows_errors) as child:
         return child.ask(arguments)
 
 
 def _answer_pipe() -> Callable[[str, Any], None]:
-    """Return the function that sends an answer; what is printed goes to standard error."""
+    """Redirect standard output to standard error; return the function that sends answers."""
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process on Ctrl-C
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -196,7 +196,7 @@ def _answer_pipe() -> Callable[[str, Any], None]:
 
 
 def _call(module: str, function: str) -> None:
-    """Call a function with the arguments that the parent sends, once."""
+    """Call a function once, with arguments from the parent."""
     send = _answer_pipe()
     try:
         called = getattr(import_module(module), function)
@@ -208,14 +208,14 @@ def _call(module: str, function: str) -> None:
 
 
 def _serve(name: str) -> None:
-    """Load a model in the runtime `name` and run it, until the parent closes the pipe."""
+    """Load a model in the runtime `name` and run it until the parent closes the pipe."""
     send = _answer_pipe()
     warnings.simplefilter("ignore")
     source, options = pickle.load(sys.stdin.buffer)
     try:
         adapter = model_runtime(name).load()
         session = adapter.session(source, options)
-    except Exception as error:  # a runtime may fail in any way
+    except Exception as error:  # runtimes raise arbitrary exceptions
         send("refused", f"{type(error).__name__}: {error}")
         return
     send("version", getattr(adapter, "version", lambda: "")())
@@ -228,7 +228,7 @@ def _serve(name: str) -> None:
             send("values", session.run(names, inputs))
         except Exception as error:
             send("refused", f"{type(error).__name__}: {error}")
-    os._exit(0)  # after undefined behaviour a runtime may crash while it is torn down
+    os._exit(0)  # skip the teardown of the runtime, which can crash after undefined behavior
 
 
 if __name__ == "__main__":

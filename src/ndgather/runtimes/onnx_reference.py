@@ -1,4 +1,4 @@
-"""The reference evaluator of ONNX, without the operators that it computes wrongly."""
+"""The adapter of the ONNX reference evaluator, excluding operators that it computes wrongly."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, model_wit
 
 
 class EvaluatorFault(NamedTuple):
-    """An operator that the evaluator computes wrongly: for which nodes, and what is wrong."""
+    """A bug of the evaluator: the operator, the reason, and the nodes that it affects."""
 
     operator: str
     reason: str
-    applies: Callable[[NodeProto, int], bool] = lambda _node, _opset: True  # to an opset
+    applies: Callable[[NodeProto, int], bool] = lambda _node, _opset: True
 
 
 def _attribute(node: NodeProto, name: str, default: Any) -> Any:
@@ -48,22 +48,22 @@ def _is_scaling(node: NodeProto, _opset: int) -> bool:
     return bool(mode == b"align_corners") and not _reads(node, 3)
 
 
-_MATRIX = "before opset 13 it flattens its input to a matrix, and the evaluator does not"
+_MATRIX = "before opset 13 the operator flattens its input to a matrix, but the evaluator does not"
 FAULTS = (
     EvaluatorFault(
         "Attention", "it caps output 3 although qk_matmul_output_mode is 0", _caps_products
     ),
     EvaluatorFault(
         "BatchNormalization",
-        "before opset 14 it confuses training with inference",
+        "before opset 14 it mistakes inference for training",
         lambda _node, opset: opset < 14,
     ),
-    EvaluatorFault("GlobalMaxPool", "it reduces two axes, whatever the rank of its input"),
+    EvaluatorFault("GlobalMaxPool", "it always reduces two axes, whatever the rank of its input"),
     *(
         EvaluatorFault(name, _MATRIX, lambda _node, opset: opset < 13)
         for name in ("Hardmax", "LogSoftmax", "Softmax")
     ),
-    EvaluatorFault("LRN", "it normalizes as many channels as the batch has elements"),
+    EvaluatorFault("LRN", "it uses the batch size as the number of channels"),
     EvaluatorFault(
         "Loop",
         "it concatenates scan outputs along their first axis instead of stacking them",
@@ -74,18 +74,16 @@ FAULTS = (
     ),
     EvaluatorFault(
         "LpPool",
-        "it pools wrong windows if ceil_mode is 1",
+        "it uses the wrong windows if ceil_mode is 1",
         lambda node, _opset: _attribute(node, "ceil_mode", 0) != 0,
     ),
     EvaluatorFault("Optional", "it returns a list instead of its input"),
-    EvaluatorFault(
-        "Resize", "it computes align_corners from sizes that are not rounded", _is_scaling
-    ),
+    EvaluatorFault("Resize", "it computes align_corners from unrounded sizes", _is_scaling),
 )
 
 
 def check_operators(model: onnx.ModelProto) -> None:
-    """Raise ModelError for the first node that the evaluator computes wrongly."""
+    """Raise ModelError if the evaluator computes a node wrongly."""
     for body in (model, *model.functions):
         imports = {item.domain: item.version for item in body.opset_import}
         opset = imports.get("", imports.get("ai.onnx", 1))
@@ -103,7 +101,7 @@ def check_operators(model: onnx.ModelProto) -> None:
 
 
 def _nodes_in(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
-    """Yield the nodes of a graph and of the graphs in their attributes."""
+    """Yield the nodes of a graph and of its nested graphs."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
@@ -112,7 +110,7 @@ def _nodes_in(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[NodeProto
 
 
 class Scatter(OpRun):
-    """ScatterElements of opsets 9 and 10, which onnx does not have."""
+    """Scatter of opsets 9 and 10, which the evaluator lacks."""
 
     op_domain = ""
 
@@ -127,7 +125,7 @@ class Scatter(OpRun):
 
 
 def with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model without functions that have attributes, which onnx does not pass on."""
+    """Return a model with inlined functions if any has attributes, which onnx does not pass on."""
     functions = {(item.domain, item.name, item.overload): item for item in model.functions}
     if not any(item.attribute or item.attribute_proto for item in model.functions):
         return model
@@ -148,7 +146,7 @@ def version() -> str:
 
 
 class _Session:
-    """A model in the evaluator, which has no threads and no devices to select."""
+    """A model in the evaluator, which ignores all load options."""
 
     def __init__(self, source: ModelSource, _options: LoadOptions) -> None:
         model = with_defaults(model_with_data(source))

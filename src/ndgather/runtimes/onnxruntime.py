@@ -1,4 +1,4 @@
-"""ONNX Runtime with its default session settings."""
+"""The adapter of onnxruntime, which uses its default session options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _runtime() -> Any:
 
 _SILENT = 4
 _FOLDER = "session.model_external_initializers_file_folder_path"
-# Types that the interface to NumPy does not support, with their numbers in ONNX and names.
+# Types that onnxruntime cannot convert to NumPy: their ONNX element type numbers and dtype names.
 _OTHER_TYPES = {
     "tensor(bfloat16)": (16, "bfloat16"),
     "tensor(float8e4m3fn)": (17, "float8_e4m3fn"),
@@ -35,7 +35,7 @@ def version() -> str:
 
 
 class _Session:
-    """A model in a session."""
+    """An onnxruntime inference session."""
 
     def __init__(self, source: ModelSource, options: LoadOptions) -> None:
         settings = _runtime().SessionOptions()

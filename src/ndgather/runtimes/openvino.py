@@ -1,4 +1,4 @@
-"""OpenVINO, which reads ONNX models by its frontend."""
+"""The adapter of OpenVINO, which reads ONNX models with its ONNX frontend."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _openvino() -> Any:
     return import_module("openvino")
 
 
-# By default the plugin may compute in narrower floats.
+# By default, the plugin may compute with lower precision than the model declares.
 _SETTINGS = {"INFERENCE_PRECISION_HINT": "f32"}
 
-# Types of ml_dtypes: their bits are passed.
+# Types of ml_dtypes, whose bits are passed as integers.
 _NAMES = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
@@ -31,7 +31,7 @@ def version() -> str:
 
 
 class _Session:
-    """A model, compiled to compute in the floats that it declares."""
+    """A compiled model that computes with the float types that it declares."""
 
     def __init__(self, source: ModelSource, options: LoadOptions) -> None:
         core = _openvino().Core()
@@ -51,17 +51,17 @@ class _Session:
         known = _by_name(self._compiled.inputs)
         tensors = {known[name]: _tensor(array) for name, array in inputs.items() if name in known}
         by_name = _by_name(self._compiled.outputs)
-        # OpenVINO would read memory that nobody has filled.
+        # OpenVINO would read uninitialized memory for a missing input.
         unknown = [port.node.friendly_name for port in self._compiled.inputs if port not in tensors]
         unknown += [name for name in names if name not in by_name]
         if unknown:
-            raise ValueError(f"{unknown[0]!r} is not the name of one input or output alone")
+            raise ValueError(f"{unknown[0]!r} does not name a unique input or output")
         outputs, ports = self._compiled(tensors), [by_name[name] for name in names]
         return [_array(np.array(outputs[port]), port.element_type) for port in ports]
 
 
 def _by_name(ports: Sequence[Any]) -> dict[str, Any]:
-    """Return the ports by every name of their tensor, and by that of their layer alone."""
+    """Return the ports by each tensor name, and by layer name if the layer has a single port."""
     counts = Counter(port.node.friendly_name for port in ports)
     layers = {name: port for port in ports if counts[name := port.node.friendly_name] == 1}
     return layers | {name: port for port in ports for name in port.get_names()}
@@ -77,13 +77,13 @@ def _tensor(array: Array) -> Any:
         bits = array.view(f"u{array.dtype.itemsize}")
         element_type = getattr(_openvino().Type, _NAMES[array.dtype.name])
         return _openvino().Tensor(bits, array.shape, element_type)
-    if array.dtype.kind == "V":  # OpenVINO packs them, ml_dtypes does not
-        raise TypeError(f"has no tensor of {array.dtype.name}")
+    if array.dtype.kind == "V":  # OpenVINO packs narrow integers, ml_dtypes does not
+        raise TypeError(f"does not support tensors of {array.dtype.name}")
     return _openvino().Tensor(array)
 
 
 def _array(output: Array, element_type: Any) -> Array:
-    """Return an output with the type of ml_dtypes that its bits stand for."""
+    """Return an output, viewed as the ml_dtypes type that its bits represent."""
     for name, type_name in _NAMES.items():
         if getattr(_openvino().Type, type_name) == element_type:
             return output.view(dtype_named(name))

@@ -1,4 +1,4 @@
-"""The interface of a module that runs ONNX models with another program."""
+"""The interface between ndgather and the adapters of runtimes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STRING = "string"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSource:
-    """An ONNX model: the path of its file or its bytes, and the folder of its other files."""
+    """An ONNX model: its path or bytes, and the folder of its external data."""
 
     content: str | bytes
     folder: str | None = None
@@ -30,15 +30,15 @@ class ModelSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How a runtime loads a model."""
+    """Options for loading a model in a runtime."""
 
-    threads: int | None = None  # of one operator; None leaves it to the runtime
-    providers: tuple[str, ...] = ()  # of onnxruntime, or the device of OpenVINO; empty for the CPU
-    libraries: tuple[str, ...] = ()  # paths of libraries of custom operators
+    threads: int | None = None  # per operator; None leaves the choice to the runtime
+    providers: tuple[str, ...] = ()  # onnxruntime providers or an OpenVINO device; empty: the CPU
+    libraries: tuple[str, ...] = ()  # paths of custom operator libraries
 
 
 class Session(Protocol):
-    """A model that is loaded."""
+    """A loaded model."""
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
         """Return the values of the outputs `names`, in this order."""
@@ -47,7 +47,7 @@ class Session(Protocol):
 
 @cache
 def dtype_named(name: str) -> np.dtype[Any]:
-    """Return the type of arrays with this name, of NumPy or ml_dtypes; strings are objects."""
+    """Return the dtype called `name`, from NumPy or ml_dtypes; strings have dtype object."""
     if name == STRING:
         return np.dtype(object)
     with suppress(TypeError):
@@ -59,15 +59,13 @@ def dtype_named(name: str) -> np.dtype[Any]:
         )
     types = import_module("ml_dtypes")
     if not hasattr(types, name):
-        raise DTypeError(
-            f"dtype = {name!r} is not a type of arrays (allowed: types of NumPy and ml_dtypes)"
-        )
+        raise DTypeError(f"dtype = {name!r} is not known (allowed: dtypes of NumPy and ml_dtypes)")
     dtype: np.dtype[Any] = np.dtype(getattr(types, name))
     return dtype
 
 
 def model_with_data(source: ModelSource) -> Any:
-    """Return a model that contains all of its tensors."""
+    """Return the model with its external tensors loaded into it."""
     import onnx  # noqa: PLC0415 - slow, and an extra
 
     if isinstance(source.content, str):

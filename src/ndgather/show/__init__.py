@@ -1,9 +1,9 @@
-"""Pictures of calls: which elements each entry of indices addresses, and where they go.
+"""Draw gather and scatter calls: the elements that indices address, and their destinations.
 
-Every function takes the arguments of the function of `ndgather` with its name, and returns a
-`Picture`: a notebook draws it, ``print`` writes it as text, ``save`` writes an SVG file. A
-call that fails is drawn too, with the error in red. Large arrays are drawn around the entries;
-values of stored and lazy arrays are not read, unless the array is small.
+Each function has the same arguments as the function of the same name in `ndgather` and returns a
+`Picture`, which notebooks display, ``print`` writes as text, and ``save`` writes as an SVG file. A
+call that fails is drawn too, with the error in red. Of large arrays, only the surroundings of the
+indexed elements are drawn. The values of stored and lazy arrays are read only if they are small.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
     "style_sheet",
 ]
 
-_DOCUMENTATION = """Draw a call of `ndgather.{name}`, which has the same arguments.
+_DOCUMENTATION = """Draw a call of `ndgather.{name}`.
 
     Parameters
     ----------
@@ -41,14 +41,14 @@ _DOCUMENTATION = """Draw a call of `ndgather.{name}`, which has the same argumen
     Returns
     -------
     Picture
-        Its `error` is what the call raises, or None.
+        The picture. Its attribute `error` is the exception of the call, or None.
 
     Raises
     ------
     CallError
         An argument is missing or unknown.
     DTypeError, ShapeError
-        An argument is not an array, or not a shape. All other errors of the call are drawn.
+        An argument is not an array or a shape. All other errors of the call are drawn.
 
     Examples
     --------
@@ -58,7 +58,7 @@ _DOCUMENTATION = """Draw a call of `ndgather.{name}`, which has the same argumen
 
 
 def _drawing(name: str, example: str) -> Callable[..., Picture]:
-    """Return the function that draws calls of the function of `ndgather` with that name."""
+    """Return a function that draws calls of ``ndgather.<name>``."""
     signature = api.SIGNATURES[name]
 
     def draw_call(*args: Any, **kwargs: Any) -> Picture:
@@ -75,7 +75,7 @@ def _drawing(name: str, example: str) -> Callable[..., Picture]:
 
 
 def _draw_ranges(call: Call, *args: Any, **kwargs: Any) -> Picture:
-    """Draw the positions of ranges; those of a range that is outside are no positions."""
+    """Draw the positions of ranges; an out-of-bounds range has no positions."""
     given = api.SIGNATURES["gather_ranges"].bind(*args, **kwargs).arguments
     stops, lengths = given.get("stops"), given.get("lengths")
     shape = shape_of(call)

@@ -1,7 +1,7 @@
-"""Evaluate a call for its picture, and resolve the entries of indices that the picture shows.
+"""Evaluate a call for its picture and resolve the entries of indices that the picture shows.
 
-An entry of indices is a tuple, or an integer for `gather` and the functions on elements. It
-addresses a box of data, and a box of the dense array: the result of a gather, the updates of a
+An entry is an index tuple or, for `gather` and the functions on elements, an integer. It addresses
+a box of data and a box of the dense array, which is the result of a gather or the updates of a
 scatter.
 """
 
@@ -26,15 +26,15 @@ from ndgather.stored.chunks import Grid, Reader, stand_in
 from ndgather.stored.plan import make_plan, with_data
 
 Position: TypeAlias = tuple[int, ...]
-Region: TypeAlias = tuple[Sequence[int], ...]  # positions along every axis, which rise
+Region: TypeAlias = tuple[Sequence[int], ...]  # ascending positions along each axis
 
-_MOST_READ = 200  # elements of a stored array that is read whole
-_MOST_RUN = 2**22  # elements of a call that is carried out
-_MOST_CHECKED = 2**22  # entries of a call that is only checked
+# Size limits in elements: for stored arrays to be read, for calls to be made, and for the entries
+# of calls to be checked.
+_MOST_READ, _MOST_RUN, _MOST_CHECKED = 200, 2**22, 2**22
 
 
 class State(StrEnum):
-    """What happens to an element, or to an entry of indices."""
+    """The outcome for an element or for an entry of indices."""
 
     PLAIN = "plain"
     ABSENT = "absent"  # the value was not read or not computed
@@ -45,10 +45,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evaluation:
-    """A call with NumPy arrays, and its result or its error.
+    """A call with NumPy arrays, with its result or its error.
 
-    Where `readable` is False, data is a stand-in that has the shape and dtype of a stored or lazy
-    array. `dense_shape` is None if the shapes do not fit.
+    If `readable` is false, data is a stand-in with the shape and dtype of a stored or lazy array.
+    `dense_shape` is None if the shapes are invalid.
     """
 
     call: Call
@@ -60,7 +60,7 @@ class Evaluation:
 
 
 def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
-    """Make a call, or only check it if its data is large or stored; with `error`, do neither."""
+    """Make a call, or only check it if data is large or stored; do neither if `error` is given."""
     data, readable, grid = _data(call)
     updates = _without_labels(call.updates)
     indices = arguments.native_indices(replace(call, indices=_without_labels(call.indices)))
@@ -95,7 +95,7 @@ def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
 
 
 def _data(call: Call) -> tuple[Array, bool, Grid | None]:
-    """Return data as an array, whether its values can be read, and its chunks if any."""
+    """Return data as an array, whether its values can be read, and its chunks, if any."""
     if exchange.store_of(call.data) is not None and not isinstance(call.data, np.memmap):
         reader: Reader = exchange.opened(call)
         if math.prod(reader.grid.shape) > _MOST_READ:
@@ -110,7 +110,7 @@ def _data(call: Call) -> tuple[Array, bool, Grid | None]:
             raise
         chunks = getattr(data, "chunks", None)
         if isinstance(chunks, tuple) and all(isinstance(sizes, tuple) for sizes in chunks):
-            return stand_in(shape, dtype), False, Grid.of_sizes(chunks)  # as dask has them
+            return stand_in(shape, dtype), False, Grid.of_sizes(chunks)  # dask chunks
         return stand_in(shape, dtype), False, None
 
 
@@ -119,7 +119,7 @@ def shape_of(call: Call) -> tuple[int, ...]:
 
 
 def _without_labels(value: object) -> object:
-    """Return the array in an array of xarray, without computing a lazy one."""
+    """Return the array in an xarray object; a lazy array is not computed."""
     behind = getattr(exchange.adapter(value), "array_behind", None)
     return value if behind is None else behind(value)
 
@@ -131,7 +131,7 @@ def _numpy_array(caller: str, name: str, value: object) -> Array:
 
 
 def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Iterable[str]:
-    """Check a call without making it; return notes on what was checked."""
+    """Check a call without making it; return notes on the extent of the check."""
     if call.scatters:
         call = slow_path.plain_scatter(call)
         arguments.check_updates(call, call.updates.shape, dense_shape)
@@ -146,7 +146,7 @@ def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Itera
     return [f"the call reads {steps:,} of {math.prod(chunks.counts):,} chunks"]
 
 
-# How many entries a picture shows: all of them up to the first number, else the second number.
+# The number of entries that a picture shows: all up to the first number, otherwise the second.
 _TUPLES, _WINDOWS, _INTEGERS = (16, 6), (6, 3), (30, 6)
 MOST_ENTRIES = max(_TUPLES[0], _WINDOWS[0], _INTEGERS[0])
 
@@ -157,9 +157,9 @@ class Entry:
 
     position: Position  # among the entries
     values: tuple[int, ...]
-    coordinates: tuple[int | None, ...]  # that the values address, one by one
+    coordinates: tuple[int | None, ...]  # the normalized values; None if out of bounds
     state: State
-    start: Position | None  # on the axes of data that `Axes.points` lists
+    start: Position | None  # on the axes of data in `Axes.points`
     data: Region | None
     dense: Region
 
@@ -171,8 +171,8 @@ class DrawnEntries:
     call: Call
     axes: Axes
     dense_shape: tuple[int, ...]
-    coordinates: tuple[tuple[int, ...], ...]  # along every axis of the entries
-    entries: tuple[Entry, ...]  # at all combinations of the coordinates, in C order
+    coordinates: tuple[tuple[int, ...], ...]  # along each axis of the entries
+    entries: tuple[Entry, ...]  # at all combinations of coordinates, in row-major order
 
     def entry_at(self, place: Position) -> Entry:
         """Return the entry that an element of the dense array belongs to."""
@@ -180,7 +180,7 @@ class DrawnEntries:
         return next(entry for entry in self.entries if entry.position == position)
 
     def source(self, entry: Entry, place: Position) -> Position | None:
-        """Return the element of data that belongs to an element of the dense array."""
+        """Return the position in data for an element of the dense array; None if out of bounds."""
         if entry.start is None:
             return None
         slices = [place[axis] for axis in self.axes.dense_slices]
@@ -198,7 +198,7 @@ def entries_shape(call: Call) -> tuple[int, ...]:
 
 
 def batch_dims(call: Call) -> int:
-    """Return how many leading axes data and indices share."""
+    """Return the number of batch axes."""
     dims = int(call.batch_dims)
     return dims + call.indices.ndim if dims < 0 else dims
 
@@ -206,7 +206,7 @@ def batch_dims(call: Call) -> int:
 def resolve_entries(
     call: Call, dense_shape: tuple[int, ...], wanted: Position = ()
 ) -> DrawnEntries:
-    """Resolve the entries that a picture shows, the one at position `wanted` among them."""
+    """Resolve the entries that a picture shows, including the entry at position `wanted`."""
     shape = entries_shape(call)
     most, fewer = _TUPLES if call.kind.tuples else _INTEGERS
     if call.window_shape:
@@ -259,21 +259,21 @@ def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Posit
 
 
 def outside_state(call: Call) -> State:
-    """Return what happens to an entry that is out of bounds."""
+    """Return the outcome for an out-of-bounds entry."""
     if call.fills and not call.raises:
         return State.FILLED
     return State.DROPPED if call.mode == "drop" else State.ERROR
 
 
 def _coordinate(call: Call, raw: int, axis: int) -> int | None:
-    """Return the coordinate on an axis of data that a value of indices addresses."""
+    """Normalize an index value for an axis of data; return None if it is out of bounds."""
     size: int = call.data.shape[axis]
     if call.kind.windows:
         mode, wide = call.modes[axis], call.window_shape[axis]
         if mode in ("clip", "raise"):
             begin = int(windows.near("clip", np.array([raw]), size, wide)[0])
             return begin if mode == "clip" or begin == raw else None
-        return raw  # the part of the window that is inside is copied, or data is repeated
+        return raw  # windows may extend past the ends of the axis
     if call.mode == "wrap" and size:
         return raw % size
     if call.mode == "clip" and size:
@@ -283,9 +283,9 @@ def _coordinate(call: Call, raw: int, axis: int) -> int | None:
 
 
 def chosen(size: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
-    """Return at most `most` coordinates of an axis, in order.
+    """Choose at most `most` coordinates of an axis, in ascending order.
 
-    Of a longer axis they are the first and the last, those wanted, and those after the first.
+    If the axis is longer, take the first and last, then the wanted ones, then the leading ones.
     """
     if size <= most:
         return tuple(range(size))
@@ -296,7 +296,7 @@ def chosen(size: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
 def some_coordinates(
     shape: Sequence[int], most: int, wanted: Sequence[Iterable[int]] = ()
 ) -> tuple[tuple[int, ...], ...]:
-    """Return coordinates along every axis of a shape, which have at most `most` combinations."""
+    """Choose coordinates along each axis that have at most `most` combinations."""
     limits = [min(size, most) for size in shape]
     while math.prod(limits) > most and max(limits, default=0) > 1:
         limits[limits.index(max(limits))] -= 1

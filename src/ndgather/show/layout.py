@@ -1,4 +1,4 @@
-"""From a scene to a drawing: how wide columns are, where cells, boxes and letters are; styles."""
+"""Lay out a scene: column widths, positions of cells, boxes and letters, and styles."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import NamedTuple, TypeAlias
 from ndgather.show.evaluate import State
 from ndgather.show.scene import Box, EntryLabel, Panel, Plane, Scene
 
-# Colours, fonts and line widths: `svg` writes them as CSS. The
-# colours of entries are those of Okabe and Ito that differ clearly from one another, from red and
-# from both pages, with every kind of colour vision; letters identify the entries as well.
+# Colors, fonts and line widths, which `svg` writes as CSS. The entry colors are from the palette of
+# Okabe and Ito. With any type of color vision, they are distinct from each other, from red and from
+# both page colors. Letters identify the entries as well.
 MONOSPACE = 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace'
 SANS = 'system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif'
-ADVANCE = 0.602  # width of a letter of a monospaced font, relative to its size
+ADVANCE = 0.602  # the advance width of a monospaced font, relative to its size
 ENTRY_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
 ON_ENTRY = ("#ffffff", "#000000", "#000000", "#000000", "#000000")
 
@@ -28,12 +28,12 @@ THEMES = {
     "light": dict(zip(_NAMES, _LIGHT, strict=True)),
     "dark": dict(zip(_NAMES, _DARK, strict=True)),
 }
-ENTRY = "entry"  # in place of a colour of the theme: that of the entry
+ENTRY = "entry"  # stands for the color of the entry instead of a theme color
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """How a label is set."""
+    """The font and color of a label."""
 
     size: float
     colour: str
@@ -43,7 +43,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paint:
-    """How a rectangle or a line is painted; None is nothing."""
+    """The fill and stroke of a rectangle or line; None means not painted."""
 
     fill: str | None = None
     fill_opacity: float = 1.0
@@ -83,13 +83,13 @@ SHAPES = {
 
 
 def text_width(text: str, style: str) -> float:
-    """Return about how wide a text is."""
+    """Estimate the width of a text."""
     return len(text) * ADVANCE * TEXTS[style].size
 
 
 @dataclass(frozen=True, slots=True)
 class Rect:
-    """A rectangle with round corners; `style` is one of `SHAPES`."""
+    """A rectangle with rounded corners; `style` is a key of `SHAPES`."""
 
     x: float
     y: float
@@ -111,7 +111,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text; `y` is its base line, `x` its start, middle or end."""
+    """A text; `y` is the baseline, and `x` the start, middle or end."""
 
     x: float
     y: float
@@ -125,7 +125,7 @@ Shape: TypeAlias = Rect | Line | Label
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The shapes of one entry of indices; `is_entry` where they show the entry itself."""
+    """The shapes that belong to an entry; `is_entry` if they show the entry itself."""
 
     entry: int
     sentence: str
@@ -135,35 +135,35 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Shapes, and how large they are together."""
+    """Shapes and their total size."""
 
     width: float
     height: float
     items: tuple[Shape | Group, ...]
 
 
-_HEAD = 44.0  # of a panel: its name, and what it is
-_HEIGHT, _ROW_GAP, _COLUMN_GAP = 28.0, 13.0, 5.0  # of cells, and between them
-_GAP = 20.0  # in place of rows or columns that are left out
-_LEAST = 36.0  # width of a column
-_CHIP_HEIGHT, _CHIP_GAP, _MOST_CHIPS = 14.0, 2.0, 4  # of the letters of entries
-_WIDEST_ROW = 340.0  # of planes side by side, on a page that may be narrow
-_WIDEST_PICTURE, _PLANES = 1040.0, 560.0  # of a file, and of planes side by side there
+_HEAD = 44.0  # height of the name and description of a panel
+_HEIGHT, _ROW_GAP, _COLUMN_GAP = 28.0, 13.0, 5.0  # height of cells, and the gaps between them
+_GAP = 20.0  # size of an omission mark for rows or columns
+_LEAST = 36.0  # minimum width of a column
+_CHIP_HEIGHT, _CHIP_GAP, _MOST_CHIPS = 14.0, 2.0, 4  # for the letters of entries
+_WIDEST_ROW = 340.0  # maximum width of planes side by side, on a page that may be narrow
+_WIDEST_PICTURE, _PLANES = 1040.0, 560.0  # maximum widths of a file, and of planes side by side
 _MARGIN, _BETWEEN, _LINE = 20.0, 34.0, 18.0
 
 
 class _Grid(NamedTuple):
-    """Where the rows and columns of a plane are."""
+    """The positions of the rows and columns of a plane."""
 
     plane: Plane
     x: float
     y: float
-    side: float  # width of the labels of rows
-    widths: Sequence[float]  # with the gap to the next column
+    side: float  # width of the row labels
+    widths: Sequence[float]  # of the columns, including the gap to the next column
 
     @property
     def above(self) -> float:
-        """The height of the heading, and of the labels of columns."""
+        """The height of the heading and the column labels."""
         heading = 18.0 if self.plane.heading else 0.0
         return heading + (18.0 if any(self.plane.columns) else 2.0) + _CHIP_HEIGHT / 2 + 1
 
@@ -173,7 +173,7 @@ class _Grid(NamedTuple):
         return self.above + sum(heights) - _ROW_GAP + 4
 
     def cell(self, row: int, column: int) -> tuple[float, float, float]:
-        """Return the left and the top of a cell, and its width."""
+        """Return the left edge, top edge and width of a cell."""
         left = self.x + self.side + sum(self.widths[:column])
         heights = (_GAP if label is None else _HEIGHT + _ROW_GAP for label in self.plane.rows[:row])
         return left, self.y + self.above + sum(heights), self.widths[column] - _COLUMN_GAP
@@ -182,7 +182,7 @@ class _Grid(NamedTuple):
 def panel_drawing(
     panel: Panel, entries: Sequence[EntryLabel], widest_row: float = _WIDEST_ROW
 ) -> Drawing:
-    """Draw an array, as many of its planes in a row as fit."""
+    """Draw an array, with as many planes per row as fit."""
     items: list[Shape | Group] = [
         Label(0, 13, panel.name, "name"),
         Label(0, 31, panel.about, "about"),
@@ -207,7 +207,7 @@ def panel_drawing(
 def _column_widths(
     panel: Panel, entries: Sequence[EntryLabel]
 ) -> dict[tuple[str | None, ...], list[float]]:
-    """Return the widths of columns, the same for all planes that have the same labels."""
+    """Return the column widths; planes with the same column labels share them."""
     by_labels: dict[tuple[str | None, ...], list[float]] = {}
     for plane in panel.planes:
         least = [
@@ -267,9 +267,9 @@ def _plane(grid: _Grid, entries: Sequence[EntryLabel], is_entry: bool) -> Iterat
 
 
 def _boxes(grid: _Grid, entries: Sequence[EntryLabel], is_entry: bool) -> Iterator[Shape | Group]:
-    """Yield the boxes of a plane; those that share cells are drawn inside one another."""
-    inside: dict[tuple[int, int], int] = {}  # how many boxes contain a cell already
-    chips: dict[tuple[int, int], float] = {}  # how much of its upper edge letters take
+    """Yield the boxes of a plane; boxes that overlap are nested."""
+    inside: dict[tuple[int, int], int] = {}  # the number of boxes so far that contain a cell
+    chips: dict[tuple[int, int], float] = {}  # the width of the letters on a cell's upper edge
     counts: dict[tuple[int, int], int] = {}
     for box in grid.plane.boxes:
         corner = (box.rows[0], box.columns[0])
@@ -293,7 +293,7 @@ def _boxes(grid: _Grid, entries: Sequence[EntryLabel], is_entry: bool) -> Iterat
 def _box(
     grid: _Grid, box: Box, entries: Sequence[EntryLabel], inset: float, used: float
 ) -> Iterator[Shape]:
-    """Yield the outline of a box, and the letter of its entry on the upper edge."""
+    """Yield the outline of a box with the letter of its entry on the upper edge."""
     is_error = entries[box.entry].state is State.ERROR
     left, top, _ = grid.cell(box.rows[0], box.columns[0])
     right, bottom, last_width = grid.cell(box.rows[1], box.columns[1])
@@ -318,12 +318,12 @@ def _chip_text(box: Box, entries: Sequence[EntryLabel]) -> str:
 
 
 def _chip_width(box: Box, entries: Sequence[EntryLabel]) -> float:
-    """Return the width of the letter of a box, with the gap to the next one."""
+    """Return the width of the letter of a box, including the gap to the next letter."""
     return 8 + 6.1 * len(_chip_text(box, entries)) + _CHIP_GAP
 
 
 def picture_drawing(scene: Scene) -> Drawing:
-    """Draw a whole scene; panels wrap where they would be too wide."""
+    """Draw a whole scene; wrap panels that exceed the maximum width."""
     drawings = [panel_drawing(panel, scene.entries, _PLANES) for panel in scene.panels]
     items: list[Shape | Group] = []
     x, y = _MARGIN, _MARGIN + 40

@@ -1,4 +1,4 @@
-"""The picture of one call: text for a terminal, HTML for a notebook, and SVG files."""
+"""Pictures of calls, as text for terminals, HTML for notebooks, and SVG files."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ndgather.show.scene import Cell, EntryLabel, Panel, Plane, Scene, make_scen
 
 
 class Picture:
-    """A picture of one call, which shows where every element comes from.
+    """A picture of a call that shows the source of each element.
 
-    A notebook draws it; ``print`` writes it as text. The functions of `ndgather.show` and
-    `Operator.show` return one.
+    The functions of `ndgather.show` and `Operator.show` return pictures. Notebooks display them,
+    and ``print`` writes them as text.
 
     Attributes
     ----------
     error : NdgatherError or None
-        What the call raises; the picture shows it.
+        The exception that the call raises, which the picture shows.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Picture:
     def __init__(self, scene: Scene, error: NdgatherError | None, call: Call | None = None) -> None:
         self._scene = scene
         self.error = error
-        self._call = call  # with its values, where they can be read; the site links to it
+        self._call = call  # None if its values cannot be read; used for links on the site
 
     def __repr__(self) -> str:
         return self.to_text()
@@ -56,7 +56,7 @@ class Picture:
         return self.to_html()
 
     def to_text(self, width: int | None = None) -> str:
-        """Return the picture as text, as wide as the terminal by default."""
+        """Return the picture as text; the default `width` is the width of the terminal."""
         return _text(self._scene, width or shutil.get_terminal_size().columns)
 
     def to_html(self, style: bool = True) -> str:
@@ -65,18 +65,18 @@ class Picture:
         Parameters
         ----------
         style : bool, default True
-            Whether to include the style sheet. A page of many pictures can include
-            `ndgather.show.style_sheet` once instead.
+            Whether to include the style sheet. A page with many pictures can instead include
+            `ndgather.show.style_sheet` once.
         """
         return svg.render_html(self._scene, style)
 
     def to_svg(self, theme: str | None = None) -> str:
-        """Return the picture as the text of an SVG file.
+        """Return the picture as the content of an SVG file.
 
         Parameters
         ----------
         theme : {"light", "dark"}, optional
-            By default the picture follows the page that shows it, or else the system.
+            The default is the theme of the page that shows the picture, or of the system.
         """
         return svg.render(self._scene, _checked_theme("to_svg", theme))
 
@@ -86,14 +86,14 @@ class Picture:
         Parameters
         ----------
         path : path
-            ``NAME.svg``.
+            The path of the file, which must end in ``.svg``.
         theme : {"light", "dark"}, optional
             See `to_svg`.
 
         Raises
         ------
         AttributeValueError
-            The name has another ending, or the theme is unknown.
+            The path has a different extension, or the theme is unknown.
         OSError
             The file cannot be written.
         """
@@ -112,9 +112,9 @@ def _checked_theme(caller: str, theme: str | None) -> str | None:
 def draw(
     call: Call, shape: tuple[int, ...] | None = None, error: NdgatherError | None = None
 ) -> Picture:
-    """Return the picture of a call, whose result the caller reshapes to `shape`.
+    """Draw a call, whose result the caller reshapes to `shape`.
 
-    With `error`, which the caller raises instead of making the call, the call is not made.
+    If `error` is given, draw a call that fails with this error instead of making it.
     """
     evaluation = evaluate(call, error)
     drawn = evaluation.call if evaluation.readable else None
@@ -126,7 +126,7 @@ _SYMBOLS = {State.FILLED: "fill", State.DROPPED: "", State.ERROR: "✗", State.A
 
 
 def _text(scene: Scene, width: int) -> str:
-    """Write panels side by side where they fit into `width`, and the notes below."""
+    """Write panels side by side as far as `width` allows, with the notes below."""
     lines = [scene.title, ""]
     row: list[list[str]] = []
     used = 0
@@ -161,7 +161,7 @@ def _panel_lines(panel: Panel, entries: Sequence[EntryLabel]) -> Iterator[str]:
         for row, (label, cells) in enumerate(zip(plane.rows, plane.cells, strict=True)):
             letters = (_letters(plane, row, column, entries) for column in range(len(cells)))
             table.append([label, *map(_cell_text, cells, letters)])
-        first = 0 if any(plane.rows) else 1  # a single row has no label
+        first = 0 if any(plane.rows) else 1  # omit the column of labels of a single row
         lines = [["…" if text is None else text for text in line[first:]] for line in table]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         for line in lines if any(plane.columns) else lines[1:]:

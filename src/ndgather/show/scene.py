@@ -1,6 +1,6 @@
-"""What a picture shows, before anything is measured: panels of planes of cells, boxes on them.
+"""Scenes: the content of pictures, before layout, as panels of planes with cells and boxes.
 
-`picture` and `svg` write a scene.
+`picture` and `svg` render a scene.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from ndgather.show.evaluate import (
 )
 
 CellAt: TypeAlias = Callable[[Position], "Cell | None"]
-Mark: TypeAlias = tuple[int, Region, bool]  # an entry, its region, whether it is replaced
-Spans: TypeAlias = Sequence[Sequence[int]]  # coordinates along every axis
+Mark: TypeAlias = tuple[int, Region, bool]  # an entry, its region, and `Box.replaced`
+Spans: TypeAlias = Sequence[Sequence[int]]  # coordinates along each axis
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One element: its value as text."""
+    """The text and state of an element."""
 
     text: str
     state: State = State.PLAIN
@@ -48,17 +48,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The cells of a plane that an entry addresses: the first and last row and column."""
+    """The cells of a plane that an entry addresses, from the first to the last row and column."""
 
     entry: int
     rows: tuple[int, int]
     columns: tuple[int, int]
-    replaced: bool = False  # by a later update
+    replaced: bool = False  # whether a later update replaces the update of the entry
 
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """Rows and columns of cells; a label of None stands for rows or columns that are left out."""
+    """Rows and columns of cells; a label of None stands for omitted rows or columns."""
 
     heading: str
     rows: tuple[str | None, ...]
@@ -69,18 +69,18 @@ class Plane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """An array: its name, its dtype and shape, and the planes that are drawn."""
+    """An array: its name, its dtype and shape, and the drawn planes."""
 
     name: str
     about: str
     planes: tuple[Plane, ...]
     note: str = ""
-    lists_entries: bool = False  # whether every box is an entry itself
+    lists_entries: bool = False  # whether the boxes are the entries of indices themselves
 
 
 @dataclass(frozen=True, slots=True)
 class EntryLabel:
-    """The letter of an entry of indices, and what the entry does in one sentence."""
+    """The letter of an entry of indices, with a sentence that describes its effect."""
 
     letter: str
     sentence: str
@@ -89,7 +89,7 @@ class EntryLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A call and its outcome; the last panel is the result."""
+    """A call and its outcome; the last panel shows the result."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -99,7 +99,7 @@ class Scene:
 
 
 def make_scene(evaluation: Evaluation, shape: tuple[int, ...] | None = None) -> Scene:
-    """Return the scene of a call, whose result the caller reshapes to `shape`."""
+    """Return the scene for a call whose result is then reshaped to `shape`."""
     call, error = evaluation.call, evaluation.error
     panels: tuple[Panel, ...]
     labels: tuple[EntryLabel, ...] = ()
@@ -132,19 +132,19 @@ def make_scene(evaluation: Evaluation, shape: tuple[int, ...] | None = None) -> 
     )
 
 
-_PLANES, _CELLS, _WINDOW = 6, 160, 25  # drawn at most
-_LIMITS = ((10, 8), (12, 8))  # rows and columns: all up to the first number, else the second
+_PLANES, _CELLS, _WINDOW = 6, 160, 25  # the maximum numbers to draw
+_LIMITS = ((10, 8), (12, 8))  # rows and columns: all up to the first number, otherwise the second
 
 
 class _DrawnPlane(NamedTuple):
-    """A plane of an array: where it is on the leading axes, and the coordinates on the others."""
+    """A plane: its position on the leading axes, and the drawn coordinates on the others."""
 
     head: Position
     coordinates: tuple[tuple[int, ...], ...]
 
 
 def _leading_axes(shape: Sequence[object], shared: int) -> int:
-    """Return how many axes count planes: all but two, and the batch axes."""
+    """Return the number of axes that select a plane: all but the last two, plus batch axes."""
     return max(len(shape) - 2, min(shared, len(shape) - 1), 0)
 
 
@@ -157,7 +157,7 @@ def _planes(coordinates: Sequence[tuple[int, ...]], shared: int) -> list[_DrawnP
 def _data_planes(
     shape: Sequence[int], readable: bool, shared: int = 0, addressed: Sequence[Spans] = ()
 ) -> list[_DrawnPlane]:
-    """Return what is drawn of data: all of a small array, else what entries address."""
+    """Choose the drawn parts of data: all of a small array, otherwise the addressed parts."""
     depth = _leading_axes(shape, shared)
     count = math.prod(shape[:depth])
     heads: list[Position] = list(itertools.product(*some_coordinates(shape[:depth], _PLANES)))
@@ -171,7 +171,7 @@ def _data_planes(
         for size, axis in zip(shape[depth:], range(depth - len(shape), 0), strict=True):
             wanted = dict.fromkeys(at for spans in here for at in spans[axis])
             most, limit = _LIMITS[axis]
-            if wanted and not (readable and count == 1):  # draw these and the ends, no others
+            if wanted and not (readable and count == 1):  # draw only these and the ends
                 limit = min(limit, len({0, size - 1, *wanted}))
             inner.append(chosen(size, most if size <= most else limit, wanted))
         planes.append(_DrawnPlane(head, tuple(inner)))
@@ -191,12 +191,12 @@ def _values(array: Array | None) -> CellAt:
 
 
 class _Panels:
-    """The panels of a call whose entries are resolved."""
+    """The panels of a call with resolved entries."""
 
     def __init__(self, evaluation: Evaluation, drawn: DrawnEntries) -> None:
         self.evaluation, self.call, self.drawn = evaluation, evaluation.call, drawn
         shape, axes = self.call.data.shape, drawn.axes.slices
-        # What is drawn of the axes of data that are copied whole.
+        # The drawn coordinates along the axes of the slices.
         most = max(_CELLS // max(len(drawn.entries) * math.prod(self.call.window_shape), 1), 2)
         columns = _LIMITS[1][0]
         some = some_coordinates([shape[axis] for axis in axes], min(most, 3 * columns))
@@ -208,7 +208,7 @@ class _Panels:
         ]
         shared = batch_dims(self.call)
         self.data_planes = _data_planes(shape, evaluation.readable, shared, addressed)
-        # The last update of every region of data, where updates replace it.
+        # The last update of each region, if updates replace data.
         self.last: dict[Region | None, int] = {}
         if self.call.scatters and self.call.reduction == "none":
             entries = enumerate(drawn.entries)
@@ -268,7 +268,7 @@ class _Panels:
         return cell_at
 
     def _integers_panel(self) -> Panel:
-        """Return the panel of indices that hold an integer for every entry."""
+        """Return the panel of indices for entries that are integers."""
         indices, entries = self.call.indices, self.drawn.entries
         cells = {entry.position: _index_cells(self.call, entry)[0] for entry in entries}
         marks = self._marks([tuple(range(at, at + 1) for at in e.position) for e in entries])
@@ -277,7 +277,7 @@ class _Panels:
         return replace(panel, note=self._count_note() or panel.note, lists_entries=True)
 
     def _tuples_panel(self) -> Panel:
-        """Return the panel of indices that hold tuples: one row for every tuple that is drawn."""
+        """Return the panel of indices for entries that are tuples, with a row for each."""
         indices, entries, first = self.call.indices, self.drawn.entries, batch_dims(self.call)
         columns = tuple(f"axis {first + n}" for n in range(indices.shape[-1])) or ("",)
         lead, whole = indices.shape[:-1], range(len(columns))
@@ -308,7 +308,7 @@ class _Panels:
         return "" if drawn == count else f"{drawn} of {count:,} entries"
 
     def _marks(self, regions: Sequence[Region | None], crosses_out: bool = False) -> list[Mark]:
-        """Return the entries that have a region, and whether a later update replaces theirs."""
+        """Return the entries that have a region, marking replaced updates if `crosses_out`."""
         return [
             (n, region, crosses_out and self.last.get(entry.data, n) != n)
             for n, (entry, region) in enumerate(zip(self.drawn.entries, regions, strict=True))
@@ -317,7 +317,7 @@ class _Panels:
 
 
 def _index_cells(call: Call, entry: Entry) -> tuple[Cell, ...]:
-    """Write the integers of an entry, and what they become."""
+    """Write the integers of an entry with their normalized values."""
     outside = outside_state(call)
     suffix = {State.FILLED: "→fill", State.DROPPED: "→drop"}.get(outside, "")
     return tuple(
@@ -351,7 +351,7 @@ def _plane(
 ) -> Plane:
     head, depth = plane.head, len(plane.head)
     axes = list(map(with_gaps, plane.coordinates, shape[depth:]))
-    missing = 2 - len(axes)  # an array without rows, or columns, has one without a label
+    missing = 2 - len(axes)  # add an unlabeled row or column for each missing axis
     rows, columns = [(-1,)] * missing + axes
     cells = tuple(
         tuple(
@@ -381,7 +381,7 @@ def _plane(
 
 
 def with_gaps(coordinates: Sequence[int], size: int) -> tuple[int | None, ...]:
-    """Return coordinates with None wherever some are left out between two of them, or at an end."""
+    """Return the coordinates with None inserted for each gap between them or at the ends."""
     result: list[int | None] = []
     before = -1
     for at in (*coordinates, size):
@@ -405,7 +405,7 @@ def letter(number: int) -> str:
 
 
 def _title(call: Call) -> str:
-    """Write the call, with the options that are not at their defaults."""
+    """Write the call with its non-default options."""
     arguments = ["data", call.indices_name]
     if call.caller == "gather_ranges":
         arguments[1:] = ["starts", "stops"]
@@ -421,7 +421,7 @@ def _title(call: Call) -> str:
 
 
 def _sentence(drawn: DrawnEntries, entry: Entry) -> str:
-    """Say what an entry addresses, and what happens there."""
+    """Describe what an entry addresses and the effect."""
     call = drawn.call
     raw = list(map(str, entry.values))
     value = f"({', '.join(raw)}{',' if len(raw) == 1 else ''})" if call.kind.tuples else raw[0]
@@ -452,9 +452,9 @@ def _region(name: str, region: Region, shape: Sequence[int]) -> str:
 
 
 def _value_notes(drawn: DrawnEntries) -> Iterator[str]:
-    """Explain the first index value that becomes another."""
+    """Explain the first index value that is normalized to another value."""
     what = {"wrap": "wraps around", "clip": "is clipped"}
-    mode = "clip" if drawn.call.window_shape else drawn.call.mode  # of windows only these move
+    mode = "clip" if drawn.call.window_shape else drawn.call.mode  # only clipped windows move
     for entry in drawn.entries:
         for raw, at in zip(entry.values, entry.coordinates, strict=True):
             if at not in (None, raw):
@@ -464,7 +464,7 @@ def _value_notes(drawn: DrawnEntries) -> Iterator[str]:
 
 
 def _repeat_notes(drawn: DrawnEntries) -> Iterator[str]:
-    """Say in which order several updates of one region are applied."""
+    """Describe the order in which several updates of the same region are applied."""
     call = drawn.call
     if not call.scatters:
         return
@@ -494,12 +494,12 @@ def _combined(call: Call, letters: Sequence[str], old: str) -> str:
     return f"({text}) / {len(terms)}" if row.derivative == "counts" else text
 
 
-_LONGEST = 10  # letters of a cell
-_SHORT = 8  # letters of a number that is not rounded to four digits
+_LONGEST = 10  # the maximum length of a cell
+_SHORT = 8  # longer numbers are rounded to four digits
 
 
 def written(value: Any) -> str:
-    """Write an element of an array in a few letters."""
+    """Write an element of an array in a few characters."""
     dtype = getattr(value, "dtype", None)
     kind = getattr(dtype, "kind", "O")
     if value is np.ma.masked or kind in "mM":
@@ -513,7 +513,7 @@ def written(value: Any) -> str:
         sign = "" if imaginary.startswith("-") else "+"
         return _cut(f"{_short_number(value.real, 4)}{sign}{imaginary}j", _LONGEST + 4)
     if kind == "V" and value.dtype.names is None:
-        with suppress(TypeError, ValueError):  # one of the small floats of other packages
+        with suppress(TypeError, ValueError):  # narrow floats of other packages
             return _short_number(np.float64(value))
     plain = value.item() if kind in "UST" and isinstance(value, np.generic) else value
     return _cut(one_line(shown_value(plain)))

@@ -1,4 +1,4 @@
-"""What the formats of models share: inference of calls, ports, inputs that fit, and results."""
+"""Code that the model formats share: call inference, ports, input validation and results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def unique(name: str, taken: set[str]) -> str:
     while candidate in taken:
         low, high = high, 2 * high
         candidate = f"{name}_{high}"
-    while high - low > 1:  # the numbers up to one of those between are taken
+    while high - low > 1:  # assumes that taken numbers are consecutive
         middle = (low + high) // 2
         if f"{name}_{middle}" in taken:
             low = middle
@@ -36,7 +36,7 @@ def unique(name: str, taken: set[str]) -> str:
     return candidate
 
 
-_SMALL = 1024  # bytes of constants that are compared with those of other calls
+_SMALL = 1024  # size limit in bytes for constants in cache keys
 
 
 def infer_call(
@@ -45,7 +45,7 @@ def infer_call(
     constants: Mapping[str, Array],
     attributes: Mapping[str, Any],
 ) -> Inference:
-    """Infer the types of a call of an operator, of which a large model has many.
+    """Infer the types of an operator call, using a cache because large models repeat calls.
 
     Calls that differ only in the values of indices share an `Inference`.
     """
@@ -57,13 +57,13 @@ def infer_call(
             key.append((name, array.dtype, array.shape, array.tobytes()))
         else:
             return function.infer(*types, constants=constants, **attributes)
-    options = tuple((name, type(x), x) for name, x in attributes.items())  # 1.0 is no axis
-    with suppress(NdgatherError, TypeError):  # a TypeError: an attribute that is a list
+    options = tuple((name, type(x), x) for name, x in attributes.items())  # 1.0 is not an axis
+    with suppress(NdgatherError, TypeError):  # TypeError: a list attribute is not hashable
         inference = _infer_shared(function, types, tuple(key), options)
         if function.row.definition is None and Role.INDICES.value in constants:
             check_known_indices(function.row, inference, constants[Role.INDICES.value])
         return inference
-    return function.infer(*types, constants=constants, **attributes)  # an error names the values
+    return function.infer(*types, constants=constants, **attributes)  # so that errors name values
 
 
 _Constant: TypeAlias = tuple[str, np.dtype[Any], tuple[int, ...], bytes | None]
@@ -76,7 +76,7 @@ def _infer_shared(
     constants: tuple[_Constant, ...],
     options: tuple[tuple[str, type, Any], ...],
 ) -> Inference:
-    """Infer the types of a call with zeros as its indices, which have no content."""
+    """Infer the types of a call; indices, which have no content in the key, become zeros."""
     arrays = {
         name: np.broadcast_to(np.zeros((), dtype), shape)
         if content is None
@@ -88,9 +88,9 @@ def _infer_shared(
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output as the model declares it; None is not declared.
+    """An input or output as the model declares it; undeclared properties are None.
 
-    A size is a number, a name, or ``"?"``.
+    Each size is a number, a name, or ``"?"``.
     """
 
     name: str
@@ -111,14 +111,14 @@ class Port:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of text in columns."""
+    """Return the rows as text with aligned columns."""
     widths = [max(map(len, column), default=0) for column in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join(lines)
 
 
 class HasPorts:
-    """A model that is shown by the names and types of its inputs and outputs."""
+    """A base class for models whose `repr` lists the inputs and outputs."""
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -139,33 +139,36 @@ class HasPorts:
 
 @dataclass(frozen=True, slots=True)
 class OutputArray:
-    """A result of a run."""
+    """A named output of a run."""
 
     name: str
     array: Array
 
 
 def leave_out_sequences(path: object, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outputs that are not lists; warn of lists, and raise if all are lists."""
+    """Return the outputs that are tensors; warn about sequences, and raise if there are no others.
+
+    A sequence is a list here.
+    """
     arrays = {name: value for name, value in values.items() if not isinstance(value, list)}
     for name in (name for name in values if name not in arrays):
         if not arrays:
             raise messages.not_a_tensor("output", name, "list")
-        messages.LOGGER.warning("%s: output %r is a sequence, and is left out", path, name)
+        messages.LOGGER.warning("%s: output %r is a sequence and is left out", path, name)
     return arrays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The results of one run of a model, and its time."""
+    """The results and duration of a run."""
 
     outputs: tuple[OutputArray, ...]
     seconds: float
-    gather_nodes: int  # in a runtime: nodes that were compared with ndgather
+    gather_nodes: int  # run by ndgather or, in a runtime, compared with ndgather
     remaining_nodes: int
     runtime: str = "reference"
-    differences: tuple[str, ...] = ()  # nodes to which the runtime gives another value
-    left: tuple[tuple[str, str], ...] = ()  # nodes that were not compared, and the reason
+    differences: tuple[str, ...] = ()  # nodes whose values differ from their specification
+    left: tuple[tuple[str, str], ...] = ()  # (node, reason) for nodes that were not compared
 
 
 def port_dtype_name(dtype: np.dtype[Any]) -> str:
@@ -173,10 +176,10 @@ def port_dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return `inputs` with the dtypes of the model, or raise.
+    """Return `inputs` with the dtypes of the model; raise if they do not fit.
 
-    Byte order becomes native, fixed-width strings become Python strings, and the raw bytes that
-    a ``.npy`` file holds for bfloat16, float8 and the like get their dtype back. No value changes.
+    Arrays are converted to native byte order, fixed-width strings to Python strings, and the raw
+    bytes that a ``.npy`` file stores for bfloat16, float8 etc. to their dtype. No value changes.
     """
     known = {port.name: port for port in ports}
     for name in inputs:
@@ -216,7 +219,7 @@ def _fit_dtype(port: Port, array: Array) -> Array:
 
 
 def _check_shape(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
-    """Check one shape; `sizes` has the values of named sizes in earlier inputs."""
+    """Check the shape of an input; `sizes` has the named sizes of earlier inputs."""
     if port.shape is None:
         return
     if len(shape) != len(port.shape):

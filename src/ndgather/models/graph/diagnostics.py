@@ -1,4 +1,4 @@
-"""Findings of checks of models: what runtimes do with a call, and findings as text and data."""
+"""Findings of model checks, known behavior of runtimes, and output as text and JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from ndgather.published.shapes import LARGEST_RANK
 
 
 class Severity(Enum):
-    """How bad a finding is; the worst comes first."""
+    """The severity of a finding, in descending order."""
 
     ERROR = "error"
     DIFFERS = "differs"
@@ -52,27 +52,27 @@ class Severity(Enum):
 ERROR, DIFFERS, PORTABLE = Severity
 _MEANINGS = {
     ERROR: "the specification does not allow it",
-    DIFFERS: "the specification allows it, and runtimes give different results",
-    PORTABLE: "it runs, and some runtimes or versions do not support it",
+    DIFFERS: "the specification allows it, but runtimes give different results",
+    PORTABLE: "it runs, but some runtimes or versions do not support it",
 }
 _ORDER = {severity: position for position, severity in enumerate(Severity)}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding of a check."""
+    """A problem that a check found."""
 
-    where: str  # the node or layer, as its model names it
-    operator: str  # with its version and domain, as "ai.onnx GatherND-13"; "" for no operator
-    rule: str  # a short name of the broken rule, such as "port" or "index range"
-    what: str  # what is wrong, on one line
+    where: str  # the name of the node or layer in the model
+    operator: str  # with domain and version, e.g. "ai.onnx GatherND-13"; may be empty
+    rule: str  # a short name of the violated rule, such as "port" or "index range"
+    what: str  # a single-line description of the problem
     severity: Severity
-    runtimes: tuple[str, ...] = ()  # those that are affected; empty for every one
-    notes: tuple[Finding, ...] = ()  # one for each behaviour, if runtimes differ in theirs
+    runtimes: tuple[str, ...] = ()  # the affected runtimes; empty means all
+    notes: tuple[Finding, ...] = ()  # the joined findings, one for each behavior of runtimes
 
 
 class Findings(tuple[Finding, ...]):
-    """Findings, shown as the table that the command prints."""
+    """Findings whose `repr` is the table that ``ndgather check`` prints."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class Findings(tuple[Finding, ...]):
 
 
 def rule_of(error: NdgatherError, other: str) -> str:
-    """Return the short name of the rule that an error is about, or `other`."""
+    """Return the short name of the rule that an error violates, or `other`."""
     match error:
         case IndexOutOfBoundsError():
             return "index range"
@@ -99,19 +99,19 @@ def has_errors(findings: Iterable[Finding]) -> bool:
 
 
 def at_least(findings: Iterable[Finding], severity: Severity) -> bool:
-    """Return whether a finding is as bad as `severity`."""
+    """Return whether any finding has at least the given severity."""
     return any(_ORDER[finding.severity] <= _ORDER[severity] for finding in findings)
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings by severity; those of one severity keep their order."""
+    """Return the findings in a stable order by descending severity."""
     return sorted(findings, key=lambda finding: _ORDER[finding.severity])
 
 
 def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]:
-    """Return the findings that affect every runtime or one of `runtimes`.
+    """Return the findings that affect all runtimes or any of `runtimes`.
 
-    A name may be a part, in any case: ``"openvino"`` means every device of OpenVINO.
+    Names match as substrings and ignore case: ``"openvino"`` stands for all OpenVINO devices.
     """
     wanted = [name.lower() for name in runtimes]
     kept = []
@@ -128,7 +128,7 @@ def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]
 
 
 def _joined(notes: Sequence[Finding]) -> Finding:
-    """Return one finding of the notes on one fact, as bad as the worst of them."""
+    """Join the notes on the same fact into a finding with their highest severity."""
     if len(notes) == 1:
         return notes[0]
     first, *others = notes
@@ -142,7 +142,7 @@ def _joined(notes: Sequence[Finding]) -> Finding:
 
 
 def fits_32_bits(integers: Array) -> bool:
-    """Return whether no value needs more bits; copies nothing, as constants may be large."""
+    """Return whether all values fit int32; avoids copies because constants may be large."""
     return not integers.size or bool(integers.min() > -(2**31) and integers.max() < 2**31)
 
 
@@ -159,10 +159,10 @@ def to_json(findings: Iterable[Finding]) -> list[dict[str, object]]:
 
 
 def as_text(findings: Sequence[Finding], width: int = 100) -> str:
-    """Return the findings as text, worst first, with a last line that counts them.
+    """Return a table of the findings, most severe first, followed by a summary.
 
-    Findings that differ only in their node share one row. The last column is wrapped to lines of
-    at most `width`, if the other columns leave room; 0 keeps every finding on one line.
+    Findings that differ only in the node share a row. The last column is wrapped so that lines
+    have at most `width` characters if the other columns leave room; 0 disables wrapping.
     """
     if not findings:
         return summary(findings)
@@ -179,7 +179,7 @@ def as_text(findings: Sequence[Finding], width: int = 100) -> str:
 
 
 def _rows(findings: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
-    """Return the titles and the rows of a table of findings."""
+    """Return the header and rows of the table of findings."""
     groups: dict[Finding, list[str]] = {}
     for finding in worst_first(findings):
         groups.setdefault(replace(finding, where=""), []).append(one_line(finding.where))
@@ -197,7 +197,7 @@ def _text(finding: Finding) -> str:
 
 
 def summary(findings: Iterable[Finding]) -> str:
-    """Count the findings of every severity on one line, with its meaning."""
+    """Return a single line with the number of findings and the meaning of each severity."""
     counts = Counter(finding.severity for finding in findings)
     texts = (f"{counts[x]} {x.value} ({_MEANINGS[x]})" for x in Severity if counts[x])
     return "; ".join(texts) or "nothing found"
@@ -205,10 +205,10 @@ def summary(findings: Iterable[Finding]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCall:
-    """What is known of a call, and the error if no such call can run.
+    """Everything known about a call, with the error if it cannot run for any inputs.
 
-    `declared` are the types in the model, `inferred` the types that follow; both are the same if
-    the call cannot run. `fits_32_bits` says that no value of data needs more bits.
+    `declared` has the types in the model and `inferred` the inferred types; they are the same if
+    the call cannot run. `fits_32_bits` is true if all values of data fit int32.
     """
 
     row: OperatorVersion
@@ -228,7 +228,7 @@ class KnownCall:
         inference: Inference | None = None,
         **known: Any,
     ) -> Self:
-        """Return a call, with the defaults of the row for what is missing."""
+        """Create a call; missing attributes get their default values."""
         roles = [item.role for item in row.inputs]
         declared = dict(zip(roles, (*types, *(TensorType(),) * len(roles)), strict=False))
         inferred = dict(zip(roles, inference.inputs, strict=True)) if inference else declared
@@ -242,7 +242,7 @@ class KnownCall:
 
     @property
     def batch_dims(self) -> int:
-        """The attribute, or 0 if no array can have so many axes."""
+        """The value of the attribute, or 0 if it exceeds the maximum rank."""
         batch_dims = self.attributes.get("batch_dims", 0)
         return batch_dims if isinstance(batch_dims, int) and batch_dims <= LARGEST_RANK else 0
 
@@ -258,7 +258,7 @@ class KnownCall:
 
     @property
     def axis(self) -> int | None:
-        """The indexed axis, counted from the front, if it is known."""
+        """The non-negative number of the indexed axis, if it is known."""
         dims = self.inferred[Role.DATA].dims
         if "axis" not in self.attributes and Role.AXIS in self.inferred:
             return None
@@ -268,7 +268,7 @@ class KnownCall:
         return axis if axis >= 0 else axis + len(dims) if dims else None
 
     def indexed_axes(self, depth: Dim) -> range | None:
-        """Return the axes of data that indices, or index tuples of length `depth`, address."""
+        """Return the axes of data that are indexed; `depth` is the length of an index tuple."""
         if self.row.kind.tuples:
             first = self.batch_dims
             return range(first, first + depth) if isinstance(depth, int) else None
@@ -347,7 +347,7 @@ def _depth_unknown(call: KnownCall) -> str | None:
 
 def _contributed(call: KnownCall) -> str | None:
     domain = call.row.domain
-    return f"the operator is of {domain}" if domain == microsoft.DOMAIN else None
+    return f"the operator is from {domain}" if domain == microsoft.DOMAIN else None
 
 
 def _smaller_off_axis(call: KnownCall) -> str | None:
@@ -359,14 +359,14 @@ def _smaller_off_axis(call: KnownCall) -> str | None:
 
 
 def _duplicates(call: KnownCall) -> str | None:
-    """Find two updates of one position that no reduction combines."""
+    """Describe a position that several updates set without a reduction."""
     if call.row.duplicates is Duplicates.NOT_APPLICABLE or call.reduction != "none":
         return None
     return _repeated(call)
 
 
 def _repeated(call: KnownCall) -> str | None:
-    """Find a position that indices name twice."""
+    """Describe a position with duplicate indices."""
     indices, data = call.indices, call.inferred[Role.DATA].dims
     axes = call.indexed_axes(0 if indices is None or not indices.ndim else indices.shape[-1])
     if indices is None or data is None or axes is None:
@@ -387,14 +387,14 @@ def _repeated(call: KnownCall) -> str | None:
     if counts.max(initial=0) < 2:
         return None
     position = tuple(positions[first[np.argmax(counts > 1)]].tolist())
-    return f"the indices name position {position} of data more than once"
+    return f"position {position} of data has duplicate indices"
 
 
-_FEW_UPDATES = 4096  # elements, for which no runtime starts a thread
+_FEW_UPDATES = 4096  # elements; for fewer updates, no runtime starts a thread
 
 
 def _repeated_updates(call: KnownCall) -> str | None:
-    """Find updates of one position that a reduction combines, unless they are few."""
+    """Describe updates of the same position that a reduction combines, unless there are few."""
     sizes = call.inferred[Role.UPDATES].numbers if Role.UPDATES in call.inferred else None
     few = sizes is not None and math.prod(sizes) <= _FEW_UPDATES
     if call.reduction == "none" or few:
@@ -416,7 +416,7 @@ def _half_reduction(call: KnownCall) -> str | None:
 
 CONDITIONS: dict[str, Callable[[KnownCall], str | None]] = {
     "index range": lambda call: (
-        "an index is outside its axis" if isinstance(call.error, IndexOutOfBoundsError) else None
+        "an index is out of bounds" if isinstance(call.error, IndexOutOfBoundsError) else None
     ),
     "negative index": _negative_index,
     "index width": _index_beyond_32_bits,
@@ -445,14 +445,14 @@ CONDITIONS: dict[str, Callable[[KnownCall], str | None]] = {
     "reduction of halves": _half_reduction,
     "repeated updates": _repeated_updates,
 }
-"""The rules of `RUNTIME_NOTES`: what about a call meets the condition, or None."""
+"""For each rule of `RUNTIME_NOTES`, a function that describes why a call matches, or None."""
 
 
 class RuntimeNote(NamedTuple):
-    """What some runtimes do with a call of some kinds that meets the condition of a rule.
+    """The behavior of runtimes for calls that meet the condition of a rule.
 
-    No kinds and no runtimes mean all of them; `operators` have a definition. `source` is the
-    address of the evidence.
+    Empty `kinds` or `runtimes` stand for all of them; `operators` are operators with a definition.
+    `source` is the URL of the evidence.
     """
 
     rule: str
@@ -479,13 +479,13 @@ RUNTIME_NOTES = tuple(
 )
 
 
-_DETAIL = ": "  # between what about a call meets a condition, and what runtimes do then
+_DETAIL = ": "  # separates the description of the call from the behavior of runtimes
 
 
 def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
-    """Yield the notes on a call, with what about the call meets their conditions.
+    """Yield the notes that apply to a call, each with the reason why it applies.
 
-    Notes on errors apply only to a call that cannot run, all others only to one that can.
+    Notes on errors apply only to calls that cannot run, and other notes only to calls that can.
     """
     for note in RUNTIME_NOTES:
         of_this_kind = call.row.name in note.operators
@@ -499,7 +499,7 @@ def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
 
 
 def differing_results(call: KnownCall) -> dict[str, str]:
-    """Return the rules that make runtimes give different results for a call, and what they do."""
+    """Return the rules in which runtimes differ for a call, with descriptions."""
     notes = runtime_notes(call)
     return {
         note.rule: f"{detail}{_DETAIL}{note.what}"
@@ -509,7 +509,7 @@ def differing_results(call: KnownCall) -> dict[str, str]:
 
 
 def check_runtimes(names: Iterable[str]) -> None:
-    """Raise for a name of a runtime that no note is about."""
+    """Raise if a name does not match any runtime in the notes."""
     known = sorted({runtime for note in RUNTIME_NOTES for runtime in note.runtimes})
     for name in names:
         if not any(name.lower() in runtime.lower() for runtime in known):
@@ -522,9 +522,9 @@ def check_runtimes(names: Iterable[str]) -> None:
 def noted(
     where: str, operator: str, notes: Iterable[tuple[RuntimeNote, str, tuple[str, ...]]]
 ) -> Iterator[Finding]:
-    """Join the findings of notes that a call meets for the same reason.
+    """Yield a finding for each reason, joining notes that apply for the same reason.
 
-    A note comes with that reason, and with the runtimes to list.
+    Each note comes with the reason and the runtimes to list.
     """
     by_reason: dict[tuple[str, str], list[Finding]] = {}
     for note, detail, runtimes in notes:

@@ -1,4 +1,4 @@
-"""Casts of a model, and the indices behind an element of a result."""
+"""Casts in models, and the indices that determine an element of a result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_POSITIONS = 8
 
 
 def converted(array: Array, name: str) -> Array:
-    """Return `array` with elements of the type `name`; a value that it cannot hold raises."""
+    """Return `array` cast to the type `name`; raise if a value is out of range."""
     source = dtype_name(array)
     if source == name:
         return array
@@ -37,20 +37,20 @@ def converted(array: Array, name: str) -> Array:
     if lost.any():
         place = tuple(int(at) for at in np.unravel_index(np.argmax(lost), lost.shape))
         raise DTypeError(
-            f"input[{', '.join(map(str, place))}] = {array[place]} cannot be held by {name} "
+            f"input[{', '.join(map(str, place))}] = {array[place]} cannot be converted to {name} "
             f"(allowed: values of that type)"
         )
     return result
 
 
 def _lost(array: Array, result: Array) -> NDArray[np.bool_]:
-    """Return where the type of `result` cannot hold the element of `array`."""
+    """Return a mask of the elements of `array` that are out of range for the type of `result`."""
     if not _integral(result.dtype):
         finite = [np.isfinite(values.astype(np.float64)) for values in (array, result)]
         return np.asarray(finite[0] & ~finite[1])
     unsigned, bits = result.dtype.name.startswith("u"), int(result.dtype.name.lstrip("uint"))
     if not _integral(array.dtype):
-        # The bounds are powers of two: no floating type rounds a value across one.
+        # The bounds are powers of two, so rounding to a float type never crosses them.
         lowest, beyond = (0.0, 2.0**bits) if unsigned else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1))
         truncated = np.trunc(array.astype(np.float64))
         return np.asarray(~((truncated >= lowest) & (truncated < beyond)))
@@ -66,10 +66,10 @@ def _integral(dtype: np.dtype[Any]) -> bool:
 def index_places(
     row: OperatorVersion, attributes: Mapping[str, Any], inputs: Sequence[Array], at: Position
 ) -> list[tuple[Position, tuple[int, ...]]]:
-    """Return the positions in `indices` that lead to ``result[at]``, and the values there.
+    """Return the positions in `indices` that determine ``result[at]``, with their values.
 
-    A gather has one. A scatter has those that address the element, up to eight, or none. Nothing
-    is known of operators with a definition.
+    There is a single position for a gather and up to eight for a scatter. The list is empty if no
+    update addresses the element, or for operators with a definition.
     """
     if row.definition is not None:
         return []

@@ -1,6 +1,6 @@
-"""OpenVINO IR: read, checked and run.
+"""Read, check and run OpenVINO IR.
 
-A file is a whole network (``.xml`` with its ``.bin`` of constants) or a bare ``<layer>``.
+A file holds a network (``.xml``, with its constants in a ``.bin`` file) or a bare ``<layer>``.
 """
 
 from ndgather.models.openvino.model import Model, check, run

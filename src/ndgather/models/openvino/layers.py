@@ -1,4 +1,4 @@
-"""What layers of an IR mean: their types, constants and attributes, and what is wrong in them."""
+"""The semantics of IR layers: element types, constants, attributes, inference and checks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class ElementType(NamedTuple):
-    """An element type: its name in attributes, in ports and in NumPy, and its width."""
+    """An element type: its names in attributes, ports and NumPy, and its width."""
 
     name: str
     precision: str
@@ -88,19 +88,19 @@ ELEMENT_TYPES = (
 BY_NAME = {element.name: element for element in ELEMENT_TYPES}
 BY_PRECISION = {element.precision: element for element in ELEMENT_TYPES}
 BY_DTYPE = {element.dtype: element for element in ELEMENT_TYPES}
-# Elements that NumPy has no type for, or that lie across bytes.
+# Types without a NumPy dtype, or with elements that cross byte boundaries.
 _WITHOUT_ARRAYS = frozenset({"nf4", "string", "u1", "u3", "u6"})
 
 
 def _array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np.uint8]) -> Array:
-    """Return the constant that the bytes `content` hold, without a copy if possible."""
+    """Return the constant that is stored as the bytes `content`, as a view if possible."""
     if element.name in _WITHOUT_ARRAYS:
         raise DTypeError(
             f"element_type = {element.name} is not supported in constants (allowed: booleans, "
             "integers of 2, 4 and 8 to 64 bits, floats of 4 to 64 bits)"
         )
     dtype = dtype_named(element.dtype)
-    if element.bits < 8:  # the first element is in the lowest bits
+    if element.bits < 8:  # several per byte, starting at the least significant bits
         shifts = np.arange(0, 8, element.bits, dtype=np.uint8)
         codes = ((content[:, None] >> shifts) & np.uint8(2**element.bits - 1)).reshape(-1)
         return codes[: math.prod(shape)].reshape(shape).view(dtype)
@@ -116,18 +116,18 @@ def _little_endian(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constants:
-    """The file of constants of an IR; without a path no constant can be read."""
+    """The file with the constants of an IR; without a path, they cannot be read."""
 
     path: Path | None
 
     def find(self, layer: Layer) -> tuple[Path, int, int]:
-        """Return the file of a Const layer, and the offset and the number of its bytes there."""
+        """Return the path, byte offset and size in bytes of the constant of a Const layer."""
         element, shape = constant_type(layer)
         counts = []
         for name in ("offset", "size"):
             text = layer.attributes.get(name, "")
             if not NUMBER.fullmatch(text):
-                raise _bad_attribute(name, text, ("a whole number",))
+                raise _bad_attribute(name, text, ("a non-negative integer",))
             counts.append(int(text))
         offset, size = counts
         needed = -(-math.prod(shape) * element.bits // 8)
@@ -138,22 +138,22 @@ class Constants:
             )
         if self.path is None:
             raise ModelError(
-                "the file of constants is not known (allowed: the path of the model, or of its "
-                "constants)"
+                "the file with the constants is not known (allowed: the path of the model or of "
+                "its constants)"
             )
         try:
             file_bytes = self.path.stat().st_size
-        except (OSError, ValueError) as error:  # ValueError: a NUL in its name
+        except (OSError, ValueError) as error:  # ValueError: a null byte in the path
             raise unreadable(self.path, error) from error
         if offset + size > file_bytes:
             raise ModelError(
-                f"offset = {offset} and size = {size} reach beyond the end of {self.path} "
+                f"offset = {offset} and size = {size} extend past the end of {self.path} "
                 f"(allowed: at most {file_bytes} bytes)"
             )
         return self.path, offset, needed
 
     def read(self, layer: Layer) -> Array:
-        """Return the array of a Const layer, memory-mapped if its type allows it."""
+        """Return the constant of a Const layer, memory-mapped if its type allows it."""
         path, offset, size = self.find(layer)
         element, shape = constant_type(layer)
         try:
@@ -162,7 +162,7 @@ class Constants:
             raise unreadable(path, error) from error
         try:
             return _array_from(element, shape, np.asarray(content))
-        except ValueError as error:  # an empty array with sizes that no array has
+        except ValueError as error:  # an empty array with excessive sizes
             raise ShapeError(
                 f"shape = {shown(shape)} of {element.name} exceeds the largest possible array"
             ) from error
@@ -173,7 +173,7 @@ def _bad_attribute(name: str, text: str, allowed: Iterable[str]) -> AttributeVal
 
 
 def constant_type(layer: Layer) -> tuple[ElementType, tuple[int, ...]]:
-    """Return the element type and the shape that a Const layer declares."""
+    """Return the declared element type and shape of a Const layer."""
     element = element_type(layer, "element_type")
     text = layer.attributes.get("shape", "")
     try:
@@ -181,7 +181,7 @@ def constant_type(layer: Layer) -> tuple[ElementType, tuple[int, ...]]:
     except ValueError:
         bounds = None
     if bounds is None or len(bounds) > HIGHEST_RANK or any(low != high for low, high in bounds):
-        raise _bad_attribute("shape", text, ("sizes with commas between them",))
+        raise _bad_attribute("shape", text, ("comma-separated sizes",))
     return element, tuple(low for low, _ in bounds)
 
 
@@ -194,10 +194,10 @@ def element_type(layer: Layer, name: str) -> ElementType:
 
 
 def declared_shape(text: str) -> Bounds | None:
-    """Return the lowest and highest size of every axis in a `shape` attribute.
+    """Return the minimum and maximum size of each axis in a `shape` attribute.
 
-    None is an unknown rank; a highest size of None is unlimited. A size is written ``4``, ``-1``,
-    ``?``, or as a range ``1..5``, ``..5``, ``1..``.
+    The result is None if the rank is unknown; a maximum of None means unlimited. Sizes are written
+    as numbers (``4``), as ``-1`` or ``?``, or as ranges (``1..5``, ``..5``, ``1..``).
     """
     text = text.strip()
     if text == "...":
@@ -236,13 +236,13 @@ def parameter_type(layer: Layer) -> TensorType:
 
 
 def port_type(port: LayerPort) -> TensorType:
-    """Return the type that a port declares; one without sizes does not declare a shape."""
+    """Return the declared type of a port; a port without sizes does not declare a shape."""
     element = BY_PRECISION.get(port.precision or "")
     return TensorType(element.dtype if element else None, port.dims or None)
 
 
 def operator_of(layer: Layer) -> Operator:
-    """Return the version of the operator that a gather or scatter layer names."""
+    """Return the operator version of a gather or scatter layer."""
     version = _OPSET.fullmatch(layer.version)
     if version is None:
         raise AttributeValueError(
@@ -253,7 +253,7 @@ def operator_of(layer: Layer) -> Operator:
 
 
 def attributes_of(layer: Layer, function: Operator) -> dict[str, int | str | bool]:
-    """Return the attributes of a layer as values; the operator raises for texts that stay."""
+    """Return the parsed attributes of a layer; invalid text stays, and the operator rejects it."""
     values: dict[str, int | str | bool] = {}
     for name, text in layer.attributes.items():
         attribute = function.row.attribute(name)
@@ -268,7 +268,7 @@ def attributes_of(layer: Layer, function: Operator) -> dict[str, int | str | boo
 
 
 def check_ports(layer: Layer) -> None:
-    """Raise for a layer with too few or too many ports."""
+    """Raise if a layer has too few or too many ports."""
     least, outputs = _PLAIN_PORTS.get(layer.type, (0, 1))
     most = least
     if layer.type in OPERATOR_TYPES:
@@ -276,16 +276,16 @@ def check_ports(layer: Layer) -> None:
         least, most = sum(not item.optional for item in inputs), len(inputs)
     if not (least <= len(layer.inputs) <= most and len(layer.outputs) == outputs):
         raise ModelError(
-            f"ports = {len(layer.inputs)} input and {len(layer.outputs)} output are not those of "
-            f"the operation (allowed: {least if least == most else f'{least}..{most}'} input and "
+            f"ports = {len(layer.inputs)} input and {len(layer.outputs)} output do not match the "
+            f"operation (allowed: {least if least == most else f'{least}..{most}'} input and "
             f"{outputs} output)"
         )
 
 
 def check_network(network: Network, constants: Constants, place: str = "") -> Iterator[Finding]:
-    """Yield what is wrong in `network` and in the bodies of its layers.
+    """Yield the errors in `network` and in the bodies of its layers.
 
-    The declared ports of layers of other types count as correct.
+    The ports of layers with unknown types are assumed to be correct.
     """
     wiring = wire(network)
     for error in wiring.findings:
@@ -297,7 +297,7 @@ def check_network(network: Network, constants: Constants, place: str = "") -> It
             yield from check_network(body, constants, f"{place}{layer} {body.name}: ")
 
 
-# The layers whose output has elements of their first input, or of all inputs of a Concat.
+# Layers that move or cast elements of their first input (Concat: of all inputs).
 _MOVES = frozenset(
     {"Broadcast", "Concat", "Convert", "Gather", "Reshape", "Slice", "Split", "Squeeze"}
     | {"StridedSlice", "Tile", "Transpose", "Unsqueeze", "VariadicSplit"}
@@ -305,7 +305,7 @@ _MOVES = frozenset(
 
 
 def infer_types(network: Network, constants: Constants) -> dict[tuple[int, int], TensorType]:
-    """Return the types of the values of a network, by the ids of layer and output port."""
+    """Return the types of all values in a network, by the ids of layer and output port."""
     checker = _Checker(wire(network), constants, "")
     for layer in checker.wiring.order:
         try:
@@ -316,7 +316,7 @@ def infer_types(network: Network, constants: Constants) -> dict[tuple[int, int],
 
 
 class _Checker:
-    """Infers the types of values from layer to layer, and compares them with the ports."""
+    """Infers types layer by layer and compares them with the declared ports."""
 
     def __init__(self, wiring: Wiring, constants: Constants, place: str) -> None:
         self.wiring = wiring
@@ -324,7 +324,7 @@ class _Checker:
         self.place = place
         self.types: dict[tuple[int, int], TensorType] = {}
         self.values: dict[tuple[int, int], Array] = {}
-        self.fitting: set[tuple[int, int]] = set()  # ports whose elements need at most 32 bits
+        self.fitting: set[tuple[int, int]] = set()  # ports whose values fit int32
 
     def check(self, layer: Layer) -> Iterator[Finding]:
         yield from self._check(layer)
@@ -332,7 +332,7 @@ class _Checker:
             self.fitting |= {(layer.id, port.id) for port in layer.outputs}
 
     def _check(self, layer: Layer) -> Iterator[Finding]:
-        for port in layer.outputs:  # until they are inferred
+        for port in layer.outputs:  # the declared types are used until types are inferred
             self.types[layer.id, port.id] = port_type(port)
         for port in layer.inputs:
             if (layer.id, port.id) in self.wiring.sources:
@@ -364,7 +364,7 @@ class _Checker:
         notes = (
             (note, detail, tuple(name for name in note.runtimes if name.startswith("OpenVINO")))
             for note, detail in (() if call is None else runtime_notes(call))
-        )  # other runtimes do not read an IR
+        )  # other runtimes do not read IR
         yield from noted(
             f"{self.place}{layer}",
             title,
@@ -375,7 +375,7 @@ class _Checker:
         return Finding(f"{self.place}{layer}", title, rule, what, Severity.ERROR)
 
     def infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], KnownCall | None]:
-        """Infer the types of the outputs of a layer; return them, and the call of an operator."""
+        """Infer and record the output types; return them with the operator call, if any."""
         inferred, call = self._infer(layer)
         for port, known in zip(layer.outputs, inferred, strict=True):
             self.types[layer.id, port.id] = known
@@ -422,7 +422,7 @@ class _Checker:
         return inference.outputs, call
 
     def _fits_32_bits(self, layer: Layer) -> bool:
-        """Return whether all elements of the outputs are sizes, positions or small constants."""
+        """Return whether all outputs are known to be sizes, positions or small constants."""
         if layer.type in _MOVES:
             moved = layer.inputs if layer.type == "Concat" else layer.inputs[:1]
             return all(self._is_fitting(layer, port) for port in moved)
@@ -436,7 +436,7 @@ class _Checker:
         return source is not None and out is not None and (source.id, out.id) in self.fitting
 
     def _input(self, layer: Layer, port: LayerPort) -> TensorType:
-        """Return the inferred type of an input; the port declares what is not known of it."""
+        """Return the inferred type of an input, completed by the type that the port declares."""
         declared = port_type(port)
         if (layer.id, port.id) not in self.wiring.sources:
             return declared
@@ -447,7 +447,7 @@ class _Checker:
 
 
 def _contradictions(port: LayerPort, known: TensorType, name: str, verb: str) -> Iterator[str]:
-    """Yield how the type that a port declares contradicts a known one."""
+    """Yield descriptions of contradictions between the declared and the known type of a port."""
     element = BY_PRECISION.get(port.precision or "")
     if element is not None and known.dtype is not None and element.dtype != known.dtype:
         wanted = BY_DTYPE[known.dtype].precision if known.dtype in BY_DTYPE else known.dtype
@@ -457,12 +457,12 @@ def _contradictions(port: LayerPort, known: TensorType, name: str, verb: str) ->
 
 
 def _may_be(declared: tuple[int | None, ...], known: TensorType) -> bool:
-    """Return whether a port with these sizes can have the known shape."""
+    """Return whether a port that declares these sizes can have the known shape."""
     if known.shape is None:
         return True
     more = len(declared) - len(known.first)
     fits = more == 0 if known.dims is not None else more >= 0
-    if not declared:  # a scalar, or an unknown rank if something else was not known
+    if not declared:  # a scalar or, if the inferred sizes are not all known, an unknown rank
         return fits or known.numbers is None
     return fits and all(
         size is None or not isinstance(other, int) or size == other

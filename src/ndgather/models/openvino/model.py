@@ -1,4 +1,4 @@
-"""An OpenVINO IR as a model: its inputs and outputs, its errors, and its results."""
+"""OpenVINO IR models: inputs and outputs, checks and runs."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from ndgather.models.openvino.reading import Layer, LayerPort, Limits, Network, 
 from ndgather.published.schema import TensorType
 
 _Key: TypeAlias = tuple[int, int]
-"""A value: the ids of a layer and of its output port."""
+"""A value, identified by the ids of a layer and an output port."""
 
 
 class Model:
-    """An OpenVINO IR, or a bare layer of one; `Model.load` reads it.
+    """An OpenVINO IR or a bare layer. Use `Model.load` to read a file.
 
     Parameters
     ----------
     network : Network
-        The layers and edges of the XML.
+        The layers and edges of the XML file.
     constants : Constants
-        The file of its constants.
+        The file that stores the constants.
 
     Raises
     ------
     DTypeError
-        An argument is of another type.
+        An argument has the wrong type.
     """
 
     def __init__(self, network: Network, constants: Constants) -> None:
@@ -68,11 +68,11 @@ class Model:
         Parameters
         ----------
         path : str, os.PathLike or bytes
-            The path of the XML, or its content.
+            The path of the XML file, or its content.
         constants : str or os.PathLike, optional
-            The file of constants; by default the ``.bin`` beside the XML.
+            The file that stores the constants. By default, the ``.bin`` file beside the XML file.
         limits : Limits, optional
-            The largest size, depth and number of elements and layers to read.
+            The maximum file size, nesting depth, and number of elements and layers.
 
         Returns
         -------
@@ -95,7 +95,7 @@ class Model:
                 of = f" of {quoted(layer.version)}" if layer.version else ""
                 raise ModelError(
                     f"{layer}: type = {quoted(layer.type)}{of} is not supported (allowed: "
-                    f"{listed(KNOWN_TYPES)}; openvino.Core().compile_model of the package openvino "
+                    f"{listed(KNOWN_TYPES)}; openvino.Core().compile_model of the openvino package "
                     "runs any)"
                 )
         return _Program(self.network, self.constants)
@@ -112,28 +112,28 @@ class Model:
         return tuple(Port.of(name, types[key]) for name, key in self._program.outputs.items())
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Run the model, as the function `run` does.
+        """Run the model. See the function `run`.
 
         Parameters
         ----------
         inputs : mapping of str to array_like
-            As in `run`.
+            The inputs by name.
 
         Returns
         -------
         Run
-            `outputs`, with their names and arrays, and the time of the run.
+            The named output arrays and the duration of the run.
 
         Raises
         ------
         ModelError, ShapeError, DTypeError, IndexOutOfBoundsError
-            As in `run`.
+            See `run`.
         """
         start, arrays = time.perf_counter(), named_arrays("run", inputs)
         program, parameters = self._program, self.network.of_type("Parameter")
         fitted = fit_inputs(self.inputs, self._by_first_name(arrays))
-        # A `Port` has no ranges of sizes.
-        for layer, name in zip(parameters, program.inputs, strict=False):  # a snippet has none
+        # `fit_inputs` does not check ranges of sizes, which a `Port` cannot represent.
+        for layer, name in zip(parameters, program.inputs, strict=False):  # none in a snippet
             shape = fitted[name].shape
             for size, (low, high) in zip(shape, parameter_bounds(layer) or (), strict=False):
                 if size < low or (high is not None and size > high):
@@ -148,7 +148,7 @@ class Model:
         )
 
     def _by_first_name(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return inputs by their first names: a tensor may have several, and its layer another."""
+        """Return inputs by primary name; tensors can have several names, as well as layer names."""
         names: dict[str, str] = {}
         for layer, port in zip(self.network.of_type("Parameter"), self.inputs, strict=False):
             for name in _value_names(layer, layer.outputs[0]):
@@ -157,12 +157,12 @@ class Model:
         found: dict[str, Array] = {}
         for name, value in inputs.items():
             if names.get(name, name) in found:
-                raise ModelError(f"input {name!r} is given twice (allowed: one name of a tensor)")
+                raise ModelError(f"input {name!r} is given twice (allowed: one name per tensor)")
             found[names.get(name, name)] = value
         return found
 
     def check(self) -> tuple[Finding, ...]:
-        """Return what is wrong with the model: its edges, attributes, constants and ports."""
+        """Check the edges, attributes, constants and ports. See the function `check`."""
         return Findings(check_network(self.network, self.constants))
 
 
@@ -177,29 +177,29 @@ def _loaded(caller: str, model: FilePath | Content | Model) -> Model:
 def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Run an OpenVINO IR and return its outputs by name.
 
-    ndgather runs gather and scatter layers, constants and casts. The package openvino runs files
-    with other layers.
+    ndgather runs gather and scatter layers, constants and casts. To run files with other layers,
+    use the openvino package.
 
     Parameters
     ----------
     model : Model, bytes, str or os.PathLike
-        A loaded IR, the bytes of its XML, or the path of that file.
+        A loaded IR, the path of its XML file, or the content of that file as bytes.
     inputs : mapping of str to array_like
-        The inputs by a name of their tensor or of their layer; those of a bare layer by the names
-        of its specification, such as ``"data"`` and ``"indices"``.
+        The inputs by the name of a tensor or layer. For a bare layer, use the names in the
+        specification of the operator, such as ``"data"`` and ``"indices"``.
 
     Returns
     -------
     dict of str to array
-        The outputs, in the order of the model; that of a bare layer is ``"output"``.
+        The outputs, in the order of the model. The output of a bare layer is called ``"output"``.
 
     Raises
     ------
     FileError, ModelError
-        The file cannot be read, is not an IR, has a layer that cannot run, or an input is missing
-        or unknown.
+        The file cannot be read, is not an IR, or has a layer that is not supported, or an input
+        is missing or unknown.
     ShapeError, DTypeError, IndexOutOfBoundsError
-        An input of the model or of a layer does not fit; the text names it.
+        An input of the model or of a layer is invalid; the error names it.
 
     Examples
     --------
@@ -218,24 +218,23 @@ def run(model: FilePath | Content | Model, inputs: Mapping[str, Array]) -> dict[
 
 
 def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
-    """Check an OpenVINO IR: its edges, attributes, constants and ports.
+    """Check the edges, attributes, constants and ports of an OpenVINO IR.
 
     Parameters
     ----------
     model : Model, bytes, str or os.PathLike
-        A loaded IR, the bytes of its XML, or the path of that file.
+        A loaded IR, the path of its XML file, or the content of that file as bytes.
 
     Returns
     -------
     tuple of Finding
-        What is wrong, and where OpenVINO deviates from its specification; empty if there is
-        nothing to report. A finding has `where`, `operator`, `rule`, `what`, `severity` and
-        `runtimes`.
+        Errors of the model, and calls for which OpenVINO deviates from its specification. Each
+        finding has the attributes `where`, `operator`, `rule`, `what`, `severity` and `runtimes`.
 
     Raises
     ------
     FileError, ModelError
-        The file cannot be read, or is not an IR.
+        The file cannot be read or is not an IR.
 
     Examples
     --------
@@ -251,7 +250,7 @@ def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
 
 
 class _Step(NamedTuple):
-    """A layer that computes a value of others; `title` is its operator in errors."""
+    """The computation of a value; error messages call the layer's operator `title`."""
 
     layer: Layer
     title: str
@@ -261,9 +260,9 @@ class _Step(NamedTuple):
 
 
 class _Program:
-    """The layers of a network in the order in which they run.
+    """A network as a sequence of steps.
 
-    `inputs` and `outputs` have the values of the model by their unique names.
+    `inputs` and `outputs` map unique names to the values of the model.
     """
 
     def __init__(self, network: Network, constants: Constants) -> None:
@@ -276,7 +275,7 @@ class _Program:
         self._constants = constants
         self._values: dict[_Key, Array] = {}
         self._taken: set[str] = set()
-        # Parameters and Results keep their order in the file, which is that of the model.
+        # The file order of Parameters and Results is the order of the model's inputs and outputs.
         first, last = map(network.of_type, ("Parameter", "Result"))
         inner = [x for x in self.wiring.order if x.type not in {"Parameter", "Result"}]
         _visit(network.layers, check_ports)
@@ -322,7 +321,7 @@ class _Program:
             self.outputs["output"] = key
 
     def _reads(self, layer: Layer, names: tuple[str, ...]) -> tuple[_Key, ...]:
-        """Return the values that feed a layer; those of a snippet become inputs."""
+        """Return the values that a layer reads; in a snippet, they become inputs of the model."""
         if not self.network.snippet:
             sources = (self.wiring.sources[layer.id, port.id] for port in layer.inputs)
             return tuple((source.id, port.id) for source, port in sources)
@@ -334,7 +333,7 @@ class _Program:
 
 
 def _visit(layers: Iterable[Layer], step: Callable[[Layer], None]) -> None:
-    """Call a function with every layer; its errors name the layer."""
+    """Call `step` with each layer; name the layer in errors."""
     for layer in layers:
         try:
             step(layer)
@@ -344,6 +343,6 @@ def _visit(layers: Iterable[Layer], step: Callable[[Layer], None]) -> None:
 
 
 def _value_names(layer: Layer, port: LayerPort) -> tuple[str, ...]:
-    """Return the names of a value: those of its port, then that of its layer."""
+    """Return the names of a value: the names of its port, then the layer name."""
     names = (*port.names, layer.name)
     return tuple(dict.fromkeys(name for name in names if name)) or (f"layer{layer.id}",)

@@ -1,7 +1,7 @@
-"""The XML of an OpenVINO IR, as layers and edges.
+"""Parse the XML of an OpenVINO IR into layers and edges.
 
-The XML may come from anyone: document types and entities are not supported, and the size of the
-file, its depth and its counts of elements are bounded while it is parsed.
+The file may come from an untrusted source, so the parser rejects document types and entities and
+limits the file size, nesting depth, and numbers of elements and layers.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ LARGEST_SIZE = 2**63 - 1
 NUMBER = re.compile(r"[0-9]{1,19}")
 
 _COMMA = re.compile(r"(?<!\\),")
-_MOST_NAMED = 5  # layers of a cycle
+_MOST_NAMED = 5  # layers that an error about a cycle names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerPort:
-    """A port of a layer."""
+    """An input or output port of a layer."""
 
     id: int
     precision: str | None
     names: tuple[str, ...]
-    dims: tuple[int | None, ...]  # None is dynamic; () is a scalar or of unknown rank
+    dims: tuple[int | None, ...]  # None: dynamic; (): a scalar, or an unknown rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One operation."""
+    """A layer: an operation with its ports and attributes."""
 
     id: int
     name: str
     type: str
-    version: str  # the operation set, such as "opset8", or ""
+    version: str  # the opset, such as "opset8", or ""
     attributes: Mapping[str, str]
     inputs: tuple[LayerPort, ...]
     outputs: tuple[LayerPort, ...]
@@ -65,11 +65,11 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """The layers and edges of a file or of a body; a `snippet` is a bare layer without edges."""
+    """The layers and edges of a file or a body; a `snippet` is a bare layer without edges."""
 
     name: str
     layers: tuple[Layer, ...]
-    edges: tuple[tuple[int, ...], ...]  # from a layer and its output port to a layer and its input
+    edges: tuple[tuple[int, ...], ...]  # (from layer, output port, to layer, input port)
     snippet: bool = False
 
     def of_type(self, name: str) -> list[Layer]:
@@ -77,13 +77,13 @@ class Network:
 
     @property
     def operations(self) -> list[Layer]:
-        """The layers that compute something."""
+        """The layers other than constants, inputs and outputs of the network."""
         return [x for x in self.layers if x.type not in {"Const", "Parameter", "Result"}]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The largest file that is read."""
+    """The limits of a file to be read."""
 
     file_bytes: int = 64 * 2**20
     depth: int = 64
@@ -92,7 +92,7 @@ class Limits:
 
 
 def read(source: Path | bytes, limits: Limits = Limits()) -> Network:
-    """Read the XML of an IR or a bare ``<layer>`` from a file or from bytes."""
+    """Parse the XML of an IR or a bare ``<layer>``, given as a path or as bytes."""
     place = source if isinstance(source, Path) else Path("model")
     text = content(source, limits.file_bytes) if isinstance(source, Path) else source
     try:
@@ -127,12 +127,12 @@ def _parse(text: bytes, limits: Limits) -> Element:
             _check_limit("its count of layers", layers, limits.layers)
     except DefusedXmlException as error:
         raise ModelError(
-            "has a document type or an entity, which can grow without end or name other "
+            "has a document type or an entity, which can expand without limit or refer to other "
             "files (allowed: elements, attributes and text)"
         ) from error
     except ModelError:
         raise
-    except (ParseError, LookupError, ValueError) as error:  # the last two: of its encoding
+    except (ParseError, LookupError, ValueError) as error:  # the last two: invalid encodings
         raise ModelError(f"cannot be read as XML: {reason(error)}") from error
     if root is None:
         raise ModelError("cannot be read as XML: no element found")
@@ -203,7 +203,7 @@ def _dim(text: str, where: str) -> int | None:
 def _number(element: Element, name: str, where: str) -> int:
     text = element.get(name, "")
     if not NUMBER.fullmatch(text):
-        raise _bad_element(where, name, text, "a whole number")
+        raise _bad_element(where, name, text, "a non-negative integer")
     return int(text)
 
 
@@ -212,18 +212,18 @@ def _bad_element(where: str, name: str, text: str, allowed: str) -> ModelError:
 
 
 def _names(text: str | None) -> tuple[str, ...]:
-    """Split a list of names; a comma inside a name is escaped by a backslash."""
+    """Split a comma-separated list of names; a comma in a name is escaped with a backslash."""
     names = (name.replace("\\,", ",").strip() for name in _COMMA.split(text or ""))
     return tuple(name for name in names if name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """The edges of a network, resolved."""
+    """The resolved edges of a network."""
 
-    # The layer and output port that feed an input port, by the ids of layer and input port.
+    # Ids of a layer and an input port -> the layer and output port that are connected to it.
     sources: Mapping[tuple[int, int], tuple[Layer, LayerPort]]
-    order: tuple[Layer, ...]  # in which layers run, without those in or behind a cycle
+    order: tuple[Layer, ...]  # topological, without layers in or after a cycle
     findings: tuple[Finding, ...]  # errors in edges and ports
 
 
@@ -256,7 +256,7 @@ def wire(network: Network) -> Wiring:
         sorter.add(layer_id, source.id)
     try:
         sorter.prepare()
-    except CycleError as error:  # the sorter still gives the layers before the cycle
+    except CycleError as error:  # the sorter still yields the layers before the cycle
         cycle = [layer for layer in layers.values() if layer.id in error.args[1]]
         named = ", ".join(map(str, cycle[:_MOST_NAMED]))
         if len(cycle) > _MOST_NAMED:

@@ -1,6 +1,6 @@
-"""What each specification says, as rows: one `OperatorVersion` per version of an operator.
+"""The specifications as rows: an `OperatorVersion` for each version of an operator.
 
-A new version is a row in its module; a new specification is a module and a line here.
+To add a version, add a row to a module; to add a specification, add a module and a line here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ONNX: GatherND, GatherElements, Gather, ScatterND, ScatterElements, TensorScatter.
 
-A row states only what its version changed. Models also write the domain as "".
+A row states only the changes of its version. In models, the domain may also be "".
 """
 
 from __future__ import annotations
@@ -54,14 +54,15 @@ AXIS = Attribute(
     type=AttributeType.INT,
     range=AttributeRange.AXIS,
     default=0,
-    summary="the axis of data that is indexed; a negative value counts from the last axis",
+    summary="the indexed axis of data; a negative value counts from the last axis",
 )
 BATCH_DIMS = Attribute(
     name="batch_dims",
     type=AttributeType.INT,
     range=AttributeRange.BATCH_BELOW_RANKS,
     default=0,
-    summary="how many leading axes data and indices share; tuples address the axes after them",
+    summary="the number of leading axes that data and indices share; index tuples address the axes "
+    "after them",
 )
 _REDUCTION_16 = reduction_attribute("none", "add", "mul")
 _REDUCTION_18 = reduction_attribute("none", "add", "mul", "max", "min")
@@ -71,36 +72,36 @@ _FROM_BOTH_ENDS = IndexRule(negative=True, outside=Outside.RAISE)
 _ANY_TYPE = Erratum(
     "Type Constraints",
     "Constrain input and output types to any tensor type.",
-    "the list excludes tensor types: the 8-bit and 4-bit floats, 4-bit integers, and "
-    "bfloat16 before version 13",
+    "the list lacks some tensor types: 8-bit and 4-bit floats, 4-bit integers and, before version "
+    "13, bfloat16",
 )
 _NO_RANK_CONDITION = Erratum(
     "Summary, point 1",
     "There is no dependency condition to be met between ranks `r` and `q`",
-    "the later points hold the ranks together: a tuple is no longer than the axes it "
-    "addresses, and from version 12 on b < min(q, r)",
+    "later points relate the ranks: an index tuple is at most as long as the number of axes that "
+    "it can address, and b < min(q, r) since version 12",
 )
 _INVERSE_OF_SCATTER_ND = Erratum(
     "Summary",
     "This operator is the inverse of `ScatterND`.",
-    "only for distinct tuples and batch_dims = 0: ScatterND has no batch_dims",
+    "only for distinct index tuples and batch_dims = 0, because ScatterND has no batch_dims",
 )
 _ZERO_SIZES = (
-    "Sizes of zero are not mentioned. They follow from the formula: no {} give an empty result, "
-    "and every {} into an axis of size 0 is out of bounds, even if the slice that it would copy is "
+    "The text does not mention sizes of 0. By the formula, the result is empty if there are no {}, "
+    "and any {} into an axis of size 0 is out of bounds, even if the slice that it would copy is "
     "empty."
 )
 _ALWAYS_CHECKED_NOTE = (
-    "The text makes an index out of bounds an error without exception, so it is reported even "
-    "if the result has no elements."
+    "According to the text, an out-of-bounds index is always an error, so this package raises an "
+    "error even if the result has no elements."
 )
 _RANK_0_NOTE = (
-    "Indices of any rank are allowed, including rank 0: by the formula the result then has one "
-    "axis less than data. Indices of one element keep the axis, with size 1."
+    "Indices may have any rank. By the formula, the result has one axis less than data if they "
+    "have rank 0. Indices of shape (1,) keep the axis with size 1."
 )
 _LEAST_DEPTH_NOTE = (
-    "The text requires tuples of at least one index and does not say what an empty tuple "
-    "does; this package raises an error for it."
+    "The text requires index tuples of length 1 or more and does not define an empty index tuple, "
+    "for which this package raises an error."
 )
 
 gather_nd_11 = OperatorVersion(
@@ -111,7 +112,7 @@ gather_nd_11 = OperatorVersion(
     inputs=(DATA, _INDICES_64),
     index_rule=_FROM_BOTH_ENDS,
     lowest_depth=1,
-    summary="Copies the slices of data that the index tuples on the last axis of indices address.",
+    summary="Copies the slices of data that index tuples along the last axis of indices select.",
     formula="output[p] = data[*indices[p]] for every p in indices.shape[:-1]; "
     "output.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
     source=f"{_CHANGELOG}#GatherND-11",
@@ -131,8 +132,8 @@ gather_nd_12 = gather_nd_11.version(
     12,
     attributes=(BATCH_DIMS,),
     batch_rule=BatchRule.EQUAL,
-    summary="Copies the slices of data that the index tuples on the last axis of indices address, "
-    "batch by batch where data and indices share leading axes.",
+    summary="Copies the slices of data that index tuples along the last axis of indices select, "
+    "separately for each batch if data and indices share leading axes.",
     formula="output[p] = data[*p[:b], *indices[p]] for every p in indices.shape[:-1]; "
     "output.shape = indices.shape[:-1] + data.shape[b+k:], b = batch_dims, "
     "k = indices.shape[-1]",
@@ -140,10 +141,11 @@ gather_nd_12 = gather_nd_11.version(
         _LEAST_DEPTH_NOTE,
         _ZERO_SIZES.format("tuples", "tuple"),
         _ALWAYS_CHECKED_NOTE,
-        "The text has no negative batch_dims: the attribute is a number of axes, and this "
-        "package raises for negative values. Some tools compute a wrong shape from it.",
-        "Batch axes must be equal, neither broadcast nor merely of equal product; some "
-        "runtimes accept both.",
+        "The text does not provide for negative batch_dims: the attribute is a number of axes, and "
+        "this package raises an error for negative values. Some tools infer a wrong shape from "
+        "them.",
+        "Batch axes must have equal sizes. It is not enough that they could be broadcast or have "
+        "equal products; some runtimes accept both.",
     ),
     errata=(
         Erratum(
@@ -154,12 +156,12 @@ gather_nd_12 = gather_nd_11.version(
         Erratum(
             "Summary, point 5",
             "-data_shape[i] <= indices[...,i] <= data_shape[i] - 1",
-            "data_shape[b+i]: tuples address the axes after the batch axes",
+            "data_shape[b+i], because index tuples address the axes after the batch axes",
         ),
         Erratum(
             "output, cases 2 and 3",
             "data[0:b-1,indices_slice]",
-            "one coordinate for each batch axis, no slice of them: data[p[0], ..., p[b-1], *tuple]",
+            "a coordinate for each batch axis instead of a slice: data[p[0], ..., p[b-1], *tuple]",
         ),
         Erratum(
             "output, case 2",
@@ -175,13 +177,13 @@ gather_nd_12 = gather_nd_11.version(
         Erratum(
             "Summary and attribute batch_dims",
             "the gather starts from the `b+1` dimension",
-            "the axis with index b: the Summary counts axes from 1, the attribute from 0",
+            "the axis with index b; the Summary counts axes from 1, but the attribute from 0",
         ),
         _INVERSE_OF_SCATTER_ND,
         Erratum(
             "Summary, point 4",
             "should have a value between 1 (inclusive) and rank `r-b` (inclusive)",
-            "only more than r-b is called an error; what 0 does is left unsaid",
+            "only a value above r-b is called an error; the effect of 0 is not defined",
         ),
         _ANY_TYPE,
     ),
@@ -192,9 +194,10 @@ gather_nd_13 = gather_nd_12.version(
 )
 
 _OFF_AXIS_NOTE = (
-    "How the other sizes of indices relate to those of data is not stated. The equations read "
-    "data at the position's own coordinates, so indices may be smaller there and then address "
-    "the leading part; larger ones would be out of bounds, and nothing is broadcast."
+    "The text does not relate the sizes of indices and data on the other axes. There, the "
+    "equations read data at the coordinates of the position itself. Therefore indices may be "
+    "smaller and then address the leading part of data; larger indices would be out of bounds, and "
+    "nothing is broadcast."
 )
 _INVERSE_OF_SCATTER_ELEMENTS = Erratum(
     "Summary", "This operator is also the inverse of ScatterElements.", "for distinct indices only"
@@ -202,7 +205,7 @@ _INVERSE_OF_SCATTER_ELEMENTS = Erratum(
 _LIKE_TORCH_GATHER = Erratum(
     "Summary",
     "It is similar to Torch's gather operation.",
-    "torch.gather raises for negative indices, and it states the rule for the other axes",
+    "torch.gather raises an error for negative indices, and it states a rule for the other axes",
 )
 
 gather_elements_11 = OperatorVersion(
@@ -214,8 +217,8 @@ gather_elements_11 = OperatorVersion(
     attributes=(AXIS,),
     index_rule=_FROM_BOTH_ENDS,
     off_axis_rule=OffAxisRule.AT_MOST,
-    summary="Copies one element of data for each element of indices, which replaces the "
-    "coordinate of its position along one axis.",
+    summary="Copies one element of data for each element of indices, which replaces one coordinate "
+    "of its own position.",
     formula="output[p] = data[*p[:axis], indices[p], *p[axis+1:]] for every p in "
     "indices.shape; output.shape = indices.shape",
     source=f"{_CHANGELOG}#GatherElements-11",
@@ -224,7 +227,7 @@ gather_elements_11 = OperatorVersion(
         Erratum(
             "Examples 1 and 2",
             "output = [ [ [1, 1], [4, 3], ], ]",
-            "one pair of brackets too many: the outputs have shapes (2, 2) and (2, 3)",
+            "a superfluous pair of brackets: the outputs have shapes (2, 2) and (2, 3)",
         ),
         _LIKE_TORCH_GATHER,
         _INVERSE_OF_SCATTER_ELEMENTS,
@@ -245,14 +248,14 @@ gather_1 = OperatorVersion(
     inputs=(DATA, replace(INDICES, lowest_rank=0)),
     attributes=(AXIS,),
     index_rule=IndexRule(negative=False, outside=Outside.RAISE),
-    summary="Copies whole slices of data along one axis; the axes of indices replace it.",
+    summary="Copies whole slices of data along one axis, which the axes of indices replace.",
     formula="output[o, p, s] = data[o, indices[p], s]; "
     "output.shape = data.shape[:axis] + indices.shape + data.shape[axis+1:]",
     source=f"{_CHANGELOG}#Gather-1",
     notes=(
-        "The text requires indices within bounds and does not name the bounds. Version 11 "
-        "brought the range [-s, s-1], and runtimes of this version raised for negative values, so "
-        "this package reads [0, s-1] here.",
+        "The text requires indices within bounds but does not name the bounds. Version 11 "
+        "introduced the range [-s, s-1], and runtimes with this version raised errors for negative "
+        "values, so this package assumes [0, s-1].",
     ),
     errata=(_ANY_TYPE,),
 )
@@ -268,7 +271,7 @@ gather_13 = gather_11.version(
         Erratum(
             "Summary, table",
             "output[r, s, q] = data[ [indices[r, s], q]",
-            "data[indices[r, s], q]: a stray bracket, as in the row below it",
+            "data[indices[r, s], q], without the stray bracket, as in the next row",
         ),
         _ANY_TYPE,
     ),
@@ -282,16 +285,16 @@ scatter_nd_11 = OperatorVersion(
     inputs=(DATA, _INDICES_64, _UPDATES),
     index_rule=IndexRule(negative=True, outside=Outside.UNDEFINED),
     duplicates=Duplicates.FORBIDDEN,
-    summary="Copies data and replaces the slices that the index tuples address with the updates.",
+    summary="Copies data and replaces the slices that the index tuples select with the updates.",
     formula="output = copy of data; output[*indices[p]] = updates[p] for every p in "
     "indices.shape[:-1]; updates.shape = indices.shape[:-1] + data.shape[k:], "
     "k = indices.shape[-1]",
     source=f"{_CHANGELOG}#ScatterND-11",
     notes=(
-        "Indices are expected to be in the valid range, and the text says nothing of others; "
-        "this package raises an error.",
-        "Tuples have no minimum length, unlike those of GatherND: with k = 0 every update "
-        "replaces the whole tensor.",
+        "The text expects indices in the valid range and does not define the effect of others. "
+        "This package raises an error.",
+        "Unlike in GatherND, index tuples have no minimum length: with k = 0, each update replaces "
+        "the whole tensor.",
     ),
     errata=(_ANY_TYPE,),
 )
@@ -300,15 +303,14 @@ scatter_nd_13 = scatter_nd_11.version(
     inputs=(_DATA_13, _INDICES_64, _UPDATES_13),
 )
 _REDUCTION_NOTE = (
-    "What max and min do with NaN, and what a reduction does with bool, string and complex "
-    "data, is not defined."
+    "The text does not define max and min of NaN, or reductions of bool, string and complex data."
 )
 scatter_nd_16 = scatter_nd_13.version(
     16,
     attributes=(_REDUCTION_16,),
     duplicates=Duplicates.FORBIDDEN_WITHOUT_REDUCTION,
-    summary="Copies data, and replaces the slices that the index tuples address with the "
-    "updates, or combines them.",
+    summary="Copies data and replaces the slices that the index tuples select with the updates, or "
+    "combines them with the updates.",
     formula="output = copy of data; output[*indices[p]] = f(output[*indices[p]], updates[p]) "
     "for every p in indices.shape[:-1], in any order; "
     "updates.shape = indices.shape[:-1] + data.shape[k:], k = indices.shape[-1]",
@@ -321,7 +323,7 @@ scatter_nd_18 = scatter_nd_16.version(
         Erratum(
             "attribute reduction",
             "'mul':  reduction using the addition operation.",
-            "multiplication",
+            "multiplication instead of addition",
         ),
         _ANY_TYPE,
     ),
@@ -337,8 +339,8 @@ scatter_elements_11 = OperatorVersion(
     index_rule=_FROM_BOTH_ENDS,
     off_axis_rule=OffAxisRule.AT_MOST,
     duplicates=Duplicates.SILENT,
-    summary="Copies data and replaces one element for each element of updates, at the "
-    "coordinates of its position, of which the one along axis is taken from indices.",
+    summary="Copies data and replaces one element for each element of updates: the element at the "
+    "same position, except that the coordinate along axis is taken from indices.",
     formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = updates[p] "
     "for every p in indices.shape; updates.shape = indices.shape",
     source=f"{_CHANGELOG}#ScatterElements-11",
@@ -363,7 +365,7 @@ scatter_elements_18 = scatter_elements_16.version(
 
 _OF_4_BITS = ("float4_e2m1fn", "int4", "uint4")
 _CACHE_TYPES = (*_WITH_BFLOAT16, *FLOATS_8, "float8_e8m0fnu", *_OF_4_BITS)
-_CACHE = tensor("past_cache", Role.DATA, "T", _CACHE_TYPES, "starts with the batch", lowest_rank=2)
+_CACHE = tensor("past_cache", Role.DATA, "T", _CACHE_TYPES, "axis 0 is the batch", lowest_rank=2)
 _tensor_scatter_24 = OperatorVersion(
     name="TensorScatter",
     domain=DOMAIN,
@@ -372,12 +374,12 @@ _tensor_scatter_24 = OperatorVersion(
     definition=definitions.TENSOR_SCATTER,
     inputs=(
         _CACHE,
-        replace(_CACHE, name="update", role=Role.UPDATES, summary="the new rows of every batch"),
+        replace(_CACHE, name="update", role=Role.UPDATES, summary="the new rows of each batch"),
         replace(
             _INDICES_64,
             name="write_indices",
             optional=True,
-            summary="where the rows of each batch begin; by default at 0",
+            summary="the first position of the new rows in each batch; by default 0",
         ),
     ),
     outputs=(Output(name="present_cache", type_variable="T"),),
@@ -386,7 +388,7 @@ _tensor_scatter_24 = OperatorVersion(
             AXIS,
             range=AttributeRange.SEQUENCE_AXIS,
             default=-2,
-            summary="the axis of the sequence, which is not that of the batch",
+            summary="the sequence axis, which must not be the batch axis",
         ),
         Attribute(
             name="mode",
@@ -394,34 +396,35 @@ _tensor_scatter_24 = OperatorVersion(
             range=AttributeRange.CHOICE,
             default="linear",
             words=("linear", "circular"),
-            summary="whether rows that reach the end of the cache go on at its beginning",
+            summary="whether rows past the end of the cache wrap around",
         ),
     ),
     index_rule=IndexRule(negative=False, outside=Outside.UNDEFINED),
-    summary="Copies a cache and writes new rows into it, in each batch from a position of its own.",
+    summary="Copies a cache and writes new rows into it, starting at a separate position in each "
+    "batch.",
     formula="present_cache = copy of past_cache; "
     "present_cache[n, *p, (w[n] + t) % S, *q] = update[n, *p, t, *q] for each position of update; "
-    "w = write_indices, S = past_cache.shape[axis], % S in the mode circular only",
+    "w = write_indices, S = past_cache.shape[axis]; % S applies only in mode circular",
     source=f"{_CHANGELOG}#TensorScatter-24",
     notes=(
-        "In the mode linear, write_indices + sequence_length <= max_sequence_length is required; "
-        "what another value does is not said, and this package raises an error. A negative value "
-        "raises too: the pseudocode would count it from the end.",
-        "In the mode circular, any value is taken modulo the size of the axis, a negative one too; "
-        "onnxruntime raises for it.",
-        "Axis -r is the batch axis like 0, and raises too.",
-        "`convert --target` writes it as ScatterND or GatherND; no other operator alone equals it.",
+        "In mode linear, write_indices + sequence_length <= max_sequence_length is required. For "
+        "other values, which the text does not define, this package raises an error. Negative "
+        "values raise an error as well, although the pseudocode would count them from the end.",
+        "In mode circular, any value is taken modulo the size of the axis. This includes negative "
+        "values, for which onnxruntime raises an error.",
+        "Axis -r raises an error because it is the batch axis, like 0.",
+        "`convert --target` replaces it with ScatterND or GatherND and further nodes.",
     ),
     errata=(
         Erratum(
             "Summary, pseudocode",
             "present_cache[cache_idx] = update[update_idx]",
-            "present_cache is a copy of past_cache first",
+            "present_cache must first be a copy of past_cache",
         ),
         Erratum(
             "Summary, pseudocode",
             "cache_sequence_idx = write_indices[batch_idx] + sequence_idx",
-            "0 in place of write_indices[batch_idx] where write_indices is left out",
+            "0 instead of write_indices[batch_idx] if write_indices is omitted",
         ),
     ),
 )

@@ -1,7 +1,7 @@
 """OpenVINO: GatherND, GatherElements, Gather, ScatterNDUpdate, ScatterElementsUpdate, and others.
 
-A row states only what its version changed, the first one of an operator what differs from ONNX.
-Here the axis of Gather and of ScatterElementsUpdate is an input.
+A row states only the changes of its version; the first row of an operator states the differences
+from ONNX. In OpenVINO, the axis of Gather and ScatterElementsUpdate is an input.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ _AXIS = Input(
     type_variable="T_AXIS",
     types=INTEGERS,
     lowest_rank=0,
-    summary="a scalar or one element: the axis of data that is indexed; a negative value "
-    "counts from the last axis",
+    summary="a scalar or a single element: the indexed axis of data; a negative value counts from "
+    "the last axis",
 )
 
 _FROM_THE_FRONT = IndexRule(negative=False, outside=Outside.UNDEFINED)
 _FROM_BOTH_ENDS = IndexRule(negative=True, outside=Outside.RAISE)
 
 _TYPES_NOTE = (
-    "Of the supported types, this package takes those that an array can hold; indices may have "
-    "8 to 64 bits."
+    "This package accepts the supported types for which arrays exist; indices may have 8 to 64 "
+    "bits."
 )
 _UNDEFINED_NOTE = (
-    "Indices are required to be in range, and nothing is said of others. This package raises "
-    "an error, even if the result is empty; the CPU plugin reads memory without a check, or "
-    "gives zeros."
+    "Indices must be in range, but the effect of others is not defined. This package raises an "
+    "error, even if the result is empty; the CPU plugin reads out-of-bounds memory or returns "
+    "zeros."
 )
 
 _gather_nd_5 = replace(
@@ -85,8 +85,8 @@ _gather_nd_5 = replace(
     index_rule=_FROM_THE_FRONT,
     batch_rule=BatchRule.FUSED,
     lowest_depth=0,
-    summary="Copies the slices of data that the index tuples on the last axis of indices address; "
-    "several batch axes become one axis of the result.",
+    summary="Copies the slices of data that index tuples along the last axis of indices select; "
+    "several batch axes become a single axis of the result.",
     formula="slices[p] = data[*p[:b], *indices[p]] for every p in indices.shape[:-1]; "
     "output = slices.reshape(output.shape); "
     "output.shape = f + indices.shape[b:-1] + data.shape[b+k:], "
@@ -94,12 +94,12 @@ _gather_nd_5 = replace(
     "k = indices.shape[-1]",
     source=f"{_PAGES}/gather-nd-5.html",
     notes=(
-        "The page lets batch axes be broadcast, but its output shape is made from indices "
-        "alone, which fits equal axes only, and the implementation raises for others. This "
-        "package asks for equal batch axes.",
+        "The page allows batch axes to be broadcast, but its output shape depends only on indices, "
+        "which is correct only for equal axes, and the implementation raises an error for others. "
+        "This package requires equal batch axes.",
         "Several batch axes are fused in the result. The page itself calls that incorrect and "
-        "points to version 8; here it is done as written.",
-        "No minimum length of a tuple is given; an empty tuple copies a whole batch of data.",
+        "refers to version 8, but this package follows the text.",
+        "There is no minimum length for index tuples; an empty one copies a whole batch of data.",
         _UNDEFINED_NOTE,
         "Negative indices are outside the stated range [0, s-1] and raise an error; the CPU "
         "plugin counts them from the end.",
@@ -109,13 +109,13 @@ _gather_nd_5 = replace(
         Erratum(
             "attribute batch_dims",
             "to be broadcastable",
-            "equal: with data of batch size N and indices of 1 the stated output shape "
-            "would have 1",
+            "to be equal: if data has batch size N and indices have batch size 1, the stated "
+            "output shape has batch size 1",
         ),
         Erratum(
             "attribute batch_dims, note",
             "use the :doc:`GatherND_8 <gather-8>` operation",
-            "the link leads to Gather-8, not to GatherND-8",
+            "the link leads to Gather-8 instead of GatherND-8",
         ),
         Erratum(
             "Detailed description",
@@ -132,14 +132,14 @@ _gather_nd_8 = _gather_nd_5.version(
     formula=onnx.gather_nd_12.formula,
     notes=(
         "Older revisions of the page state the range [0, s-1]. Pull request 30764 of June 2025 "
-        "made it [-s, s-1] in the same version, and the CPU plugin counts negative indices "
-        "from the end; so does this package.",
-        "The newest revision of the page calls batch axes broadcastable, equal or one of them 1; "
-        "before, it asked for equal ones. Its output shape still comes from indices alone, which "
-        "fits equal axes only, and with pull request 32660 of November 2025 the operator itself "
-        "still raises for others: models from ONNX are broadcast before it. This package asks for "
-        "equal batch axes.",
-        "No minimum length of a tuple is given; an empty tuple copies a whole batch of data.",
+        "changed it to [-s, s-1] in the same version. Like the CPU plugin, this package counts "
+        "negative indices from the end.",
+        "The newest revision of the page calls batch axes broadcastable (equal, or one of them 1), "
+        "whereas earlier revisions require them to be equal. The output shape still depends only "
+        "on indices, which is correct only for equal axes, and since pull request 32660 of "
+        "November 2025 the operator itself still raises an error for others: the ONNX frontend "
+        "broadcasts data and indices before it. This package requires equal batch axes.",
+        "There is no minimum length for index tuples; an empty one copies a whole batch of data.",
         _UNDEFINED_NOTE,
         _TYPES_NOTE,
     ),
@@ -147,7 +147,7 @@ _gather_nd_8 = _gather_nd_5.version(
         Erratum(
             "Detailed description",
             "output[i_0, ..., i_{K-2},:,...,:] = data[indices[i_0, ..., i_{K-2}],:,...,:]",
-            "for batch_dims = 0 only; otherwise data[i_0, ..., i_{b-1}, "
+            "only for batch_dims = 0; otherwise data[i_0, ..., i_{b-1}, "
             "indices[i_0, ..., i_{K-2}],:,...,:]",
         ),
         Erratum(
@@ -159,7 +159,7 @@ _gather_nd_8 = _gather_nd_5.version(
         Erratum(
             "Example 6",
             "<--- the second batch, shape = (2, 3, 4)",
-            "with batch_dims = 2 there are six batches; the label is that of example 5",
+            "there are six batches because batch_dims = 2; the label belongs to example 5",
         ),
     ),
 )
@@ -174,12 +174,12 @@ _gather_elements_6 = replace(
     source=f"{_PAGES}/gather-elements-6.html",
     notes=(
         "Older revisions of the page state the range [0, s-1]. Pull request 30800 of June 2025 "
-        "brought negative indices to the page, the reference and the CPU plugin in the same "
-        "version; this package counts them from the end.",
-        "Indices are expected to be within bounds; the CPU plugin throws for others, and this "
-        "package raises an error.",
-        "Except along axis the sizes must be equal; smaller indices, which ONNX allows, "
-        "raise an error.",
+        "added negative indices to the page, the reference and the CPU plugin in the same version. "
+        "This package counts them from the end.",
+        "Indices are expected to be within bounds. For other values, the CPU plugin throws an "
+        "exception, and this package raises an error.",
+        "The sizes must be equal except along axis; smaller indices, which ONNX allows, raise an "
+        "error.",
     ),
     errata=(
         Erratum(
@@ -193,7 +193,7 @@ _gather_elements_6 = replace(
 _AXIS_ONE = Erratum(
     "Inputs",
     "*axis* equal to 1 means that gathering is performed over the first dimension",
-    "over the dimension with index 1, the second",
+    "over the second dimension, which has index 1",
 )
 
 _gather_1 = replace(
@@ -205,7 +205,7 @@ _gather_1 = replace(
     source=f"{_PAGES}/gather-1.html",
     notes=(
         _UNDEFINED_NOTE,
-        "The page names no types; this package takes those of version 7.",
+        "The page names no types; this package accepts the types of version 7.",
         _TYPES_NOTE,
     ),
     errata=(
@@ -221,19 +221,19 @@ _gather_7 = _gather_1.version(
             type=AttributeType.INT,
             range=AttributeRange.BATCH_UP_TO_AXIS,
             default=0,
-            summary="how many leading axes data and indices share; a negative value counts "
-            "from the rank of indices",
+            summary="the number of leading axes that data and indices share; the rank of indices "
+            "is added to a negative value",
         ),
     ),
     batch_rule=BatchRule.EQUAL,
-    summary="Copies whole slices of data along one axis; the axes of indices replace it, "
-    "batch by batch where data and indices share leading axes.",
+    summary="Copies whole slices of data along one axis, which the axes of indices replace, "
+    "separately for each batch if data and indices share leading axes.",
     formula="output[o, p, s] = data[o, indices[o[:b], p], s]; output.shape = "
     "data.shape[:axis] + indices.shape[b:] + data.shape[axis+1:], b = batch_dims",
     notes=(
         _UNDEFINED_NOTE,
-        "The page calls the operator identical to TensorFlow's; where that leaves an index to "
-        "the device, this package raises an error.",
+        "The page calls the operator identical to the one of TensorFlow. If TensorFlow leaves the "
+        "effect of an index to the device, this package raises an error.",
         _TYPES_NOTE,
     ),
     errata=(
@@ -245,14 +245,17 @@ _gather_8 = _gather_7.version(
     8,
     index_rule=IndexRule(negative=True, outside=Outside.ZEROS),
     notes=(
-        "An index outside [-s, s-1] gives zeros (example 7). The zero of a bool is false, of a "
-        "string the empty string; along an axis of size 0 every index gives zeros.",
+        "An index outside [-s, s-1] results in zeros (example 7): false for bool and an empty "
+        "string for strings. Along an axis of size 0, every index results in zeros.",
         _TYPES_NOTE,
     ),
     errata=(_AXIS_ONE,),
 )
 
-_NUMERIC_NOTE = "Numeric is taken to mean: neither bool nor string."
+_NUMERIC_NOTE = "This package takes numeric types to exclude bool and string."
+_LEAST_RANK_NOTE = (
+    "The page allows data of any rank, but rank 0 is excluded because there is no axis to index."
+)
 _SCATTER_INDICES = replace(_INDICES, types=("int32", "int64"))
 
 _scatter_nd_update_3 = replace(
@@ -271,8 +274,8 @@ _scatter_nd_update_3 = replace(
     source=f"{_PAGES}/scatter-nd-update-3.html",
     notes=(
         _UNDEFINED_NOTE,
-        "No minimum length of a tuple is given; by the formula the update of an empty tuple "
-        "replaces the whole tensor, where the CPU plugin changes nothing.",
+        "There is no minimum length for index tuples. By the formula, the update for an empty one "
+        "replaces the whole tensor, whereas the CPU plugin changes nothing.",
         _NUMERIC_NOTE,
         _TYPES_NOTE,
     ),
@@ -291,24 +294,24 @@ _scatter_nd_update_15 = _scatter_nd_update_3.version(
     summary=onnx.scatter_nd_16.summary,
     formula=onnx.scatter_nd_16.formula,
     notes=(
-        "No minimum length of a tuple is given; by the formula the update of an empty tuple "
+        "There is no minimum length for index tuples. By the formula, the update for an empty one "
         "is combined with the whole tensor.",
-        "Numeric is taken to include bool, for which the page defines sum, sub and prod as OR, XOR "
-        "and AND, but not string.",
+        "This package takes numeric types to exclude string but include bool, for which the page "
+        "defines sum, sub and prod as OR, XOR and AND.",
         _TYPES_NOTE,
     ),
     errata=(
         Erratum(
             "Example 1",
             "output  = [1, 11, 3, 10, 4, 6, 13, 12]",
-            "[1, 11, 3, 10, 14, 6, 13, 12], or 9 for 14: index 4 is named twice, in any "
-            "order, and none of its updates is 4",
+            "[1, 11, 3, 10, 14, 6, 13, 12], or 9 instead of 14: index 4 occurs twice, its updates "
+            "are applied in any order, and neither of them is 4",
         ),
         Erratum(
             "XML example 1",
             "values: [50, 20, 20, 4]",
-            "[50, 40, 20, 4], or another of its duplicates; and indices of shape (5,) "
-            "should have the shape (5, 1)",
+            "[50, 40, 20, 4], or with another of the duplicate updates; also, the shape of indices "
+            "should be (5, 1) instead of (5,)",
         ),
         Erratum(
             "Detailed description, snippet",
@@ -338,9 +341,9 @@ _scatter_elements_update_3 = replace(
     "for every p in indices.shape, in any order; updates.shape = indices.shape",
     source=f"{_PAGES}/scatter-elements-update-3.html",
     notes=(
-        "The sizes of updates are at most those of data, along axis too; from version 12 on, "
-        "axis is excepted.",
-        "Data may have any rank, but a tensor of rank 0 has no axis: the rank is at least 1.",
+        "No size of updates may exceed the size of data, not even along axis; version 12 removes "
+        "the limit along axis.",
+        _LEAST_RANK_NOTE,
         _NUMERIC_NOTE,
         _TYPES_NOTE,
     ),
@@ -355,20 +358,21 @@ _scatter_elements_update_12 = _scatter_elements_update_3.version(
             type=AttributeType.BOOL,
             range=AttributeRange.FLAG,
             default=True,
-            summary="whether the element of data takes part in the reduction",
+            summary="whether the original element of data takes part in the reduction",
         ),
     ),
     index_rule=_FROM_BOTH_ENDS,
     off_axis_rule=OffAxisRule.AT_MOST,
-    summary="Copies data and replaces one element for each element of updates, or combines the "
-    "two, at the coordinates of its position, of which the one along axis is taken from indices.",
+    summary="Copies data and, for each element of updates, replaces one element or combines both: "
+    "the element at the same position, except that the coordinate along axis is taken from "
+    "indices.",
     formula="output = copy of data; output[*p[:axis], indices[p], *p[axis+1:]] = f(the element "
     "there, updates[p]) for every p in indices.shape, in any order; "
     "updates.shape = indices.shape",
     notes=(
-        "The mean of integers is rounded down; bool has no mean, and its sum and prod are OR "
-        "and AND.",
-        "Data may have any rank, but a tensor of rank 0 has no axis: the rank is at least 1.",
+        "The mean of integers is rounded down. The sum and prod of bool are OR and AND, and the "
+        "mean of bool is not supported.",
+        _LEAST_RANK_NOTE,
         _TYPES_NOTE,
     ),
     errata=(
@@ -386,22 +390,23 @@ _scatter_update_3 = replace(
     name="ScatterUpdate",
     inputs=(
         replace(_DATA, types=_NUMBERS),
-        replace(_INDICES, lowest_rank=0, summary="the places on `axis` that are replaced"),
-        replace(_UPDATES, types=_NUMBERS, lowest_rank=0, summary="a slice for every index"),
+        replace(_INDICES, lowest_rank=0, summary="the positions along `axis` to replace"),
+        replace(_UPDATES, types=_NUMBERS, lowest_rank=0, summary="a slice for each index"),
         _AXIS,
     ),
     off_axis_rule=OffAxisRule.FREE,
     duplicates=Duplicates.UNDEFINED,
     definition=definitions.SCATTER_UPDATE,
-    summary="Copies data and replaces whole slices along one axis, those that indices name.",
+    summary="Copies data and replaces the slices along one axis that the indices select.",
     formula="output = copy of data; output[*o, indices[p], *s] = updates[*o, *p, *s]; for every "
     "o in data.shape[:axis], p in indices.shape and s in data.shape[axis+1:]",
     source=f"{_PAGES}/scatter-update-3.html",
     notes=(
-        "Indices may have any rank, as in case 1 of the page; the CPU plugin raises for rank 0.",
-        "The order of two updates of one slice is undefined; this package writes them in the order "
-        "of indices.",
-        "Data may have any rank, but a tensor of rank 0 has no axis: the rank is at least 1.",
+        "Indices may have any rank, as in case 1 of the page; the CPU plugin raises an error for "
+        "rank 0.",
+        "The order of updates of the same slice is undefined; this package applies them in the "
+        "order of the indices.",
+        _LEAST_RANK_NOTE,
         _NUMERIC_NOTE,
         _TYPES_NOTE,
     ),
@@ -409,7 +414,7 @@ _scatter_update_3 = replace(
         Erratum(
             "Detailed description",
             "data[..., indices[m, n, ..., p], ...] = updates[..., m, n, ..., p, ...]",
-            "output[...] on the left: data is copied, as the short description says",
+            "output[...] on the left, because data is copied, as the short description says",
         ),
         Erratum(
             "Detailed description, case 3",
@@ -427,21 +432,21 @@ _slice_scatter_15 = OperatorVersion(
     inputs=(
         replace(_DATA, types=_NUMBERS),
         replace(_UPDATES, types=_NUMBERS, summary="the elements of the slice"),
-        tensor("start", Role.START, "T_IND", INTEGERS, "the first position on every axis"),
+        tensor("start", Role.START, "T_IND", INTEGERS, "the first position on each axis"),
         tensor("stop", Role.STOP, "T_IND", INTEGERS, "the position after the last"),
-        tensor("step", Role.STEP, "T_IND", INTEGERS, "the distance of two positions"),
-        tensor("axes", Role.AXES, "T_AXIS", INTEGERS, "by default the first ones", optional=True),
+        tensor("step", Role.STEP, "T_IND", INTEGERS, "the distance between positions"),
+        tensor("axes", Role.AXES, "T_AXIS", INTEGERS, "default: the leading axes", optional=True),
     ),
     index_rule=IndexRule(negative=True, outside=Outside.CLAMPED),
-    summary="Copies data and replaces a slice, which has a start, a stop and a step on each axis.",
+    summary="Copies data and replaces a strided slice, given by start, stop and step on each axis.",
     formula="output = copy of data; output[start[0]:stop[0]:step[0], start[1]:stop[1]:step[1], "
-    "...] = updates; the slices are at the axes of data that axes names",
+    "...] = updates; the slices apply to the axes of data that axes lists",
     source=f"{_PAGES}/slice-scatter-15.html",
     notes=(
-        "The sizes of updates must be those of the slice, as the inputs say; the snippet of the "
-        "page also broadcasts them.",
-        "Start and stop are clamped to both ends of an axis as in Python, which example 2 needs; "
-        "the inputs mention the upper end only.",
+        "Updates must have the shape of the slice, as the section on inputs requires; the code on "
+        "the page also broadcasts them.",
+        "Start and stop are clamped to both ends of an axis, as in Python. Example 2 needs this, "
+        "although the section on inputs mentions only the upper end.",
         "The CPU plugin of 2026.4.1 returns data unchanged if the limits are not constants and all "
         "shapes are static.",
         _NUMERIC_NOTE,
@@ -451,12 +456,12 @@ _slice_scatter_15 = OperatorVersion(
         Erratum(
             "Example 3",
             "<dim>1</dim>  <!-- values: [0, 1] -->",
-            "<dim>2</dim>; stop and step have two values too",
+            "<dim>2</dim>; stop and step also have two values",
         ),
         Erratum(
             "Inputs, start and stop",
             "A value larger than the size of a dimension is silently clamped.",
-            "and so is one before its beginning: see -25 in example 2",
+            "a value before the beginning is clamped as well: see -25 in example 2",
         ),
     ),
 )
@@ -469,43 +474,43 @@ _gather_tree_1 = OperatorVersion(
     kind=Kind.GATHER_ELEMENTS,
     definition=definitions.GATHER_TREE,
     inputs=(
-        tensor("step_ids", Role.DATA, "T", _TOKENS, "the token of every step, batch and beam"),
-        tensor("parent_ids", Role.INDICES, "T", _TOKENS, "the beam of the step before"),
-        tensor("max_seq_len", Role.LENGTHS, "T", _TOKENS, "how many steps a batch has"),
-        tensor("end_token", Role.END, "T", _TOKENS, "ends a beam, and fills what follows"),
+        tensor("step_ids", Role.DATA, "T", _TOKENS, "the token for each step, batch and beam"),
+        tensor("parent_ids", Role.INDICES, "T", _TOKENS, "the beam in the previous step"),
+        tensor("max_seq_len", Role.LENGTHS, "T", _TOKENS, "the number of steps of each batch"),
+        tensor("end_token", Role.END, "T", _TOKENS, "ends a beam and fills the remaining steps"),
     ),
     outputs=(Output(name="final_ids", type_variable="T"),),
     index_rule=_FROM_THE_FRONT,
-    summary="Follows every beam of a beam search from its last step to its first by the parents.",
+    summary="Traces each beam of a beam search back from the last step to the first.",
     formula="output[t, n, b] = step_ids[t, n, beam(t)], for t < L = min(T, max_seq_len[n]); "
     "beam(L-1) = b; beam(t-1) = parent_ids[t, n, beam(t)]; "
-    "output[t, n, b] = end_token for t >= L, and after the first end_token of a beam",
+    "output[t, n, b] = end_token for t >= L and after the first end_token of a beam",
     source=f"{_PAGES}/gather-tree-1.html",
     notes=(
-        "It is a chain of gathers, of which each takes its indices from the last; this package "
-        "computes it step by step with NumPy.",
-        "A batch with max_seq_len of 0 or less has end tokens only, as in TensorFlow. The "
-        "pseudocode reads step -1 there; the CPU plugin of 2026.4.1 returns memory that it has "
-        "not written.",
-        "Nothing is said of a parent that is no beam; the CPU plugin raises an error, and so does "
-        "this package, where the step is read.",
-        "Values of floats must be whole numbers.",
+        "The operator is a chain of gathers, each of which provides the indices of the next. This "
+        "package computes it step by step with NumPy.",
+        "If max_seq_len is 0 or less, the batch has only end tokens, as in TensorFlow. In this "
+        "case, the pseudocode reads step -1, and the CPU plugin of 2026.4.1 returns uninitialized "
+        "memory.",
+        "The text does not define the effect of an out-of-bounds parent. Like the CPU plugin, this "
+        "package raises an error if the step is read.",
+        "Floats must have integer values.",
     ),
     errata=(
         Erratum(
             "Detailed description",
             "a given input tensor ``step_id``",
-            "step_ids, as the inputs are named",
+            "step_ids, which is the name of the input",
         ),
         Erratum(
             "Detailed description, pseudocode",
             "parent = parent_ids[max_sequence_in_beam - 1, batch, beam]",
-            "only where max_sequence_in_beam is at least 1",
+            "only if max_sequence_in_beam is at least 1",
         ),
         Erratum(
             "Types",
             "*T*: any supported numeric type.",
-            "with whole numbers as values, as the inputs note",
+            "with integer values, as the section on inputs notes",
         ),
     ),
 )
