@@ -372,11 +372,11 @@ def test_each_block_of_data_is_read_once_for_windows():
 @pytest.mark.parametrize("value", [dask.delayed(DATA), bag.from_sequence([1, 2])])
 def test_what_is_of_dask_but_no_array_is_refused(value):
     lazy = da.from_array(DATA, chunks=CHUNKS)
-    with pytest.raises(DTypeError, match=r"data = .* is of dask, but not an array"):
+    with pytest.raises(DTypeError, match=r"data = .* is a dask object, but not an array"):
         ndgather.gather_nd(value, points(3))
-    with pytest.raises(DTypeError, match=r"indices = .* is of dask, but not an array"):
+    with pytest.raises(DTypeError, match=r"indices = .* is a dask object, but not an array"):
         ndgather.gather_nd(lazy, value)
-    with pytest.raises(DTypeError, match=r"updates = .* is of dask, but not an array"):
+    with pytest.raises(DTypeError, match=r"updates = .* is a dask object, but not an array"):
         ndgather.scatter_nd(lazy, points(3), value)
 
 

@@ -1,11 +1,11 @@
-"""Arrays of other libraries: one module or package adapts one library, and is imported on demand.
+"""Adapters for the arrays of other libraries, one module or package per library.
 
-An adapter has a function ``run(call)``: an `array_call.Call` with the arguments of the caller in,
-and what the same call on NumPy arrays returns out, in the type of `data`: on the same device, with
-gradients, names and labels if the library has them. It raises if one of these would be lost.
+The function ``run(call)`` of an adapter makes an `array_call.Call` and returns the same values as
+for NumPy arrays, in the type of `data` and on its device, with the gradients, names and labels that
+the library supports. It raises an error if one of these would be lost.
 
-An adapter imports the package that it adapts, `ndgather.api` and what is below; of other adapters
-it may use those below it in the contract "arrays" in ``.importlinter``. Only `exchange` knows
-adapters, by name. ``import ndgather.arrays.torch`` is needed only for what comes with an adapter,
-such as accessors or operators.
+An adapter imports the package that it adapts and the layers from `ndgather.api` down; the contract
+"arrays" in ``.importlinter`` lists the adapters that may import each other. Only `exchange` knows
+the adapters, by name, and imports them on demand. Users import one explicitly, as in
+``import ndgather.arrays.torch``, only for its extras, such as accessors or operators.
 """

@@ -1,8 +1,9 @@
-"""A gather or scatter by the functions of any array library, on the device of its arrays.
+"""Gathers and scatters built from the functions of any array library, on the device of its arrays.
 
-A library provides a `Library` of a dozen primitives; the algorithm stands here. Index values become
-coordinates on the axes that they address (`coordinates_of`), these become row numbers (`rows_of`),
-and a gather is one `take` of rows. In ``mode="raise"`` one flag leaves the device, nothing else.
+An adapter provides about a dozen primitives in a `Library`; this module has the algorithm. Index
+values become coordinates on the axes that they address (`coordinates_of`), coordinates become row
+numbers (`rows_of`), and a gather is one `take` of rows. In ``mode="raise"``, only a single flag is
+copied from the device.
 """
 
 from __future__ import annotations
@@ -22,27 +23,31 @@ from ndgather.array_call import Call, Kind, _core
 from ndgather.axes import Axes
 from ndgather.errors import AttributeValueError
 
-Shape: TypeAlias = Sequence[Any]  # sizes are integers, or scalars of a library if not known yet
+Shape: TypeAlias = Sequence[Any]  # sizes are ints, or scalars of the library in a traced graph
 
 
 class Library:
-    """What gathers and scatters are made of, by the functions of the array API standard.
+    """The primitives of gathers and scatters, implemented with the array API standard.
 
-    `xp` is the module with these functions. `options` are those of new arrays, such as the device
-    of data.
+    `xp` is the module with the standard functions. `options` are passed to functions that create
+    arrays, for example the device of data.
     """
 
     def __init__(self, xp: Any, data: Any, **options: Any) -> None:
         self.xp, self.data, self.options = xp, data, options
         self.numbers: Any = None  # for `scatter`: the row of every update
-        self.drops = False  # whether updates with the number of rows itself are dropped
-        self.fills = False  # whether what raises later is zero, or dropped, until then
+        self.drops = False  # whether the row number `count` marks updates that are dropped
+        self.fills = False  # whether a deferred check fills or drops out-of-bounds entries
 
     def arange(self, size: Any) -> Any:
         return self.xp.arange(size, dtype=self.xp.int64, **self.options)
 
     def integers(self, indices: Any, modulus: Any) -> Any:
-        """Return indices as int64, modulo a size if one is given; larger values are clipped."""
+        """Return indices as int64, modulo `modulus` if it is not None.
+
+        Without a modulus, uint64 values that int64 cannot represent are clipped: they are out of
+        bounds either way.
+        """
         xp = self.xp
         if indices.dtype == getattr(xp, "uint64", None):
             if modulus is not None:
@@ -54,16 +59,16 @@ class Library:
         return values if modulus is None else values % modulus
 
     def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
-        """Raise ``error(position)``, with the flat position of the first flag that is set.
+        """Raise ``error(position)`` with the flat position of the first true flag.
 
-        True: checked, none is set. False: flags are lazy and cannot be checked now.
+        Return True if no flag is set, or False if the flags are lazy and cannot be checked now.
         """
         xp = self.xp
         try:
             is_any = bool(xp.any(outside))
         except MemoryError:
             raise
-        except Exception:  # a lazy array, whose values nobody knows
+        except Exception:  # a lazy array has no values yet
             return False
         if is_any:
             raise error(xp.argmax(xp.astype(xp.reshape(outside, (-1,)), xp.int64)))
@@ -73,7 +78,7 @@ class Library:
         return self.xp.sum(self.xp.astype(flags, self.xp.int64))
 
     def beyond(self, size: Any) -> Any:
-        """Return an out-of-range row number, so that the library raises when the graph runs."""
+        """Return an out-of-bounds row number, so that the runtime raises when the graph runs."""
         return size
 
     def clip(self, values: Any, lowest: Any, highest: Any) -> Any:
@@ -91,30 +96,33 @@ class Library:
         return self.xp.where(condition, true, false)
 
     def full(self, shape: Shape, element: Any) -> Any:
-        """Return an array of the dtype of data."""
+        """Return an array filled with `element`, in the dtype of data."""
         return self.xp.full(tuple(shape), element, dtype=self.data.dtype, **self.options)
 
     def take(self, data: Any, numbers: Any) -> Any:
-        """Return slices along axis 1."""
+        """Return the slices at `numbers` along axis 1."""
         return self.xp.take(data, numbers, axis=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a call sees data: axes ``first:end`` are rows, of which one is looked up at a time.
+    """Data as a call sees it: axes ``first:end`` are flattened to rows, which indices select.
 
-    For ``gather(data, indices, axis=2, batch_dims=1)`` of data of shape (B, C, D, E) and indices of
-    shape (B, I), there are B * C * D rows of E elements: `first` is 0, `end` 3 and `positions`
-    (B, C, I). Without `batch_dims`, of every one of B * C blocks the same of its D rows are taken:
-    `first` is 2, `end` 3 and `positions` (B, I).
+    The axes before `first` are blocks, from which the same rows are selected. The axes from `end`
+    on are the elements of a row.
+
+    For ``gather(data, indices, axis=2, batch_dims=1)`` with data of shape (B, C, D, E) and indices
+    of shape (B, I), data is one block of B * C * D rows of E elements: `first` is 0, `end` is 3 and
+    `positions` is (B, C, I). Without `batch_dims`, data is B * C blocks of D rows: `first` is 2,
+    `end` is 3 and `positions` is (B, I).
     """
 
     roles: Axes
     first: int
     end: int
     data: Shape
-    shape: Shape  # of the index tuples, to be broadcast to `positions`
-    positions: Shape  # one row is looked up at every position
+    shape: Shape  # the shape of the coordinates, which is broadcast to `positions`
+    positions: Shape  # one row is selected at every position
     result: Shape
 
     @property
@@ -135,13 +143,14 @@ class Layout:
         return prod(self.data[self.end :])
 
     def others(self) -> list[tuple[int, Any, Shape]]:
-        """Return the row axes that are not addressed, with the size and shape of coordinates there.
+        """Return the row axes that indices do not address, with their number of coordinates.
 
-        An axis of data of size 1 is repeated; along others `gather_elements` may need a part.
+        Each axis comes with the shape in which its coordinates broadcast to the positions.
         """
         axes: list[tuple[int, Any, Shape]] = []
         for axis in (a for a in range(self.first, self.end) if a not in self.axes):
-            size = 1 if _is(self.data[axis], 1) else self.positions[axis]
+            # `gather_elements` may use only a part of an axis. An axis of size 1 is broadcast.
+            size = 1 if _equals(self.data[axis], 1) else self.positions[axis]
             shape: list[Any] = [1] * len(self.positions)
             shape[axis] = size
             axes.append((axis, size, shape))
@@ -149,7 +158,7 @@ class Layout:
 
 
 def layout_of(call: Call, data: Shape, indices: Shape) -> Layout:
-    """Return the layout for shapes that fit; of `call` its options count."""
+    """Return the layout of a call with valid shapes; only the options of `call` are used."""
     roles = Axes.of(call, len(data), indices)
     slices, ones = [data[axis] for axis in roles.slices], (1,) * len(data)
     sizes, window = indices[: len(roles.positions)], call.window_shape
@@ -168,13 +177,14 @@ def layout_of(call: Call, data: Shape, indices: Shape) -> Layout:
 
 
 def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
-    """Raise an error if shapes do not fit; of unknown sizes only the ranks are checked."""
+    """Raise an error if shapes do not fit. If a size is unknown, only the ranks are checked."""
     if all(isinstance(size, int) for size in (*data, *indices)):
         shapes = [SimpleNamespace(shape=tuple(sizes)) for sizes in (data, indices)]
         slow_path.result_shape(replace(call, data=shapes[0], indices=shapes[1]))
         return
     axis, batch_dims = arguments.integer(call, "axis"), arguments.integer(call, "batch_dims")
-    # Sizes of 1 fit everywhere. The length of index tuples is known, and decides how many axes fit.
+    # The core checks the ranks: sizes of 1 fit everywhere. The length of the index tuples is kept,
+    # because it decides how many axes of data they address.
     data_of_ones, indices_of_ones = (1,) * len(data), (1,) * len(indices)
     if call.kind.tuples:
         indices_of_ones = (*indices_of_ones[:-1], *indices[-1:])
@@ -188,23 +198,28 @@ def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinates:
-    """Coordinates on the addressed axes; `outside` flags those out of bounds, None: none are."""
+    """Coordinates on the addressed axes, one column per axis.
+
+    `outside` flags the out-of-bounds positions; it is None if all are in bounds.
+    """
 
     columns: list[Any]
     outside: Any = None
-    known: bool = True  # if not, flags are of index values that raise later
+    known: bool = True  # false if the index values are checked later, when a graph runs
 
 
 def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
-    """Return the coordinates that index values name, in shapes to be broadcast to the positions.
+    """Return the coordinates of the index values, in shapes that broadcast to the positions.
 
-    Raises IndexOutOfBoundsError in ``mode="raise"`` if the library knows the values.
+    In ``mode="raise"``, raise IndexOutOfBoundsError if the library knows the values. A window of
+    size 3 that starts at 4 has the coordinates 4, 5 and 6; on an axis of size 6, mode fill flags
+    the last and mode edge replaces it by 5.
     """
     window, sizes = call.window_shape, [layout.data[axis] for axis in layout.axes]
     modes = call.modes
     if window and call.mode not in ("raise", "clip"):
         coordinates = _starts(call, library, layout, modes, sizes)
-    else:
+    else:  # a window of 3 on an axis of 6 may start at 0 to 3, so there are 6 - 3 + 1 starts
         begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=False)]
         coordinates = _resolved(call, library, layout, begins if window else sizes)
     columns, outside = coordinates.columns, coordinates.outside
@@ -230,9 +245,9 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
 def _starts(
     call: Call, library: Library, layout: Layout, modes: Sequence[str], sizes: Shape
 ) -> Coordinates:
-    """Return the coordinates of the starts of windows, near their axes.
+    """Return the starts of windows, moved near their axes so that sums cannot overflow.
 
-    Raises IndexOutOfBoundsError for those of axes in mode raise.
+    Raise IndexOutOfBoundsError for out-of-bounds starts on axes in mode raise.
     """
     window = call.window_shape
     raising = [mode == "raise" for mode in modes]
@@ -254,16 +269,17 @@ def _resolved(
     sizes: Shape,
     raising: Sequence[bool] = (),
 ) -> Coordinates:
-    """Return coordinates on axes of these sizes; those of values outside mean nothing.
+    """Return the coordinates of index values on axes of these sizes.
 
-    Entries of index tuples whose flag in `raising` is false may have any value.
+    Coordinates with an `outside` flag are meaningless. If `raising` is given, only the entries of
+    index tuples whose flag in it is true are checked.
     """
     mode, indices, tuples = call.mode, call.indices, call.kind.tuples
     given = [indices[..., entry] for entry in range(len(sizes))] if tuples else [indices]
     pairs = list(zip(given, sizes, strict=True))
     columns: list[Any] = []
     flags: list[Any] = []
-    if mode in ("wrap", "clip") and not any(_is(size, 0) for size in sizes):
+    if mode in ("wrap", "clip") and not any(_equals(size, 0) for size in sizes):
         if mode == "wrap":
             columns = [library.integers(values, size) for values, size in pairs]
         else:
@@ -273,9 +289,9 @@ def _resolved(
     for values, size in pairs:
         column = library.integers(values, None)
         if raising and not raising[len(flags)]:
-            flags.append(column != column)  # noqa: PLR0124 - no value
+            flags.append(column != column)  # noqa: PLR0124 - false for every integer
         elif mode in ("wrap", "clip"):
-            flags.append(column * 0 == size)  # all values on an empty axis
+            flags.append(column * 0 == size)  # on an empty axis, every value is out of bounds
         else:
             flags.append((column < (-size if negative else 0)) | (column >= size))
         columns.append(library.where(column < 0, column + size, column) if negative else column)
@@ -292,7 +308,7 @@ def _resolved(
         count = sum(int(library.count(flag)) for flag in flags)
         at = (*where, entry) if tuples else where
         if call.window_shape:
-            size += call.window_shape[entry] - 1  # of the axis, not of where windows may begin
+            size += call.window_shape[entry] - 1  # the size of the axis, not the number of starts
         facts = (at, int(given[entry][where]), layout.axes[entry], size, lowest)
         total = prod(shape) * len(flags)
         return arguments.out_of_bounds(call, (*facts, count, total))
@@ -302,11 +318,12 @@ def _resolved(
 
 
 def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[Layout, Any, Any]:
-    """Return the layout of a call for shapes that fit, and the numbers of the rows that it names.
+    """Return the layout of a call, its row numbers, and flags for out-of-bounds positions.
 
-    Then flags of those that are no row, which have the number 0; None if all are rows. Of data of
-    shape (3, 4) the index tuples [2, 1] and [0, -1] have the columns [2, 0] and [1, 3]; with the
-    steps 4 and 1 they name the rows 9 and 3.
+    Shapes must be valid. The flags are None if all positions are in bounds; otherwise, flagged
+    positions have row number 0. For example, in data of shape (3, 4), the index tuples [2, 1] and
+    [0, -1] give the columns [2, 0] and [1, 3]. With strides 4 and 1, the row numbers are
+    2 * 4 + 1 = 9 and 0 * 4 + 3 = 3.
     """
     layout = layout_of(call, data, indices)
     coordinates = coordinates_of(call, library, layout)
@@ -316,12 +333,13 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[
     terms = [column * strides[axis] for column, axis in pairs]
     for axis, size, shape in layout.others():
         terms.append(library.reshape(library.arange(size) * strides[axis], shape))
-    if not terms:  # one row, number 0
+    if not terms:  # no index addresses an axis: data is one row, with number 0
         terms.append(library.reshape(library.arange(1), (1,) * len(positions)))
     numbers = library.broadcast(reduce(add, terms), positions)
     outside = coordinates.outside
     if outside is not None:
         outside = library.broadcast(outside, positions)
+        # A graph without a check of its own must fail when it runs: `beyond` makes `take` fail.
         flags = coordinates.known or library.fills
         numbers = library.where(outside, 0 if flags else library.beyond(layout.count), numbers)
         outside = library.reshape(outside, (prod(positions),)) if flags else None
@@ -329,10 +347,10 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[
 
 
 def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any) -> Any:
-    """Return the result of a gather; `data` and `indices` are shapes that fit."""
+    """Return the result of a gather; `data` and `indices` are valid shapes."""
     layout, numbers, outside = rows_of(call, library, data, indices)
-    if any(_is(size, 0) for size in (layout.count, *layout.result)):
-        return library.full(layout.result, fill)
+    if any(_equals(size, 0) for size in (layout.count, *layout.result)):
+        return library.full(layout.result, fill)  # `take` cannot select rows of an empty array
     blocks = library.reshape(call.data, (layout.outer, layout.count, layout.width))
     taken = library.take(blocks, numbers)
     if outside is not None:
@@ -342,12 +360,12 @@ def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any)
 
 
 def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
-    """Return the result of a scatter; `data` and `indices` are shapes that fit.
+    """Return the result of a scatter; `data` and `indices` are valid shapes.
 
-    The library is a `reductions.Steps` too: its `scatter` is one step on rows.
+    The library must also be a `reductions.Steps` whose `scatter` makes one step on rows.
     """
     layout, numbers, outside = rows_of(call, library, data, indices)
-    if outside is not None:
+    if outside is not None:  # `count` is one past the last row: the library drops these updates
         numbers = library.where(outside, layout.count, numbers)
     old = library.reshape(call.data, (layout.count, layout.width))
     updates = library.reshape(call.updates, (prod(layout.positions), layout.width))
@@ -356,35 +374,36 @@ def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
     return library.reshape(new, data)
 
 
-def _is(size: Any, number: int) -> bool:
-    return isinstance(size, int) and size == number
+def _equals(size: Any, number: int) -> bool:
+    return isinstance(size, int) and size == number  # an unknown size equals nothing
 
 
 def equal(values: Any, others: Any) -> Any:
-    """Return where both are equal, or both NaN: in min and max a NaN is the result."""
+    """Return flags of elements that are equal or both NaN, because min and max propagate NaN."""
     return (values == others) | ((values != values) & (others != others))  # noqa: PLR0124
 
 
 def products_of_others(xp: Any, factors: Any, rows: Any) -> Any:
-    """Return, for every factor along axis 0, the product of the others with the same row number.
+    """Return, for every factor along axis 0, the product of the other factors in the same row.
 
-    The factors 2, 3, 5 and 7 of the rows 0, 1, 0 and 0 give 5 * 7, 1, 2 * 7 and 2 * 5: sorted by
-    row, each is what comes before it times what comes after it.
-    `xp` is torch or `jax.numpy`. Nothing is divided: factors may be 0, and the products have
-    derivatives.
+    The factors 2, 3, 5 and 7 in rows 0, 1, 0 and 0 give 5 * 7, 1, 2 * 7 and 2 * 5. After sorting by
+    row, each result is the product of the factors before it, times the product of those after it.
+    There is no division, so factors may be 0 and the result can be differentiated. `xp` is torch or
+    `jax.numpy`.
     """
     order = xp.argsort(rows, stable=True)
     factors, rows = factors[order], rows[order]
 
     def shifted(values: Any, rows: Any, by: int) -> Any:
-        """Return the values that are `by` before; 1 where that is another row."""
+        """Return the values moved down by `by` places; 1 if the source is in another row."""
         moved = xp.concatenate([xp.ones_like(values[:by]), values[:-by]])
         same = xp.concatenate([rows[:by] != rows[:by], rows[by:] == rows[:-by]])
         return xp.where(same[:, None], moved, 1)
 
     def before(factors: Any, rows: Any) -> Any:
-        """Return the product of the factors that come before, of the same row."""
+        """Return the product of the factors before each factor in the same row."""
         product, reach = shifted(factors, rows, 1), 1
+        # Each round doubles the reach: the products of 1, 2, 4, ... factors before it.
         while reach < len(rows):
             product = product * shifted(product, rows, reach)
             reach *= 2

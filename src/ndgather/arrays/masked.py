@@ -1,8 +1,8 @@
-"""Masked arrays of NumPy: the mask is moved by the same call as the values.
+"""NumPy masked arrays: the same call moves the values and the mask.
 
 A masked element has an unknown value, so a reduction with a masked operand gives a masked element.
-A scatter leaves what a hard mask of data hides as it is; the mask of `out` becomes that of the
-result, hard or not.
+A scatter does not change elements under a hard mask of data. The mask of the result replaces the
+mask of `out`, even if that is hard.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ndgather.errors import DTypeError
 
 
 def run(call: Call) -> Any:
-    """Return the result of a call on masked data, masked and of its class.
+    """Return the result of a call on a masked array, in its class.
 
-    Positions out of bounds are masked in mode fill, unless there is a fill value.
+    Mode fill masks out-of-bounds positions unless a fill value is given.
     """
     caller, data, out = call.caller, call.data, call.out
     if _is_masked(call.indices):
@@ -29,12 +29,12 @@ def run(call: Call) -> Any:
         raise messages.masked_array(caller, name)
     if out is not None and not _is_masked(out):
         raise DTypeError(
-            f"{caller}: out = array without a mask would lose that of data (allowed: a masked "
+            f"{caller}: out = array without a mask would lose the mask of data (allowed: a masked "
             f"array)"
         )
     if call.fill_value is np.ma.masked:
         call = replace(call, fill_value=None)
-    if isinstance(call.indices, np.ndarray):  # read for values and mask; `out` may overlap them
+    if isinstance(call.indices, np.ndarray):  # read twice, and `out` may overlap them
         call = replace(call, indices=call.indices.copy())
     if out is not None and (mask := np.ma.getmask(out)) is not np.ma.nomask:
         arguments.check_plain_out(replace(call, data=mask, out=mask), mask.shape)
@@ -47,8 +47,8 @@ def run(call: Call) -> Any:
     is_hard = call.scatters and data.hardmask and np.ma.getmask(data) is not np.ma.nomask
     if is_hard and data.dtype.names:
         raise DTypeError(
-            f"{caller}: data = masked array has a hard mask of fields, which is not kept (allowed: "
-            f"a soft mask); write data.soften_mask()"
+            f"{caller}: data = masked array has a hard mask of fields, which would be lost "
+            f"(allowed: a soft mask); write data.soften_mask()"
         )
     values = _scattered_around_hidden(call, plain) if is_hard else slow_path.run(plain)
     mask = _mask(call)
@@ -64,7 +64,7 @@ def _is_masked(value: Any) -> bool:
 
 
 def _scattered_around_hidden(call: Call, plain: Call) -> Any:
-    """Return the values of a scatter that leaves the elements under a hard mask as they are."""
+    """Return the values of a scatter that does not change elements under a hard mask."""
     plain = arguments.checked(plain, None)
     hidden, before = _at_indices(plain, np.ma.getmask(call.data)), _at_indices(plain, plain.data)
     values = slow_path.run(plain)
@@ -78,7 +78,7 @@ def _at_indices(call: Call, array: Any) -> Any:
 
 
 def _mask(call: Call) -> Any:
-    """Return the mask of the result, which is that of `out` for a call in place."""
+    """Return the mask of the result; a call in place updates the mask of data itself."""
     nothing, updates = np.ma.nomask, np.ma.getmask(call.updates)
     mask = np.ma.getmask(call.data)
     fills = call.fills and not call.scatters
@@ -95,13 +95,13 @@ def _mask(call: Call) -> Any:
         updates = np.broadcast_to(np.zeros((), mask.dtype), np.shape(call.updates))
     if call.data.hardmask and np.ma.getmask(call.data) is not nothing:
         updates = updates | _at_indices(call, mask)
-    reduction = "none" if call.reduction == "none" else "max"  # of booleans: or
+    reduction = "none" if call.reduction == "none" else "max"  # the "or" of booleans
     plain = replace(call, data=mask, updates=updates, reduction=reduction)
     return slow_path.run(replace(plain, out=mask if in_place else None))
 
 
 def _set_mask(out: Any, mask: Any) -> None:
-    """Give an array a mask, even if its own is hard."""
+    """Replace the mask of an array, even if it is hard."""
     is_hard = out.hardmask
     out.soften_mask()
     out.mask = np.False_ if mask is np.ma.nomask else mask

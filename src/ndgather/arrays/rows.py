@@ -1,12 +1,12 @@
-"""NumPy arrays by the rows that a call names, where the core does not take the call as one step.
+"""Calls on NumPy arrays that the core cannot make in one step.
 
-That are elements that are references, such as objects, and scatters of several steps. The work
-grows with what is addressed, and not with data. Of ``reduction="mean"``, only the rows that get an
-update are copied, reduced, and written back::
+These are arrays of references, such as objects, and scatters in several steps. The work is
+proportional to the number of addressed rows, not to the size of data. For ``reduction="mean"``,
+only rows that receive an update are copied, reduced and written back::
 
     rows      2 0 2    the row of each update
-    touched   0 2      every row once
-    position  1 0 1    of each update among them
+    touched   0 2      the distinct rows
+    position  1 0 1    the index of each update's row in `touched`
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from ndgather.array_call import Array, Call, Kind, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import Layout
 
-_SPARSE = 8  # rows are copied if fewer than one of this many elements is addressed
+_SPARSE = 8  # rows are copied if fewer than 1 in 8 elements are addressed
 
 
 class _NumPy(lowering.Library):
-    """NumPy as a library of the lowering, with what all of its versions have."""
+    """NumPy as a `Library`, restricted to functions of all supported versions."""
 
     integers = staticmethod(windows.NumPyLibrary.integers)
 
 
 def run(call: Call) -> Array:
-    """Return the result of a call with plain arrays, in `out` if there is one."""
+    """Return the result of a call with plain arrays, written to `out` if it is given."""
     indices = arguments.integer_indices(call)
-    call = replace(call, indices=indices.copy())  # `out` may overlap, and threads write to it
+    call = replace(call, indices=indices.copy())  # `out` may overlap it, and threads may change it
     if call.scatters:
         arguments.check_updates(call, call.updates.shape, slow_path.result_shape(call))
-    if not call.scatters or call.out is not None:  # else a copy is written, and each step checks
+    if not call.scatters or call.out is not None:  # other scatters check while they fill a copy
         _check_indices(call)
     if not call.scatters:
         return slow_path.deliver(call, _gathered(call))
     out, data = call.out, call.data
     if out is not None:
         arguments.check_plain_out(call, data.shape)
-    in_place = isinstance(out, np.ndarray) and _place(out) == _place(data)
+    in_place = isinstance(out, np.ndarray) and _memory_of(out) == _memory_of(data)
     result = out if in_place else data.copy()
     if data.dtype.hasobject or not data.itemsize or call.reduction == "none":
         _replace(call, result)
@@ -54,20 +54,20 @@ def run(call: Call) -> Array:
 
 
 def _check_indices(call: Call) -> None:
-    """Check all of a call but updates and `out` by the core."""
+    """Check a call in the core, except its updates and `out`."""
     nothing = np.broadcast_to(np.False_, call.data.shape)
     slow_path.run_plain(call.as_gather(data=nothing, fill_value=None, out=None))
 
 
-def _place(array: Array) -> tuple[Any, ...]:
-    """Return what two arrays have in common if they are the same elements."""
+def _memory_of(array: Array) -> tuple[Any, ...]:
+    """Return the address and layout of an array; they are equal for views of the same elements."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def _rows(call: Call) -> tuple[Layout, Array, Array | None]:
-    """Return the layout of a call, the number of the row at every position, and which are none."""
+    """Return the layout, row numbers and out-of-bounds flags of a call; see `lowering.rows_of`."""
     library = _NumPy(np, call.data)
-    with np.errstate(over="ignore"):  # of values far out of bounds
+    with np.errstate(over="ignore"):  # index values far out of bounds may overflow
         found = lowering.rows_of(call, library, call.data.shape, call.indices.shape)
     has_axes = found[0].first > 0 or found[0].end < call.data.ndim
     arguments.check_rows_of_strings(call.caller, call.data.dtype, has_axes)
@@ -75,9 +75,9 @@ def _rows(call: Call) -> tuple[Layout, Array, Array | None]:
 
 
 def _addressed(layout: Layout, array: Array, rows: Array) -> tuple[Array, tuple[Any, ...]]:
-    """Return a view of an array, and the key of some of its rows there, for NumPy."""
+    """Return a view of an array and the NumPy index that selects `rows` from it."""
     lead = (slice(None),) * layout.first
-    if layout.first == layout.end:  # index tuples without entries: all is one row
+    if layout.first == layout.end:  # index tuples are empty: the whole array is one row
         return array[(*lead, np.newaxis)], (*lead, rows)
     return array, (*lead, *np.unravel_index(rows, array.shape[layout.first : layout.end]))
 
@@ -90,16 +90,16 @@ def _gathered(call: Call) -> Array:
     view, key = _addressed(layout, call.data, rows)
     taken: Array = view[key]
     if outside is not None:
-        # NumPy 2.4 writes strings of an array without axes to wrong memory (its issue 32153).
+        # NumPy 2.4 corrupts memory when it assigns a 0-d array of strings (its issue 32153).
         taken[(*key[: layout.first], outside)] = np.reshape(fill, (1,) * taken.ndim)
     taken = taken.reshape(tuple(layout.result))
     return taken if taken.flags.c_contiguous else taken.copy()
 
 
 def _updates(call: Call) -> tuple[Layout, Array, Array]:
-    """Return the layout of a scatter, and the rows and values of the updates that are not dropped.
+    """Return the layout of a scatter, and the rows and values of updates that are not dropped.
 
-    Updates have the axes of a row behind the first.
+    The values have shape (number of updates, *shape of a row).
     """
     layout, rows, outside = _rows(call)
     updates = call.updates.reshape(len(rows), *call.data.shape[layout.end :])
@@ -109,7 +109,7 @@ def _updates(call: Call) -> tuple[Layout, Array, Array]:
 
 
 def _replace(call: Call, result: Array) -> None:
-    """Replace elements of the result; of several updates of one the last counts."""
+    """Replace elements of the result; the last of several updates wins."""
     layout, rows, updates = _updates(call)
     if rows.size:
         view, key = _addressed(layout, result, rows)
@@ -117,24 +117,27 @@ def _replace(call: Call, result: Array) -> None:
 
 
 def _assign(view: Array, key: tuple[Any, ...], values: Array) -> None:
-    """Assign to elements; of records with gaps to their fields, where NumPy copies all bytes."""
+    """Assign values to elements.
+
+    Records with gaps are assigned field by field, because NumPy would overwrite the gaps.
+    """
     names = view.dtype.names
     if not names or not dtypes.has_gaps(view.dtype):
-        view[key] = values  # of values in the same memory NumPy makes a copy
+        view[key] = values  # NumPy copies values that overlap the view
         return
     for name in names:
         _assign(view[name], key, values[name])
 
 
 def _reduce(call: Call, result: Array) -> None:
-    """Reduce in the rows of the result that get an update."""
+    """Apply a reduction to the rows of the result that receive an update."""
     layout, rows, updates = _updates(call)
     if not rows.size:
         return
     touched, first, position = np.unique(rows, return_index=True, return_inverse=True)
     view, key = _addressed(layout, result, touched)
     part, position = view[key], position.reshape(-1, 1)
-    if not reductions.has_start(call, part.dtype):  # the first update of a row is where it starts
+    if not reductions.has_start(call, part.dtype):  # start from the first update of each row
         others = np.ones(len(rows), np.bool_)
         others[first] = False
         part, position, updates = updates[first], position[others], updates[others]

@@ -1,7 +1,7 @@
-"""Arrays of the array API standard, on any device: gathers by `take`, scatters in the core.
+"""Arrays that follow the array API standard: gathers use `take`, scatters run in the core.
 
-Those on a GPU, such as CuPy's, are looked at by torch, if it is installed for GPUs: its adapter has
-kernels for both.
+Arrays on a GPU, such as CuPy's, are passed to the torch adapter if torch supports that GPU: its
+kernels gather and scatter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-_ON_GPU = (2, 10)  # of DLPack: CUDA, ROCm
+_ON_GPU = (2, 10)  # DLPack's device types for CUDA and ROCm
 
 
 def is_standard(value: Any) -> bool:
@@ -36,24 +36,24 @@ def is_standard(value: Any) -> bool:
 
 
 def on_host(value: Any) -> bool:
-    """Whether an array can be looked at in the memory of the CPU."""
+    """Return whether an array is in memory that the CPU can read."""
     return foreign.device_of(value) in foreign.ON_HOST
 
 
 def to_numpy(call: Call, name: str, value: Any) -> Array:
-    """Return indices or updates as an array, for data of another library."""
+    """Return indices or updates as a NumPy array, if data belongs to another library."""
     _check_kind(call.caller, name, value)
     return host_array(call.caller, name, value)
 
 
 def host_array(caller: str, argument: str, value: Any) -> Array:
-    """Return a NumPy array that shares the memory of an array of the CPU."""
+    """Return a NumPy array that shares the memory of an array on the CPU."""
     if not on_host(value):
         raise messages.costly_conversion(
             caller, argument, value, "on another device, or lazy,", "a copy to the CPU"
         )
 
-    def unknown_to_numpy(error: Exception) -> DTypeError:  # such as a type that it does not have
+    def unknown_to_numpy(error: Exception) -> DTypeError:  # for example, of a dtype it lacks
         why = f"cannot be converted by NumPy: {reason(error)}"
         return messages.not_an_array(caller, argument, value, why)
 
@@ -62,19 +62,19 @@ def host_array(caller: str, argument: str, value: Any) -> Array:
 
 
 class StandardLibrary(lowering.Library):
-    """The library and the device of an array."""
+    """The library and device of an array."""
 
     def __init__(self, caller: str, data: Any) -> None:
         named = getattr(data, "__array_namespace__", None)
         xp = named() if named else import_module(type(data).__module__.partition(".")[0])
         if not hasattr(xp, "isdtype"):
             raise DTypeError(
-                f"{caller}: data = {type(data).__name__} object is of a library without the "
-                f"functions of the array API standard (allowed: a version with them, as CuPy 14)"
+                f"{caller}: data = {type(data).__name__} object is from a library without the "
+                f"functions of the array API standard (allowed: a newer version, such as CuPy 14)"
             )
         super().__init__(xp, data)
         self.caller = caller
-        with suppress(Exception):  # MLX, ndonnx and CuPy choose devices by other means
+        with suppress(Exception):  # MLX, ndonnx and CuPy select devices in other ways
             self.options |= {"device": data.device} if named else {}
 
     def asarray(self, values: Any) -> Any:
@@ -83,14 +83,14 @@ class StandardLibrary(lowering.Library):
     def full(self, shape: Any, element: Any) -> Any:
         try:
             return super().full(shape, element)
-        except RuntimeError:  # MLX takes no number from 2**63 on
+        except RuntimeError:  # MLX does not accept numbers from 2**63 on
             return super().full(shape, self.asarray(np.asarray(element)))
 
     def where(self, condition: Any, true: Any, false: Any) -> Any:
-        """Return elements of `true` where the condition holds, and else of `false`.
+        """Return elements of `true` where the condition holds, and elements of `false` elsewhere.
 
-        onnxruntime, which computes for ndonnx, adds both sides: -0.0 becomes 0.0, and uint64 loses
-        digits as it becomes float64. Elements that are taken stay as they are.
+        For ndonnx, one `take` selects the elements. Its own `where` adds both sides in onnxruntime,
+        which turns -0.0 into 0.0 and rounds uint64 to float64.
         """
         xp = self.xp
         if xp.__name__ != "ndonnx":
@@ -104,7 +104,7 @@ class StandardLibrary(lowering.Library):
         return self.reshape(xp.take(xp.concat([*sides]), self.reshape(at, (-1,)), axis=0), shape)
 
     def indices(self, call: Call) -> Any:
-        """Return indices as an array of the library, on the device of data."""
+        """Return the indices as an array of the library on the device of data."""
         name, value = call.indices_name, call.indices
         if type(value) is not type(self.data):
             listed = not isinstance(value, np.ndarray | np.generic) and not is_standard(value)
@@ -127,11 +127,11 @@ class StandardLibrary(lowering.Library):
             return value
         if isdtype(dtype, "real floating") and 0 in value.shape:
             arguments.check_depth(call, value)
-            return self.integers(value, None)  # how an empty list is often written
+            return self.integers(value, None)  # libraries turn an empty list into floats
         raise arguments.index_dtype(self.caller, dtype, name, xp.__name__)
 
     def fill_element(self, value: Any) -> Any:
-        """Return a fill value as a number that the dtype of data can hold."""
+        """Return a fill value as a number that the dtype of data can represent."""
         dtype, xp = self.data.dtype, self.xp
         name = next((n for n in _NAMES if hasattr(xp, n) and getattr(xp, n) == dtype), "")
         if xp.isdtype(dtype, "bool"):
@@ -139,7 +139,7 @@ class StandardLibrary(lowering.Library):
         if is_standard(value):
             value = host_array(self.caller, "fill_value", value)
         known: np.dtype[Any] | Numbers = np.dtype(name or bool)
-        if not name:  # a type that NumPy does not have, such as bfloat16
+        if not name:  # a dtype that NumPy lacks, such as bfloat16
             with messages.converted_errors(
                 lambda _: messages.fill_value_lost(self.caller, value, dtype)
             ):
@@ -151,17 +151,17 @@ class StandardLibrary(lowering.Library):
 
 
 def run(call: Call) -> Any:
-    """Make a call with arrays of the standard; the result is of the library of data."""
+    """Return the result of a call as an array of the library of data."""
     caller, data = call.caller, call.data
     for name, value in call.named()[:3]:
         _check_kind(caller, name, value)
     library = StandardLibrary(caller, data)
-    if _torch_takes(data):
-        result = _by_torch(call, library)
+    if _torch_accepts(data):
+        result = _run_in_torch(call, library)
     elif call.scatters:
         _check_scatters(caller, data)
         plain = _on_host(replace(call, out=None))
-        if call.out is data and plain.data.flags.writeable:  # whose memory the library lets go
+        if call.out is data and plain.data.flags.writeable:  # the library allows writing in place
             slow_path.run(replace(plain, out=plain.data))
             return data
         result = library.asarray(slow_path.run(plain))
@@ -170,14 +170,14 @@ def run(call: Call) -> Any:
     return result if call.out is None else _deliver(call, result)
 
 
-def _torch_takes(data: Any) -> bool:
-    """Whether data are on a GPU, and torch is installed for it."""
+def _torch_accepts(data: Any) -> bool:
+    """Return whether data is on a GPU that the installed torch supports."""
     known = foreign.device_of(data) in _ON_GPU and find_spec("torch") is not None
     return known and bool(import_module("torch").cuda.is_available())
 
 
-def _by_torch(call: Call, library: StandardLibrary) -> Any:
-    """Make a call on tensors that share the memory of its arrays."""
+def _run_in_torch(call: Call, library: StandardLibrary) -> Any:
+    """Run a call on tensors that share memory with its arrays."""
     torch, indices = import_module("torch"), library.indices(call)
     arrays = {"data": call.data, "indices": indices, "updates": call.updates}
     tensors = {
@@ -189,7 +189,7 @@ def _by_torch(call: Call, library: StandardLibrary) -> Any:
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of a call, in which `data` is the cotangent of its result."""
+    """Return the cotangents of the inputs of a call; `call.data` is the cotangent of its result."""
     caller, cotangent = call.caller, call.data
     _check_kind(caller, "cotangent", cotangent)
     _check_scatters(caller, cotangent)
@@ -200,14 +200,13 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
 def _check_scatters(caller: str, data: Any) -> None:
     if not on_host(data):
         raise DTypeError(
-            f"{caller}: data = {type(data).__name__} object is on a device, or lazy, and its "
-            f"library has no scatter in the array API standard (allowed: an array in the memory "
-            f"of the CPU)"
+            f"{caller}: data = {type(data).__name__} object is on a device, or lazy, and the array "
+            f"API standard has no scatter (allowed: an array in the memory of the CPU)"
         )
 
 
 def _check_kind(caller: str, name: str, value: Any) -> None:
-    """Raise the error of an array that is sparse, or of sizes that are not known."""
+    """Raise an error if an array is sparse or has unknown sizes."""
     if not is_standard(value):
         return
     if hasattr(type(value), "todense"):
@@ -220,7 +219,7 @@ def _check_kind(caller: str, name: str, value: Any) -> None:
 
 
 def _on_host(call: Call) -> Call:
-    """Return a call with NumPy arrays that share the memory of its arrays."""
+    """Return a call with NumPy arrays that share memory with its arrays."""
     names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
     plain: dict[str, Any] = {
         argument: host_array(call.caller, name, value)
@@ -240,7 +239,7 @@ def _gather(call: Call, library: StandardLibrary) -> Any:
 
 
 def _deliver(call: Call, result: Any) -> Any:
-    """Assign a result to `out`, an array of the library of data."""
+    """Assign a result to `out`, which must be an array of the library of data."""
     out = call.out
     if type(out) is not type(result):
         raise DTypeError(

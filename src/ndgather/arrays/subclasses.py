@@ -1,7 +1,7 @@
-"""Subclasses of NumPy's array: a gather returns the class of data, as ``data.take`` does.
+"""Subclasses of `numpy.ndarray`: a gather returns the class of data, as ``data.take`` does.
 
-A scatter would change values that a class may hold to rules of its own, such as a unit, so it takes
-only the classes of NumPy, which have none.
+A class may have rules for its values, such as a unit, which a scatter could break. So a scatter
+supports only NumPy's own classes and classes without rules.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ndgather.vjp import cotangents
 
 
 def run(call: Call) -> Any:
-    """Return the result of a call, in the class of data."""
+    """Return the result of a call in the class of data."""
     caller, data, out = call.caller, call.data, call.out
     plain = _plain(call, indices=call.indices_name, updates=call.updates_name, out="out")
     if foreign.has_mask(data):
@@ -33,14 +33,14 @@ def run(call: Call) -> Any:
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of a call, in the class of `data`, its cotangent."""
+    """Return the cotangents of the inputs of a call in the class of `data`, the given cotangent."""
     plain = _plain(call, data="cotangent", indices=call.indices_name)
     of_each = cotangents(replace(call, **plain), data_shape)
     return tuple(_wrapped(call, cotangent) for cotangent in of_each)
 
 
 def _plain(call: Call, **names: str) -> dict[str, Any]:
-    """Return the arrays of some fields as plain ones; their names are for errors."""
+    """Return the arrays of some fields as plain NumPy arrays; errors call them by `names`."""
     values = ((field, name, getattr(call, field)) for field, name in names.items())
     return {
         field: arguments.plain_array(call.caller, name, value)
@@ -50,7 +50,7 @@ def _plain(call: Call, **names: str) -> dict[str, Any]:
 
 
 def _wrapped(call: Call, result: Array) -> Any:
-    """Return a plain result as an array of the class of data."""
+    """Return a plain result in the class of data."""
     data = call.data
     if not isinstance(data, np.ndarray) or type(data) is np.ndarray:
         return result
@@ -59,8 +59,8 @@ def _wrapped(call: Call, result: Array) -> Any:
         f"{shown(result.shape)} (allowed: a class that can, or a plain array, such as "
         f"numpy.asarray(data))"
     )
-    with messages.converted_errors(lambda _: error):  # methods of the class may raise anything
-        wrapped = np.ndarray.__array_wrap__(data, result)  # which asks __array_finalize__
+    with messages.converted_errors(lambda _: error):  # methods of the class may raise any error
+        wrapped = np.ndarray.__array_wrap__(data, result)  # calls __array_finalize__
         kept = type(wrapped) is type(data) and wrapped.shape == result.shape
     if not kept:
         raise error

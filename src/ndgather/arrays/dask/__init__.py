@@ -1,8 +1,8 @@
-"""dask arrays as data or updates: the result is a dask array, and nothing is computed at the call.
+"""dask arrays as data, updates or indices: the result is a lazy dask array.
 
-Arguments are checked at the call, and so are the values of indices in memory: a block of data is
-computed at most once, and only if an index addresses it. Indices may be lazy if data is in memory
-or in a store; their values are checked when the result is computed.
+The call checks its arguments, including the values of indices in memory, but computes nothing. Each
+block of data is computed at most once, and only if an index addresses it. Indices may be lazy if
+data is in memory or in a store; their values are checked when the result is computed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import shown
 from ndgather.stored.chunks import stand_in
 
-_HIGHEST_RANK = 32  # NumPy's functions on blocks, which dask calls, take no more axes
+_HIGHEST_RANK = 32  # the limit of NumPy functions that dask calls on blocks
 _INSTEAD = {
-    "out": "dask.array.store writes the result where it is wanted",
-    "memory": "dask's option array.chunk-size bounds the blocks of the result",
-    "progress": "dask.diagnostics.ProgressBar shows how far a computation is",
+    "out": "dask.array.store writes the result to an array",
+    "memory": "dask's option array.chunk-size limits the size of blocks of the result",
+    "progress": "dask.diagnostics.ProgressBar shows the progress of a computation",
     "executor": "the scheduler that computes the result runs its tasks",
 }
 
@@ -48,7 +48,7 @@ def run(call: Call) -> DaskArray:
         data = _in_memory_or_stored(call)
     indices = _checked(caller, call.indices_name, call.indices)
     if not isinstance(indices, DaskArray):
-        # A copy: the graph has parts of it, and the caller may change them before it is computed.
+        # The graph refers to parts of the indices, so the caller must not be able to change them.
         indices = arguments.integer_indices(call).copy()
     elif indices.dtype.kind not in ("iuf" if indices.size == 0 else "iu"):
         raise arguments.index_dtype(caller, indices.dtype, call.indices_name, "dask")
@@ -67,10 +67,10 @@ def _check_rank(caller: str, name: str, array: Any) -> None:
 
 
 def _checked(caller: str, name: str, value: Any) -> Any:
-    """Return an argument; raise if it is of dask, but not an array of known size."""
+    """Return an argument, or raise an error if it is a dask object without a known shape."""
     if not isinstance(value, DaskArray):
         if exchange.adapter_name(type(value)) == __name__:
-            raise messages.not_an_array(caller, name, value, "is of dask, but not an array")
+            raise messages.not_an_array(caller, name, value, "is a dask object, but not an array")
         return value
     _check_rank(caller, name, value)
     if any(np.isnan(size) for size in value.shape):
@@ -90,7 +90,7 @@ def _checked(caller: str, name: str, value: Any) -> Any:
 
 
 class _Stored:
-    """A stored array with its shape and dtype in NumPy's terms."""
+    """A stored array with a NumPy shape and dtype."""
 
     def __init__(self, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.array, self.shape, self.dtype, self.ndim = array, shape, dtype, len(shape)
@@ -147,9 +147,9 @@ def _scatter(call: Call) -> DaskArray:
 
 
 def _check_but_values(call: Call) -> tuple[int, ...]:
-    """Check shapes, types and options; return the shape of the slices that indices name.
+    """Check shapes, dtypes and options; return the shape of the slices that indices select.
 
-    Types and options are checked by the same call with arrays of one element.
+    Making the same call on arrays of one element checks the dtypes and options.
     """
     data, indices = call.data, call.indices
     small: dict[str, Any] = {"data": np.zeros((1,) * data.ndim, data.dtype)}

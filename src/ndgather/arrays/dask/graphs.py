@@ -1,4 +1,4 @@
-"""The graphs of gathers and scatters: every block of data is read by one task."""
+"""Task graphs of gathers and scatters, in which one task reads each block of data."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ndgather.arrays.dask.points import BlockLayout, Chunks, Coordinates, Region
 from ndgather.errors import IndexOutOfBoundsError
 
 Graph: TypeAlias = dict[Any, Any]
-_AT_ONCE = 2**26  # bytes of lazy indices that are all checked before the first is used
+_AT_ONCE = 2**26  # lazy indices of up to 64 MiB are all checked before any is used
 
 Readers: TypeAlias = dict[Coordinates, list[tuple[Region, points.Sources, points.Targets]]]
 
 
 def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
-    """Return a gather from a dask array with indices in memory, which are checked here."""
+    """Return a gather from a dask array; the indices are in memory and are checked now."""
     layout = layout.with_positions(_auto_positions(layout, fill.dtype))
     readers = _readers(call, layout)
     token = tokenize(call.data.name, call.indices, layout, fill)
@@ -38,7 +38,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
     copied_blocks = layout.copied_blocks
 
     def shared(prefix: str, at: Coordinates, value: Any) -> Any:
-        """Return `value`, or a key for it where several tasks need it."""
+        """Return `value`, or a key for it if several tasks need it."""
         if len(copied_blocks) == 1:
             return value
         graph[key := (f"{prefix}-{token}", *at)] = value
@@ -65,7 +65,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
             graph[taken] = (points.take, call.caller, shape, fill.dtype, read, sources[block])
             for number, (region, *_) in enumerate(members):
                 of_region: Any = (operator.getitem, taken, number)
-                if len(members) > 1:  # so that no region depends on the values of another
+                if len(members) > 1:  # a region must not hold the values of other regions
                     graph[key := (f"values-{token}", *source, number)] = of_region
                     of_region = key
                 values[region].append(of_region)
@@ -84,7 +84,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
 
 
 def scatter(call: Call, layout: BlockLayout) -> DaskArray:
-    """Return a dask array with its updates applied; indices are in memory."""
+    """Return a dask array with its updates applied; the indices are in memory."""
     layout = layout.with_positions(_positions_of_updates(call, layout))
     readers = _readers(call, layout)
     if isinstance(call.updates, DaskArray):
@@ -96,7 +96,7 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
     name = f"{call.kind}-{token}"
     graph: Graph = {}
     for at in product(*(range(len(sizes)) for sizes in layout.data_chunks)):
-        graph[(name, *at)] = (call.data.name, *at)  # unless updates change it
+        graph[(name, *at)] = (call.data.name, *at)  # replaced below if updates change the block
     for block, members in readers.items():
         for copied in layout.copied_blocks:
             source, shape = _data_block(layout, block, copied)
@@ -126,10 +126,11 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
 def gather_by_lazy_indices(
     call: Call, layout: BlockLayout, data: Any, dtype: np.dtype[Any]
 ) -> DaskArray:
-    """Return a gather from data in memory or in a store: one task for every block of indices.
+    """Return a gather from data in memory or in a store, with one task per block of indices.
 
-    `layout` has one chunk of data. Tasks that only check find the first index out of bounds, and
-    count the others: of all indices, if these fit in memory at once, else of those checked so far.
+    In `layout`, data is one chunk. Separate tasks find the first out-of-bounds index and count the
+    rest. If the indices are small (`_AT_ONCE`), all of them are checked before any is used.
+    Otherwise, a task waits only for the checks up to its own row of blocks.
     """
     cut = list(call.indices.chunks)
     tuples = int(call.kind.tuples)
@@ -186,7 +187,7 @@ def _count_errors(
     regions: Sequence[Region],
     blocks: Sequence[Any],
 ) -> IndexOutOfBoundsError | None:
-    """Return the error of the first bad index in these and earlier blocks; it counts all."""
+    """Return the error for the first bad index in these and earlier blocks, with their count."""
     call = layout.call
     errors = [] if earlier is None else [earlier]
     for region, block in zip(regions, blocks, strict=True):
@@ -215,17 +216,17 @@ def _gather_block(
     data: Any,
     block: Any,
 ) -> Array:
-    """Return the result for one block of indices."""
+    """Return the result of the gather for one block of indices."""
     if error is not None:
         raise error
     indices = points.plain(call.caller, call.indices_name, block, shape)
-    inside: Any = (*box, ...)  # of no axes: an array, not an element
+    inside: Any = (*box, ...)  # the ellipsis keeps a 0-d result an array
     part = data[inside] if isinstance(data, np.ndarray) else data
     return slow_path.run(replace(call, data=part, indices=indices))
 
 
 def _readers(call: Call, layout: BlockLayout) -> Readers:
-    """Return the regions that need a block of data, and where their points lie."""
+    """Return, for each block of data, the regions that need it and the points they share."""
     points.check_indices(layout, tuple(map(sum, layout.position_chunks)), call.indices)
     readers: Readers = {}
     for region in layout.regions:
@@ -237,13 +238,13 @@ def _readers(call: Call, layout: BlockLayout) -> Readers:
 def _data_block(
     layout: BlockLayout, block: Coordinates, copied: Coordinates
 ) -> tuple[Coordinates, tuple[int, ...]]:
-    """Return the numbers and the shape of a block of data."""
+    """Return the coordinates and shape of a block of data."""
     at = layout.axes.in_data(block, copied)
     return at, tuple(sizes[number] for sizes, number in zip(layout.data_chunks, at, strict=True))
 
 
 def _auto_positions(layout: BlockLayout, dtype: np.dtype[Any]) -> Chunks:
-    """Return chunks of positions that keep blocks of the result below dask's array.chunk-size."""
+    """Return chunks of positions that limit blocks of the result to dask's array.chunk-size."""
     chunks = layout.result_chunks
     axes = layout.axes.positions
     shape = tuple(map(sum, chunks))
@@ -255,7 +256,10 @@ def _auto_positions(layout: BlockLayout, dtype: np.dtype[Any]) -> Chunks:
 
 
 def _positions_of_updates(call: Call, layout: BlockLayout) -> Chunks:
-    """Return chunks of positions as lazy updates are cut, where that keeps C order in a block."""
+    """Return the chunks of positions, cut like lazy updates along one axis.
+
+    Cutting along more axes would change the order of duplicate indices within a block of data.
+    """
     cut = list(layout.position_chunks)
     free = [
         axis for axis in range(len(cut)) if axis not in layout.axes.aligned and sum(cut[axis]) > 1
@@ -266,7 +270,7 @@ def _positions_of_updates(call: Call, layout: BlockLayout) -> Chunks:
 
 
 def _rechunked(array: DaskArray, chunks: Chunks) -> DaskArray:
-    """Return an array in other chunks; dask does not change those of an empty array."""
+    """Return an array in other chunks, even if it is empty, which dask's `rechunk` ignores."""
     if array.size or array.chunks == chunks:
         return cast("DaskArray", array.rechunk(chunks))
     return cast("DaskArray", zeros(array.shape, dtype=array.dtype, chunks=chunks))

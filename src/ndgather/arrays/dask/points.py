@@ -1,9 +1,9 @@
-"""How the chunks of data and of a result meet, and the points that tasks copy between them.
+"""The points that tasks copy between blocks of data and blocks of a result.
 
-A position of a call is one index or one tuple of indices. Along an axis of data, a position is
-*aligned* (its own coordinate is the index), *indexed* (the index is in `indices`), or *copied*
-(every element is taken). Positions are cut into regions, one for each chunk of the result; along
-aligned axes they are cut where data is cut.
+A position of a call is one index or one index tuple. An axis of data is *indexed* (its coordinates
+are in `indices`), *aligned* (its coordinate is the coordinate of the position itself) or *copied*
+(all of its elements are used). Positions are divided into regions, one for each chunk of the
+result. Along aligned axes, regions have the chunks of data.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ndgather.stored.calls import values_at, write_at
 from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import PointsOfChunk, make_plan
 
-Chunks: TypeAlias = tuple[tuple[int, ...], ...]  # the sizes of the chunks along every axis
-Coordinates: TypeAlias = tuple[int, ...]  # the number of a chunk along every axis
+Chunks: TypeAlias = tuple[tuple[int, ...], ...]  # chunk sizes along each axis, as in dask
+Coordinates: TypeAlias = tuple[int, ...]  # the number of a chunk along each axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Region:
 
     @property
     def box(self) -> tuple[slice, ...]:
-        """Its slices of `indices`, without the axis of index tuples."""
+        """The slices of `indices` for this region, without the axis of index tuples."""
         return tuple(
             slice(start, start + size) for start, size in zip(self.start, self.shape, strict=True)
         )
@@ -47,9 +47,9 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockLayout:
-    """The axes and the chunks of a call."""
+    """The axes and chunks of a call."""
 
-    call: Call  # the gather that reads what the call reads or updates, without its arrays
+    call: Call  # without its arrays; for a scatter, the gather at the same indices
     axes: Axes
     data_chunks: Chunks
     position_chunks: Chunks
@@ -80,7 +80,7 @@ class BlockLayout:
         return self.axes.in_dense(region.coordinates, [0] * len(self.axes.window), copied)
 
     def result_shape(self, region: Region, copied: Coordinates) -> tuple[int, ...]:
-        """Return the shape of that chunk."""
+        """Return the shape of the chunk of the result that a region fills."""
         sizes = [
             self.data_chunks[axis][number]
             for axis, number in zip(self.axes.slices, copied, strict=True)
@@ -88,7 +88,7 @@ class BlockLayout:
         return self.axes.in_dense(region.shape, self.call.window_shape, sizes)
 
     def with_positions(self, chunks: Iterable[Sequence[int]]) -> BlockLayout:
-        """Return the layout with positions cut at `chunks`, and along aligned axes as data is."""
+        """Return the layout with positions in `chunks`; aligned axes have the chunks of data."""
         cut = [tuple(sizes) for sizes in chunks]
         for axis in self.axes.aligned:
             cut[axis] = _cut_to(self.data_chunks[axis], sum(cut[axis]))
@@ -96,13 +96,13 @@ class BlockLayout:
 
     @property
     def may_raise(self) -> bool:
-        """Whether an index can be out of bounds: in mode raise, or on an axis that is empty."""
+        """True if an out-of-bounds index raises an error: in mode raise, or on an empty axis."""
         return self.call.raises or any(not sum(self.data_chunks[a]) for a in self.axes.indexed)
 
     def read_chunks(self, shape: Sequence[int]) -> Chunks:
         """Return the chunks of the part of data that positions of this shape address.
 
-        It has the size of the positions along aligned axes, and one chunk along copied axes.
+        Along aligned and copied axes, it is a single chunk.
         """
         chunks = list(self.data_chunks)
         for axis in self.axes.aligned:
@@ -113,7 +113,7 @@ class BlockLayout:
 
 
 def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
-    """Return the layout of a call with valid shapes; its positions are cut only where data is."""
+    """Return the layout of a call with valid shapes; positions are cut only along aligned axes."""
     tuples, shape = int(call.kind.tuples), call.indices.shape
     bare = call.as_gather(data=None, indices=None, updates=None)
     layout = BlockLayout(
@@ -126,7 +126,7 @@ def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
 
 
 def _cut_to(chunks: Sequence[int], size: int) -> tuple[int, ...]:
-    """Return the chunks of the first `size` elements of an axis; the last chunk is cut."""
+    """Return the chunks of the first `size` elements of an axis; the last chunk may be shorter."""
     ends = [min(end, size) for end in accumulate(chunks)]
     sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
     while len(sizes) > 1 and not sizes[-1] and size < sum(chunks):
@@ -138,13 +138,13 @@ def _pick(lines: Iterable[Sequence[int]], at: Coordinates) -> tuple[int, ...]:
     return tuple(line[number] for line, number in zip(lines, at, strict=True))
 
 
-Sources: TypeAlias = "list[PointsOfChunk]"  # of windows one for every box of theirs that is copied
-# The positions of the same points in their region, in four bytes each, and the key of the box.
+Sources: TypeAlias = "list[PointsOfChunk]"  # one entry, or for windows one per copied box
+# For each entry of `Sources`: the positions of its points in the region, and the key of the box.
 Targets: TypeAlias = list[tuple[NDArray[np.uint32], tuple[Any, ...]]]
 
 
 def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> None:
-    """Raise the error of the first index out of bounds; `shape` is that of the positions."""
+    """Raise an error for the first out-of-bounds index; `shape` is the shape of the positions."""
     data = stand_in(tuple(map(sum, layout.read_chunks(shape))), np.dtype(np.uint8))
     call = replace(layout.call, data=data, indices=indices)
     if layout.may_raise:
@@ -154,12 +154,12 @@ def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> 
 def group_points(
     layout: BlockLayout, region: Region, indices: Array
 ) -> dict[Coordinates, tuple[Sources, Targets]]:
-    """Return the points of a region by block of data; positions to fill are in no block.
+    """Return the points of a region, grouped by block of data; filled positions have no block.
 
-    A key is the number of the block along each axis of points.
+    A key has the number of the block along each axis that is not copied.
     """
     chunks = layout.read_chunks(region.shape)
-    box: tuple[Any, ...] = (*region.box, ...)  # with the ellipsis, never a scalar
+    box: tuple[Any, ...] = (*region.box, ...)  # the ellipsis keeps a 0-d result an array
     call = replace(
         layout.call,
         data=stand_in(tuple(map(sum, chunks)), np.dtype(np.uint8)),
@@ -181,9 +181,9 @@ def group_points(
 
 
 def _block_numbers(layout: BlockLayout, region: Region) -> list[list[int]]:
-    """Return the number of the block for each chunk that a plan counts, along every axis of data.
+    """Return, for each axis of data, the block numbers of the chunks in a plan.
 
-    A plan does not count empty chunks. Along aligned axes it sees only the block of the region.
+    A plan skips empty chunks. Along aligned axes, it has only the block of the region.
     """
     numbers: list[list[int]] = [np.flatnonzero(sizes).tolist() for sizes in layout.data_chunks]
     for axis in layout.axes.aligned:
@@ -205,22 +205,22 @@ def plain(
     shape: tuple[int, ...],
     dtype: np.dtype[Any] | None = None,
 ) -> Array:
-    """Return a block as a NumPy array of the shape and the dtype that its dask array says."""
+    """Return a block as a NumPy array; raise an error if its shape or dtype is not as declared."""
     if foreign.has_mask(block):
         raise masked(caller, argument)
     array = arguments.plain_array(caller, argument, block)
     if array.shape != shape:
         raise NdgatherError(
-            f"{caller}: a block of {argument} has shape {shown(array.shape)}, its chunk has "
-            f"{shown(shape)} (allowed: blocks of the shape of their chunks)"
+            f"{caller}: a block of {argument} has shape {shown(array.shape)}, but its chunk has "
+            f"shape {shown(shape)} (allowed: blocks of the shape of their chunks)"
         )
     if dtype is None:
         return array
     if not dtypes.holds_all(dtype, array.dtype):
         raise DTypeError(
-            f"{caller}: a block of {argument} is of {array.dtype}, its dask array of {dtype} "
-            f"(allowed: blocks of {dtype}); write {argument}.map_blocks(numpy.asarray, "
-            f"dtype={array.dtype.str!r})"
+            f"{caller}: a block of {argument} has dtype {array.dtype}, but its dask array has "
+            f"dtype {dtype} (allowed: blocks of {dtype}); write {argument}.map_blocks("
+            f"numpy.asarray, dtype={array.dtype.str!r})"
         )
     return array.astype(dtype, copy=False)
 
@@ -232,7 +232,7 @@ def take(
     block: Any,
     sources: Sequence[Sources],
 ) -> list[list[Array]]:
-    """Return the values that regions need of a block of data, one list for every region."""
+    """Return the values that regions need from a block of data, one list per region."""
     values = plain(caller, "data", block, shape, dtype)
     return [values_at(of_region, values) for of_region in sources]
 
@@ -246,9 +246,9 @@ def assemble(
     targets: Sequence[Targets],
     values: Sequence[Sequence[Array]],
 ) -> Array:
-    """Return a block of the result; `fill` is None where every element has a value.
+    """Return a block of the result; `fill` is None if no element is filled.
 
-    `starts` are those of the windows in it, if there are any.
+    `starts` are the starts of the windows in the block, or None for other calls.
     """
     axes = layout.axes
     dense = np.empty(shape, dtype)

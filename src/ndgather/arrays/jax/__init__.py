@@ -1,9 +1,9 @@
-"""Arrays of JAX: the result is one, under jit, vmap, grad and jvp too.
+"""JAX arrays: the result is a JAX array, also under jit, vmap, grad and jvp.
 
-On a CPU a handler in the core carries out what XLA compiles; without it `jax.pure_callback` calls
-the core; on GPUs and TPUs it is composed of XLA's own gather and scatter. An index that is out of
-bounds raises `IndexOutOfBoundsError`; under jit JAX raises an exception of its own with the same
-text, when the result is awaited.
+On a CPU, code compiled by XLA calls a handler in the core; if there is no handler,
+`jax.pure_callback` calls the core through Python. On GPUs and TPUs, calls are composed of XLA's own
+gather and scatter. An out-of-bounds index raises `IndexOutOfBoundsError`; under jit, JAX raises its
+own exception with the same text when the result is awaited.
 """
 
 from __future__ import annotations
@@ -44,27 +44,21 @@ __all__ = ["export_checks", "get_route", "run", "set_route", "vjp"]
 @under_own_settings
 def run(call: Call) -> jax.Array:
     try:
-        return _run(*checked(call))
+        call, op = checked(call)
+        if is_narrow(call.data.dtype):
+            return _run_widened(call, op).astype(call.data.dtype)
+        return _scatter(call, op) if op.scatters else _gather(call, op)
     except jax.errors.InconclusiveDimensionOperation as error:
         raise ShapeError(
-            f"{call.caller}: data.shape = {shown(call.data.shape)} has symbols, of which too "
-            f"little is known: {reason(error)} (allowed: numbers, or constraints of "
+            f"{call.caller}: data.shape = {shown(call.data.shape)} has symbolic sizes without the "
+            f"necessary constraints: {reason(error)} (allowed: numbers, or constraints of "
             f"jax.export.symbolic_shape)"
         ) from error
 
 
-def _run(call: Call, op: Operation) -> jax.Array:
-    dtype = call.data.dtype
-    if is_narrow(dtype):
-        return _widened(call, op).astype(dtype)
-    if op.scatters:
-        return _scatter(call, op)
-    return _gather(call, op)
-
-
 @under_own_settings
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of a call, in which `data` is the cotangent of its result."""
+    """Return the cotangents of the inputs of a call; `call.data` is the cotangent of its result."""
     indices, caller = call.indices, call.caller
     cotangent = call.data
     check_array(caller, "cotangent", cotangent)
@@ -83,12 +77,20 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     if cotangent.shape != slices:
         raise messages.updates_do_not_fit(caller, cotangent.shape, slices, "cotangent")
     if op.window_shape:
-        _gather(bare, op)  # so that an error names an entry of starts
+        _gather(bare, op)  # its error names an entry of starts
     return (derivatives.scatter_slices(cotangent, shape, indices, op),)
 
 
 def export_checks() -> list[jax.export.DisabledSafetyCheck]:
-    """Return the checks that `jax.export.export` has to leave out: it does not know the handler.
+    """Return the safety checks to disable in `jax.export.export`.
+
+    JAX refuses to export custom calls that it does not know, such as the handler of ndgather,
+    unless the result of this function is passed as `disabled_checks`. A process that runs a
+    function exported with the handler must import `ndgather.arrays.jax`.
+
+    Returns
+    -------
+    list of jax.export.DisabledSafetyCheck
 
     Examples
     --------
@@ -107,7 +109,7 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
 
 def _gather(call: Call, op: Operation) -> jax.Array:
     if call.kind.windows and not op.window_shape and not op.fills:
-        op = replace(op, mode="raise")  # windows without axes, to which no other mode applies
+        op = replace(op, mode="raise")  # windows without axes have no other mode
     if not op.window_shape or op.mode in ("raise", "clip"):
         return gather(call.data, call.indices, op)
     modes, shape = op.modes, call.data.shape
@@ -116,11 +118,11 @@ def _gather(call: Call, op: Operation) -> jax.Array:
     if op.fills:
         if any(raising):
             raise AttributeValueError(
-                f"{call.caller}: mode = {op.mode!r} of arrays of JAX has raise and fill (allowed: "
-                f"one of them)"
+                f"{call.caller}: mode = {op.mode!r} mixes raise and fill, which is not supported "
+                f"for JAX arrays (allowed: one of them)"
             )
         by_element = replace(by_element, mode="fill")
-    elif any(raising):  # so that an error names an entry of starts
+    elif any(raising):  # the error of this gather names an entry of starts
         pairs = zip(op.window_shape, shape, raising, strict=False)
         sizes = tuple(wide if raises else min(wide, size) for wide, size, raises in pairs)
         empty = jnp.zeros((*shape[: len(sizes)], 0))
@@ -138,7 +140,7 @@ def _scatter(call: Call, op: Operation) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Steps(reductions.Steps):
-    """Scatters at the same indices, and what else several of them need."""
+    """Scatters at the same indices, and the other primitives of `reductions.in_steps`."""
 
     indices: jax.Array
     op: Operation
@@ -165,14 +167,15 @@ class _Steps(reductions.Steps):
         return kind, jnp.float64 if dtype.itemsize == 8 else jnp.float32
 
     def quotient(self, totals: jax.Array, counts: jax.Array, where: jax.Array) -> jax.Array:
-        # Of the shape of totals under vmap too: XLA divides inexactly by what is repeated.
-        counts = jnp.where(totals == totals, counts, abs(counts))  # noqa: PLR0124 - equal
+        # XLA replaces a division by a broadcast array with an inexact product. Under vmap, this
+        # `where` gives counts the full shape of totals; both of its branches are equal.
+        counts = jnp.where(totals == totals, counts, abs(counts))  # noqa: PLR0124
         quotients: jax.Array = super().quotient(totals, counts, where)
         return quotients
 
 
-def _widened(call: Call, op: Operation) -> jax.Array:
-    """Carry out a call whose elements have less than a byte, with a byte for each."""
+def _run_widened(call: Call, op: Operation) -> jax.Array:
+    """Run a call whose elements are smaller than a byte on wider elements."""
     dtype = np.dtype(call.data.dtype)
     floats = dtype == "float4_e2m1fn"
     wide = np.dtype(jnp.float32 if floats else jnp.int8 if "u" not in dtype.name else jnp.uint8)

@@ -1,7 +1,8 @@
-"""Derivatives of the two operations: their tangents, and the transposes of linear ones.
+"""Derivatives of the two primitives: tangents, and transposes of the linear operations.
 
-A gather is linear in data, a scatter that assigns, adds or subtracts in data and updates together;
-its tangents move as data and updates do. Other reductions weight the tangents and add them.
+A gather is linear in data. A scatter that assigns, adds or subtracts is linear in data and updates
+together, so the same scatter of the tangents is its tangent. For other reductions, the tangents are
+multiplied by weights and then added.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from ndgather.reductions import ROWS
 def weights(
     data: jax.Array, indices: jax.Array, updates: jax.Array, result: jax.Array, op: Operation
 ) -> tuple[jax.Array, jax.Array]:
-    """Return ``of_data`` and ``of_updates``; of those that axes of vmap repeat, all of them."""
+    """Return the factors of the tangents of data and updates, with all axes of vmap expanded."""
     back = replace(op, kind=op.kind.gather, reduction="none")
     rule = ROWS[op.reduction].derivative
     untouched = jnp.ones_like(data, bool)
-    if not op.use_init_val:  # where a reduction starts is no element
+    if not op.use_init_val:  # the reduction does not use the old values of updated elements
         none = jnp.zeros_like(updates, bool), replace(op, reduction="none")
         untouched = scatter(untouched, indices, *none)
     if rule == "others":
         ones = untouched.astype(data.dtype)
         of_data = scatter(ones, indices, updates, op) if op.use_init_val else ones
         return of_data, _others(data, indices, updates, back) * gather(data, indices, back)
-    # The rule is "equals": elements that are equal to the result share its change.
+    # The rule is "equals": operands that are equal to the result share its change.
     hits = lowering.equal(updates, gather(result, indices, back)).astype(data.dtype)
     kept = (lowering.equal(data, result) & untouched).astype(data.dtype)
     share = 1 / jnp.maximum(scatter(kept, indices, hits, replace(op, reduction="add")), 1)
@@ -46,20 +47,20 @@ def weights(
 
 
 def _others(data: jax.Array, indices: jax.Array, updates: jax.Array, back: Operation) -> jax.Array:
-    """Return, for every update, the product of the other updates of its element."""
+    """Return, for every update, the product of the other updates of the same element."""
     wide = jax.dtypes.canonicalize_dtype(np.int64)
     sizes = (*data.shape, *indices.shape)
     if not all(isinstance(n, int) for n in sizes) or prod(data.shape) > np.iinfo(wide).max:
         raise ShapeError(
             f"{back.caller}: the derivative of reduction = 'mul' cannot number the elements of "
             f"data.shape = {shown(data.shape)}, indices.shape = {shown(indices.shape)} (allowed: "
-            f"numbers for all sizes, and up to 2147483647 elements, or more with "
+            f"numbers as sizes, and up to 2147483647 elements, or more with "
             f"jax.config.update('jax_enable_x64', True))"
         )
     nowhere = np.full((), -1, wide).tobytes() if back.mode == "fill" else b""
     numbers = jnp.arange(data.size, dtype=wide).reshape(data.shape)
     numbers = gather(numbers, indices, replace(back, fill=nowhere))
-    factors = jnp.where(numbers < 0, 1, updates).reshape(-1, 1)  # those that are dropped
+    factors = jnp.where(numbers < 0, 1, updates).reshape(-1, 1)  # 1 for dropped updates
     return lowering.products_of_others(jnp, factors, numbers.reshape(-1)).reshape(numbers.shape)
 
 
@@ -98,7 +99,7 @@ def _transpose_gather(
 def scatter_slices(
     cotangent: jax.Array, shape: tuple[int, ...], indices: jax.Array, op: Operation
 ) -> jax.Array:
-    """Return zeros of `shape` to which every slice is added where a gather took it from."""
+    """Return zeros of `shape` with every slice added at the position that a gather read."""
     mapped = op.slices_shape(shape, indices.shape)[: op.vmap_axes]
     zeros = jnp.zeros((*mapped, *shape[op.vmap_axes :]), cotangent.dtype)
     add = replace(op, kind=Kind.SCATTER_ND, reduction="add", fill=b"", window_shape=())
@@ -119,7 +120,7 @@ def scatter_slices(
 
 
 def _unrepeated(array: jax.Array, shape: tuple[int, ...], op: Operation) -> jax.Array:
-    """Return an array with the axes of vmap of `shape`, summed where that repeats an element."""
+    """Return an array summed over the axes of vmap that are broadcast in `shape`."""
     repeated = tuple(d for d in range(op.vmap_axes) if shape[d] == 1 and array.shape[d] != 1)
     return array.sum(repeated, keepdims=True) if repeated else array
 
@@ -141,7 +142,7 @@ def _transpose_scatter(
 
 
 def data_of_scatter(cotangent: jax.Array, indices: jax.Array, op: Operation) -> jax.Array:
-    """Return the cotangent of data: without what was replaced."""
+    """Return the cotangent of data, which is 0 for replaced elements."""
     if op.reduction != "none":
         return cotangent
     zeros = jnp.zeros(op.slices_shape(cotangent.shape, indices.shape), cotangent.dtype)
@@ -151,13 +152,13 @@ def data_of_scatter(cotangent: jax.Array, indices: jax.Array, op: Operation) -> 
 def updates_of_scatter(
     cotangent: jax.Array, shape: tuple[int, ...], indices: jax.Array, op: Operation
 ) -> jax.Array:
-    """Return the cotangent of updates; of several updates of one element the last has it all."""
+    """Return the cotangent of updates; if they are assigned, only the last of an element counts."""
     back = replace(op, kind=op.kind.gather, reduction="none")
     result = gather(cotangent, indices, back)
     if ROWS[op.reduction].added == -1:
         result = -result
     if op.reduction == "none":
-        # Updates are numbered, by tuple or by element; the last of an element leaves its number.
+        # Scattering the number of each update leaves, in every element, that of its last update.
         sizes, count = cotangent.shape, indices.shape
         if op.kind.tuples:
             sizes, count = sizes[: op.batch_dims + count[-1]], count[:-1]

@@ -1,4 +1,4 @@
-"""Turn the arguments of a call into arrays of JAX and an `Operation`, and choose its route."""
+"""Operations: the validated options of a call, its JAX arrays, and the route that runs it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ndgather.errors import AttributeValueError, DTypeError
 class Operation(Call):
     """The options of a call as a parameter of JAX primitives, which must be hashable.
 
-    The arrays of the call are operands of the primitives: here they are None. Axes count from 0 and
-    include those of vmap. A scatter that drops updates has the mode fill.
+    The arrays are operands of the primitives, so they are None here. Axes are non-negative and
+    include the axes of vmap. A scatter in mode drop has mode fill here.
     """
 
-    fill: bytes = b""  # the element for mode fill; none are zeros
-    vmap_axes: int = 0  # so many leading axes are of vmap: an array of size 1 there is repeated
-    hidden_axes: int = 0  # so many axes of data are not the caller's
-    route: str = "handler"  # what carries it out on a CPU
+    fill: bytes = b""  # the element for mode fill; empty for zeros
+    vmap_axes: int = 0  # the number of leading axes added by vmap; sizes of 1 there are broadcast
+    hidden_axes: int = 0  # the number of axes of data that the caller does not see
+    route: str = "handler"  # how it runs on a CPU; see `set_route`
 
     def batched(self) -> Operation:
-        """Return the operation on arrays that have one more axis of vmap in front."""
+        """Return the operation on arrays with one more leading axis of vmap."""
         return replace(
             self,
             axis=self.axis + 1,
@@ -50,7 +50,7 @@ class Operation(Call):
         return tuple(size if repeated == 1 else repeated for size, repeated in pairs)
 
     def slices_shape(self, data: Sequence[Any], indices: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the shape of the slices that indices name, for shapes that fit."""
+        """Return the shape of the slices that indices select; the shapes must be valid."""
         sizes = self.vmap_sizes(data, indices)
         return tuple(lowering.layout_of(self, data, (*sizes, *indices[self.vmap_axes :])).result)
 
@@ -63,13 +63,13 @@ class Operation(Call):
 
 
 def checked(call: Call) -> tuple[Call, Operation]:
-    """Return a call with arrays of JAX and checked options, and its operation."""
+    """Return the operation and the call, with JAX arrays and validated options."""
     for name, value in (*call.named()[:3], ("fill_value", call.fill_value)):
         if name == "data" or isinstance(value, jax.Array):
             check_array(call.caller, name, value)
     if call.out is not None:
         raise AttributeValueError(
-            f"{call.caller}: out is given, but arrays of JAX cannot be written (allowed: None)"
+            f"{call.caller}: out is given, but JAX arrays are immutable (allowed: None)"
         )
     data = call.data
     dtype = np.dtype(data.dtype)
@@ -79,8 +79,8 @@ def checked(call: Call) -> tuple[Call, Operation]:
     call = arguments.checked(call, dtype)
     if dtype == "float4_e2m1fn" and call.reduction != "none":
         raise DTypeError(
-            f"{call.caller}: data.dtype = {dtype} has no reduction {call.reduction!r} in JAX "
-            f"(allowed: none)"
+            f"{call.caller}: data.dtype = {dtype} does not support reduction = {call.reduction!r} "
+            f"in JAX (allowed: none)"
         )
     _check_shapes(call)
     call = replace(call, indices=_narrowed(call))
@@ -104,14 +104,14 @@ def checked(call: Call) -> tuple[Call, Operation]:
 
 
 def under_own_settings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that promotes as it is written here, whatever the caller's settings are."""
+    """Return a function that runs with fixed promotion settings instead of the caller's."""
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         with (
             jax.numpy_rank_promotion("allow"),
             jax.numpy_dtype_promotion("standard"),
-            jax.transfer_guard_host_to_device("allow"),  # of constants, and of lists
+            jax.transfer_guard_host_to_device("allow"),  # for constants and lists
         ):
             return function(*arguments, **options)
 
@@ -119,10 +119,11 @@ def under_own_settings(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def alike(*arrays: Any) -> list[Any]:
-    """Return arrays of one type under `jax.shard_map` and on a mesh whose axes are explicit.
+    """Return arrays with matching types for `jax.shard_map` and meshes with explicit axes.
 
-    There an array that is the same for all devices is marked as one that differs, so that its
-    gradient is summed over them; and an array in parts is brought together.
+    In `shard_map`, a replicated array is marked as varying beside varying arrays, so that its
+    gradient is summed over the devices. On a mesh with explicit axes, sharded arrays are gathered
+    to every device.
     """
     types = [jax.typeof(each) for each in arrays]
     varying = frozenset[str]().union(*(each.mat.varying for each in types))
@@ -144,14 +145,14 @@ def alike(*arrays: Any) -> list[Any]:
 
 
 def whole_on(mesh: Any, rank: int) -> NamedSharding:
-    """Return the sharding of an array that every device of a mesh has whole."""
+    """Return the sharding of an array that is replicated on every device of a mesh."""
     return NamedSharding(mesh, PartitionSpec(*[None] * rank))
 
 
 def check_array(caller: str, argument: str, value: jax.Array) -> None:
-    """Raise an error if an array of JAX is not of numbers, or has too many axes."""
+    """Raise an error if a JAX array is not numeric, has too many axes or was deleted."""
     if not isinstance(value, jax.Array):
-        raise messages.not_an_array(caller, argument, value, "is of JAX, but not an array")
+        raise messages.not_an_array(caller, argument, value, "is a JAX object, but not an array")
     if not jnp.issubdtype(value.dtype, jnp.number) and value.dtype != bool:
         raise _unknown_dtype(caller, argument, value.dtype)
     _check_rank(caller, argument, value.ndim)
@@ -161,7 +162,7 @@ def check_array(caller: str, argument: str, value: jax.Array) -> None:
 
 
 def to_numpy(call: Call, name: str, value: jax.Array) -> Array:
-    """Return indices or updates as an array, for data that is no array of JAX."""
+    """Return indices or updates as a NumPy array, for data of another library."""
     check_array(call.caller, name, value)
     if isinstance(value, jax.core.Tracer):
         why = "is traced by JAX, so its values are not known"
@@ -173,7 +174,7 @@ def _unknown_dtype(caller: str, argument: str, dtype: object) -> DTypeError:
     is_key = jnp.issubdtype(dtype, jax.dtypes.extended)
     hint = f"; write jax.random.key_data({argument})" if is_key else ""
     return DTypeError(
-        f"{caller}: {argument}.dtype = {dtype} is not of numbers or booleans (allowed: integers, "
+        f"{caller}: {argument}.dtype = {dtype} is not numeric or boolean (allowed: integers, "
         f"floats, complex numbers, booleans){hint}"
     )
 
@@ -181,7 +182,7 @@ def _unknown_dtype(caller: str, argument: str, dtype: object) -> DTypeError:
 def _would_become(caller: str, argument: str, dtype: Any, kept: Any) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument}.dtype = {dtype} would become {kept} in JAX (allowed: a dtype that "
-        f"JAX has; jax.config.update('jax_enable_x64', True) enables 64 bits)"
+        f"JAX supports; jax.config.update('jax_enable_x64', True) enables 64 bits)"
     )
 
 
@@ -191,7 +192,7 @@ def _check_rank(caller: str, argument: str, rank: int) -> None:
 
 
 def _indices(call: Call) -> Any:
-    """Return indices as integers, of JAX or of NumPy."""
+    """Return the indices as a JAX or NumPy array of integers."""
     name, indices = call.indices_name, call.indices
     if not isinstance(indices, jax.Array):
         indices = arguments.native_indices(call)
@@ -209,7 +210,7 @@ def _indices(call: Call) -> Any:
 
 
 def _narrowed(call: Call) -> jax.Array:
-    """Return indices as an array of JAX, which may have integers of 32 bits alone."""
+    """Return the indices as a JAX array, clipped or wrapped if JAX supports only 32 bits."""
     indices, shape = call.indices, call.data.shape
     if isinstance(indices, jax.Array):
         return indices
@@ -222,8 +223,8 @@ def _narrowed(call: Call) -> jax.Array:
     ):
         return jnp.asarray(indices, kept)
     axes = lowering.layout_of(call, shape, indices.shape).axes
-    sizes = [shape[axis] for axis in axes if isinstance(shape[axis], int)]  # others are symbols
-    if max(sizes, default=0) - 1 > bounds.max:  # such an index may be inside
+    sizes = [shape[axis] for axis in axes if isinstance(shape[axis], int)]  # others are symbolic
+    if max(sizes, default=0) - 1 > bounds.max:  # an index beyond 32 bits may be in bounds
         raise _would_become(call.caller, call.indices_name, indices.dtype, kept)
     if call.window_shape and call.mode not in ("raise", "clip"):
         windows.check(replace(call, data=np.broadcast_to(np.uint8(0), shape), fill_value=None))
@@ -234,8 +235,8 @@ def _narrowed(call: Call) -> jax.Array:
         return jnp.asarray(np.stack(near, -1), kept)
     if call.mode == "wrap" and len(sizes) == len(axes) and all(sizes):
         inside = indices % np.array(sizes, indices.dtype)
-        return jnp.asarray(inside.reshape(indices.shape), kept)  # of one as well
-    # The error of such a value has to name it; in mode clip it is one where an axis is empty.
+        return jnp.asarray(inside.reshape(indices.shape), kept)  # an axis of size 1 broadcasts
+    # The error must name the original value. In mode clip, only an empty axis raises an error.
     if call.mode in ("raise", "wrap") or (call.mode == "clip" and 0 in sizes):
         if not all(isinstance(size, int) for size in shape):
             raise _would_become(call.caller, call.indices_name, indices.dtype, kept)
@@ -246,7 +247,7 @@ def _narrowed(call: Call) -> jax.Array:
 
 
 def _updates(call: Call) -> jax.Array:
-    """Return updates as an array of JAX of the dtype of data."""
+    """Return the updates as a JAX array in the dtype of data."""
     caller, name, updates = call.caller, call.updates_name, call.updates
     dtype = np.dtype(call.data.dtype)
     if not isinstance(updates, jax.Array):
@@ -259,12 +260,12 @@ def _updates(call: Call) -> jax.Array:
 
 
 def is_narrow(dtype: Any) -> bool:
-    """Whether elements have less than a byte: JAX packs several into one."""
+    """Return whether elements are smaller than a byte; JAX packs several into one byte."""
     return dtype in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")
 
 
 def _check_shapes(call: Call) -> None:
-    """Raise ShapeError if shapes do not fit; those with symbols may fail when the call runs."""
+    """Raise ShapeError if shapes do not fit; symbolic shapes may fail later, when the call runs."""
     data, indices = call.data.shape, call.indices.shape
     if call.kind.tuples and not isinstance((1, *indices)[-1], int):
         raise messages.depth_unknown(call.caller, call.indices_name)
@@ -278,10 +279,10 @@ ROUTES = ("handler", "callback", "native")
 
 
 def usable(handler: tuple[Any, int, int] | None) -> Any:
-    """Return a handler if XLA takes it: with a newer one JAX does not start at all.
+    """Return the handler if the installed XLA supports its interface version, otherwise None.
 
-    A handler has the version of the interface that it was built for; that of the installed jaxlib
-    is in its headers.
+    Registering a handler for a newer interface would keep JAX from starting. The headers of jaxlib
+    have the version that it supports.
     """
     if handler is None:
         return None
@@ -307,26 +308,27 @@ _route = _available("NDGATHER_JAX_ROUTE", os.environ.get("NDGATHER_JAX_ROUTE", _
 
 
 def get_route() -> str:
-    """Return what runs calls on a CPU; see `set_route`."""
+    """Return the route of calls on a CPU; see `set_route`."""
     return _route
 
 
 def set_route(route: str) -> None:
-    """Choose what runs the calls that JAX traces from now on, on a CPU.
+    """Choose how calls run on a CPU.
 
-    The environment variable ``NDGATHER_JAX_ROUTE`` chooses it before the first call.
+    The route applies to all calls that JAX traces from now on. The environment variable
+    ``NDGATHER_JAX_ROUTE`` sets the initial route.
 
     Parameters
     ----------
     route : {"handler", "callback", "native"}
-        ``handler`` is the function of the core that XLA calls, where the core was built with it;
-        ``callback`` is `jax.pure_callback`, which calls the core through Python; ``native`` are
-        the gather and scatter of XLA, as on a GPU or TPU.
+        With ``handler``, the default if the core was built with it, XLA calls the core directly.
+        With ``callback``, `jax.pure_callback` calls the core through Python. With ``native``, XLA's
+        own gather and scatter run, as on a GPU or TPU.
 
     Raises
     ------
     AttributeValueError
-        `route` is none of them, or the core has no handler for the installed jaxlib.
+        If `route` is unknown, or the core has no handler for the installed jaxlib.
 
     Examples
     --------
@@ -341,8 +343,11 @@ def set_route(route: str) -> None:
     _route = _available("route", route)
 
 
-def run(op: Operation, data: Array, indices: Array, updates: Array | None = None) -> Array:
-    """Carry out an operation in the core; an error names no axis of vmap that repeats an array."""
+def run_in_core(op: Operation, data: Array, indices: Array, updates: Array | None = None) -> Array:
+    """Run an operation in the core.
+
+    An error does not count or name the axes of vmap along which the indices are broadcast.
+    """
     sizes = op.vmap_sizes(data.shape, indices.shape)
 
     def whole(array: Array) -> Array:

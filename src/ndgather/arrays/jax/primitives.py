@@ -1,8 +1,8 @@
-"""The two primitives of JAX: their shapes, vmap, and what carries them out on which platform.
+"""The two JAX primitives: their shapes, their batching rules, and their lowering per platform.
 
-On GPUs and TPUs they are XLA's own gather and scatter. No index value can raise there: in mode
-raise a slice that a bad value names is filled with what JAX fills with (NaN, or the least or
-greatest integer), and such an update is dropped.
+On GPUs and TPUs, they are lowered to XLA's own gather and scatter, which cannot raise an error for
+an index value. In mode raise, a slice at a bad index is filled with JAX's fill value (NaN, or the
+smallest or largest integer), and an update at a bad index is dropped.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ def _shape_of_scatter(data: Any, *_: Any, op: Operation) -> Any:
 
 
 def _called_back(*arrays: jax.Array, op: Operation) -> jax.Array:
-    """Let Python carry out the operation."""
+    """Run the operation in a callback to Python."""
     data, indices, *rest = arrays
     shape = data.shape if op.scatters else op.slices_shape(data.shape, indices.shape)
     result = jax.ShapeDtypeStruct(shape, data.dtype)
 
     def call(*given: Any) -> Any:
-        return operation.run(op, *map(np.asarray, given[:3]))
+        return operation.run_in_core(op, *map(np.asarray, given[:3]))
 
     return jax.pure_callback(call, result, data, indices, *rest[:1], vmap_method=None)
 
 
 def _attributes(op: Operation) -> dict[str, Any]:
-    """Return what the handler reads by name."""
+    """Return the attributes that the handler reads by name."""
     return {
         "kind": np.int64(_core.KINDS.index(op.kind)),
         "mode": np.int64(_core.GATHER_MODES.index(op.mode)),
@@ -77,10 +77,10 @@ def _attributes(op: Operation) -> dict[str, Any]:
 
 def _lower_on_cpu(ctx: Any, *operands: Any, op: Operation) -> Any:
     if op.route == "handler":
-        aliases = {0: 0} if op.scatters else None  # XLA copies data where it is used again
+        aliases = {0: 0} if op.scatters else None  # XLA copies data first if it is still needed
         rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=aliases)
         return rule(ctx, *operands, **_attributes(op))
-    # What is exported may run where Python does not.
+    # An exported function may run in a process without Python.
     exports = ctx.module_context.lowering_parameters.for_export
     native = _native_scatter if op.scatters else _native_gather
     composed = _called_back if op.route == "callback" and not exports else native
@@ -88,7 +88,7 @@ def _lower_on_cpu(ctx: Any, *operands: Any, op: Operation) -> Any:
 
 
 class JaxLibrary(lowering.Library):
-    """Functions of JAX for positions; `outside` flags the values that would raise."""
+    """The primitives for coordinates in JAX; `outside` keeps the flags that were not checked."""
 
     def __init__(self) -> None:
         super().__init__(jnp, None)
@@ -123,7 +123,7 @@ def _call_of(op: Operation, data: Any, indices: jax.Array) -> tuple[Call, Layout
 
 
 def _indexed(op: Operation, data: jax.Array, indices: jax.Array) -> tuple[jax.Array, Any]:
-    """Return data and a key such that ``data[key]`` are the slices; data may get one more axis."""
+    """Return data and a key; ``data[key]`` is the result. Data may gain an axis of size 1."""
     call, layout = _call_of(op, data, indices)
     coordinates = coordinates_of(call, JaxLibrary(), layout)
     key = [slice(None)] * layout.first + [None] * (layout.end - layout.first)
@@ -134,7 +134,7 @@ def _indexed(op: Operation, data: jax.Array, indices: jax.Array) -> tuple[jax.Ar
             key[axis] = jnp.where(coordinates.outside, data.shape[axis], column)
     for axis, size, shape in layout.others():
         key[axis] = jnp.arange(size, dtype=jnp.int32).reshape(shape)
-    if not layout.axes:  # the index tuples are empty, but there are as many slices
+    if not layout.axes:  # each empty index tuple selects all of data
         return data[None], (jnp.zeros(layout.positions, jnp.int32), *key)
     return data, tuple(key)
 
@@ -157,7 +157,7 @@ def _native_scatter(
         return data
     data, key = _indexed(op, data, indices)
     if reduction == "none":
-        key = _of_last(data, key)
+        key = _keep_last(data, key)
     as_bits = data.dtype == bool and reduction != "none"
     if as_bits:
         data, updates = data.astype("i4"), updates.astype("i4")
@@ -171,8 +171,11 @@ def _native_scatter(
     return result % 2 == 1 if as_bits else result
 
 
-def _of_last(data: jax.Array, key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a key without all but the last of equal places: a GPU assigns in any order."""
+def _keep_last(data: jax.Array, key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a key in which only the last of duplicate indices is in bounds.
+
+    A GPU assigns in any order, so all other duplicates must be dropped.
+    """
     places = jnp.broadcast_shapes(*(np.shape(each) for each in key))
     numbers = 1 + jnp.arange(prod(places), dtype=jnp.uint32).reshape(places)  # up to 2**32
     last = jnp.zeros(data.shape[: len(key)], jnp.uint32).at[key].max(numbers, mode="drop")
@@ -186,31 +189,31 @@ def _compiled(op: Operation) -> Any:
     return jax.jit(lambda *arrays: primitive.bind(*arrays, op=op))
 
 
-def _run(*arrays: Any, op: Operation) -> jax.Array:
-    """Carry out an operation outside of jit; a bad index raises our exception at once."""
+def _run_eagerly(*arrays: Any, op: Operation) -> jax.Array:
+    """Run an operation outside jit; a bad index raises IndexOutOfBoundsError immediately."""
     result, failed = None, None
-    placed = [each for each in arrays if hasattr(each, "devices")]  # not those of literals
+    placed = [each for each in arrays if hasattr(each, "devices")]  # literals have no device
     on_cpu = all(device.platform == "cpu" for each in placed for device in each.devices())
     if op.route == "callback" and on_cpu:
-        made = operation.run(op, *map(np.asarray, arrays[:3]))
-        return _beside(made, *placed)
+        made = operation.run_in_core(op, *map(np.asarray, arrays[:3]))
+        return _placed_like(made, *placed)
     try:
-        with jax.disable_jit(False):  # otherwise it would call this function
+        with jax.disable_jit(False):  # disabled, jit would call this function recursively
             result = _compiled(op)(*arrays)
         if op.mode != "fill":
             result.block_until_ready()
     except (ValueError, RuntimeError, FloatingPointError) as error:
-        # As JAX raises what a handler refuses, and under debug_nans what XLA fills with.
+        # JAX raises these if the handler refuses a call, or if debug_nans finds a fill value.
         failed = error
     if failed is not None or (_was_unchecked(op, result) and _has_outside(*arrays[:2], op)):
-        operation.run(op, *map(np.asarray, arrays[:3]))
+        operation.run_in_core(op, *map(np.asarray, arrays[:3]))
     if failed is not None:
         raise failed
     return result
 
 
-def _beside(made: Any, *arrays: jax.Array) -> jax.Array:
-    """Return an array of NumPy as one of JAX, on the devices of other arrays."""
+def _placed_like(made: Any, *arrays: jax.Array) -> jax.Array:
+    """Return a NumPy array as a JAX array on the devices of other arrays."""
     placed = [each.sharding for each in arrays if each.committed]
     meshes = [each.mesh for each in placed if isinstance(each, NamedSharding)]
     if meshes:
@@ -219,7 +222,7 @@ def _beside(made: Any, *arrays: jax.Array) -> jax.Array:
 
 
 def _was_unchecked(op: Operation, result: jax.Array) -> bool:
-    """Whether XLA itself carried out the operation, or left it out as the result is empty."""
+    """Return whether XLA ran the operation itself, or skipped it because the result is empty."""
     if op.mode == "fill":
         return False
     on_cpu = all(each.platform == "cpu" for each in result.devices())
@@ -238,7 +241,7 @@ for _primitive, _shape, _native in (
     (gather_p, _shape_of_gather, _native_gather),
     (scatter_p, _shape_of_scatter, _native_scatter),
 ):
-    _primitive.def_impl(_run)
+    _primitive.def_impl(_run_eagerly)
     _primitive.def_abstract_eval(_shape)
     mlir.register_lowering(_primitive, mlir.lower_fun(_native, multiple_results=False))
     mlir.register_lowering(_primitive, _lower_on_cpu, platform="cpu")
@@ -250,7 +253,10 @@ def gather(data: Any, indices: Any, op: Operation) -> jax.Array:
 
 
 def scatter(data: Any, indices: Any, updates: Any, op: Operation) -> jax.Array:
-    """Apply an operation; dtypes of one byte that C++ does not know bring all results."""
+    """Return the result of a scatter.
+
+    For 1-byte dtypes that C++ lacks, a table with the results for all pairs of bytes is added.
+    """
     dtype = np.dtype(data.dtype)
     arithmetic = slow_path.core_arithmetic(dtype, op.reduction)
     more = () if arithmetic is None or isinstance(arithmetic, str) else (jnp.asarray(arithmetic),)
@@ -258,11 +264,12 @@ def scatter(data: Any, indices: Any, updates: Any, op: Operation) -> jax.Array:
     return result
 
 
-# vmap: one more axis. No array is repeated for another, unless a scatter writes to it.
+# Under vmap, arrays have one more axis. An array without that axis is broadcast, not copied, except
+# for data that a scatter writes to.
 
 
 def _in_front(array: Any, dim: int | None) -> jax.Array:
-    """Return an array with the axis of vmap in front, of size 1 where it has none."""
+    """Return an array with the axis of vmap first; an unmapped array gets an axis of size 1."""
     return array[None] if dim is None else jnp.moveaxis(array, dim, 0)
 
 
@@ -296,15 +303,15 @@ batching.primitive_batchers[scatter_p] = _batch_scatter
 
 
 def elements_of_windows(starts: jax.Array, op: Operation, shape: Sequence[int]) -> jax.Array:
-    """Return the index tuples of every element of windows of data of a shape.
+    """Return the index tuple of each element of the windows, for data of the given shape.
 
-    Those of axes in mode raise and fill may lie outside of data.
+    On axes in mode raise and fill, they may be out of bounds.
     """
     library, window = JaxLibrary(), op.window_shape
     columns = []
     for axis, (mode, wide) in enumerate(zip(op.modes, window, strict=True)):
         size, at = shape[axis], starts[..., axis]
-        if mode == "raise":  # the end of a window beyond all axes is negative
+        if mode == "raise":  # if the end of a window overflows, it becomes negative
             at = library.integers(at, None)
         else:
             at = windows.near(mode, at, size, wide, library)

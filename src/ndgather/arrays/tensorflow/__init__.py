@@ -1,9 +1,9 @@
-"""Tensors and variables of TensorFlow, eager and in a graph, composed of its operations.
+"""TensorFlow tensors and variables, eager or in a graph: calls are composed of its operations.
 
-Calls run on the device where TensorFlow places them, and `GradientTape` sees them. An eager call
-with ``mode="raise"`` waits once for the device; in a graph (`tf.function`) an index out of bounds
-is an `InvalidArgumentError` when the graph runs. XLA and `tf.vectorized_map` drop assertions: there
-such an index gives zeros, and such an update is dropped.
+TensorFlow chooses the device and `GradientTape` records the operations. In ``mode="raise"``, an
+eager call waits once for the device. In a graph (`tf.function`), an out-of-bounds index raises
+`InvalidArgumentError` when the graph runs. XLA and `tf.vectorized_map` drop assertions, so that an
+out-of-bounds index gives zeros and its update is dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ndgather.messages import reason
 
 
 def sizes_of(tensor: Any) -> list[Any]:
-    """Return the sizes of a tensor of known rank; sizes that are not known yet are tensors."""
+    """Return the sizes of a tensor of known rank; a size that is not known yet is a tensor."""
     known = tensor.shape.as_list()
     if None not in known:
         return known  # type: ignore[no-any-return]  # integers
@@ -37,7 +37,7 @@ def sizes_of(tensor: Any) -> list[Any]:
 
 
 class TensorFlowLibrary(reductions.Steps, lowering.Library):
-    """Operations of TensorFlow; the call is for the error of a graph."""
+    """The primitives in TensorFlow; the call provides the names in the error of a graph."""
 
     cast, complex, real, imag, maximum = map(
         staticmethod, (tf.cast, tf.complex, tf.math.real, tf.math.imag, tf.maximum)
@@ -62,7 +62,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         return tf.where(values < 0, tf.constant(windows.LARGEST, tf.int64), values)
 
     def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
-        """Check now, or let the graph check when it runs."""
+        """Check the flags now, or add an assertion that checks them when the graph runs."""
         call, flags = self.call, tf.cast(tf.reshape(outside, (-1,)), tf.int64)
         if tf.executing_eagerly():
             if tf.reduce_any(outside):
@@ -98,14 +98,14 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
             return tf.gather(data, numbers, axis=1)
         outer, count, width = tf.unstack(tf.shape(data, out_type=tf.int64))
         shape = tf.stack([outer, tf.size(numbers, out_type=tf.int64), width])
-        return tf.cond(  # without rows all that is named is filled, or there is nothing
+        return tf.cond(  # in data without rows, every position is filled later
             count == 0,
             lambda: tf.zeros(shape, data.dtype),
             lambda: tf.gather(data, numbers, axis=1),
         )
 
     def scatter(self, rows: Any, updates: Any, reduction: str) -> Any:
-        """Combine updates with the rows that `numbers` names, by one segment operation."""
+        """Combine updates with the rows that `numbers` selects, using segment operations."""
         row = reductions.ROWS[reduction]
         if rows.dtype == tf.bool and reduction != "none":
             rows, updates = tf.cast(rows, tf.int32), tf.cast(updates, tf.int32)
@@ -113,14 +113,14 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         count = tf.shape(rows, out_type=tf.int64)[0]
 
         def segments(operation: str, values: Any) -> Any:
-            """Return one value for each row; the row that follows takes what is dropped."""
+            """Return one value per row; one more row receives the dropped updates."""
             combine = getattr(tf.math, f"unsorted_segment_{operation}")
             return combine(values, self.numbers, count + 1)[:-1]
 
         last = segments("max", tf.range(tf.size(self.numbers, out_type=tf.int64)))
         met = tf.reshape(last >= 0, (-1, 1))
         if reduction == "none":
-            if not updates.shape[0]:  # there may be none to take for rows without updates
+            if not updates.shape[0]:  # rows without updates read update 0, which must exist
                 updates = tf.pad(updates, [[0, 1], [0, 0]])
             return tf.where(met, tf.gather(updates, tf.maximum(last, 0)), rows)
         if row.added:
@@ -131,7 +131,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         pair = getattr(tf, row.ufunc.__name__)
         if row.takes is None or not rows.dtype.is_floating:
             return tf.where(met, pair(rows, segments(row.tensorflow, updates)), rows)
-        # A NaN among old and new values is the result, which segments do not promise.
+        # The result must be NaN if any operand is NaN, which segment operations do not guarantee.
         unknown = tf.math.is_nan(updates)
         updates = tf.where(unknown, self.start(updates, reduction), updates)
         any_unknown = segments("max", tf.cast(unknown, tf.int32)) > 0
@@ -162,7 +162,7 @@ _ALLOWED = "a tensor; write to_tensor() of a RaggedTensor, tf.sparse.to_dense of
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def run(call: Call) -> Any:
-    """Carry out a call whose data is a tensor or a variable."""
+    """Return the result of a call whose data is a tensor or a variable."""
     caller = call.caller
     for name, value in call.named():
         _check_value(caller, name, value)
@@ -172,7 +172,7 @@ def run(call: Call) -> Any:
 
 
 def to_numpy(call: Call, name: str, value: Any) -> Any:
-    """Return indices or updates as an array, for data that is no tensor."""
+    """Return indices or updates as a NumPy array, for data of another library."""
     _check_value(call.caller, name, value)
     if not _is_eager(value):
         why = "is part of a graph, so its values are not known"
@@ -183,7 +183,7 @@ def to_numpy(call: Call, name: str, value: Any) -> Any:
 def _check_value(caller: str, name: str, value: Any) -> None:
     if not isinstance(value, _DENSE):
         if exchange.adapter_name(type(value)) == __name__:
-            why = "is of tensorflow, but not an array"
+            why = "is a TensorFlow object, but not an array"
             raise messages.not_an_array(caller, name, value, why, _ALLOWED)
     elif value.dtype in (tf.resource, tf.variant):
         raise messages.not_an_array(caller, name, value, f"holds a {value.dtype.name}")
@@ -195,7 +195,7 @@ def _check_value(caller: str, name: str, value: Any) -> None:
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of a call, in which `data` is the cotangent of its result."""
+    """Return the cotangents of the inputs of a call; `call.data` is the cotangent of its result."""
     caller = call.caller
     _check_value(caller, "cotangent", call.data)
     cotangent = tf.convert_to_tensor(call.data)
@@ -219,12 +219,12 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
 
 
 def offsets_of(_: Any, offsets: Any) -> Any:
-    """Return the offsets of ranges as a tensor beside their values."""
+    """Return the offsets of ranges as a tensor."""
     return tf.convert_to_tensor(offsets)
 
 
 def reshape(tensor: Any, shape: tuple[Any, ...]) -> Any:
-    """Return a tensor in another shape, of whose sizes at most one is not known, for operators."""
+    """Return a tensor reshaped for a published operator; at most one size may be unknown."""
     return tf.reshape(tensor, [-1 if size is None else size for size in shape])
 
 
@@ -241,14 +241,14 @@ def _numpy(value: Any) -> Any:
 def _tensor(caller: str, name: str, value: Any) -> Any:
     try:
         return tf.convert_to_tensor(value)
-    except (TypeError, ValueError) as error:  # objects that are no strings, and the like
+    except (TypeError, ValueError) as error:  # for example, objects other than strings
         raise messages.not_an_array(
-            caller, name, value, f"is no tensor: {reason(error)}"
+            caller, name, value, f"cannot be converted to a tensor: {reason(error)}"
         ) from error
 
 
 def _indices(call: Call) -> Any:
-    """Return indices as a tensor of integers, of which the number in a tuple is known."""
+    """Return the indices as a tensor of integers; the length of index tuples must be known."""
     name, value = call.indices_name, call.indices
     if not isinstance(value, _DENSE):
         return tf.convert_to_tensor(arguments.integer_indices(call))
@@ -269,8 +269,8 @@ def _gather(call: Call) -> Any:
     fill: Any = b""
     if not _is_eager(call.fill_value):
         raise DTypeError(
-            f"{call.caller}: fill_value = {type(call.fill_value).__name__} object is not known "
-            f"while a graph is made (allowed: a number)"
+            f"{call.caller}: fill_value = {type(call.fill_value).__name__} object has no value "
+            f"while a graph is traced (allowed: a number)"
         )
     if dtype == tf.string:
         call = arguments.checked(call, None)
@@ -289,7 +289,7 @@ def _gather(call: Call) -> Any:
 
 
 def _known(sizes: Any) -> list[Any]:
-    """Return sizes as TensorFlow takes them, which forgets them in a reshape."""
+    """Return sizes for `tf.ensure_shape`, which restores the sizes that a reshape loses."""
     return [size if isinstance(size, int) else None for size in sizes]
 
 
