@@ -108,7 +108,7 @@ def test_in_place_and_into_out():
 
 
 def test_a_mask_that_would_be_lost_is_refused():
-    with pytest.raises(DTypeError, match=r"^gather: out = array without a mask would lose that"):
+    with pytest.raises(DTypeError, match=r"^gather: out = array without a mask would lose the"):
         ndgather.gather(DATA, [0], out=np.zeros((1, 3), int))
     with pytest.raises(DTypeError, match=r"^scatter_nd: updates = masked array would lose its"):
         ndgather.scatter_nd(DATA.data, [[0, 1]], np.ma.array([8]))

@@ -363,7 +363,7 @@ def test_an_empty_axis_has_no_position(wait):
 @pytest.mark.parametrize("call", [torch.bincount, torch.repeat_interleave, F.one_hot])
 def test_counts_are_not_negative(call, wait):
     with (
-        pytest.raises(IndexOutOfBoundsError, match=r"\[1\] = -2 is negative \(allowed: 0 and more"),
+        pytest.raises(IndexOutOfBoundsError, match=r"\[1\] = -2 is negative \(allowed: 0 or more"),
         ndgather.checked_indices(wait=wait),
     ):
         call(T([3, -2, 1]))

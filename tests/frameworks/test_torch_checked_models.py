@@ -654,7 +654,7 @@ def test_a_decorated_function_has_a_block_for_each_call():
         pass
 
     for refused in (later, awaited, nn.Linear, 3):
-        with pytest.raises(AttributeValueError, match="does not run while it is called"):
+        with pytest.raises(AttributeValueError, match="does not run its body when it is called"):
             ndgather.checked_indices()(refused)
 
 

@@ -322,7 +322,7 @@ def pass_messages(x, edge_index):
 
 
 ADVICE = {
-    "labels start at 0: those of 4 classes are 0..3": lambda _: F.cross_entropy(X, SEVEN[:5]),
+    "labels start at 0: the labels of 4 classes are 0..3": lambda _: F.cross_entropy(X, SEVEN[:5]),
     "pass ignore_index=255": lambda _: F.cross_entropy(X, SEVEN[:5] * 0 + 255),
     "pass ignore_index=-1": lambda _: F.cross_entropy(X, SEVEN[:5] * 0 - 1),
     "edge_index: it names node 5": lambda _: pass_messages(X, T([[5, 1], [0, 1]])),

@@ -215,10 +215,10 @@ def test_a_gradient_that_is_asked_for_in_any_position(function, asking):
     if asking[2]:
         options["out"] = torch.zeros(shape, requires_grad=True)
     if asking[2] or (asking[1] and not scatters):
-        text = f"{function}: fill_value = .* requires a gradient, which it does not get "
+        text = f"{function}: fill_value = .* requires a gradient, which is not computed "
         if scatters or not asking[1]:
             name = "data" if asking[0] else "updates" if asking[1] else "out"
-            text = f"{function}: out is given, but {name} asks for a gradient "
+            text = f"{function}: out is given, but {name} requires a gradient "
         with pytest.raises(AttributeValueError, match=f"^{text}"):
             call(*given, **options)
     else:

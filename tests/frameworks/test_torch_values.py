@@ -147,7 +147,7 @@ def test_out_that_cannot_take_it(out, rng):
 
 def test_out_where_a_gradient_is_asked(rng):
     data = data_of(rng, (4,)).requires_grad_()
-    with pytest.raises(NdgatherError, match=r"out is given, but data asks for a gradient"):
+    with pytest.raises(NdgatherError, match=r"out is given, but data requires a gradient"):
         ndgather.gather_nd(data, [[1]], out=torch.empty(1, dtype=torch.float64))
     with torch.no_grad():
         ndgather.gather_nd(data, [[1]], out=torch.empty(1, dtype=torch.float64))

@@ -1,7 +1,7 @@
-"""Tensors of PyTorch as data, indices, updates or `out`: the result is a tensor on their device.
+"""PyTorch tensors as data, indices, updates or `out`; the result is a tensor on the same device.
 
-It has the same gradient behaviour as the functions of torch have. The first call with a tensor
-imports this module. Import `compiling` before `torch.compile` meets the first call.
+Gradients behave as for torch's own functions. The first call with a tensor imports this module.
+Import `compiling` before `torch.compile` traces the first call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if not checks.INTERPRETED:
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of a call, in which `data` is the cotangent of its result."""
+    """Return the cotangents of the inputs of a call; `call.data` is the cotangent of its result."""
     with messages.converted_errors(partial(_not_supported, call)):
         return autograd.vjp(call, data_shape)
 
@@ -46,8 +46,8 @@ def run(call: Call) -> Any:
     if isinstance(data, torch.Size):
         return slow_path.run(replace(call, data=tuple(data)))
     if not isinstance(data, torch.Tensor):
-        raise messages.not_an_array(call.caller, "data", data, "is no tensor")
-    # Torch needs the operator, which takes 70 us, for gradients, transforms and modes alone.
+        raise messages.not_an_array(call.caller, "data", data, "is not a tensor")
+    # The operator takes 70 us. Torch needs it only for gradients, transforms and modes.
     if (data.is_cuda or checks.INTERPRETED) and call.out is None and checks.is_plain(call):
         return operators.run_on_gpu(call, checks.with_tensors)
     call = checks.with_tensors(call)
@@ -57,21 +57,21 @@ def run(call: Call) -> Any:
         return _composed(call)
     try:
         return checks.operate(call)
-    except AssertionError as error:  # of torch, for fake tensors beside others
+    except AssertionError as error:  # torch raises it if fake and real tensors are mixed
         raise _not_supported(call, error) from error
 
 
 def offsets_of(values: torch.Tensor, offsets: NDArray[np.int64]) -> torch.Tensor:
-    """Return the offsets of ranges as a tensor beside their values."""
+    """Return the offsets of ranges as a tensor on the device of their values."""
     return torch.from_numpy(offsets).to(values.device)
 
 
 def to_numpy(call: Call, name: str, value: Any) -> Any:
-    """Return indices or updates as an array, for data that is no tensor; sizes are tuples."""
+    """Return indices or updates as a NumPy array, for data of another library."""
     if isinstance(value, torch.Size):
         return tuple(value)
     if not isinstance(value, torch.Tensor):
-        raise messages.not_an_array(call.caller, name, value, "is no tensor")
+        raise messages.not_an_array(call.caller, name, value, "is not a tensor")
     checks.check_layout(call.caller, name, value)
     checks.check_rank(call.caller, name, value)
     checks.check_device(call.caller, name, value.device.type, "cpu")
@@ -82,35 +82,35 @@ def to_numpy(call: Call, name: str, value: Any) -> Any:
     checks.check_known(call.caller, name, value)
     foreign.check(call.caller, name, value)
     if value.requires_grad and torch.is_grad_enabled():
-        why = "asks for a gradient"
+        why = "requires a gradient"
         raise messages.unknown_values(call.caller, name, value, why, "torch.as_tensor")
-    if value.dtype not in checks.NUMPY:  # the bits of such an array are other numbers
-        why = f"is of {value.dtype}, which NumPy does not have"
+    if value.dtype not in checks.NUMPY:  # NumPy would read other numbers from the same bits
+        why = f"has dtype {value.dtype}, which NumPy does not support"
         raise messages.not_an_array(call.caller, name, value, why, "a tensor in the dtype of data")
     return checks.array_of(value)
 
 
 def _composed(call: Call) -> torch.Tensor:
-    """Make a call on tensors that contain others, by the functions of torch that they take."""
+    """Run a call on tensors that wrap other tensors, using only functions of torch."""
     with messages.converted_errors(partial(_not_supported, call)):
         return composition.run(call)
 
 
 def _not_supported(call: Call, error: Exception) -> DTypeError:
-    """Return the error of a tensor that a function of torch does not take."""
+    """Return the error for a tensor that a function of torch does not support."""
     on_mesh = {name: hasattr(value, "device_mesh") for name, value in checks.tensors(call)}
     if any(on_mesh.values()) and (call.scatters or not all(on_mesh.values())):
         return _beside_distributed(call, on_mesh)
     kind = f"{type(call.data).__module__}.{type(call.data).__qualname__}"
     return DTypeError(
         f"{call.caller}: data = {kind} object does not support a function of torch that the "
-        f"call needs: {type(error).__name__}: {reason(error)} (allowed: a tensor that takes "
-        f"index_select and its like)"
+        f"call needs: {type(error).__name__}: {reason(error)} (allowed: a tensor that supports "
+        f"functions such as index_select)"
     )
 
 
 def _beside_distributed(call: Call, on_mesh: dict[str, bool]) -> DTypeError:
-    """Return the error of a DTensor in a scatter, or beside plain tensors."""
+    """Return the error for a DTensor in a scatter or beside plain tensors."""
     other = next(name for name, has_mesh in on_mesh.items() if has_mesh)
     hint = f"write {other}.full_tensor()"
     if not call.scatters:
@@ -126,18 +126,18 @@ def _beside_distributed(call: Call, on_mesh: dict[str, bool]) -> DTypeError:
 
 
 def _into(call: Call) -> torch.Tensor:
-    """Make a call whose result goes to `out`."""
+    """Run a call whose result is written to `out`."""
     slices, out, caller = checks.check_shapes(call), call.out, call.caller
     if not isinstance(out, torch.Tensor):
         raise DTypeError(
-            f"{caller}: out = {type(out).__name__} object takes no tensor (allowed: a dense tensor)"
+            f"{caller}: out = {type(out).__name__} object is not a tensor (allowed: a dense tensor)"
         )
     checks.check_device(caller, "out", out.device, call.data.device)
     arguments.check_out(call, call.data.shape if call.scatters else slices, out.shape)
     for name, tensor in [*checks.tensors(call), ("out", out)]:
         if (torch.is_grad_enabled() and tensor.requires_grad) or checks.is_transformed(tensor):
             raise AttributeValueError(
-                f"{caller}: out is given, but {name} asks for a gradient or is under a "
+                f"{caller}: out is given, but {name} requires a gradient or is under a "
                 f"transform (allowed: out=None, or a call under torch.no_grad())"
             )
     is_memory = out.device.type == "cpu" and not (out.is_conj() or out.is_neg())
@@ -149,7 +149,7 @@ def _into(call: Call) -> torch.Tensor:
         return out
 
     def not_written(error: Exception) -> DTypeError:
-        why = f"does not take the result: {reason(error)}"
+        why = f"cannot hold the result: {reason(error)}"
         return messages.not_an_array(caller, "out", out, why, "a dense tensor")
 
     with torch.no_grad(), messages.converted_errors(not_written):
@@ -157,6 +157,6 @@ def _into(call: Call) -> torch.Tensor:
 
 
 def _composes(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is of a class that carries out torch's functions by itself."""
+    """Return whether the class of a tensor implements torch's functions itself."""
     own = type(tensor).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
     return own and not isinstance(tensor, FakeTensor | FunctionalTensor)

@@ -1,9 +1,9 @@
-"""Derivatives of the operators: their rules, their autograd functions, and `ndgather.vjp`.
+"""Derivatives of the operators: the rules, the autograd functions, and `ndgather.vjp`.
 
-A gather is linear: its tangent is the same gather, and its transpose adds every slice to where it
-came from. In a scatter every element of the result changes by
-``of_data * d(data) + sum(of_updates * d(update))``; `weights` returns these factors for every
-reduction, and both directions of differentiation follow from them.
+A gather is linear: its tangent is the same gather, and its transpose adds every slice at the
+position that it was read from. In a scatter, an element of the result changes by
+``of_data * d(data) + sum(of_updates * d(update))``. `weights` returns these factors for every
+reduction; forward and backward derivatives follow from them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
 from ndgather.reductions import ROWS
 
-_LARGEST_POWER = 1000  # of two: doubles of normal precision reach from -1022 to 1023
-_ZERO = 4096  # counts a zero among the powers of the other updates
+_LARGEST_POWER = 1000  # of two; float64 has full precision from 2**-1022 to 2**1023
+_ZERO = 4096  # added to a sum of powers for each zero, so that zeros are counted too
 
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of the data of a gather; the values of ``call.data`` do not matter."""
+    """Return the gradient of the data of a gather; only the shape of ``call.data`` is used."""
     mode = Mode.DROP if call.fills else call.mode
-    # One row with stride 0 for all: the core writes them, on the threads that then add to them.
+    # With stride 0, these zeros need no memory; the core fills the result on its threads.
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
     back = replace(call, mode=mode, fill_value=None, reduction="add", data=zeros, updates=of_result)
     if call.kind is Kind.GATHER_ND or call.kind.elements:
@@ -67,7 +67,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
 def scatter_back(
     call: Call, result: torch.Tensor | None, of_result: torch.Tensor, wanted: tuple[bool, bool]
 ) -> tuple[Any, Any]:
-    """Return the gradients of the data and updates of a scatter that are wanted."""
+    """Return the gradients of the data and updates of a scatter, or None if not wanted."""
     conjugates = [None if each is None else each.conj() for each in weights(call, result, wanted)]
     of_data = _weighted(of_result, conjugates[0]) if wanted[0] else None
     of_updates = _weighted(_gather_like(call, of_result), conjugates[1]) if wanted[1] else None
@@ -75,7 +75,10 @@ def scatter_back(
 
 
 def _weighted(change: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    """Return a change by its weight; where a flag says that nothing moves, not even NaN is left."""
+    """Return a change times its weight.
+
+    If the weight is a flag, unflagged entries become 0 even if the change is NaN.
+    """
     if weight is None:
         return change
     return torch.where(weight, change, 0) if weight.dtype == torch.bool else change * weight
@@ -98,31 +101,31 @@ def scatter_ahead(
 
 
 def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
-    """Return the elements of `data` at every update of a scatter; 0 for those that are dropped."""
+    """Return the elements of `data` that the updates of a scatter address; 0 for dropped ones."""
     return checks.carry_out(call.as_gather(data=data, fill_value=None))
 
 
 def _scattered(
     call: Call, data: torch.Tensor, updates: torch.Tensor, reduction: str
 ) -> torch.Tensor:
-    """Return the result of the same scatter of other values, from the initial values."""
+    """Return the result of the same scatter with other values, including initial values."""
     step = replace(call, data=data, updates=updates, reduction=reduction, use_init_val=True)
     return checks.carry_out(step)
 
 
 def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
-    """Return by what changes of data and updates are multiplied; None for 1."""
+    """Return the factors for changes of data and of updates; None stands for 1."""
     data, updates, reduction = call.data, call.updates, call.reduction
     steps, row = composition.Steps(), ROWS[reduction]
     rule = row.derivative
     of_data: Any = None
     of_updates: Any = None
-    untouched: Any = None  # the elements of data that no update replaces; None if all count
+    untouched: Any = None  # flags of elements that no update replaces; None if all are kept
     if (reduction == "none" or not call.use_init_val) and (wanted[0] or result is not None):
         untouched = torch.ones_like(data, dtype=torch.bool, memory_format=torch.contiguous_format)
         replaced = torch.zeros_like(updates, dtype=torch.bool)
         untouched = _scattered(call, untouched, replaced, "none")
-    if reduction == "none":  # the last update of an element is all of it
+    if reduction == "none":  # the last update of an element has the weight 1
         if wanted[1]:
             order = torch.arange(updates.numel(), device=data.device).reshape(updates.shape)
             last = _scattered(call, steps.counts(data, -1), order, "none")
@@ -150,7 +153,7 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
         if wanted[1]:
             of_updates = of_updates * _gather_like(call, data) if call.use_init_val else of_updates
             of_updates = of_updates.to(data.dtype)
-    else:  # elements that equal the result share its change
+    else:  # in min and max, all operands equal to the result share its change
         assert result is not None
         hits = lowering.equal(updates, _gather_like(call, result)).to(data.dtype)
         kept = lowering.equal(data, result)
@@ -161,11 +164,11 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
 
 
 def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return the product of the updates of each element, and of the others of each update.
+    """Return the product of all updates of each element, and of the other updates of each update.
 
-    The product without zeros, divided by the update, takes a tenth of the time of sorting the
-    updates. Return None if a product may leave the range of doubles, if the quotients are
-    differentiated themselves, or if a transform hides the values.
+    Dividing the product of the nonzero updates by each update is ten times as fast as sorting the
+    updates. Return None if a product might overflow float64, if the quotients must themselves be
+    differentiable, or if a transform hides the values.
     """
     data, updates = call.data, call.updates
     if torch.is_grad_enabled() or not checks.is_plain(call) or data.device.type != "cpu":
@@ -175,14 +178,15 @@ def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
     if not updates.numel() or not bool(sizes.min() > 0):
         zeros = factors == 0
         factors.masked_fill_(zeros, 1)
-    # A product of some of the updates of an element is at most 2 to this power, and its inverse.
+    # The absolute logarithms add up to a bound: updates 8 and 1/4 give 3 + 2 = 5, so that each
+    # partial product (8, 1/4 or 2) is between 2**-5 and 2**5.
     powers = sizes.log2_().abs_()
     if zeros is not None:
         powers.masked_fill_(zeros, _ZERO)
     nothing = torch.zeros((), dtype=torch.float64).expand(data.shape)
     powers = _scattered(call, nothing, powers.to(torch.float64), "add")
     counts = powers // _ZERO
-    if not bool((powers - counts * _ZERO < _LARGEST_POWER).all()):  # or one is NaN
+    if not bool((powers - counts * _ZERO < _LARGEST_POWER).all()):  # too large, or NaN
         return None
     ones = torch.ones((), dtype=factors.dtype).expand(data.shape)
     products = _scattered(call, ones, factors, "mul")
@@ -196,7 +200,7 @@ def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
 def _save(
     ctx: Any, kind: str, options: tuple[Any, ...], tensors: tuple[Any, ...], output: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Save what the derivatives of a call depend on; return the tensors among it."""
+    """Save the inputs of the derivatives of a call; return the saved tensors."""
     data, indices, *rest = tensors
     ctx.kind, ctx.options = kind, options
     ctx.shapes = [tensor.shape for tensor in (data, *rest)]
@@ -214,8 +218,8 @@ def _call(
 ) -> tuple[Call, torch.Tensor | None]:
     """Return the call that is differentiated, and its result.
 
-    If the derivative does not depend on values, its tensors have shapes alone, with the dtype and
-    the device of `change`, a gradient or a tangent, and the result is None.
+    If the derivative does not depend on values, the result is None and the tensors of the call have
+    only shapes, with the dtype and device of `change`, which is a gradient or tangent.
     """
     indices, *saved = ctx.saved_tensors
     if has_tangents:
@@ -227,13 +231,13 @@ def _call(
 
 
 class Ndgather(_SingleLevelFunction):  # type: ignore[misc]  # torch has no types here
-    """One level of differentiation, of whichever transform is active."""
+    """One level of differentiation, for any active transform."""
 
     @staticmethod
     def forward(
         kind: str, options: tuple[Any, ...], state: tuple[bool, bool], *tensors: Any
     ) -> torch.Tensor:
-        # Below may be another level of torch.func, which differentiates as this one does.
+        # The call below may be differentiated again by another level of torch.func.
         below, (grad, ahead) = torch._C._AutoDispatchBelowAutograd(), state
         with below, torch.set_grad_enabled(grad), _set_fwd_grad_enabled(ahead):
             return getattr(torch.ops.ndgather, kind).default(*tensors, *options)
@@ -266,11 +270,11 @@ class Ndgather(_SingleLevelFunction):  # type: ignore[misc]  # torch has no type
             if call.scatters:
                 changes = of_data, *of_updates
                 return _core.in_default_environment(scatter_ahead, call, result, *changes)
-            return operate(replace(call, data=of_data, fill_value=None))  # of a fill value: 0
+            return operate(replace(call, data=of_data, fill_value=None))  # a fill value is constant
 
 
 def differentiated(kind: str, *arguments: Any) -> torch.Tensor:
-    """Make a call as the kernel of autograd."""
+    """Run a call as the autograd kernel of its operator."""
     count = checks.count_of_tensors(kind)
     state = torch.is_grad_enabled(), _is_fwd_grad_enabled()
     with enable_single_level_autograd_function():
@@ -278,7 +282,7 @@ def differentiated(kind: str, *arguments: Any) -> torch.Tensor:
         return result
 
 
-# The arguments of the core that are options of an operator; the other options have defaults.
+# The options of an operator that the core has too; the others keep their defaults.
 _OPTIONS = {
     kind: attrgetter(*(name for name in names if name in _core.ARGUMENTS))
     for kind, names in checks.OPTIONS.items()
@@ -286,7 +290,7 @@ _OPTIONS = {
 
 
 class NdgatherCore(Ndgather):
-    """A call of the core with a backward pass; tangents are not saved, as there are none."""
+    """A call of the core with a backward pass, but without tangents."""
 
     setup_context = staticmethod(_SingleLevelFunction.setup_context)
 
@@ -294,7 +298,7 @@ class NdgatherCore(Ndgather):
     def forward(  # type: ignore[override]  # torch takes either form
         ctx: Any, kind: str, arguments: _core.Arguments, _: None, *tensors: Any
     ) -> Any:
-        result: Any = _core.run(arguments)  # no gradient is recorded in here
+        result: Any = _core.run(arguments)  # torch does not record gradients in `forward`
         if isinstance(result, _core.Refusal):
             result = slow_path.handle_refusal(kind, result, arguments)
         _save(ctx, kind, _OPTIONS[kind](arguments), tensors, result)
@@ -302,9 +306,9 @@ class NdgatherCore(Ndgather):
 
 
 def record(arguments: _core.Arguments) -> Any:
-    """Make and record a call that the core refuses only because of a gradient.
+    """Run a call that needs a gradient, and record its backward pass.
 
-    It goes past the dispatcher of torch, which takes longer than a small call.
+    This bypasses torch's dispatcher, which takes longer than a small call.
     """
     tensors = [arguments.data, arguments.indices]
     if arguments.updates is not None:
@@ -313,17 +317,17 @@ def record(arguments: _core.Arguments) -> Any:
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of a call, in which `data` is the cotangent of its result."""
+    """Return the cotangents of the inputs of a call; `call.data` is the cotangent of its result."""
     of_result = call.data
     if not isinstance(of_result, torch.Tensor):
-        raise messages.not_an_array(call.caller, "cotangent", of_result, "is no tensor")
+        raise messages.not_an_array(call.caller, "cotangent", of_result, "is not a tensor")
     checks.check_layout(call.caller, "cotangent", of_result)
     if of_result.dtype == torch.bool or checks.numbers(of_result.dtype) is None:
         raise messages.cotangent_dtype(call.caller, of_result.dtype)
     shape = of_result.shape if data_shape is None else data_shape
     if math.prod(max(size, 1) for size in shape) * of_result.itemsize >= 2**63:
         raise messages.result_too_large(call.caller, tuple(shape))
-    like = of_result.detach().new_empty(()).expand(shape)  # its shape is enough
+    like = of_result.detach().new_empty(()).expand(shape)  # only the shape is used
     gather = replace(call, kind=call.kind.gather, data=like)
     gather = checks.with_tensors(replace(gather, updates_name="cotangent"))
     slices = slow_path.result_shape(gather)
@@ -335,5 +339,5 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     if tuple(of_result.shape) != slices:
         raise messages.updates_do_not_fit(call.caller, tuple(of_result.shape), slices, "cotangent")
     if call.kind.windows:
-        composition.row_numbers(gather)  # so that an error names an entry of starts
+        composition.row_numbers(gather)  # its error names an entry of starts
     return (gather_back(gather, of_result),)

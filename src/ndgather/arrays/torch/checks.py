@@ -1,9 +1,10 @@
-"""Checks of calls, and conversion of their arguments to tensors on one device."""
+"""Validation of calls, and conversion of their arguments to tensors on one device."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +22,7 @@ from ndgather.dtypes import Numbers
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason, shown_value
 
-# "0": no kernels of Triton; "1": if Triton interprets them, for tensors of the CPU too.
+# "0" disables the Triton kernels. With "1", Triton's interpreter runs them on CPU tensors too.
 KERNELS = os.environ.get("NDGATHER_TORCH_KERNELS", "")
 INTERPRETED = KERNELS == "1" and os.environ.get("TRITON_INTERPRET") == "1"
 
@@ -30,8 +31,8 @@ INTEGERS = (
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
 )
-NUMPY = {  # the dtypes that NumPy has
-    each: np.dtype(str(each).removeprefix("torch."))  # without tensors: a transform may be active
+NUMPY = {  # the dtypes that NumPy supports
+    each: np.dtype(str(each).removeprefix("torch."))  # a tensor would be wrapped in a transform
     for each in (
         *INTEGERS,
         torch.bool,
@@ -50,26 +51,26 @@ _FLOATS = {torch.bfloat16} | {
 
 
 def bits_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a view of a dtype that NumPy has, with the same bits."""
+    """Return a view with the same bits in a dtype that NumPy supports."""
     return tensor if tensor.dtype in NUMPY else tensor.view(BITS[tensor.itemsize])
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """Return an array that shares the memory of a tensor, or a copy of a conj or neg view."""
+    """Return an array that shares memory with a tensor, or a copy of a conj or neg view."""
     tensor = bits_of(tensor.detach().resolve_conj().resolve_neg())
     array: Array = tensor.numpy()
     return array
 
 
 def tensor_of(array: Array, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor of `dtype` that shares the memory of an array of its bits."""
+    """Return a tensor of `dtype` that shares memory with an array of its bits."""
     tensor = torch.from_numpy(array)
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
 @lru_cache(maxsize=64)
 def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
-    """Return the argument `arithmetic` of the core for the bits of `dtype`."""
+    """Return the core's argument `arithmetic` for the bits of `dtype`."""
     if dtype in NUMPY or reduction == "none":
         return None
     if dtype == torch.bfloat16:
@@ -79,14 +80,14 @@ def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
         rounded: Array = torch.from_numpy(numbers).to(dtype).view(torch.uint8).numpy()
         return rounded
 
-    # A float holds each sum, difference and product to the last bit needed.
+    # float32 is wide enough that rounding its sums, differences and products to 8 bits is correct.
     every = torch.arange(256, dtype=torch.uint8, device="cpu").view(dtype)
     return reductions.byte_results(reduction, every.to(torch.float32).numpy(), bytes_of)
 
 
 @lru_cache
 def numbers(dtype: torch.dtype) -> np.dtype[Any] | Numbers | None:
-    """Return a dtype as NumPy's, or the numbers that it has; None if they are not known."""
+    """Return the equivalent NumPy dtype, or the range of other dtypes; None if it is unknown."""
     if dtype in NUMPY or dtype not in (*_FLOATS, torch.complex32):
         return NUMPY.get(dtype)
     real = dtype.to_real()
@@ -100,14 +101,14 @@ def numbers(dtype: torch.dtype) -> np.dtype[Any] | Numbers | None:
 
 
 def identity(dtype: torch.dtype, reduction: str) -> Any:
-    """Return the number that a reduction starts from where no element takes part."""
+    """Return the identity of a reduction in a dtype."""
     known = numbers(dtype)
     assert known is not None
     return reductions.identity(known, reduction).item()
 
 
 def checked(call: Call) -> Call:
-    """Return `call`, with its dtypes, devices and options checked."""
+    """Return `call` with validated dtypes, devices and options."""
     caller, data = call.caller, call.data
     for name, tensor in tensors(call):
         check_layout(caller, name, tensor)
@@ -142,7 +143,7 @@ def check_index_type(call: Call) -> None:
 
 
 def check_layout(caller: str, name: str, tensor: torch.Tensor) -> None:
-    """Raise DTypeError if a tensor has no strides, or is not initialized."""
+    """Raise an error if a tensor has no strides or is uninitialized."""
     if is_lazy(tensor):
         raise messages.not_an_array(caller, name, tensor, "is not initialized")
     if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
@@ -158,24 +159,24 @@ def check_layout(caller: str, name: str, tensor: torch.Tensor) -> None:
 
 
 def check_known(caller: str, name: str, tensor: torch.Tensor) -> None:
-    """Raise DTypeError for a tensor under a transform or trace, whose values NumPy cannot have."""
+    """Raise an error for a tensor under a transform or trace, which has no values for NumPy."""
     if not torch.compiler.is_dynamo_compiling() and (
         isinstance(tensor, FakeTensor)
         or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
         or get_proxy_mode() is not None
     ):
-        why = "is under a transform or trace of torch, where its values are not known"
+        why = "is under a transform or trace of torch, so its values are not known"
         raise messages.unknown_values(caller, name, tensor, why, "torch.as_tensor")
 
 
 def tensors(call: Call) -> list[tuple[str, torch.Tensor]]:
-    """Return the tensors of a call by their names."""
+    """Return the names and tensors of a call."""
     named = [("data", call.data), (call.indices_name, call.indices)]
     return [*named, (call.updates_name, call.updates)] if call.scatters else named
 
 
 def check_shapes(call: Call) -> tuple[int, ...]:
-    """Return the shape of the slices that a call names; raise ShapeError if shapes do not fit."""
+    """Return the shape of the slices that a call selects; raise ShapeError if shapes do not fit."""
     slices = slow_path.result_shape(call)
     if call.scatters:
         arguments.check_updates(call, call.updates.shape, slices)
@@ -184,7 +185,7 @@ def check_shapes(call: Call) -> tuple[int, ...]:
 
 _GATHER = ("mode", "fill_value", "negative", "caller")
 _SCATTER = ("reduction", "mode", "use_init_val", "negative", "caller", "updates_name")
-# What stands after data, indices and updates.
+# The parameters of each operator after data, indices and updates.
 OPTIONS = {
     "gather_nd": ("batch_dims", *_GATHER),
     "gather_elements": ("axis", *_GATHER),
@@ -207,7 +208,7 @@ _TYPES = {
 
 
 def schema(kind: str) -> str:
-    """Return the schema of an operator, as `torch.library` takes it."""
+    """Return the schema of an operator in the syntax of `torch.library`."""
     types = _TYPES | {"caller": f'str caller="{kind}"'}
     tensors = ["Tensor data", "Tensor indices"]
     if Kind(kind).scatters:
@@ -216,10 +217,7 @@ def schema(kind: str) -> str:
 
 
 def call_of(kind: str, given: tuple[Any, ...]) -> Call:
-    """Return the call of an operator, its axis and batch axes counted from 0.
-
-    Options that equal their defaults may be missing.
-    """
+    """Return the call of an operator, with non-negative axes; trailing options may be missing."""
     tensors = ("data", "indices", "updates")[: count_of_tensors(kind)]
     named = dict(zip((*tensors, *OPTIONS[kind]), given, strict=False))
     named["window_shape"] = tuple(named.get("window_shape", ()))
@@ -232,7 +230,7 @@ def count_of_tensors(kind: str) -> int:
 
 
 def with_nonnegative_axes(call: Call) -> Call:
-    """Return `call` with an axis and batch axes that count from 0, where they are in range."""
+    """Return `call` with a non-negative axis and batch dims, if they are in range."""
     rank = call.data.dim()
     if call.kind is Kind.GATHER and call.batch_dims < 0:
         call = replace(call, batch_dims=call.batch_dims + call.indices.dim())
@@ -242,7 +240,7 @@ def with_nonnegative_axes(call: Call) -> Call:
 
 
 def operate(call: Call) -> torch.Tensor:
-    """Make `call` by its operator, under every transform of its tensors."""
+    """Run `call` through its operator, under all transforms of its tensors."""
     fill = call.fill_value
     if isinstance(fill, torch.Tensor):
         call = replace(call, fill_value=None)
@@ -254,16 +252,18 @@ def operate(call: Call) -> torch.Tensor:
     return getattr(torch.ops.ndgather, call.kind).default(*tensors, *options)
 
 
-def carry_out(call: Call) -> torch.Tensor:
-    """Make a call in the core, or by its operator, which takes ten times as long."""
-    result: Any = call.run()
-    if isinstance(result, _core.Refusal):
-        return operate(call)
-    return result
+_NO_CONTEXT = nullcontext()
+
+
+def carry_out(call: Call, context: AbstractContextManager[Any] = _NO_CONTEXT) -> torch.Tensor:
+    """Run a call in the core, in a context; if the core refuses it, run its slower operator."""
+    with context:
+        result: Any = call.run()
+    return operate(call) if isinstance(result, _core.Refusal) else result
 
 
 def with_tensors(call: Call) -> Call:
-    """Return `call` with tensors on one device, its dtypes and options checked."""
+    """Return `call` with tensors on one device and validated dtypes and options."""
     caller = call.caller
     for name, value in call.named():
         if isinstance(value, torch.Tensor):
@@ -286,7 +286,7 @@ def with_tensors(call: Call) -> Call:
         axis, batch_dims = (arguments.integer(call, name) for name in ("axis", "batch_dims"))
         call = replace(call, axis=axis, batch_dims=batch_dims)
     if any(not -(2**63) <= n < 2**63 for n in (call.axis, call.batch_dims, *call.window_shape)):
-        check_shapes(call)  # raises for what no operator takes
+        check_shapes(call)  # raises for numbers that do not fit in the schema of an operator
     return checked(with_nonnegative_axes(call))
 
 
@@ -294,7 +294,7 @@ def _check_memory(caller: str, name: str, value: object, device: torch.device) -
     """Raise AttributeValueError for a NumPy array if data is on another device."""
     if isinstance(value, np.ndarray) and device.type not in ("cpu", "meta"):
         raise AttributeValueError(
-            f"{caller}: {name} = NumPy array is in the memory of the CPU, data on {device} "
+            f"{caller}: {name} = NumPy array is in the memory of the CPU, but data is on {device} "
             f"(allowed: a tensor there); write torch.as_tensor({name}, device=data.device)"
         )
 
@@ -302,9 +302,9 @@ def _check_memory(caller: str, name: str, value: object, device: torch.device) -
 def tensor(
     caller: str, name: str, array: np.ndarray[Any, Any], device: torch.device
 ) -> torch.Tensor:
-    """Return a tensor of an array, which shares its memory where torch can."""
+    """Return a tensor with the values of an array; it shares memory if torch supports that."""
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if native.dtype.kind in "iu":  # torch does not know all names of one dtype, as numpy.longlong
+    if native.dtype.kind in "iu":  # torch does not know aliases such as numpy.longlong
         native = native.view(native.dtype.str)
     fits = all(s >= 0 and s % native.itemsize == 0 for s in native.strides)
     if not (native.flags.writeable and fits):
@@ -312,12 +312,12 @@ def tensor(
     try:
         return torch.from_numpy(native).to(device)
     except TypeError as error:
-        why = f"is no tensor: {reason(error)}"
+        why = f"cannot be converted to a tensor: {reason(error)}"
         raise messages.not_an_array(caller, name, array, why) from error
 
 
 def _updates(call: Call, device: torch.device) -> torch.Tensor:
-    """Return updates as a tensor; numbers and lists in the dtype of data, if it holds them."""
+    """Return the updates as a tensor; numbers and lists are converted to the dtype of data."""
     caller, name, value = call.caller, call.updates_name, call.updates
     if isinstance(value, torch.Tensor):
         return value
@@ -331,16 +331,16 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
 
 
 def _fill_value(call: Call) -> Any:
-    """Return the fill value as a number that the dtype of data holds, or as a tensor of it.
+    """Return the fill value as a number that the dtype of data can represent, or as a tensor.
 
-    While a graph is recorded, the number of a tensor is not known; the operator looks at it.
+    While a graph is recorded, a tensor has no known value. An operator then checks it.
     """
     caller, value, data = call.caller, call.fill_value, call.data
     if isinstance(value, torch.Tensor):
         if torch.is_grad_enabled() and value.requires_grad:
             raise AttributeValueError(
-                f"{caller}: fill_value = {shown_value(value)} requires a gradient, which it does "
-                f"not get (allowed: a number, or fill_value.detach())"
+                f"{caller}: fill_value = {shown_value(value)} requires a gradient, which is not "
+                f"computed (allowed: a number, or fill_value.detach())"
             )
         if torch._C._len_torch_dispatch_stack() and value.numel() == 1:
             return torch.ops.ndgather.fill_value(value, data.dtype, data.device, caller)
@@ -348,11 +348,11 @@ def _fill_value(call: Call) -> Any:
 
 
 def fill_number(caller: str, value: Any, dtype: torch.dtype) -> Any:
-    """Return a fill value as a Python number that a dtype holds."""
+    """Return a fill value as a Python number that the dtype can represent."""
     if isinstance(value, torch.Tensor):
         try:
             value = value.item()
-        except (RuntimeError, TypeError) as error:  # several numbers, or one of a transform
+        except (RuntimeError, TypeError) as error:  # several numbers, or a transformed tensor
             raise messages.fill_value_lost(caller, value, dtype) from error
     known = numbers(dtype)
     if known is None:
@@ -375,7 +375,7 @@ def promoted(data: torch.Tensor, updates: torch.Tensor) -> tuple[torch.Tensor, t
 
 
 def is_plain(call: Call) -> bool:
-    """Whether a call has only dense tensors, seen by no subclass, gradient, transform or mode."""
+    """Return whether all tensors are dense, without subclasses, gradients, transforms or modes."""
     return (
         not torch._C._len_torch_dispatch_stack()
         and not torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch)
@@ -400,7 +400,7 @@ def _is_plain_tensor(value: Any) -> bool:
 
 
 def is_transformed(tensor: torch.Tensor) -> bool:
-    """Whether a transform of `torch.func`, or a tangent, is at work on a tensor."""
+    """Return whether a tensor is wrapped by a transform of `torch.func` or has a tangent."""
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return True
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
@@ -408,17 +408,17 @@ def is_transformed(tensor: torch.Tensor) -> bool:
 
 KINDS = (torch.Tensor, torch.nn.Parameter)
 
-# Subclasses are not accepted.
+# The core does not accept tensors while any of these is active.
 _TRANSFORMS: tuple[exchange.Transform, ...] = (
-    torch._C._len_torch_dispatch_stack,  # such as that of fake tensors
-    torch._C._is_tracing,  # by torch.jit.trace
-    torch._C._are_functorch_transforms_active,  # whose wrappers take 0.7 ms to refuse the exchange
+    torch._C._len_torch_dispatch_stack,  # modes, such as the mode of fake tensors
+    torch._C._is_tracing,  # torch.jit.trace
+    torch._C._are_functorch_transforms_active,  # their tensors take 0.7 ms to refuse the exchange
     (vars(forward_ad), "_current_level", -1),  # tensors may have tangents
 )
 
 
 def accept(record: Callable[..., Any]) -> None:
-    """Let the core take plain tensors of the CPU; `record` makes calls with a gradient."""
+    """Let the core accept plain CPU tensors; `record` runs calls that need gradients."""
     for kind in KINDS:
         exchange.accept(
             kind,
@@ -434,6 +434,6 @@ def accept(record: Callable[..., Any]) -> None:
 
 
 def written(out: torch.Tensor) -> None:
-    """Mark `out` as changed for backward passes that saved it."""
+    """Mark `out` as modified, so that backward passes that saved it raise an error."""
     if not out.is_inference():
         torch.autograd.graph.increment_version(out)

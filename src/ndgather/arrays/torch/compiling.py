@@ -1,9 +1,9 @@
-"""The public functions as `torch.compile` sees them: each call is one node of its graph.
+"""Support for `torch.compile`: each call of a public function becomes one node of its graph.
 
-Importing this module registers them, and imports the compiler of torch, which takes over a second.
-The functions are written in C, which the compiler cannot trace. The node makes the same call as
-outside of the compiler, at first with tensors that have shapes alone: so arguments are checked in
-one place, and in the same words.
+Importing this module registers the functions and imports torch's compiler, which takes over a
+second. The functions are written in C, which the compiler cannot trace. While it traces, the node
+makes the same call with fake tensors, so that arguments are checked by the same code and with the
+same error texts as in eager calls.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _ARRAYS = ("data", "indices", "starts", "updates")
 
 
 class RefusedInGraphError(Unsupported, NdgatherError):  # type: ignore[misc]
-    """A refused call: without ``fullgraph`` torch makes the call uncompiled, which then raises."""
+    """A call with an error; without ``fullgraph``, torch repeats it uncompiled, and it raises."""
 
 
 def _traceable(kind: str) -> Callable[..., Any]:
-    """Return a function for the compiler, with the arguments of a public function."""
+    """Return a traceable function with the parameters of a public function."""
     function, names = getattr(api, kind), list(api.SIGNATURES[kind].parameters)
 
     @torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
     def node(*given: Any, **named: Any) -> Any:
         try:
-            pairs = zip([*names, *given], given, strict=False)  # the function refuses too many
+            pairs = zip([*names, *given], given, strict=False)  # the call below rejects extra ones
             given = tuple(_seen_from_outside(kind, name, each) for name, each in pairs)
             named = {name: _seen_from_outside(kind, name, each) for name, each in named.items()}
-            # Without a tensor a call has no place in a graph.
+            # A call becomes a node of the graph only if one of its arguments is a tensor.
             if given:
                 return function(_tensor(kind, "data", given[0]), *given[1:], **named)
             if "data" in named:
                 named["data"] = _tensor(kind, "data", named["data"])
             return function(**named)
-        except (NdgatherError, TypeError) as error:  # or Python's, of arguments that do not fit
+        except (NdgatherError, TypeError) as error:  # Python raises TypeError for wrong arguments
             if torch._C._len_torch_dispatch_stack():
                 raise RefusedInGraphError(str(error)) from error
             raise
@@ -52,7 +52,7 @@ def _traceable(kind: str) -> Callable[..., Any]:
     def call(*given: Any, **named: Any) -> Any:
         arrays = [value for at, value in enumerate(given[:3]) if at != 1]
         arrays += [value for name, value in named.items() if name in ("data", "updates", "out")]
-        # These do nothing for tensors, and have no place in a graph.
+        # These have no effect on tensors and cannot be stored in a graph.
         if callable(named.get("progress")):
             del named["progress"]
         if hasattr(named.get("executor"), "submit"):
@@ -64,7 +64,7 @@ def _traceable(kind: str) -> Callable[..., Any]:
 
 
 def _seen_from_outside(kind: str, name: str, value: Any) -> Any:
-    """Return an argument as it was before the compiler replaced its lists and numbers."""
+    """Return an argument without the compiler's replacements for its lists and numbers."""
     is_array = name in _ARRAYS
     if isinstance(value, list | tuple):
         values = [_seen_from_outside(kind, name, each) for each in value]
@@ -75,7 +75,7 @@ def _seen_from_outside(kind: str, name: str, value: Any) -> Any:
     if unknown and not is_array and name not in ("out", "fill_value"):
         raise DTypeError(
             f"{kind}: {name} = {shown_value(value)} is not known while the call is compiled "
-            f"(allowed: a number of Python)"
+            f"(allowed: a Python number)"
         )
     return value
 
@@ -88,11 +88,11 @@ def _tensor(kind: str, name: str, value: Any) -> torch.Tensor:
 
 
 def _register() -> None:
-    """Let the compiler see calls of the public functions as calls of the operators."""
-    # A call that is refused is made uncompiled, and so is everything that makes it.
+    """Make the compiler trace the replacements instead of the public functions."""
+    # After a refused call, torch runs the function and all its callers uncompiled.
     skip = eval_frame._FrameAction.SKIP
     strategy = eval_frame._FrameExecStrategy(skip, skip)
-    for function in (slow_path.handle_refusal, api.gather_windows):  # those in Python
+    for function in (slow_path.handle_refusal, api.gather_windows):  # the ones written in Python
         eval_frame.set_code_exec_strategy(function.__code__, strategy)
     for kind in checks.OPTIONS:
         function = getattr(api, kind)

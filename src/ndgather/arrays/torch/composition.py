@@ -1,6 +1,6 @@
-"""Gathers and scatters by torch's own functions: any device, any tensor that composes.
+"""Gathers and scatters composed of torch's own functions, for any device and tensor class.
 
-The algorithm is that of `ndgather.arrays.lowering`; here are its primitives.
+`ndgather.arrays.lowering` has the algorithm; this module has its primitives.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks
 
-# torch has few functions of these; their bits are added and moved as those of signed integers.
+# torch has few functions for these dtypes, so their bits are moved and added as signed integers.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that torch's functions take, with the same bits."""
+    """Return a view with the same bits in a dtype that torch's functions support."""
     if tensor.dtype == torch.bfloat16:
         return tensor
     tensor = checks.bits_of(tensor)
@@ -28,12 +28,12 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _viewed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return a view of a dtype. A view has no gradient, not even one of the same dtype."""
+    """Return a view in a dtype; a tensor of that dtype is returned itself, to keep its gradient."""
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
 class Steps(reductions.Steps):
-    """What `reductions.in_steps` needs beside one scatter."""
+    """The primitives of `reductions.in_steps` in torch, without `scatter`."""
 
     cast, complex, real, imag, maximum = map(
         staticmethod, (torch.Tensor.to, torch.complex, torch.real, torch.imag, torch.clamp)
@@ -54,13 +54,15 @@ class Steps(reductions.Steps):
     def quotient(self, totals: torch.Tensor, counts: torch.Tensor, where: Any) -> torch.Tensor:
         if totals.dtype != torch.uint64:
             return super().quotient(totals, counts, where)
-        bits, counts = totals.view(torch.int64), counts.clamp(1)  # those that are beyond it < 0
+        # torch cannot divide uint64. As int64, totals from 2**63 on are negative: divide half of
+        # them and double the quotient, which is then at most 1 too small.
+        bits, counts = totals.view(torch.int64), counts.clamp(1)
         halves = ((bits >> 1) & windows.LARGEST) // counts * 2
         return (halves + (bits - halves * counts >= counts)).view(torch.uint64)
 
 
 class TorchLibrary(Steps, lowering.Library):
-    """Functions of torch on the device of data."""
+    """The primitives in torch, on the device of data."""
 
     def __init__(self, data: torch.Tensor, caller: str = "") -> None:
         super().__init__(torch, data, device=data.device)
@@ -70,14 +72,14 @@ class TorchLibrary(Steps, lowering.Library):
         if indices.dtype != torch.uint64:
             values = indices.to(torch.int64)
             return values if modulus is None else values.remainder(modulus)
-        bits = indices.view(torch.int64)  # negative for values beyond int64
+        bits = indices.view(torch.int64)  # values from 2**63 on become negative
         if modulus is None:
             return torch.where(bits < 0, windows.LARGEST, bits)
         beyond = torch.where(bits < 0, 2**64 % modulus, 0)
         return (bits.remainder(modulus) + beyond).remainder(modulus)
 
     def raise_if_any(self, outside: torch.Tensor, error: Callable[[Any], Exception]) -> bool:
-        """Wait for the device, unless it has no values."""
+        """Wait for the device, except for the meta device, which has no values."""
         if outside.device.type != "meta" and bool(outside.any()):
             raise error(outside.reshape(-1).to(torch.uint8).argmax())
         return True
@@ -94,7 +96,7 @@ class TorchLibrary(Steps, lowering.Library):
         return torch.where(condition, true, false)
 
     def full(self, shape: Any, element: Any) -> torch.Tensor:
-        if not element and "-" not in str(element):  # of every dtype, also one without arithmetic
+        if not element and "-" not in str(element):  # 0 works for dtypes without arithmetic too
             return _viewed(_bits(self.data).new_zeros(tuple(shape)), self.data.dtype)
         return self.data.new_full(tuple(shape), element)
 
@@ -102,7 +104,7 @@ class TorchLibrary(Steps, lowering.Library):
         return _viewed(_bits(data).index_select(1, numbers), data.dtype)
 
     def scatter(self, rows: torch.Tensor, updates: torch.Tensor, reduction: str) -> torch.Tensor:
-        """Combine updates with the rows that `numbers` names; one more row takes the dropped."""
+        """Combine updates with the rows at `numbers`; one more row receives dropped updates."""
         if not self.drops:
             return self._combine(rows, updates, reduction).contiguous()
         padded = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
@@ -117,10 +119,10 @@ class TorchLibrary(Steps, lowering.Library):
             return self._combine(*bits, row.of_bits) % 2 == 1
         if rows.dtype in _SIGNED:
             signed, lowest = _SIGNED[rows.dtype], torch.iinfo(_SIGNED[rows.dtype]).min
-            moved = lowest if row.takes else 0  # the smallest is the lowest of signed integers
+            moved = lowest if row.takes else 0  # flipping the sign bit keeps the order: 0 is lowest
             bits = rows.view(signed) ^ moved, updates.view(signed) ^ moved
             return (self._combine(*bits, reduction) ^ moved).view(rows.dtype)
-        if rows.dtype.is_floating_point and rows.dtype.itemsize == 1:  # torch does not add these
+        if rows.dtype.is_floating_point and rows.dtype.itemsize == 1:  # torch has no float8 sums
             return self._combine(rows.float(), updates.float(), reduction).to(rows.dtype)
         if row.added:
             return rows.index_add(0, numbers, updates, alpha=row.added)
@@ -129,7 +131,7 @@ class TorchLibrary(Steps, lowering.Library):
         return rows.scatter_reduce(0, numbers[:, None].expand(updates.shape), updates, row.torch)
 
     def _replace(self, rows: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
-        """Replace rows by their last updates, in whatever order a device works."""
+        """Replace rows by their last updates, regardless of the order in which a device works."""
         if not len(updates):
             return rows.clone()
         last = self.numbers.new_full((len(rows),), -1)
@@ -139,7 +141,7 @@ class TorchLibrary(Steps, lowering.Library):
 
 
 def run(call: Call) -> torch.Tensor:
-    """Make a call, whose options are checked, on the device of its tensors."""
+    """Run a call with validated options on the device of its tensors."""
     checks.check_shapes(call)
     library = TorchLibrary(call.data, call.caller)
     shapes = call.data.shape, call.indices.shape
@@ -150,7 +152,10 @@ def run(call: Call) -> torch.Tensor:
 
 
 def row_numbers(call: Call) -> tuple[int, torch.Tensor]:
-    """Return the number of rows of data, and the row of every place; outside, that number."""
+    """Return the number of rows of data, and the row number at every position.
+
+    The number of rows itself marks out-of-bounds positions.
+    """
     library, shapes = TorchLibrary(call.data), (call.data.shape, call.indices.shape)
     layout, numbers, outside = lowering.rows_of(call, library, *shapes)
     if outside is not None:

@@ -1,13 +1,13 @@
-"""Gathers and scatters by kernels of Triton, for tensors on CUDA and ROCm devices.
+"""Triton kernels of gathers and scatters for tensors on CUDA and ROCm devices.
 
-A gather is one kernel, which reads an index, checks it and copies the slice; nothing outside of
-data is read. A scatter first writes the destination of every update. If several updates may have
-the same destination, they are sorted by it, and one thread applies all updates of an element in the
-order of the indices: the result has the bits of the core, in every run.
+A gather is one kernel, which reads an index, checks it and copies the slice. It never reads out of
+bounds. A scatter first computes the destination of every update. If several updates may have the
+same destination, they are sorted by destination, and one thread applies all updates of an element
+in the order of the indices, so that every run gives the same bits as the core.
 
-In the kernels a *position* is one slice that is copied, and a *run* its elements. The *dense* array
-is the result of a gather or the updates of a scatter. A thread moves *lanes*, and a *word* is as
-many lanes as one instruction moves.
+In the kernels, each *position* has a *run* of elements with a constant stride. The *dense* array is
+the result of a gather or the updates of a scatter. A *lane* is an element, or in copies an integer
+of up to 8 bytes, and a *word* is the lanes that one instruction moves.
 """
 
 from __future__ import annotations
@@ -33,51 +33,51 @@ from ndgather.errors import AttributeValueError
 from ndgather.reductions import ROWS
 
 _LANES = {1: tl.int8, 2: tl.int16, 4: tl.int32, 8: tl.int64}
-_COMBINED = ("add", "sub", "mul", "min", "max", "mean")  # what `_combine` knows, and steps of it
+_COMBINED = ("add", "sub", "mul", "min", "max", "mean")  # mean consists of steps of `_combine`
 _PLAIN = frozenset(checks.KINDS)
 _ATOMIC = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 
 
 class KernelArgs(NamedTuple):
-    """A call as positions and runs: distances in elements, or halves of those of 16 bytes."""
+    """The positions and runs of a call. Strides count elements, or halves of 16-byte elements."""
 
     positions: int
-    run: int  # the length of a run
-    step: int  # from one element of a run to the next in data
-    dense_step: int
-    unit: int  # what `steps` and `strides` count
-    share: int  # blocks of a run that one program takes
-    # Of the axes of positions, the innermost first
-    sizes: tuple[int, ...]  # without the outermost
+    run: int  # number of elements
+    step: int  # stride of a run in data
+    dense_step: int  # stride of a run in the dense array
+    unit: int  # `steps` and `strides` are multiples of this many elements
+    share: int  # the number of blocks of a run that one program copies
+    # One entry per axis of positions, innermost first:
+    sizes: tuple[int, ...]  # without the outermost axis, whose size is not needed
     steps: tuple[int, ...]
     index_steps: tuple[int, ...]
     dense_steps: tuple[int, ...]
-    # Of the entries of an index tuple
-    limits: tuple[int, ...]  # how many coordinates there are
+    # One entry per entry of an index tuple:
+    limits: tuple[int, ...]  # the number of valid coordinates
     strides: tuple[int, ...]
-    entry_step: int
-    windows: tuple[int, ...]  # their sizes, if elements of a window are filled by themselves
+    entry_step: int  # stride from one entry of an index tuple to the next
+    windows: tuple[int, ...]  # window sizes, if each element of a window is checked separately
     window_steps: tuple[int, ...]  # positions from one element of a window to the next
 
 
 class Config(NamedTuple):
-    """What kernels are compiled for."""
+    """The compile-time constants of a kernel."""
 
-    number: Any  # the type of distances
-    nothing: int  # the destination of an update that is dropped: it is sorted last
+    number: Any  # the integer type of offsets
+    nothing: int  # the destination of a dropped update; the largest value, so that it sorts last
     mode: str
     negative: bool
-    rows: int = 1024  # positions of a program
+    rows: int = 1024  # positions per program
     lanes: int = 1
     word: int = 1
     operation: str = "none"
     atomic: bool = False
-    ahead: int = 0  # updates that are read before one is applied; 0: destinations differ
+    ahead: int = 0  # updates that are loaded ahead; 0 if each destination has one update
 
 
 @triton.jit
 def _share(args, config: tl.constexpr):
-    """Return which lanes of a run are the program's, and how many there are in all."""
+    """Return where this program's lanes of a run begin and end, and the width of a run."""
     program = tl.program_id(1).to(config.number)
     begin = program * args.share * config.lanes
     width = (program * 0 + args.run) * config.word
@@ -86,14 +86,15 @@ def _share(args, config: tl.constexpr):
 
 @triton.jit
 def _along(number, sizes, steps):
-    """Return where positions are in an array.
+    """Return the offsets of positions in an array.
 
-    With sizes (2,) and steps (1, 10), position 5 is 1 on the inner and 2 on the outer axis: 21.
+    With sizes (2,) and steps (1, 10), position 5 has the coordinates 1 on the inner axis and 2 on
+    the outer axis, so that its offset is 1 * 1 + 2 * 10 = 21.
     """
     at = tl.zeros_like(number)
     for axis in tl.static_range(len(steps)):
         coordinate = number
-        if axis < len(sizes):
+        if axis < len(sizes):  # on the outermost axis, the quotient is the coordinate
             coordinate = number % sizes[axis]
             number = number // sizes[axis]
         at += coordinate * steps[axis]
@@ -102,7 +103,7 @@ def _along(number, sizes, steps):
 
 @triton.jit
 def _locate(number, indices, errors, args, config: tl.constexpr):
-    """Return where positions are in data, and which are inside."""
+    """Return the offsets of positions in data, and flags of in-bounds positions."""
     good = number < args.positions
     live = good
     bad = tl.zeros_like(number)
@@ -115,7 +116,7 @@ def _locate(number, indices, errors, args, config: tl.constexpr):
         if unsigned and config.mode == "wrap":
             value = value % (tl.zeros_like(value) + limit)
         value = value.to(tl.int64)
-        if unsigned:  # beyond what int64 holds, and beyond every axis
+        if unsigned:  # values from 2**63 on became negative; they are beyond every axis
             value = tl.where(value < 0, 9223372036854775807, value)
         if config.mode == "wrap":
             value = value % limit
@@ -124,7 +125,7 @@ def _locate(number, indices, errors, args, config: tl.constexpr):
             value = tl.minimum(tl.maximum(value, 0), limit - 1)
         else:
             lowest = 0
-            if len(args.windows) > 0:  # a start far outside stays outside
+            if len(args.windows) > 0:  # limit the start first, so that the sum cannot overflow
                 value = tl.minimum(tl.maximum(value, -args.windows[entry]), limit)
                 value += number // args.window_steps[entry] % args.windows[entry]
             elif config.negative:
@@ -134,9 +135,11 @@ def _locate(number, indices, errors, args, config: tl.constexpr):
             bad += (live & ~inside).to(number.dtype)
             good = good & inside
         key += value.to(number.dtype) * args.strides[entry]
-    if config.mode == "raise":  # the first bad position, counted from the end, and bad entries
+    if config.mode == "raise":
         here = tl.zeros_like(number)
-        wrong = live & ~good & (here + tl.program_id(1) == 0)  # a scalar is no mask in 3.9
+        # One program reports each position. Triton 3.9 does not accept a scalar as a mask.
+        wrong = live & ~good & (here + tl.program_id(1) == 0)
+        # The buffer starts as zeros and keeps a maximum, so the first position is the largest.
         position = 9223372036854775807 - number.to(tl.int64)
         tl.atomic_max(errors + here, position, mask=wrong, sem="relaxed")
         tl.atomic_add(errors + 1 + here, bad.to(tl.int64), mask=wrong, sem="relaxed")
@@ -155,7 +158,7 @@ def gather_kernel(data, result, indices, errors, low, high, args, config: tl.con
     for start in range(begin, end, config.lanes):
         lane = start + tl.arange(0, config.lanes)
         inner = (lane < width)[None, :]
-        # Of elements of 16 bytes there are two halves.
+        # A 16-byte element consists of two lanes, filled with `low` and `high` in turn.
         fill = tl.where((lane % 2 == 0)[None, :], low.to(kind), high.to(kind))
         at = source[:, None] + (lane * args.step)[None, :]
         value = tl.load(data + at, mask=good[:, None] & inner, other=fill)
@@ -164,7 +167,10 @@ def gather_kernel(data, result, indices, errors, low, high, args, config: tl.con
 
 @triton.jit
 def key_kernel(keys, last, indices, errors, args, config: tl.constexpr):
-    """Write the destination of every update, and the last update of every destination."""
+    """Write the destination of every update, and the last update of every destination.
+
+    If `last` already has an update for a destination, set the flag ``errors[2]``.
+    """
     number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
     key, good = _locate(number, indices, errors, args, config)
     tl.store(keys + number, tl.where(good, key, config.nothing), mask=number < args.positions)
@@ -177,7 +183,7 @@ def key_kernel(keys, last, indices, errors, args, config: tl.constexpr):
 
 @triton.jit
 def _combine(old, new, operation: tl.constexpr):
-    """Return what becomes of an element and an update; short floats are rounded at every step."""
+    """Return the reduction of an element and an update; 16-bit floats are rounded at every step."""
     short: tl.constexpr = old.dtype.is_floating() and old.dtype.primitive_bitwidth == 16
     kind: tl.constexpr = tl.float32 if short else old.dtype
     a = old.to(kind)
@@ -188,7 +194,7 @@ def _combine(old, new, operation: tl.constexpr):
         result = (a - b).to(old.dtype)
     elif operation == "mul":
         result = (a * b).to(old.dtype)
-    elif operation == "min":  # a NaN wins, and the first NaN stays
+    elif operation == "min":  # a NaN wins, and of several NaNs the first one
         result = tl.where((b >= a) | ~(a == a), old, new)  # noqa: PLR0124 - false for a NaN
     elif operation == "max":
         result = tl.where((b <= a) | ~(a == a), old, new)  # noqa: PLR0124
@@ -199,23 +205,27 @@ def _combine(old, new, operation: tl.constexpr):
 
 @triton.jit
 def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexpr):
-    """Apply updates, of which one destination may have several.
+    """Apply updates; several updates may share a destination.
 
-    Of the destinations 2, 0, 2, 1 the program of place 2 applies updates 0 and 2, that of 3 none::
+    The updates with destinations 2, 0, 2, 1 are sorted by destination::
 
         place   0  1  2  3
-        keys    0  1  2  2      sorted; a place begins a destination if its key is not that before
-        order   1  3  0  2      the update at a place: those of one destination keep their order
+        keys    0  1  2  2      the sorted destinations
+        order   1  3  0  2      the update at each place; the sort is stable
 
-    Then the update that counts is the one in `last` or, in an assignment, the last one in `order`;
-    or integers are combined in any order; or the program of the first one applies all in `order`.
+    A place begins a destination if its key differs from the key before. Place 2 applies updates 0
+    and 2, in this order, and place 3 applies none.
+
+    There are three ways to handle duplicate destinations. In an assignment, only the update in
+    `last`, or the last update in `order`, is written. Sums of integers are atomic, in any order.
+    Otherwise, the first place of a destination applies all of its updates in `order`.
     """
     number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
     key = tl.load(keys + number, mask=number < args.positions, other=config.nothing)
     good = key != config.nothing
     if last is not None:
         good = good & (tl.load(last + key, mask=good, other=-1) == number)
-    if order is not None:
+    if order is not None:  # keep the first place of each destination, or the last if assigning
         beside = number - 1 if config.ahead else number + 1
         inside = (beside >= 0) & (beside < args.positions)
         good = good & (tl.load(keys + beside, mask=inside, other=config.nothing) != key)
@@ -233,6 +243,8 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
             old = tl.load(to, mask=mask, other=0)
             at = number
             more = good
+            # All places advance together until none has updates left. Unrolling the inner loop
+            # lets the loads of the next updates start before the current update is applied.
             while tl.max(more.to(tl.int32), 0) > 0:
                 for _ in tl.static_range(ahead):
                     here = at < args.positions
@@ -261,19 +273,22 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
 
 
 def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any) -> Any:
-    """Return how to walk data, or the result of a scatter, and a dense array of these strides.
+    """Return the arguments and constants of the kernels, for arrays with these strides.
 
-    ``gather(data, [2, 0], axis=1)`` of data of shape (2, 3, 4) has 4 positions of runs of 4::
+    `strides` are the strides of data, or of the result of a scatter. For example,
+    ``gather(data, [2, 0], axis=1)`` of data of shape (2, 3, 4) has 4 positions with runs of 4::
 
         data       aaaa bbbb cccc  dddd eeee ffff    its strides are 12, 4, 1
         result     cccc aaaa  ffff dddd
-        position   0    1     2    3                 sizes (2,): of the outermost axis none is kept
+        position   0    1     2    3                 sizes (2,), without the outermost axis
         index      2    0     2    0                 index_steps (1, 0), limits (3,)
-        data at    8    0     20   12                steps (0, 3), strides (1,), in units of 4
+        offset     8    0     20   12                steps (0, 3), strides (1,), in units of 4
 
-    Position 3 is 1 on the inner and 1 on the outer axis: index 0 * 1 + 3 are 3 units, 12 elements.
+    Position 3 has coordinate 1 on both axes and index 0, so that its offset in data is
+    0 * strides[0] + 1 * steps[0] + 1 * steps[1] = 3 units, or 12 elements.
     """
     indices, window = call.indices, call.window_shape
+    # Kernels move at most 8 bytes, so a 16-byte element counts as two, with doubled strides.
     fills, halves = bool(window) and call.mode == "fill", 2 if call.data.itemsize == 16 else 1
     strides = [stride * halves for stride in strides]
     dense_strides = [stride * halves for stride in dense_strides]
@@ -289,13 +304,15 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     for axis, stride in zip(places, indices.stride(), strict=False):
         index_steps[axis] = stride
     every = zip(layout.result, alone, steps, index_steps, dense_strides, strict=True)
-    axes: list[tuple[int, ...]] = []  # outermost first; an axis that continues another is in it
+    # Merge an axis into the axis outside it if both are walked with one stride in all arrays.
+    axes: list[tuple[int, ...]] = []  # outermost first
     for size, lone, *distances in (*every, (halves, 0, 1, 0, 1)):
         if axes and axes[-1][1:] == (lone, *(size * distance for distance in distances)):
             axes[-1] = (axes[-1][0] * size, lone, *distances)
         elif size > 1:
             axes.append((size, lone, *distances))
     run, step, dense_step = 1, 1, 1
+    # The innermost axis becomes the run if all of its elements have the same index.
     if axes and axes[-1][1] == axes[-1][3] == 0 and (axes[-1][2] == 1 or not call.scatters):
         run, _, step, _, dense_step = axes.pop()
     columns: Any = zip(*axes[::-1], strict=True) if axes else [()] * 5
@@ -316,34 +333,34 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     shapes = layout.data, layout.result, indices.shape
     spans = zip(shapes, (strides, dense_strides, indices.stride()), strict=True)
     ends = (sum((size - 1) * step for size, step in zip(*span, strict=True)) for span in spans)
-    wide = max(args.positions, *ends) >= 2**31 - 2**16  # and those of one program more
+    wide = max(args.positions, *ends) >= 2**31 - 2**16  # the last program may exceed them
     number, nothing = (tl.int64, 2**63 - 1) if wide else (tl.int32, 2**31 - 1)
     return args, Config(number, nothing, str(call.mode), call.negative and not window)
 
 
 def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tuple[Any, ...]:
-    """Return the bytes of a lane, arguments of a kernel, its grid and the warps of a program.
+    """Return the size of a lane in bytes, the arguments, constants, grid and warps of a kernel.
 
-    `size` are the bytes of an element, or of half of one of 16; `aligned` those by which the places
-    of both arrays can be divided.
+    `size` is the size of an element in bytes, at most 8; `aligned` is the alignment of both arrays.
     """
     word = size
-    if args.step == args.dense_step == 1:
+    if args.step == args.dense_step == 1:  # all offsets must be multiples of a word
         word = max(gcd(aligned, size * gcd(args.unit, args.run, *args.dense_steps)), size)
-    # Bits are moved in wide words.
+    # Copies use lanes of 4 bytes if possible: two float16 per lane. Reductions need elements.
     lane = size if config.operation != "none" else max(min(word, 4), size)
     width = args.run * size // lane
-    most = (2048 if config.ahead else 4096) // lane  # 16 or 32 bytes for every thread
+    most = (2048 if config.ahead else 4096) // lane  # 16 or 32 bytes per thread
     lanes = min(triton.next_power_of_2(width), 1024, most)
     rows = max(config.rows // lanes, 1)
     warps = 4 if rows * lanes > 256 else 1
-    if config.ahead and width > 1:  # rows have 32 bytes for every thread
+    if config.ahead and width > 1:  # 32 bytes per thread
         rows = max(1024 // (lanes * lane), 1)
         warps = max(rows * lanes * lane // 1024, 1)
         config = config._replace(ahead=2 if rows == 1 else 4)
-    elif config.ahead:  # elements wait for one another
+    elif config.ahead:  # few per program, because all wait for the one with the most updates
         rows, warps = 64, 2
     programs, blocks = triton.cdiv(args.positions, rows), triton.cdiv(width, lanes)
+    # If there are few positions, several programs share a run, up to about 1024 programs.
     share = triton.cdiv(blocks, min(max(1024 // programs, 1), 65535))
     run, unit, *dense = (n * size // word for n in (args.run, args.unit, *args.dense_steps))
     args = args._replace(run=run, unit=unit, share=share, dense_steps=tuple(dense))
@@ -363,9 +380,9 @@ def _stream_of(tensor: torch.Tensor) -> int:
 
 
 class Plan:
-    """What calls of one signature share: a layout and compiled kernels, but no tensors.
+    """The layout and compiled kernels of all calls with one signature, without their tensors.
 
-    Launching a kept kernel skips Triton's search for it, by the types of all arguments.
+    Launching a kept kernel skips Triton's lookup by the types of all arguments.
     """
 
     def __init__(self, call: Call) -> None:
@@ -386,7 +403,7 @@ class Plan:
         if call.scatters:
             strides = torch.empty(data.shape, device="meta").stride()
             dense = updates.resolve_conj().resolve_neg().stride()
-            dense = dense if self.in_one_step else contiguous  # as the counts are
+            dense = dense if self.in_one_step else contiguous  # counts of updates are contiguous
         else:
             strides, dense = data.resolve_conj().resolve_neg().stride(), contiguous
         self.args, self.config = _plan(call, self.layout, strides, dense)
@@ -396,11 +413,11 @@ class Plan:
             element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype, device="cpu"))
             low, high = np.tile(element, 16 // data.itemsize).view(np.int64).tolist()
             self.fill = low, high
-        # By the step and the alignment of arrays: a kernel compiled for a grid, how it is compiled
+        # Operation and alignments -> the kernel compiled for a grid, and its launch arguments
         self.kept: dict[Any, list[Any]] = {}
 
     def run(self, call: Call) -> torch.Tensor:
-        """Make a call of this signature, on the device of its tensors."""
+        """Run a call with this signature on the device of its tensors."""
         data = call.data
         if self.waits and data.is_cuda and torch.cuda.is_current_stream_capturing():
             modes = [mode for mode in arguments.allowed_modes(self.call) if mode != "raise"]
@@ -424,7 +441,7 @@ class Plan:
         return result
 
     def with_tensors(self, call: Call) -> Call:
-        """Return the checked call with the tensors of `call`, and the names for its errors."""
+        """Return the checked call with the tensors of `call` and its names for errors."""
         own = ("caller", "data", "indices", "updates", "updates_name")
         return replace(self.call, **{name: getattr(call, name) for name in own})
 
@@ -447,9 +464,10 @@ class Plan:
         fill: tuple[int, ...] = (),
         step: tuple[str, bool, int] | None = None,
     ) -> None:
-        """Launch a kernel. A step is an operation of the first two arrays, `atomic` and `ahead`.
+        """Launch a kernel; compile it first if its step or the alignment of its arrays is new.
 
-        Triton compiles kernels for the type and alignment of arrays, and for every other argument.
+        `step` has the fields `operation`, `atomic` and `ahead` of the config, for kernels that copy
+        or combine elements of the first two arrays.
         """
         first: Any = arrays[0]
         aligned = [0 if array is None else gcd(16, array.data_ptr()) for array in arrays]
@@ -476,16 +494,16 @@ class Plan:
             kept[0] = compiled[grid]
 
     def errors(self, data: torch.Tensor, stream: int) -> tuple[Any, torch.Tensor | None]:
-        """Return zeros for errors and their key, if kernels of this thread and stream raise any."""
+        """Return a buffer of zeros for errors and its key, or None if kernels report none."""
         if not self.waits:
             return None, None
         key = f"{data.get_device()} {stream}"
-        # Not reachable until it has been read: an interrupted call leaves nothing behind.
+        # An interrupted call must not leave its errors behind, so the buffer is taken out.
         kept = vars(_kept_errors).pop(key, None)
         return key, torch.zeros(3, dtype=torch.int64, device=data.device) if kept is None else kept
 
     def read_errors(self, call: Call, key: Any, errors: torch.Tensor) -> bool:
-        """Wait for the kernels; return whether destinations are repeated, or raise an error."""
+        """Wait for the kernels; raise their error, or return whether destinations are duplicate."""
         found = errors.tolist()
         if any(found):
             errors.zero_()
@@ -501,7 +519,8 @@ class Plan:
         lowest = [-limit * (call.negative and not call.window_shape) for limit in args.limits]
         pairs = enumerate(zip(values, lowest, args.limits, strict=True))
         entry = next((n for n, (value, low, limit) in pairs if not low <= value < limit), 0)
-        # An index was read once for every run that it names.
+        # Each index was read once for every run that it addresses: 2 bad reads of 1 index with 2
+        # runs are 1 bad entry.
         count = found[1] * indices.numel() // (args.positions * len(values))
         where = where if len(where) == indices.dim() else (*where, entry)
         axis = layout.axes[entry]
@@ -510,7 +529,7 @@ class Plan:
 
 
 class _Scatter(composition.Steps):
-    """Scatters at the indices of one call, whose destinations are computed once."""
+    """Scatters at the indices of one call; their destinations are computed once."""
 
     def __init__(self, plan: Plan, call: Call, data: torch.Tensor) -> None:
         self.plan, self.stream, positions = plan, _stream_of(data), plan.args.positions
@@ -521,8 +540,8 @@ class _Scatter(composition.Steps):
         rows = data.numel() * max(data.itemsize // 8, 1) // plan.args.unit + 1
         assigns = options.reduction == "none" or not options.use_init_val
         checks_all = waits and (data.dtype not in _ATOMIC or options.reduction == "mul")
-        checks_all = checks_all and positions <= rows  # otherwise some are repeated
-        # Worth its memory where it saves sorting the updates.
+        checks_all = checks_all and positions <= rows  # otherwise, some must be duplicates
+        # `last` costs memory and time, which pay only if it can replace sorting the updates.
         if rows <= 4 * positions and (assigns or checks_all):
             self.last = torch.full((rows,), -1, dtype=plan.number, device=data.device)
         key, errors = plan.errors(data, self.stream)
@@ -533,7 +552,7 @@ class _Scatter(composition.Steps):
             self.distinct |= self.last is not None and not repeated
 
     def scatter(self, data: torch.Tensor, updates: torch.Tensor, reduction: str) -> torch.Tensor:
-        """Apply updates to data, which is contiguous, in place."""
+        """Apply updates in place to data, which must be contiguous."""
         arrays, assigns = (data, updates), reduction == "none"
         if data.dtype == torch.bool and not assigns:
             arrays = data.view(torch.uint8), updates.view(torch.uint8)
@@ -548,7 +567,7 @@ class _Scatter(composition.Steps):
                 ahead = 0 if assigns else 8
         given, step = (*arrays, keys, last, order), (reduction, atomic, ahead)
         self.plan.launch(scatter_kernel, self.stream, given, step=step)
-        if data.dtype == torch.bool and reduction == "add":  # of bits: which are taken modulo 2
+        if data.dtype == torch.bool and reduction == "add":  # booleans are added modulo 2
             arrays[0].bitwise_and_(1)
         return data
 
@@ -559,9 +578,10 @@ def _facts(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _signature(call: Call) -> tuple[Any, ...] | None:
-    """Return what decides how a call is run, or None if its options are of unusual types.
+    """Return a hashable signature of a call, or None if its options have unusual types.
 
-    Equal signatures mean equal calls: 1 and True are equal too, as are 0.0 and -0.0.
+    Calls with equal signatures share a plan, so values that compare equal must be kept apart: 1
+    and True by their types, 0.0 and -0.0 by their representations.
     """
     numbers, fill = (call.axis, call.batch_dims, *call.window_shape), call.fill_value
     usual = {*map(type, numbers)} == {int} and type(call.use_init_val) is bool
@@ -578,16 +598,12 @@ def _signature(call: Call) -> tuple[Any, ...] | None:
 
 @lru_cache(maxsize=1024)
 def kept_plans(signature: tuple[Any, ...]) -> list[Plan]:
-    """Return the list that the plan of a signature is kept in."""
+    """Return the list that stores the plan of a signature."""
     return []
 
 
 def run(call: Call, check: Callable[[Call], Call] | None = None) -> torch.Tensor:
-    """Make a call on the device of its tensors.
-
-    If its options are not checked, `check` returns the call with checked options. It is not called
-    for a signature that was checked before.
-    """
+    """Run a call on the device of its tensors; see `operators.run_on_gpu`."""
     signature = _signature(call)
     kept = [] if signature is None else kept_plans(signature)
     if kept:

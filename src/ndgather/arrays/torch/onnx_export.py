@@ -1,7 +1,7 @@
-"""How `torch.onnx.export` writes the operators: as GatherND, ScatterND and their like.
+"""Translations for `torch.onnx.export`, which write the operators as GatherND, ScatterND and so on.
 
-ONNX does not define what happens to index values out of bounds, nor the order of updates of one
-element in ScatterND. Modes are written as operators; what ONNX cannot express raises.
+ONNX does not define results for out-of-bounds indices, nor the order of duplicate updates in
+ScatterND. Modes are written as additional nodes. Calls that ONNX cannot express raise an error.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ndgather import reductions
 from ndgather.arrays.torch import checks
 from ndgather.errors import AttributeValueError
 
-_INT64, _BOOL, _UINT64 = 7, 9, 13  # types of ONNX
+_INT64, _BOOL, _UINT64 = 7, 9, 13  # element types in ONNX
 _UNSIGNED = (2, 4, 12, _UINT64)
 
-# What torch.onnx takes for an attribute, by the type in the schema of an operator.
+# The Python type of an attribute for torch.onnx, by its type in the schema of an operator.
 _ATTRIBUTES = {
     "int": int,
     "List[int]": Sequence[int],
@@ -32,7 +32,14 @@ _ATTRIBUTES = {
 
 
 def onnx_translations() -> dict[Any, Callable[..., Any]]:
-    """Return the table that ``torch.onnx.export(custom_translation_table=...)`` takes.
+    """Return the translations of ndgather's operators for `torch.onnx.export`.
+
+    Without them, torch does not know how to write ndgather's calls in an ONNX model.
+
+    Returns
+    -------
+    dict
+        The argument `custom_translation_table` of `torch.onnx.export`.
 
     Examples
     --------
@@ -47,7 +54,7 @@ def onnx_translations() -> dict[Any, Callable[..., Any]]:
 
 
 def _translation(schema: Any) -> Callable[..., Any]:
-    """Return a function that has the signature of an operator and writes nodes of ONNX."""
+    """Return a function with the signature of an operator that writes ONNX nodes."""
     kind = schema.name.partition("::")[2]
     parameter = inspect.Parameter
     signature = inspect.Signature(
@@ -62,7 +69,7 @@ def _translation(schema: Any) -> Callable[..., Any]:
     )
 
     def translation(*tensors: Any, **options: Any) -> Any:
-        from onnxscript import opset18  # noqa: PLC0415 - only who exports has it
+        from onnxscript import opset18  # noqa: PLC0415 - only exports need it
 
         bound = signature.bind(*tensors, **options)
         bound.apply_defaults()
@@ -75,7 +82,7 @@ def _translation(schema: Any) -> Callable[..., Any]:
     return translation
 
 
-# The writers take the operators of ONNX, and a call: tensors of ONNX, and options by name.
+# A writer has two parameters: the ONNX operators, and a call with ONNX tensors and named options.
 
 
 def _gather_nd(op: Any, call: Any) -> Any:
@@ -112,7 +119,7 @@ def _gather(op: Any, call: Any) -> Any:
 
 
 def _gather_windows(op: Any, call: Any) -> Any:
-    import onnx  # noqa: PLC0415 - only who exports has it
+    import onnx  # noqa: PLC0415 - only exports need it
 
     window = tuple(call.window_shape)
     depth, mode = len(window), call.mode
@@ -120,7 +127,7 @@ def _gather_windows(op: Any, call: Any) -> Any:
         raise _not_in_onnx("mode", mode, "one for all axes", "a gather of windows")
     sizes = _sizes(op, call.data, range(depth))
     starts, one = _int64(op, call), op.Constant(value_int=1)
-    # Starts far outside are brought near the axis, so that no sum overflows.
+    # Starts far out of bounds are moved near the axis, so that sums cannot overflow.
     if mode == "clip":
         begins = op.Sub(sizes, _integers(op, [size - 1 for size in window]))
         starts, _ = _resolved(op, starts, begins, mode)
@@ -170,7 +177,7 @@ _WRITERS = {
 
 
 def _expressible(op: Any, call: Any) -> tuple[Any, str]:
-    """Return updates and a reduction of ONNX with the same result."""
+    """Return updates and an ONNX reduction that give the same result."""
     updates, reduction, rows = call.updates, call.reduction, reductions.ROWS
     dtype = call.data.dtype
     if (dtype == _BOOL and reduction != "none") or (dtype in _UNSIGNED and reduction == "sub"):
@@ -201,22 +208,22 @@ def _integers(op: Any, values: Sequence[int]) -> Any:
 
 
 def _sizes(op: Any, data: Any, axes: int | range) -> Any:
-    """Return the size of data along an axis, or several sizes; None for none."""
+    """Return the size of data along one or several axes; None if there are no axes."""
     if isinstance(axes, int):
         return op.Gather(op.Shape(data), op.Constant(value_int=axes))
     return op.Gather(op.Shape(data), _integers(op, axes)) if axes else None
 
 
 def _int64(op: Any, call: Any) -> Any:
-    """Return indices of the type that all operators take."""
-    if call.indices.dtype == _UINT64:  # larger ones would become negative
-        allowed = "the other integers: indices.long() of values below 2**63"
+    """Return the indices as int64, which all operators support."""
+    if call.indices.dtype == _UINT64:  # values from 2**63 on would become negative
+        allowed = "the other integers: indices.long() for values below 2**63"
         raise _not_in_onnx("indices.dtype", torch.uint64, allowed, "a call")
     return op.Cast(call.indices, to=_INT64)
 
 
 def _looked_up(op: Any, call: Any, axes: Sequence[int]) -> Any:
-    """Return data; where one of `axes` is empty, zeros with one entry there, which are not used."""
+    """Return data, or unused zeros of size 1 along `axes` if one of them is empty."""
     shape = call.data.shape
     if call.mode != "fill" or all(shape[axis] != 0 for axis in axes):
         return call.data
@@ -228,11 +235,11 @@ def _looked_up(op: Any, call: Any, axes: Sequence[int]) -> Any:
 def _resolved(
     op: Any, values: Any, sizes: Any, mode: str, *, negative: bool = True
 ) -> tuple[Any, Any]:
-    """Return index values that ONNX takes, and flags of those inside; None if all are."""
+    """Return index values that are valid in ONNX, and flags of in-bounds values or None."""
     if mode == "raise" or sizes is None:
         return values, None
     zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
-    if mode == "wrap":  # onnxruntime does not load a remainder of 0, of an axis without entries
+    if mode == "wrap":  # on an empty axis, onnxruntime would refuse the modulus 0
         return op.Mod(values, op.Max(sizes, one)), None
     if mode == "clip":
         return _between(op, zero, values, op.Sub(sizes, one)), None
@@ -242,30 +249,32 @@ def _resolved(
 
 
 def _between(op: Any, least: Any, values: Any, most: Any) -> Any:
-    """Return values between two others, of which `least` counts where they cross.
+    """Return values limited to two bounds; if these cross, `least` wins.
 
-    Not as Max of Min: of several of these of one value, onnxscript makes Clips without bounds.
+    This does not use Max and Min: if one value has several of them, onnxscript writes Clip nodes
+    without bounds.
     """
     values = op.Where(op.Greater(values, most), most, values)
     return op.Where(op.Less(values, least), least, values)
 
 
 def _all(op: Any, inside: Any) -> Any:
-    """Return 1 where every entry of an index tuple is inside, else 0."""
+    """Return 1 for each index tuple with all entries in bounds, otherwise 0."""
     if inside is None:
         return None
     return op.ReduceMin(op.Cast(inside, to=_INT64), _integers(op, [-1]), keepdims=0)
 
 
 def _filled(op: Any, call: Any, result: Any, inside: Any, rest: int) -> Any:
-    """Return a result, filled where an index is outside; `rest` axes follow those of indices."""
+    """Return a result, filled at out-of-bounds indices; slices have the last `rest` axes."""
     if inside is None:
         return result
-    # onnxruntime turns -0.0 into 0.0 where a condition is true; after a Not it exchanges the sides.
+    # In onnxruntime, Where turns -0.0 into 0.0 if its condition is true, so the condition must be
+    # "out of bounds". It is not written with Not: onnxruntime would remove it and swap the sides.
     outside = op.Equal(op.Cast(inside, to=_INT64), op.Constant(value_int=0))
     if rest:
         outside = op.Unsqueeze(outside, _integers(op, range(-rest, 0)))
-    from onnx.numpy_helper import from_array  # noqa: PLC0415 - an extra, which torch.onnx needs
+    from onnx.numpy_helper import from_array  # noqa: PLC0415 - only exports need it
 
     number = from_array(np.array(0 if call.fill_value is None else call.fill_value))
     fill = op.CastLike(op.Constant(value=number), result)

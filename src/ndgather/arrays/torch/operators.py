@@ -1,9 +1,9 @@
-"""The operators ``torch.ops.ndgather.*``: what torch, its transforms and its compilers see.
+"""The operators ``torch.ops.ndgather.*``, which torch, its transforms and its compilers use.
 
-A kernel for the CPU calls the core, one for CUDA and ROCm those of Triton if it is installed, and
-one for all other devices composes torch's functions. The rule of differentiation is registered
-where torch has its own, below `torch.func` and above the devices, so that gradients, tangents and
-`vmap` nest in any order.
+The kernel for the CPU calls the core. The kernel for CUDA and ROCm launches Triton kernels if
+Triton is installed. On all other devices, a kernel composes torch's functions. The derivative is
+registered at the same dispatch key as torch's own, below `torch.func` and above the devices, so
+that gradients, tangents and `vmap` nest in any order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ndgather import foreign, reductions, slow_path
 from ndgather.array_call import Call, Kind, Mode, _core, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
-from ndgather.arrays.torch.checks import call_of, operate
+from ndgather.arrays.torch.checks import call_of
 from ndgather.errors import ShapeError
 
 LIBRARY = torch.library.Library("ndgather", "DEF")
@@ -50,16 +50,17 @@ def register() -> None:
 
 @cache
 def _kernels() -> Any:
-    """Return the module of the kernels, or None; it imports Triton, which needs a second."""
+    """Return the module of the Triton kernels, or None; importing it takes a second."""
     if checks.KERNELS == "0" or not find_spec("triton"):
         return None
     return import_module("ndgather.arrays.torch.kernels")
 
 
 def run_on_gpu(call: Call, check: Callable[[Call], Call] | None = None) -> torch.Tensor:
-    """Make a call on tensors of CUDA and ROCm; `check`, if given, returns it with checked options.
+    """Run a call on CUDA or ROCm tensors.
 
-    Kernels check a call only if none of its signature was checked before.
+    If its options are not checked yet, `check` must return the call with checked options. Kernels
+    check a call only if no call with the same signature was checked before.
     """
     kernels = _kernels()
     if kernels is not None:
@@ -70,7 +71,7 @@ def run_on_gpu(call: Call, check: Callable[[Call], Call] | None = None) -> torch
 
 def _kernel(run: Callable[[Call], torch.Tensor], kind: str, *arguments: Any) -> torch.Tensor:
     call = checks.checked(call_of(kind, arguments))
-    if call.fill_value is not None:  # raises for a value that data cannot hold
+    if call.fill_value is not None:  # raises if the dtype of data cannot represent the value
         checks.fill_number(call.caller, call.fill_value, call.data.dtype)
     return run(call)
 
@@ -88,7 +89,7 @@ def _fake_fill_value(
 
 
 def _fake(kind: str, *arguments: Any) -> torch.Tensor:
-    """Return a tensor like the result; where sizes are symbols, torch adds guards or checks."""
+    """Return a fake tensor like the result; for symbolic sizes, torch records guards."""
     call = checks.checked(call_of(kind, arguments))
     data, indices = call.data.shape, call.indices.shape
     if _has_known_shapes(call):
@@ -104,17 +105,17 @@ def _fake(kind: str, *arguments: Any) -> torch.Tensor:
 
 
 def _has_known_shapes(call: Call) -> bool:
-    """Return whether no size of the tensors of a call is a symbol."""
+    """Return whether no tensor of a call has symbolic sizes."""
     return all(type(size) is int for _, tensor in checks.tensors(call) for size in tensor.shape)
 
 
 def _batched(kind: str, *arguments: Any) -> torch.Tensor:
-    """Make a call as the kernel of `vmap`; one of `torch.library` takes 45 us longer."""
+    """Run a call under `vmap`; the batching rules of `torch.library` would take 45 us longer."""
     count, level = checks.count_of_tensors(kind), functorch.current_level()
     unwrapped = [functorch._unwrap_batched(tensor, level) for tensor in arguments[:count]]
     tensors, mapped = zip(*unwrapped, strict=True)
     with torch._C._ExcludeDispatchKeyGuard(_VMAP):
-        if mapped == (None,) * count:  # but by an outer vmap
+        if mapped == (None,) * count:  # only an outer vmap maps these tensors
             return getattr(torch.ops.ndgather, kind).default(*arguments)
         result, axis = _mapped(kind, tensors, mapped, arguments[count:])
         return functorch._add_batch_dim(result, axis, level)
@@ -126,13 +127,13 @@ def _mapped(
     mapped: tuple[int | None, ...],
     options: tuple[Any, ...],
 ) -> tuple[torch.Tensor, int]:
-    """Return the result for every entry of the axis that vmap maps, and where that axis is."""
+    """Return the result with an axis for the axis that vmap maps, and the number of that axis."""
     bare = map(_entry_of_axis, tensors, mapped)
     call = call_of(kind, (*bare, *options))
-    if _has_known_shapes(call):  # the axis that is mapped must not be taken for a missing one
+    if _has_known_shapes(call):  # the mapped axis must not hide that another axis is missing
         checks.check_shapes(call)
     if not call.scatters and mapped[1] is None and not call.kind.elements:
-        # The same indices for every entry: the axis becomes the last of the slices.
+        # All entries share the indices: the mapped axis becomes the last axis of the slices.
         result = _carry_out(replace(call, data=tensors[0].movedim(mapped[0], -1)))
         return result, result.dim() - 1
     if mapped[0] is None and not (call.scatters or call.kind.elements):
@@ -154,14 +155,12 @@ def _mapped(
 
 
 def _carry_out(call: Call) -> torch.Tensor:
-    """Make a call below the `vmap` at work: in the core if there is no other transform."""
-    with temporarily_pop_interpreter_stack():
-        result: Any = call.run()
-    return operate(call) if isinstance(result, _core.Refusal) else result
+    """Run a call below the current `vmap`: in the core if there is no other transform."""
+    return checks.carry_out(call, temporarily_pop_interpreter_stack())
 
 
 def _entry_of_axis(tensor: torch.Tensor, axis: int | None) -> torch.Tensor:
-    """Return the first entry of an axis; if it has none, a tensor of the same shape."""
+    """Return the first entry along an axis, or an uninitialized one if the axis is empty."""
     if axis is None:
         return tensor
     if tensor.shape[axis]:
@@ -170,7 +169,7 @@ def _entry_of_axis(tensor: torch.Tensor, axis: int | None) -> torch.Tensor:
 
 
 def _mapped_windows(call: Call, data: Any, starts: Any) -> torch.Tensor:
-    """Gather windows of size 1 along the axis that is mapped."""
+    """Gather windows whose size along the mapped axis is 1."""
     number = torch.arange(len(starts), device=starts.device)
     number = number.reshape(-1, *(1,) * (starts.dim() - 1)).expand(*starts.shape[:-1], 1)
     starts = torch.cat([number, composition.TorchLibrary(data).integers(starts, None)], -1)
@@ -181,7 +180,7 @@ def _mapped_windows(call: Call, data: Any, starts: Any) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _InCore(composition.Steps):
-    """Scatters by the core, of dtypes that NumPy does not have."""
+    """Scatters in the core for dtypes that NumPy lacks."""
 
     call: Call
 
@@ -191,7 +190,7 @@ class _InCore(composition.Steps):
 
 
 def run(call: Call) -> torch.Tensor:
-    """Make a call on tensors in the memory of the CPU, without a gradient."""
+    """Run a call on tensors in the memory of the CPU, without a gradient."""
     dtype, options = call.data.dtype, (call.reduction, call.use_init_val)
     if call.scatters and dtype not in checks.NUMPY and not reductions.in_one_step(*options):
         steps = _InCore(call), call.data, call.updates, *options
@@ -201,13 +200,13 @@ def run(call: Call) -> torch.Tensor:
     try:
         result = carry_out(arrays)
     except ShapeError:
-        checks.check_shapes(call)  # whose hints are for tensors
+        checks.check_shapes(call)  # raises the same error with hints for tensors
         raise
     return checks.tensor_of(result, dtype) if call.out is None else call.out
 
 
 def _with_arrays(call: Call) -> Call:
-    """Return `call` with arrays that share the memory of its tensors."""
+    """Return `call` with arrays that share memory with its tensors."""
     for name, tensor in [*checks.tensors(call), ("out", call.out)]:
         if tensor is not None:
             foreign.check_storage(call.caller, name, tensor)

@@ -1,4 +1,4 @@
-"""Which index is out of bounds: positions that torch reads, checked before it reads them."""
+"""Checks of the indices that torch's own operators read, before they read them."""
 
 from ndgather.arrays.torch.checked.block import check_program as check_program
 from ndgather.arrays.torch.checked.block import checked_indices

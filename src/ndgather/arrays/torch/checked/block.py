@@ -1,4 +1,4 @@
-"""A block in which torch's operators check the positions that they read, before they do."""
+"""The context manager `checked_indices`, in which torch's operators check their indices."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsErro
 
 _FRAMES = torch._C._dynamo.eval_frame
 _LOCK = threading.Lock()
-_MOST_CALLS = 4096  # after a flag is kept, until it is read
+_MOST_CALLS = 4096  # calls after the first kept flag, until the flags are read
 _REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, AttributeError)
-_KINDS = (  # of values and of positions
+_KINDS = (  # dtypes of values and of indices
     (torch.float64, torch.float32, torch.float16, torch.bfloat16),
     (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
 )
@@ -53,17 +53,17 @@ class _Blocks(threading.local):
 
 
 _BLOCKS = _Blocks()
-_ALL_BLOCKS: list[checked_indices] = []  # of all threads
+_ALL_BLOCKS: list[checked_indices] = []  # the open blocks of all threads
 
 
 def _find_block() -> checked_indices | None:
-    """Return the block of this thread; a thread that has none is in that of its caller."""
+    """Return the innermost block of this thread or, if it has none, the newest of any thread."""
     blocks = _BLOCKS.open or _ALL_BLOCKS
     return blocks[-1] if blocks else None
 
 
 def _make_kernel(operator: torch._ops.OpOverload | dispatch.SparseOperator) -> dispatch.Kernel:
-    """Return the function that checks the calls of an operator, then runs it."""
+    """Return a function that checks a call of an operator and then runs it."""
     schema = operator._schema
     name = operator_name(schema.name)
     rules = FOREIGN.get(schema.name) or OPERATORS.get(name, ())
@@ -74,7 +74,7 @@ def _make_kernel(operator: torch._ops.OpOverload | dispatch.SparseOperator) -> d
     defaults = {each.name: each.default_value for each in schema.arguments}
 
     def check_call(keys: Any, /, *args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True  # of pytest
+        __tracebackhide__ = True  # pytest omits this frame
         block = _find_block()
         if block is None or dispatch.is_traced():
             return dispatch.call_below(operator, keys, args, kwargs)
@@ -99,7 +99,7 @@ def _make_kernel(operator: torch._ops.OpOverload | dispatch.SparseOperator) -> d
 
 
 def _make_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that checks the calls of `unravel_index`, then runs it."""
+    """Return a function that checks a call of `unravel_index` and then runs it."""
 
     def unravel_index(indices: Any, shape: Any) -> Any:
         block, given = _find_block(), {"indices": indices, "shape": shape}
@@ -111,7 +111,7 @@ def _make_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _NeedsParentheses(type):
-    """The class of a block: says what to write if the class is used in place of a block."""
+    """The metaclass of a block, which raises an error if the class is used without parentheses."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
         if args and not options and callable(args[0]):
@@ -124,31 +124,37 @@ class _NeedsParentheses(type):
         raise CallError(f"checked_indices: {what}")
 
     def __exit__(cls, *error: object) -> None:
-        """Python looks for this first."""
+        """Do nothing; Python looks this method up before it calls `__enter__`."""
 
 
 class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N801
-    """Check the indices of every operator of torch that runs in a block, before it runs.
+    """Check the indices of torch's own operators before they run.
 
-    Use it in a ``with`` statement, or as a decorator of a function. The error names the operator,
-    the argument, the first bad entry, what is allowed, the module, and the line of the program.
-    ``python -m ndgather checked SCRIPT`` runs a whole program in a block. Threads that start in a
-    block are in it until it ends.
+    Use it as a context manager, or as a decorator for a function. If an index is out of bounds, the
+    error names the operator, the argument, the first bad entry, the allowed values, the module and
+    the line of the program. ``python -m ndgather checked SCRIPT`` checks a whole program. Threads
+    that start while the block is open are checked until it ends.
 
     Parameters
     ----------
     wait : bool, default True
-        Raise before the operator runs, which waits for the device at every operator that reads
-        indices. With False no call waits for a GPU: bad indices are replaced by the lowest that is
-        allowed, so that the device does not fail, and the first is raised at the end of the block,
-        or by `check`. Values that are computed after a bad index have no meaning then.
+        If True, raise the error before the operator runs; every operator that reads indices then
+        waits for the device. If False, calls do not wait for a GPU: bad indices are replaced by the
+        lowest allowed value, so that the device does not fail, and the error for the first one is
+        raised at the end of the block, or by `check`. Until then, values that are computed from a
+        replaced index are meaningless.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        If an index is out of bounds. It has the additional attributes `operator`, `argument`,
+        `module`, `file`, `line`, `user_file` and `user_line`.
 
     Notes
     -----
-    IndexOutOfBoundsError has the attributes `operator`, `argument`, `module`, `file`, `line`,
-    `user_file` and `user_line`. Values that a GPU asserts, such as probabilities, are checked, too.
-    Results have the same bits as without the block. While it is open, what `torch.compile` has
-    made runs eagerly.
+    Results have the same bits as without the block. Values that GPU kernels assert, such as
+    probabilities, are checked too. While the block is open, functions compiled by `torch.compile`
+    run eagerly.
 
     Examples
     --------
@@ -166,15 +172,15 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
         self._wait = as_bool("checked_indices", "wait", wait)
         self._process = os.getpid()
         self._compilers: list[Any] = []
-        self._calls = 0  # since the first flag
-        self._before: list[bool] = []  # whether the kernels were on
+        self._calls = 0  # calls since the first flag
+        self._before: list[bool] = []  # whether the kernels were already switched on
         self._flags: list[tuple[torch.Tensor, Callable[..., IndexOutOfBoundsError]]] = []
 
     def __call__(self, function: Any) -> Any:
         kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isclass)
         if not callable(function) or any(kind(function) for kind in kinds):
-            what = f"function = {function!r} does not run while it is called"
-            raise AttributeValueError(f"checked_indices: {what} (allowed: a function)")
+            what = f"function = {function!r} does not run its body when it is called"
+            raise AttributeValueError(f"checked_indices: {what} (allowed: a plain function)")
         return super().__call__(function)
 
     def _recreate_cm(self) -> checked_indices:
@@ -200,11 +206,12 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
         if isinstance(error[1], BaseException):
             hide_own_frames(error[1])
         if error[1] is None or isinstance(error[1], Exception):
-            with nullcontext() if error[1] is None else suppress(RuntimeError):  # of a lost device
+            # After an error, the device may be lost, and reading the flags fails.
+            with nullcontext() if error[1] is None else suppress(RuntimeError):
                 self.check()
 
     def check(self) -> None:
-        """Wait for the device, and raise for the first index out of bounds since the last look."""
+        """Wait for the device and raise the error for the first bad index since the last check."""
         flags, self._flags, self._calls = self._flags, [], 0
         with dispatch.HiddenChecks():
             for first, error in flags:
@@ -213,8 +220,11 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
                     raise error(count, *found)
 
     def _check(self, operator: str, rules: Any, given: dict[str, Any]) -> tuple[bool, bool]:
-        """Raise if a call reads out of bounds; return whether all was checked, and replaced."""
-        __tracebackhide__ = True  # of pytest
+        """Raise an error if a call reads out of bounds.
+
+        Return whether all indices were checked, and whether `given` has replaced indices.
+        """
+        __tracebackhide__ = True  # pytest omits this frame
         kept, error, checked = len(self._flags), None, True
         try:
             with dispatch.HiddenChecks():
@@ -228,7 +238,7 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
                         if (self._wait or values.is_cpu) and entries.fit():
                             continue
                         error = error or self._find_error(operator, entries, given)
-        except _REFUSALS:  # torch refuses the call, and says why
+        except _REFUSALS:  # the call is invalid, and torch will raise its own error
             return False, False
         self._calls += bool(self._flags)
         if error or self._calls >= _MOST_CALLS:
@@ -240,8 +250,8 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
     def _find_error(
         self, operator: str, entries: Entries, given: dict[str, Any]
     ) -> Exception | None:
-        """Return what is wrong; without waiting, replace what may be wrong and keep a flag."""
-        # Nobody looks at the flags of a process that was forked.
+        """Return the error; without waiting, replace bad indices, keep a flag and return None."""
+        # A forked process never reads the flags, so it waits.
         waits = self._wait or os.getpid() != self._process or entries.lowest > entries.highest
         name, _, item = entries.argument.rstrip("]").partition("[")
         name = "self" if name == "input" and name not in given else name
@@ -270,7 +280,7 @@ for _method in (checked_indices.__enter__, checked_indices.__exit__):
 
 
 def check_program() -> list[str]:
-    """Open a block until Python ends; return the names of the threads that are not in it."""
+    """Open a block until Python exits; return the names of the threads that are not in it."""
     block, here = checked_indices(), threading.current_thread()
     show_error, show_error_of_thread = sys.excepthook, threading.excepthook
     block.__enter__()
@@ -287,7 +297,7 @@ def check_program() -> list[str]:
     sys.excepthook, threading.excepthook = show_program, show_thread
 
     def close() -> None:
-        if threading.current_thread() is here:  # kernels are switched on for one thread
+        if threading.current_thread() is here:  # the kernels are switched on per thread
             block.__exit__(None, None, None)
 
     atexit.register(close)

@@ -1,11 +1,11 @@
-"""Kernels that torch's dispatcher calls in a block, for operators that read positions only.
+"""Kernels that check indices; torch's dispatcher calls them while a block is open.
 
-A `TorchDispatchMode` sees every operator, which costs several microseconds for each, and a program
-can notice it. Here the operators of the table get a kernel for a dispatch key that torch has for
-its own C++ tests, and no other operator has a kernel for that key. A block includes the key in the
-state of its thread; outside of blocks, and for all other operators, nothing changes. Products of
-sparse tensors have the operators of dense ones, and these are too many to be checked. So torch's
-kernels for sparse tensors get a check in front, which passes a call on if no block is open.
+A `TorchDispatchMode` would see every operator, which costs several microseconds each and changes
+the behavior of some programs. Instead, only the operators in the table `OPERATORS` get a kernel,
+for a dispatch key that torch has for its own C++ tests. A block includes the key in the state of
+its thread. Other operators, and calls when no block is open, are unaffected. Products of sparse
+tensors use the same operators as dense products, which are too frequent to check. So the check is
+put in front of torch's kernels for sparse tensors; it passes the call on if no block is open.
 
 All private names of torch that this needs are in this module. They exist in torch 2.11 to 2.13.
 """
@@ -37,18 +37,18 @@ _NAME = "TESTING_ONLY_GenericMode"
 _KEY = torch._C._parse_dispatch_key(_NAME)
 _BELOW = torch._C._dispatch_keyset_full_after(_KEY)
 _OWN = torch._C.DispatchKeySet(_KEY)
-_HIDDEN = _OWN  # what the checks compute is hidden from everything that a program can switch on
+_HIDDEN = _OWN  # the keys that are excluded while checks compute, so that modes do not see them
 for _name in (
     *("PreDispatch", "PythonDispatcher", "FuncTorchDynamicLayerFrontMode", "PythonTLSSnapshot"),
     *("FuncTorchDynamicLayerBackMode", "FuncTorchVmapMode", "Functionalize", "Python", "Tracer"),
 ):
     _HIDDEN = _HIDDEN | torch._C.DispatchKeySet(torch._C._parse_dispatch_key(_name))
 _MODES = tuple(torch._C._TorchDispatchModeKey.__members__.values())
-_LIBRARIES: list[torch.library.Library] = []  # an implementation goes when its library does
+_LIBRARIES: list[torch.library.Library] = []  # keeps the kernels registered
 
 
 def list_overloads(names: Iterable[str]) -> Iterator[torch._ops.OpOverload]:
-    """Yield all overloads of operators of `torch.ops.aten`, by the names of a table."""
+    """Yield all overloads of the operators in `torch.ops.aten` with these names."""
     for full in torch._C._dispatch_get_all_op_names():
         namespace, _, name = full.partition("::")
         name, _, overload = name.partition(".")
@@ -57,9 +57,10 @@ def list_overloads(names: Iterable[str]) -> Iterator[torch._ops.OpOverload]:
 
 
 def list_operators() -> Iterator[torch._ops.OpOverload]:
-    """Yield the overloads of `torch.ops.aten` to which a rule of the table applies.
+    """Yield the overloads in `torch.ops.aten` that are checked.
 
-    A composite operator is left to its parts, unless it changes positions before they read them.
+    The parts of a composite operator are checked instead of the operator itself, unless it changes
+    the indices before they read them.
     """
     for operator in list_overloads(OPERATORS):
         name = operator._schema.name.removeprefix("aten::")
@@ -69,14 +70,14 @@ def list_operators() -> Iterator[torch._ops.OpOverload]:
 
 @dataclass(frozen=True)
 class SparseOperator:
-    """An operator whose kernel for sparse tensors is ours, and torch's kernel."""
+    """An operator with torch's kernel for sparse tensors, which our kernel replaced."""
 
     _schema: Any
     redispatch: Kernel
 
 
 def install_sparse_kernels(library: torch.library.Library, make_kernel: MakeKernel) -> None:
-    """Put a check before torch's kernels for sparse tensors; other tensors do not take them."""
+    """Put a check in front of torch's kernels for sparse tensors."""
     for operator in list_overloads(SPARSE):
         for key in ("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA"):
             if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key):
@@ -87,7 +88,7 @@ def install_sparse_kernels(library: torch.library.Library, make_kernel: MakeKern
 def make_sparse_kernel(
     operator: torch._ops.OpOverload, key: str, make_kernel: MakeKernel
 ) -> Kernel:
-    """Return a kernel that checks the calls of threads that are in a block."""
+    """Return a kernel that checks calls while its thread is in a block."""
     kernel = torch.library.get_kernel(operator, key).call_boxed
     check_call = make_kernel(SparseOperator(operator._schema, kernel))
 
@@ -99,10 +100,11 @@ def make_sparse_kernel(
 
 
 def replace_unravel_index(make_function: Callable[..., Callable[..., Any]]) -> Callable[[], None]:
-    """Check `torch.unravel_index`, which is not an operator; return a function that undoes it.
+    """Check `torch.unravel_index`, which is not an operator; return a function that undoes this.
 
-    It is Python that divides by the sizes, so a position that is too high becomes another one. What
-    is replaced is the function that it calls: a program may have imported `unravel_index` itself.
+    It divides by the sizes in Python, so an out-of-bounds position would become a valid one. The
+    internal function that it calls is replaced, because a program may already have imported
+    `unravel_index`.
     """
     function = getattr(torch.functional, "_unravel_index", None)
     if function is None:  # in another version of torch
@@ -118,7 +120,7 @@ def replace_unravel_index(make_function: Callable[..., Callable[..., Any]]) -> C
 
 @cache
 def install_kernels(make_kernel: MakeKernel) -> None:
-    """Give each operator of the table its kernel, once in a process."""
+    """Register the kernels of all operators, once per process."""
     fallback = torch.library.Library("_", "IMPL")
     fallback.fallback(torch.library.fallthrough_kernel, _NAME)
     library = torch.library.Library("aten", "IMPL")
@@ -130,17 +132,17 @@ def install_kernels(make_kernel: MakeKernel) -> None:
         _LIBRARIES.append(torch.library.Library(namespace, "IMPL"))
         kernel = make_foreign_kernel(getattr(torch.ops, namespace), name, make_kernel)
         _LIBRARIES[-1].impl(name, kernel, _NAME, with_keyset=True)
-    with warnings.catch_warnings(action="ignore"):  # about kernels that are overridden
+    with warnings.catch_warnings(action="ignore"):  # torch warns about overridden kernels
         install_sparse_kernels(library, make_kernel)
-    # Higher-order operators such as torch.cond have their dispatcher in Python, and refuse keys for
-    # which they have neither a kernel nor this. Their branches are checked.
+    # Higher-order operators such as torch.cond have a dispatcher in Python, which raises an error
+    # for a key without a kernel or this fallthrough. The operators in their branches are checked.
     getattr(torch._ops, "_HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS", []).append(_KEY)
     for each in torch._ops._higher_order_ops.values():
         each.fallthrough(_KEY)
 
 
 def make_foreign_kernel(namespace: Any, name: str, make_kernel: MakeKernel) -> Kernel:
-    """Return a kernel of an operator that exists when it is called."""
+    """Return a kernel for an operator that may be defined later; the first call looks it up."""
 
     @cache
     def find_kernel() -> Kernel:
@@ -153,33 +155,34 @@ def make_foreign_kernel(namespace: Any, name: str, make_kernel: MakeKernel) -> K
 
 
 def is_switched_on() -> bool:
-    """Return whether this thread is in a block, and in none of its checks."""
+    """Return whether this thread is in a block, but not inside one of its checks."""
     excluded = torch._C._dispatch_tls_is_dispatch_key_excluded(_KEY)
     return bool(torch._C._dispatch_tls_is_dispatch_key_included(_KEY)) and not excluded
 
 
 def switch_kernels(on: bool) -> bool:
-    """Let this thread's calls take the kernels, or not; return whether they did."""
+    """Switch the kernels on or off for this thread; return whether they were on."""
     before = bool(torch._C._dispatch_tls_is_dispatch_key_included(_KEY))
     torch._C._dispatch_tls_set_dispatch_key_included(_KEY, on)
     return before
 
 
 def call_below(operator: Any, keys: Any, args: Any, kwargs: Any) -> Any:
-    """Run an operator; the operators that it calls take their kernels."""
+    """Run an operator; the operators that it calls are checked."""
     return operator.redispatch(keys & _BELOW, *args, **kwargs)
 
 
 def call_checked(operator: Any, keys: Any, args: Any, kwargs: Any) -> Any:
-    """Run an operator whose positions were checked; what it calls is not checked again."""
+    """Run an operator whose indices were checked; the operators that it calls are not checked."""
     with torch._C._ExcludeDispatchKeyGuard(_OWN):
         return operator.redispatch(keys & _BELOW, *args, **kwargs)
 
 
 def name_traced_values(arguments: Iterable[Any]) -> None:
-    """Name the arguments of a call in the graph of `torch.jit.trace`, as it would name them.
+    """Name the arguments of a call in a graph of `torch.jit.trace` as torch itself would.
 
-    It takes the names of the variables in the frame above the caller, where it would find a kernel.
+    torch uses the names of variables in the calling frame, which here would be a kernel's. This
+    function uses the frame above the kernel instead.
     """
     caller = sys._getframe(2).f_back
     variables = caller.f_locals if caller else {}
@@ -188,18 +191,18 @@ def name_traced_values(arguments: Iterable[Any]) -> None:
         name = names.get(id(each), "self")
         if isinstance(each, torch.Tensor) and name != "self":
             value = torch._C._get_value_trace(each)
-            if value.debugName().isdigit():  # no name yet
+            if value.debugName().isdigit():  # it has no name yet
                 value.setDebugName(name)
 
 
 class HiddenChecks:
-    """Hide what is computed from modes, transforms and tracers of a program."""
+    """A context that hides computations from modes, transforms and tracers of the program."""
 
     def __enter__(self) -> None:
         self.functions = torch._C.DisableTorchFunction()
         self.keys = torch._C._ExcludeDispatchKeyGuard(_HIDDEN)
         self.tracing = torch._C._get_tracing_state()
-        if self.tracing is not None:  # torch refuses to change it while the tracer's key is hidden
+        if self.tracing is not None:  # it cannot be changed while the tracer's key is excluded
             torch._C._set_tracing_state(None)
         self.functions.__enter__()
         self.keys.__enter__()
@@ -212,23 +215,23 @@ class HiddenChecks:
 
 
 def is_traced() -> bool:
-    """Return whether a graph is made, or only sizes are computed."""
+    """Return whether a dispatch mode is tracing a graph or computing only sizes."""
     if not torch._C._len_torch_dispatch_stack():
         return False
     return any(torch._C._get_dispatch_mode(key) is not None for key in _MODES)
 
 
 def unwrap_values(values: torch.Tensor) -> torch.Tensor | None:
-    """Return a tensor without the wrappers of `torch.func`, axes of batches first.
+    """Return a tensor without the wrappers of `torch.func`, with its batch axes first.
 
-    `EdgeIndex` and `Index` of PyTorch Geometric are tensors of indices, too.
+    `EdgeIndex` and `Index` of PyTorch Geometric are unwrapped too.
     """
     functorch, axes = torch._C._functorch, []
     if type(values).__module__ in ("torch_geometric.edge_index", "torch_geometric.index"):
         values = values.as_tensor()
     while functorch.is_functorch_wrapped_tensor(values):
         if functorch.is_functionaltensor(values):
-            return None  # its values are computed later
+            return None  # its values do not exist yet
         if functorch.is_batchedtensor(values):
             axes.append(functorch.maybe_get_bdim(values))
         values = functorch.get_unwrapped(values)

@@ -1,4 +1,4 @@
-"""The user's view of an index out of bounds: the line, the module, the argument, the message."""
+"""Error reports for out-of-bounds indices: the line, the module, the argument and the message."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RECORDED = re.compile(r'  File "(.*)", line (\d+), in .*\n(?: *(.*)\n)?')
 
 
 class IndexOutOfBoundsRuntimeError(IndexOutOfBoundsError, RuntimeError):
-    """Raised where torch raises a RuntimeError, so that handlers of it catch the error, too."""
+    """The error for operators that raise RuntimeError in torch, which its handlers also catch."""
 
 
 def _is_own(frame: FrameType) -> bool:
@@ -57,7 +57,7 @@ def _is_library(file: str) -> bool:
 
 
 class Caller:
-    """Who calls an operator. What only an error needs is read later, by `find_places`."""
+    """The call stack of an operator; `find_places` reads the source lines, only for an error."""
 
     def __init__(self) -> None:
         node = torch._C._current_autograd_node()
@@ -69,20 +69,20 @@ class Caller:
             package = frame.f_globals.get("__name__", "").partition(".")[0]
             self.lines.append((code, number, package))
             if code.co_name == "_engine_run_backward":
-                break  # who calls backward() does not call the operator
+                break  # the frames above call backward(), not the operator
             if code.co_varnames[:1] == ("self",) and not code.co_name.endswith("_call_impl"):
                 owner = frame.f_locals.get("self")
                 if isinstance(owner, torch.nn.Module):
                     self.modules.append(owner)
-        self.rest = [  # of backward()
+        self.rest = [  # the callers of backward()
             (frame.f_code, number, frame.f_globals.get("__name__", "").partition(".")[0])
             for frame, number in traceback.walk_stack(frame.f_back or frame)
         ]
 
     def find_places(self) -> tuple[Place, Place]:
-        """Return the innermost line that is not torch's, and the user's line.
+        """Return the innermost line outside torch, and the innermost line outside all libraries.
 
-        In a backward pass they are those of the forward call, if torch keeps them.
+        In a backward pass, these are lines of the forward call if torch recorded them.
         """
         found = _read_places(self.lines)
         if not found:
@@ -106,7 +106,7 @@ def _read_places(lines: list[tuple[CodeType, int, str]]) -> list[Place]:
 
 
 def find_path(modules: list[torch.nn.Module]) -> str:
-    """Return the path of the innermost module in the outermost that has it."""
+    """Return the path of the innermost module within the outermost module that contains it."""
     for outer in reversed(modules):
         for name, module in outer.named_modules():
             if module is modules[0]:
@@ -116,7 +116,7 @@ def find_path(modules: list[torch.nn.Module]) -> str:
 
 
 def hide_own_frames(error: BaseException) -> None:
-    """Take the frames of the checks out of a traceback, and those of torch behind the program's."""
+    """Remove the frames of the checks from a traceback, and torch's frames after the program's."""
     kept = last = error.__traceback__
     trace = kept.tb_next if kept else None
     while kept is not None and trace is not None:
@@ -132,7 +132,7 @@ def hide_own_frames(error: BaseException) -> None:
 
 
 def describe_argument(entries: Entries) -> tuple[str, int, tuple[int, ...]]:
-    """Return the argument, the axis, and the shape of the values as the user's call has them."""
+    """Return the argument, the axis and the shape of the values as written in the user's call."""
     argument, values, axis = entries[:3]
     shape, base = tuple(values.shape), values._base
     if base is not None and base.numel() == values.numel() and not entries.before:
@@ -145,10 +145,10 @@ def describe_argument(entries: Entries) -> tuple[str, int, tuple[int, ...]]:
 
 
 def find_subscript(argument: str, axis: int, subscripts: tuple[bool, ...]) -> tuple[str, int]:
-    """Return which item of ``x[index]`` holds positions, and on which axis of x.
+    """Return the item of ``x[index]`` that holds the indices, and the axis of x that they address.
 
-    torch takes integers and None out of an index before it calls the operator, so the items are
-    read in the source of the line. If they cannot be read, the operator's view is right, too.
+    torch removes integers and None from an index before it calls the operator, so the items are
+    parsed from the source line. If that fails, the operator's own names are used.
     """
     kinds = _read_subscripts()
     places = [place for place, kind in enumerate(kinds) if kind == "tensor"]
@@ -161,7 +161,7 @@ def find_subscript(argument: str, axis: int, subscripts: tuple[bool, ...]) -> tu
 
 
 def _read_subscripts() -> list[str]:
-    """Return the kinds of the items in the subscript that the innermost frame evaluates."""
+    """Return the kinds of the items of the subscript that the innermost frame evaluates."""
     frame = next(frame for frame, _ in traceback.walk_stack(None) if not _is_own(frame))
     items = _parse_subscripts(frame.f_code, frame.f_lasti)
     names = frame.f_locals if any(kind == "name" for kind, _ in items) else {}
@@ -174,7 +174,7 @@ def _read_subscripts() -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _parse_subscripts(code: CodeType, instruction: int) -> list[tuple[str, str]]:
-    """Return the kind of each item of a subscript, or its name if that is all that it is."""
+    """Return the kind and name of each item of a subscript; only a variable has a name."""
     positions = next(islice(code.co_positions(), instruction // 2, None))
     first, last, start, end = positions
     if first is None or last is None or start is None or end is None:
@@ -189,7 +189,7 @@ def _parse_subscripts(code: CodeType, instruction: int) -> list[tuple[str, str]]
         return []
     if isinstance(tree, ast.Subscript):
         index = tree.slice
-    elif isinstance(tree, ast.Call) and tree.args:  # of __getitem__ or __setitem__
+    elif isinstance(tree, ast.Call) and tree.args:  # a call of __getitem__ or __setitem__
         index = tree.args[0]
     else:
         return []
@@ -234,7 +234,7 @@ def describe_error(
             f"allowed: {entries.allowed}" if entries.allowed else allowed,
         )
     elif entries.size is None:
-        what, allowed = "is negative", "allowed: 0 and more"
+        what, allowed = "is negative", "allowed: 0 or more"
     elif entries.lowest > entries.highest:
         allowed = "the axis is empty"
     if entries.passed is not None:
@@ -268,7 +268,7 @@ def describe_error(
 
 
 def _advise(operator: str, entries: Entries, value: int, caller: Caller, module: str) -> list[str]:
-    """Return the advice for a pattern that is certain, if there is one."""
+    """Return advice if the error matches a known pattern."""
     size, dtype = entries.size or 0, entries.values.dtype
     if entries.problem:
         return []
@@ -279,12 +279,12 @@ def _advise(operator: str, entries: Entries, value: int, caller: Caller, module:
         if value in (-1, 255) and not entries.lowest <= value <= entries.highest:
             return [f"if {value} means that there is no label: pass ignore_index={value}"]
         if value == size:
-            return [f"labels start at 0: those of {size} classes are 0..{size - 1}"]
+            return [f"labels start at 0: the labels of {size} classes are 0..{size - 1}"]
     if operator in ("embedding", "embedding_renorm_") and value >= size:
         if re.search(r"(^|[._])(wpe|pos(ition)?(_?emb\w*|s)?|embed_positions)", module):
             return [f"the model has {size} positions: shorten the sequence, or use more positions"]
         if any(hasattr(each, "resize_token_embeddings") for each in caller.modules):
             return ["if tokens were added: model.resize_token_embeddings(len(tokenizer))"]
     if value >= size and any("edge_index" in code.co_varnames for code, *_ in caller.lines):
-        return [f"if this is edge_index: it names node {value}, and there are nodes 0..{size - 1}"]
+        return [f"if this is edge_index: it names node {value}, but the nodes are 0..{size - 1}"]
     return []

@@ -1,7 +1,7 @@
-"""Which arguments of torch's operators hold positions, and on which axis of which tensor.
+"""The table of torch's operators that read indices, with the rules that find them in a call.
 
-`OPERATORS` has a line for every operator of `torch.ops.aten` that reads positions. An operator that
-is not there is passed on.
+`OPERATORS` has a line for every operator in `torch.ops.aten` that reads indices. Other operators
+are not checked. A *position* is an index value, or another value with bounds, such as a length.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ndgather.arrays.torch.checked.positions import (
 _DECORATION = re.compile(
     r"^_(?:unsafe_)?|_forward_only|_forward|_impl|_with_dims_and_tensors|_unsafe$"
 )
-_SPARSE_NAMES = ("self", "mat", "mat1", "mat2", "other", "mask", "A")  # of arguments
+_SPARSE_NAMES = ("self", "mat", "mat1", "mat2", "other", "mask", "A")  # arguments
 Rule: TypeAlias = Callable[[Get], Found]  # yields the positions in the arguments of a call
 
 
 def find_subscripts(get: Get) -> Found:
-    """Find the positions of ``self[indices]``; a mask takes as many axes as it has."""
+    """Find the positions of ``self[indices]``; a mask covers as many axes as it has."""
     shape, axis = get("self").shape, 0
     given = tuple(values is not None for values in get("indices"))
     for number, values in enumerate(get("indices")):
@@ -45,14 +45,14 @@ def find_subscripts(get: Get) -> Found:
 
 
 def find_group_ends(get: Get) -> Found:
-    """Find the ends of the groups of a grouped product, on the axis that is in groups."""
+    """Find the ends of the groups along the grouped axis of a grouped matrix product."""
     left, right = get("self").dim(), get("mat2").dim()
     axis, of = (-1, "mat2") if left == 3 else (-2 if right == 3 else -1, "self")
     return IndexRule("offs", axis, of, end=1)(get)
 
 
 def find_labels(get: Get) -> Found:
-    """Find the labels of `ctc_loss`; those behind the length of their target are padding."""
+    """Find the labels of `ctc_loss`; labels after the end of their target are padding."""
     targets, lengths = get("targets"), get("target_lengths")
     lengths = torch.as_tensor(lengths, device=targets.device)
     padding = torch.arange(targets.shape[-1], device=targets.device) >= (
@@ -62,7 +62,7 @@ def find_labels(get: Get) -> Found:
 
 
 def find_coordinates(get: Get, of: str = "the result") -> Found:
-    """Find the indices of a COO tensor, a row for every sparse axis."""
+    """Find the indices of a COO tensor, which has one row per sparse axis."""
     for axis, (row, size) in enumerate(zip(get("indices"), get("size"), strict=False)):
         yield Entries("indices", row, axis, of, size, before=(axis,))
 
@@ -70,7 +70,7 @@ def find_coordinates(get: Get, of: str = "the result") -> Found:
 def find_compressed_indices(get: Get, of: str = "result") -> Found:
     """Find the indices of a CSR, CSC, BSR or BSC tensor."""
     layout, plain = get("layout"), get("plain_indices")
-    if plain.numel() == 0:  # torch makes such a tensor of uninitialized memory, and fills it later
+    if plain.numel() == 0:  # torch creates it with uninitialized memory and fills it later
         return
     by_rows = layout in (torch.sparse_csr, torch.sparse_bsr)
     first, second = ("crow", "col") if by_rows else ("ccol", "row")
@@ -86,7 +86,7 @@ def find_compressed_indices(get: Get, of: str = "result") -> Found:
 
 
 def find_sparse_tensors(get: Get, names: tuple[str, ...] = _SPARSE_NAMES) -> Found:
-    """Find the indices of the sparse tensors that an operator reads, however they were made."""
+    """Find the indices of the sparse tensors that an operator reads."""
     for name in names:
         tensor = get(name)
         if tensor is None or tensor.layout == torch.strided:
@@ -106,7 +106,7 @@ def find_sparse_tensors(get: Get, names: tuple[str, ...] = _SPARSE_NAMES) -> Fou
 
 
 def find_pooled_indices(axes: int) -> Rule:
-    """Return the rule for the indices of a maximum, which count in the last axes of the input."""
+    """Return the rule for the indices of a maximum in the flattened last axes of the input."""
 
     def find(get: Get) -> Found:
         size, of = math.prod(get("self").shape[-axes:]), f"input.flatten(-{axes})"
@@ -116,12 +116,12 @@ def find_pooled_indices(axes: int) -> Rule:
 
 
 def find_probabilities(get: Get) -> Found:
-    """Find the probabilities of `bernoulli`: p if it is a tensor, or the input."""
+    """Find the probabilities of `bernoulli`: `p` if it is given, otherwise the input."""
     yield from (_PROBABILITIES if get("p") is None else ValueRule("p", *_PROBABILITY))(get)
 
 
 def find_weights(get: Get) -> Found:
-    """Find the weights of `multinomial`; those of a row are not all 0."""
+    """Find the weights of `multinomial`; each row must have a positive sum."""
     yield from _WEIGHTS(get)
     total = get("self").detach().sum(-1)
     yield Entries(
@@ -137,7 +137,7 @@ def find_weights(get: Get) -> Found:
 
 
 def find_selected(get: Get) -> Found:
-    """Find how many elements a mask selects; the source has to have as many."""
+    """Find the number of elements that a mask selects; the source must have at least as many."""
     chosen, size = get("mask").expand_as(get("self")).sum(), get("source").numel()
     yield Entries(
         "mask.sum()",
@@ -151,20 +151,20 @@ def find_selected(get: Get) -> Found:
 
 
 def find_flat_positions(get: Get) -> Found:
-    """Find the positions of `unravel_index` in an array of a shape."""
+    """Find the positions of `unravel_index` in a flattened array."""
     shape = get("shape")
     size = shape if isinstance(shape, int) else math.prod(shape)
     yield Entries("indices", get("indices"), 0, "the flattened array", size)
 
 
 def find_packed_rows(get: Get) -> Found:
-    """Find the rows of a packed embedding; its size is only known when it is unpacked."""
+    """Find the rows of a packed embedding, which must be unpacked to learn its size."""
     size = torch.ops.quantized.embedding_bag_unpack(get("weight")).shape[0]
     yield Entries("indices", get("indices"), 0, "weight", size)
 
 
 def find_boxes(get: Get) -> Found:
-    """Find the numbers of images, which are the first column of boxes and are floats."""
+    """Find the image numbers, which are the first column of the boxes and are floats."""
     boxes, size = get("rois"), get("input").shape[0]
     numbers = boxes.detach()[:, :1]
     wrong = ~((numbers > -1) & (numbers < size))  # NaN is wrong
@@ -180,7 +180,7 @@ _COMPRESSED = {
 }
 _PROBABILITY = ("is not a probability", 1.0, "0..1")
 _PROBABILITIES = ValueRule("self", *_PROBABILITY)
-_WEIGHTS = ValueRule("self", "is not a weight", sys.float_info.max, "0 and more, finite")
+_WEIGHTS = ValueRule("self", "is not a weight", sys.float_info.max, "0 or more, finite")
 _ALONG = IndexRule("index", "dim", "self")
 _FLAT = IndexRule("index", None, "self", from_end=True)
 _ROWS = IndexRule("indices", 0, "weight")
@@ -196,7 +196,7 @@ _SEGMENTS = (
     OrderRule(IndexRule("offsets", "axis", "data", end=1)),
 )
 
-# The names are those of `operator_name`: every overload and variant of an operator has one line.
+# All overloads and variants of an operator share one line; `operator_name` returns the key.
 OPERATORS: dict[str, tuple[Rule, ...]] = {
     # Positions on one axis of a tensor.
     "gather": (_ALONG,),
@@ -223,7 +223,7 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "embedding_bag_per_sample_weights_backward": (_ROWS,),
     "embedding_dense_backward": (_ROWS_OF_GRADIENT,),
     "embedding_renorm": (IndexRule("indices", 0, "self"),),
-    # Classes of losses.
+    # Losses.
     "multi_margin_loss": (IndexRule("target", -1, "self"),),
     "multi_margin_loss_backward": (IndexRule("target", -1, "self"),),
     "multilabel_margin_loss": (IndexRule("target", -1, "self", lowest=-1),),
@@ -278,11 +278,11 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "binary_cross_entropy_backward": (_PROBABILITIES,),
     "masked_scatter": (find_selected,),
     "multinomial": (find_weights,),
-    "poisson": (ValueRule("self", "is not a rate", math.inf, "0 and more"),),
+    "poisson": (ValueRule("self", "is not a rate", math.inf, "0 or more"),),
 }
 
 # Operators that read the indices of sparse tensors. They are checked below autograd, where torch
-# has kernels of their own for sparse tensors, so they cost nothing for others.
+# has separate kernels for sparse tensors, so that calls with dense tensors have no overhead.
 SPARSE = (
     # Products.
     *("addmm", "addmv", "bmm", "hspmm", "mm", "mv", "sparse_sampled_addmm"),
@@ -294,14 +294,14 @@ SPARSE = (
     *("to_sparse_csc", "to_sparse_csr"),
 )
 
-# The same for operators of another library, which may be imported later.
+# Operators of other libraries, which may be imported later.
 FOREIGN: dict[str, tuple[Rule, ...]] = {
-    # Boxes of torchvision, which reads the memory of other tensors for images that do not exist.
+    # For an image number that is out of bounds, torchvision reads the memory of other tensors.
     "torchvision::ps_roi_align": (find_boxes,),
     "torchvision::ps_roi_pool": (find_boxes,),
     "torchvision::roi_align": (find_boxes,),
     "torchvision::roi_pool": (find_boxes,),
-    # Quantized embeddings. Their first bag may start behind the first index.
+    # Quantized embeddings. Their first bag may start after the first index.
     "quantized::embedding_4bit": (),
     "quantized::embedding_bag_2bit_rowwise_offsets": (_ROWS, _BAGS),
     "quantized::embedding_bag_4bit": (_BAGS,),
@@ -311,24 +311,24 @@ FOREIGN: dict[str, tuple[Rule, ...]] = {
     "quantized::embedding_byte": (),
 }
 
-# Operators whose bounds are costly to compute: torch refuses the call, and then they are looked up.
+# Operators with bounds that are costly to compute; they are checked only after torch raises.
 REFUSED: dict[str, tuple[Rule, ...]] = dict.fromkeys(
     (f"quantized::embedding_{kind}" for kind in ("4bit", "bag_4bit", "bag_byte", "byte")),
     (find_packed_rows,),
 )
 
-# Operators that raise an IndexError on the CPU. All others raise a RuntimeError, or now one and now
-# the other, and on a GPU every operator raises a RuntimeError.
+# Operators that raise an IndexError on the CPU. All others raise a RuntimeError, at least in some
+# cases, and on a GPU every operator raises a RuntimeError.
 RAISE_INDEX_ERROR = (
     *("embedding", "embedding_renorm", "nll_loss", "nll_loss2d", "put", "take"),
     *("index", "index_copy", "index_fill", "index_put", "index_reduce"),
 )
 
-# Composite operators that hide positions from their parts. torch takes the indices of
-# take_along_dim modulo the size.
+# Composite operators whose parts do not see the original indices. For example, take_along_dim
+# reduces its indices modulo the size.
 WHOLE = ("one_hot", "take_along_dim")
 
 
 def operator_name(schema_name: str) -> str:
-    """Return an operator's name without prefixes and suffixes of variants."""
+    """Return an operator's name without the prefixes and suffixes of its variants."""
     return _DECORATION.sub("", schema_name.removeprefix("aten::")).rstrip("_")

@@ -1,4 +1,4 @@
-"""Positions in the arguments of a call, their bounds, and the rules that find them."""
+"""Positions in the arguments of a call, their bounds, and rules that find them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-MASKS = (torch.bool, torch.uint8)  # if they are subscripts
-_LISTED = 4096  # as a list, so many are checked faster than by several operators
+MASKS = (torch.bool, torch.uint8)  # a subscript of these dtypes is a mask
+_LISTED = 4096  # fewer entries than this are checked faster as a list than with operators
 Get: TypeAlias = Callable[[str], Any]  # returns an argument of a call by its name
 
 
 class Entries(NamedTuple):
-    """Positions or values that one argument of one call holds, and what they may be."""
+    """Positions, or other values, in one argument of a call, with their bounds."""
 
     argument: str
     values: torch.Tensor
@@ -24,14 +24,14 @@ class Entries(NamedTuple):
     of: str
     size: int | None  # None: there is no highest position
     lowest: int = 0
-    end: int = 0  # the highest is size - 1 + end
-    passed: int | torch.Tensor | None = None  # a value, or where values are, that are never read
-    before: tuple[int, ...] = ()  # leads to `values` in the argument
+    end: int = 0  # the highest allowed position is size - 1 + end
+    passed: int | torch.Tensor | None = None  # an ignored value, or flags of ignored values
+    before: tuple[int, ...] = ()  # the leading coordinates of `values` in the argument
     subscripts: tuple[bool, ...] = ()  # which axes of a subscripted tensor have an index
-    problem: str = ""  # of values that are no positions
-    limit: float | None = None  # the highest of values that are no positions
-    wrong: torch.Tensor | None = None  # which values are wrong, if that is no matter of bounds
-    allowed: str = ""  # a text instead of the bounds
+    problem: str = ""  # the error text, if the values are not positions
+    limit: float | None = None  # the highest allowed value, if the values are not positions
+    wrong: torch.Tensor | None = None  # flags of wrong values, instead of bounds
+    allowed: str = ""  # the text that replaces the bounds in an error
 
     @property
     def highest(self) -> float:
@@ -41,7 +41,7 @@ class Entries(NamedTuple):
 
     @property
     def kind(self) -> torch.dtype:
-        """The dtype in which all values and bounds can be compared."""
+        """The dtype for comparing values with bounds."""
         return torch.float64 if self.values.is_floating_point() else torch.int64
 
     def outside(self) -> torch.Tensor:
@@ -54,7 +54,7 @@ class Entries(NamedTuple):
         return bad & ~(passed if isinstance(passed, torch.Tensor) else values == passed)
 
     def fit(self) -> bool:
-        """Return whether all are in bounds: one wait for the device."""
+        """Return whether all values are in bounds; wait for the device at most twice."""
         values = self.values
         if self.wrong is not None:
             return not self.wrong.any().item()
@@ -70,7 +70,7 @@ class Entries(NamedTuple):
         return self.passed is not None and not self.outside().any().item()
 
     def first(self) -> torch.Tensor:
-        """Return how many are outside, the flat number of the first, and its value."""
+        """Return the count of out-of-bounds values, and the flat index and value of the first."""
         bad = self.outside().flatten()
         first = bad.byte().argmax().reshape(1)
         return torch.cat([bad.sum().reshape(1), first, self.values.to(self.kind).take(first)])
@@ -81,17 +81,17 @@ Found: TypeAlias = Iterator[Entries]
 
 @dataclass(frozen=True)
 class IndexRule:
-    """Which argument of an operator holds positions, and on which axis of which tensor."""
+    """A rule for an argument with positions on an axis of the tensor `of`."""
 
     argument: str
-    axis: int | str | None  # a number, or the parameter that has it; None: the flattened tensor
+    axis: int | str | None  # a number, the name of a parameter, or None for the flattened tensor
     of: str
     lowest: int = 0
-    end: int = 0  # added to the highest
-    from_end: bool = False  # negative positions count from the end
-    size: str = ""  # the parameter that has the size of the axis; -1: no position is too high
-    unlimited: bool = False  # no position is too high
-    passed: str = ""  # the parameter that has a value that is never read
+    end: int = 0  # added to the highest position
+    from_end: bool = False  # whether negative positions count from the end
+    size: str = ""  # the parameter with the size of the axis; its value -1 means unlimited
+    unlimited: bool = False  # whether there is no highest position
+    passed: str = ""  # the parameter with a value that is ignored
 
     def __call__(self, get: Get) -> Found:
         name, of = (each.replace("self", "input") for each in (self.argument, self.of))
@@ -109,7 +109,7 @@ class IndexRule:
             shape = get(self.of).shape or (1,)
             axis = range(len(shape))[axis]
             size = shape[axis]
-        # A parameter that is None flattens, and then positions count from 0.
+        # If the axis parameter is None, the tensor is flattened and negative positions are invalid.
         from_end = self.from_end and not (axis is None and self.axis is not None)
         size = None if size == -1 else size
         lowest = -size if from_end and size is not None else self.lowest
@@ -118,7 +118,7 @@ class IndexRule:
 
 @dataclass(frozen=True)
 class ValueRule:
-    """Bounds of the values of an argument."""
+    """A rule for an argument with floats between 0 and `limit`."""
 
     argument: str
     problem: str
@@ -143,10 +143,10 @@ class ValueRule:
 
 @dataclass(frozen=True)
 class OrderRule:
-    """Starts of the parts of another argument: in ascending order, and the first is 0."""
+    """A rule for starts of parts of another argument: the first is 0, and they ascend."""
 
     bounds: IndexRule
-    is_whole: bool = False  # the last is the length of the other argument
+    is_whole: bool = False  # whether the last start must be the length of the other argument
 
     def __call__(self, get: Get) -> Found:
         for entries in self.bounds(get):
@@ -168,12 +168,12 @@ class OrderRule:
 
 @dataclass(frozen=True)
 class SumRule:
-    """Lengths of parts, which make up an axis of another argument."""
+    """A rule for lengths of parts, whose sum must be the size of an axis of another argument."""
 
     argument: str
     axis: int | str
     of: str
-    size: str = ""  # the parameter that has the sum, if it is given
+    size: str = ""  # the parameter with the expected sum, if there is one
 
     def __call__(self, get: Get) -> Found:
         lengths, total = get(self.argument), get(self.size)

@@ -1,4 +1,4 @@
-"""What an open block changes in its process: threads, compiled functions, `unravel_index`."""
+"""The changes of an open block to its process: threads, compiled functions, `unravel_index`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ndgather.arrays.torch.checked import dispatch
 from ndgather.arrays.torch.checked.startup.after_import import AfterImport
 
 _LOCK = threading.Lock()
-_CHANGES: list[ExitStack] = []  # one for each open block; the first has the changes
+_CHANGES: list[ExitStack] = []  # one per open block; only the first has callbacks
 
 
 def change_process(
@@ -41,11 +41,11 @@ def restore_process() -> None:
 
 
 def _watch_threads(changes: ExitStack, enter_thread: Callable[[], object]) -> None:
-    """Call a function in each new thread before it runs, whatever its class and its target.
+    """Call a function in each new thread before it runs, regardless of its class and target.
 
-    Python calls a profile function in each thread that `threading` starts. This one gives its place
-    up at its first event, so the thread runs as fast as without it, and no frame of ours is in its
-    tracebacks.
+    Python calls a profile function in each thread that `threading` starts. This function uninstalls
+    itself at its first event, so that the thread runs at full speed and its tracebacks have none of
+    our frames.
     """
     before = threading.getprofile()
 
@@ -64,9 +64,9 @@ def _watch_threads(changes: ExitStack, enter_thread: Callable[[], object]) -> No
 
 
 def _run_eagerly(changes: ExitStack) -> None:
-    """Let `torch.compile` run what it is given as it is.
+    """Make functions compiled by `torch.compile` run eagerly.
 
-    The compiler is imported by the program, if at all: that takes a second and 80 MiB.
+    Importing the compiler takes a second and 80 MiB, so wait until the program imports it.
     """
 
     def run_eagerly() -> None:

@@ -1,1 +1,1 @@
-"""The folder that `PYTHONPATH` leads to in a program under ``ndgather checked``."""
+"""The folder that ``ndgather checked`` adds to `PYTHONPATH` of the program."""

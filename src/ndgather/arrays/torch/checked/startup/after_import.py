@@ -1,4 +1,4 @@
-"""A function that is called when a module has been imported. This imports what the hook may."""
+"""A finder that calls a function after an import; it imports only modules that the hook may."""
 
 import sys
 
@@ -8,10 +8,10 @@ if TYPE_CHECKING:
 
 
 class AfterImport:
-    """Call a function when a module has been imported; a finder in `sys.meta_path`.
+    """A finder in `sys.meta_path` that calls a function after a module has been imported.
 
-    The block opens when torch has been imported. Before that, the program can set what torch reads
-    while it is imported, such as OMP_NUM_THREADS.
+    The hook opens its block after the program has imported torch, because the program may first set
+    variables that torch reads during its import, such as OMP_NUM_THREADS.
     """
 
     def __init__(self, name: str, function: "Any") -> None:
@@ -19,7 +19,7 @@ class AfterImport:
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-        """Return the spec that other finders find, whose loader then calls the function."""
+        """Return the spec that another finder finds; its loader then calls the function."""
         if name != self._name:
             return None
         others = [finder.find_spec for finder in sys.meta_path if finder is not self]
@@ -41,7 +41,7 @@ class AfterImport:
         loader.exec_module = exec_module
 
     def stop(self) -> bool:
-        """Watch imports no longer; return whether the module was still to come."""
+        """Stop watching imports; return whether the module had not been imported yet."""
         watched = self in sys.meta_path
         if watched:
             sys.meta_path.remove(self)

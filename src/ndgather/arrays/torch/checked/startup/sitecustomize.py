@@ -1,14 +1,14 @@
-"""The start-up hook of ``ndgather checked``, for a program and the processes that it starts.
+"""The start-up hook of ``ndgather checked``, for a program and its child processes.
 
-Python imports a module of this name when it starts, and finds this one by `PYTHONPATH`. coverage.py
-installs a ``.pth`` file in site-packages instead, which runs whenever any program of the
-environment starts, and which a source tree does not have.
+Python imports a module with this name when it starts, and finds this one through `PYTHONPATH`. A
+``.pth`` file in site-packages, which coverage.py uses, would run in every program of the
+environment, and a source tree does not have one.
 
-The hook also runs in programs without torch and in other versions of Python, so it imports only
-what Python itself has already imported, and uses no new syntax.
+The hook also runs in programs without torch and in other versions of Python, so it uses only old
+syntax and modules that Python itself has already imported.
 """
 
-# Python itself has not imported pathlib.
+# pathlib is not among the modules that Python has already imported.
 # ruff: noqa: PTH100, PTH119, PTH120
 
 import os
@@ -25,7 +25,7 @@ _said: "list[str]" = []
 
 
 def say_once(reason: str, text: str) -> None:
-    """Print on stderr what is not checked, once for each reason."""
+    """Print on stderr that something is not checked, once for each reason."""
     if reason not in _said and sys.stderr is not None:
         _said.append(reason)
         sys.stderr.write(f"ndgather checked: {text} is not checked: {reason}\n")
@@ -33,7 +33,7 @@ def say_once(reason: str, text: str) -> None:
 
 
 def open_block() -> None:
-    """Check this thread from now on, and all threads that start later."""
+    """Check this thread and all threads that start later."""
     try:
         from ndgather.arrays.torch.checked import check_program  # noqa: PLC0415 - imports torch
     except ImportError as error:
@@ -44,14 +44,14 @@ def open_block() -> None:
 
 
 def watch_children(event: str, values: "Any") -> None:
-    """Notice a child process that starts Python without this hook."""
+    """Report a child process that starts Python without this hook."""
     if event not in ("subprocess.Popen", "os.posix_spawn", "os.exec"):
         return
     try:
         program, words, environment = os.fsdecode(values[0]), values[1], values[-1]
         words = [] if isinstance(words, (str, bytes)) else [os.fsdecode(each) for each in words]
         given = {os.fsdecode(name): os.fsdecode(environment[name]) for name in environment or ()}
-    except TypeError:  # the caller refuses these arguments itself
+    except TypeError:  # the arguments are invalid, and the caller raises an error
         return
     if "python" not in os.path.basename(program):
         return
@@ -65,7 +65,7 @@ def watch_children(event: str, values: "Any") -> None:
 
 
 def import_hidden() -> None:
-    """Import the module of the same name that this one hides, such as the one of a distribution."""
+    """Import another `sitecustomize` that this module hides, such as a distribution's."""
     own = sys.modules.pop("sitecustomize")
     try:
         import sitecustomize  # type: ignore[import-not-found]  # noqa: F401, PLC0415
@@ -76,7 +76,7 @@ def import_hidden() -> None:
 
 
 sys.path[:] = [folder for folder in sys.path if folder != _FOLDER]
-del sys.modules["after_import"]  # a program may have one of that name
+del sys.modules["after_import"]  # a program may have a module with this name
 AfterImport("torch", open_block)
 sys.addaudithook(watch_children)
 import_hidden()
