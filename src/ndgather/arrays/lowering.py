@@ -2,7 +2,7 @@
 
 An adapter provides about a dozen primitives in a `Library`; this module has the algorithm. Index
 values become coordinates on the axes that they address (`coordinates_of`), coordinates become row
-numbers (`rows_of`), and a gather is one `take` of rows. In ``mode="raise"``, only a single flag is
+numbers (`rows_of`), and a gather is a `take` of rows. In ``mode="raise"``, only a single flag is
 copied from the device.
 """
 
@@ -43,11 +43,7 @@ class Library:
         return self.xp.arange(size, dtype=self.xp.int64, **self.options)
 
     def integers(self, indices: Any, modulus: Any) -> Any:
-        """Return indices as int64, modulo `modulus` if it is not None.
-
-        Without a modulus, uint64 values that int64 cannot represent are clipped: they are out of
-        bounds either way.
-        """
+        """Return indices as int64, modulo `modulus` if it is given; larger values are clipped."""
         xp = self.xp
         if indices.dtype == getattr(xp, "uint64", None):
             if modulus is not None:
@@ -59,10 +55,7 @@ class Library:
         return values if modulus is None else values % modulus
 
     def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
-        """Raise ``error(position)`` with the flat position of the first true flag.
-
-        Return True if no flag is set, or False if the flags are lazy and cannot be checked now.
-        """
+        """Raise ``error(flat position)`` for the first set flag; return False if flags are lazy."""
         xp = self.xp
         try:
             is_any = bool(xp.any(outside))
@@ -96,11 +89,9 @@ class Library:
         return self.xp.where(condition, true, false)
 
     def full(self, shape: Shape, element: Any) -> Any:
-        """Return an array filled with `element`, in the dtype of data."""
         return self.xp.full(tuple(shape), element, dtype=self.data.dtype, **self.options)
 
     def take(self, data: Any, numbers: Any) -> Any:
-        """Return the slices at `numbers` along axis 1."""
         return self.xp.take(data, numbers, axis=1)
 
 
@@ -198,13 +189,10 @@ def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinates:
-    """Coordinates on the addressed axes, one column per axis.
-
-    `outside` flags the out-of-bounds positions; it is None if all are in bounds.
-    """
+    """Coordinates on the addressed axes, with a column for each axis."""
 
     columns: list[Any]
-    outside: Any = None
+    outside: Any = None  # flags of out-of-bounds positions; None if all are in bounds
     known: bool = True  # false if the index values are checked later, when a graph runs
 
 
@@ -245,16 +233,14 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
 def _starts(
     call: Call, library: Library, layout: Layout, modes: Sequence[str], sizes: Shape
 ) -> Coordinates:
-    """Return the starts of windows, moved near their axes so that sums cannot overflow.
-
-    Raise IndexOutOfBoundsError for out-of-bounds starts on axes in mode raise.
-    """
+    """Return the starts of windows near their axes; check the starts on axes in mode raise."""
     window = call.window_shape
     raising = [mode == "raise" for mode in modes]
     resolved = Coordinates(columns=[])
     if any(raising):
         begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=True)]
         resolved = _resolved(replace(call, mode="raise"), library, layout, begins, raising)
+    # The elements of a window are added to its start. Near the axis, the sums cannot overflow.
     near = [
         windows.near(mode, call.indices[..., entry], size, wide, library)
         for entry, (mode, size, wide) in enumerate(zip(modes, sizes, window, strict=True))
@@ -271,8 +257,8 @@ def _resolved(
 ) -> Coordinates:
     """Return the coordinates of index values on axes of these sizes.
 
-    Coordinates with an `outside` flag are meaningless. If `raising` is given, only the entries of
-    index tuples whose flag in it is true are checked.
+    Coordinates with an `outside` flag are meaningless. If `raising` is given, an entry of the index
+    tuples is checked only if its flag is true.
     """
     mode, indices, tuples = call.mode, call.indices, call.kind.tuples
     given = [indices[..., entry] for entry in range(len(sizes))] if tuples else [indices]
@@ -362,7 +348,7 @@ def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any)
 def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
     """Return the result of a scatter; `data` and `indices` are valid shapes.
 
-    The library must also be a `reductions.Steps` whose `scatter` makes one step on rows.
+    The library must also be a `reductions.Steps` whose `scatter` updates rows.
     """
     layout, numbers, outside = rows_of(call, library, data, indices)
     if outside is not None:  # `count` is one past the last row: the library drops these updates

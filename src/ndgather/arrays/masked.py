@@ -17,10 +17,7 @@ from ndgather.errors import DTypeError
 
 
 def run(call: Call) -> Any:
-    """Return the result of a call on a masked array, in its class.
-
-    Mode fill masks out-of-bounds positions unless a fill value is given.
-    """
+    """Return a masked array; mode fill masks out-of-bounds positions unless it has a fill value."""
     caller, data, out = call.caller, call.data, call.out
     if _is_masked(call.indices):
         raise messages.masked_array(caller, call.indices_name)

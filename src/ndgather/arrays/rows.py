@@ -1,6 +1,6 @@
-"""Calls on NumPy arrays that the core cannot make in one step.
+"""NumPy calls that the core does not make in a single step.
 
-These are arrays of references, such as objects, and scatters in several steps. The work is
+These are calls on arrays of references, such as objects, and scatters in several steps. The work is
 proportional to the number of addressed rows, not to the size of data. For ``reduction="mean"``,
 only rows that receive an update are copied, reduced and written back::
 
@@ -97,10 +97,7 @@ def _gathered(call: Call) -> Array:
 
 
 def _updates(call: Call) -> tuple[Layout, Array, Array]:
-    """Return the layout of a scatter, and the rows and values of updates that are not dropped.
-
-    The values have shape (number of updates, *shape of a row).
-    """
+    """Return the layout of a scatter, and the rows and values of updates that are not dropped."""
     layout, rows, outside = _rows(call)
     updates = call.updates.reshape(len(rows), *call.data.shape[layout.end :])
     if outside is not None:
@@ -117,10 +114,7 @@ def _replace(call: Call, result: Array) -> None:
 
 
 def _assign(view: Array, key: tuple[Any, ...], values: Array) -> None:
-    """Assign values to elements.
-
-    Records with gaps are assigned field by field, because NumPy would overwrite the gaps.
-    """
+    """Assign values to elements, without the gaps of records, which NumPy would overwrite."""
     names = view.dtype.names
     if not names or not dtypes.has_gaps(view.dtype):
         view[key] = values  # NumPy copies values that overlap the view
@@ -130,7 +124,6 @@ def _assign(view: Array, key: tuple[Any, ...], values: Array) -> None:
 
 
 def _reduce(call: Call, result: Array) -> None:
-    """Apply a reduction to the rows of the result that receive an update."""
     layout, rows, updates = _updates(call)
     if not rows.size:
         return

@@ -41,7 +41,6 @@ def on_host(value: Any) -> bool:
 
 
 def to_numpy(call: Call, name: str, value: Any) -> Array:
-    """Return indices or updates as a NumPy array, if data belongs to another library."""
     _check_kind(call.caller, name, value)
     return host_array(call.caller, name, value)
 
@@ -89,7 +88,7 @@ class StandardLibrary(lowering.Library):
     def where(self, condition: Any, true: Any, false: Any) -> Any:
         """Return elements of `true` where the condition holds, and elements of `false` elsewhere.
 
-        For ndonnx, one `take` selects the elements. Its own `where` adds both sides in onnxruntime,
+        For ndonnx, `take` selects the elements. Its own `where` adds both sides in onnxruntime,
         which turns -0.0 into 0.0 and rounds uint64 to float64.
         """
         xp = self.xp
@@ -104,7 +103,6 @@ class StandardLibrary(lowering.Library):
         return self.reshape(xp.take(xp.concat([*sides]), self.reshape(at, (-1,)), axis=0), shape)
 
     def indices(self, call: Call) -> Any:
-        """Return the indices as an array of the library on the device of data."""
         name, value = call.indices_name, call.indices
         if type(value) is not type(self.data):
             listed = not isinstance(value, np.ndarray | np.generic) and not is_standard(value)
@@ -151,7 +149,6 @@ class StandardLibrary(lowering.Library):
 
 
 def run(call: Call) -> Any:
-    """Return the result of a call as an array of the library of data."""
     caller, data = call.caller, call.data
     for name, value in call.named()[:3]:
         _check_kind(caller, name, value)
@@ -171,13 +168,11 @@ def run(call: Call) -> Any:
 
 
 def _torch_accepts(data: Any) -> bool:
-    """Return whether data is on a GPU that the installed torch supports."""
     known = foreign.device_of(data) in _ON_GPU and find_spec("torch") is not None
     return known and bool(import_module("torch").cuda.is_available())
 
 
 def _run_in_torch(call: Call, library: StandardLibrary) -> Any:
-    """Run a call on tensors that share memory with its arrays."""
     torch, indices = import_module("torch"), library.indices(call)
     arrays = {"data": call.data, "indices": indices, "updates": call.updates}
     tensors = {
@@ -189,7 +184,6 @@ def _run_in_torch(call: Call, library: StandardLibrary) -> Any:
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of the inputs of a call; `call.data` is the cotangent of its result."""
     caller, cotangent = call.caller, call.data
     _check_kind(caller, "cotangent", cotangent)
     _check_scatters(caller, cotangent)

@@ -18,7 +18,6 @@ from ndgather.vjp import cotangents
 
 
 def run(call: Call) -> Any:
-    """Return the result of a call in the class of data."""
     caller, data, out = call.caller, call.data, call.out
     plain = _plain(call, indices=call.indices_name, updates=call.updates_name, out="out")
     if foreign.has_mask(data):
@@ -33,7 +32,6 @@ def run(call: Call) -> Any:
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of the inputs of a call in the class of `data`, the given cotangent."""
     plain = _plain(call, data="cotangent", indices=call.indices_name)
     of_each = cotangents(replace(call, **plain), data_shape)
     return tuple(_wrapped(call, cotangent) for cotangent in of_each)
@@ -50,7 +48,6 @@ def _plain(call: Call, **names: str) -> dict[str, Any]:
 
 
 def _wrapped(call: Call, result: Array) -> Any:
-    """Return a plain result in the class of data."""
     data = call.data
     if not isinstance(data, np.ndarray) or type(data) is np.ndarray:
         return result

@@ -149,7 +149,7 @@ def _scatter(call: Call) -> DaskArray:
 def _check_but_values(call: Call) -> tuple[int, ...]:
     """Check shapes, dtypes and options; return the shape of the slices that indices select.
 
-    Making the same call on arrays of one element checks the dtypes and options.
+    The same call on arrays of size 1 checks the dtypes and options.
     """
     data, indices = call.data, call.indices
     small: dict[str, Any] = {"data": np.zeros((1,) * data.ndim, data.dtype)}

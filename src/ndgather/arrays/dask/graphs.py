@@ -1,4 +1,4 @@
-"""Task graphs of gathers and scatters, in which one task reads each block of data."""
+"""Task graphs of gathers and scatters, in which a single task reads each block of data."""
 
 from __future__ import annotations
 
@@ -126,10 +126,10 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
 def gather_by_lazy_indices(
     call: Call, layout: BlockLayout, data: Any, dtype: np.dtype[Any]
 ) -> DaskArray:
-    """Return a gather from data in memory or in a store, with one task per block of indices.
+    """Return a gather from data in memory or in a store, with a task for each block of indices.
 
-    In `layout`, data is one chunk. Separate tasks find the first out-of-bounds index and count the
-    rest. If the indices are small (`_AT_ONCE`), all of them are checked before any is used.
+    In `layout`, data is a single chunk. Separate tasks find the first out-of-bounds index and count
+    the rest. If the indices are small (`_AT_ONCE`), all of them are checked before any is used.
     Otherwise, a task waits only for the checks up to its own row of blocks.
     """
     cut = list(call.indices.chunks)
@@ -216,7 +216,6 @@ def _gather_block(
     data: Any,
     block: Any,
 ) -> Array:
-    """Return the result of the gather for one block of indices."""
     if error is not None:
         raise error
     indices = points.plain(call.caller, call.indices_name, block, shape)
@@ -238,7 +237,6 @@ def _readers(call: Call, layout: BlockLayout) -> Readers:
 def _data_block(
     layout: BlockLayout, block: Coordinates, copied: Coordinates
 ) -> tuple[Coordinates, tuple[int, ...]]:
-    """Return the coordinates and shape of a block of data."""
     at = layout.axes.in_data(block, copied)
     return at, tuple(sizes[number] for sizes, number in zip(layout.data_chunks, at, strict=True))
 

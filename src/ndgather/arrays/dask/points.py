@@ -1,6 +1,6 @@
 """The points that tasks copy between blocks of data and blocks of a result.
 
-A position of a call is one index or one index tuple. An axis of data is *indexed* (its coordinates
+A position of a call is an index or an index tuple. An axis of data is *indexed* (its coordinates
 are in `indices`), *aligned* (its coordinate is the coordinate of the position itself) or *copied*
 (all of its elements are used). Positions are divided into regions, one for each chunk of the
 result. Along aligned axes, regions have the chunks of data.
@@ -65,7 +65,6 @@ class BlockLayout:
 
     @property
     def copied_blocks(self) -> list[Coordinates]:
-        """The chunks along the copied axes."""
         return list(product(*(range(len(self.data_chunks[axis])) for axis in self.axes.slices)))
 
     @property
@@ -80,7 +79,6 @@ class BlockLayout:
         return self.axes.in_dense(region.coordinates, [0] * len(self.axes.window), copied)
 
     def result_shape(self, region: Region, copied: Coordinates) -> tuple[int, ...]:
-        """Return the shape of the chunk of the result that a region fills."""
         sizes = [
             self.data_chunks[axis][number]
             for axis, number in zip(self.axes.slices, copied, strict=True)
@@ -232,7 +230,7 @@ def take(
     block: Any,
     sources: Sequence[Sources],
 ) -> list[list[Array]]:
-    """Return the values that regions need from a block of data, one list per region."""
+    """Return the values that regions need from a block of data, as a list for each region."""
     values = plain(caller, "data", block, shape, dtype)
     return [values_at(of_region, values) for of_region in sources]
 
@@ -246,10 +244,7 @@ def assemble(
     targets: Sequence[Targets],
     values: Sequence[Sequence[Array]],
 ) -> Array:
-    """Return a block of the result; `fill` is None if no element is filled.
-
-    `starts` are the starts of the windows in the block, or None for other calls.
-    """
+    """Return a block of the result; `starts` of windows and `fill` are None for other calls."""
     axes = layout.axes
     dense = np.empty(shape, dtype)
     if fill is not None:
@@ -274,7 +269,6 @@ def pick(
     targets: Targets,
     updates: Any,
 ) -> Array:
-    """Return the updates at some positions of a region."""
     [(positions, _)] = targets
     view = axes.dense_view(plain(call.caller, call.updates_name, updates, shape, dtype))
     rank = len(axes.positions)

@@ -58,7 +58,6 @@ def run(call: Call) -> jax.Array:
 
 @under_own_settings
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of the inputs of a call; `call.data` is the cotangent of its result."""
     indices, caller = call.indices, call.caller
     cotangent = call.data
     check_array(caller, "cotangent", cotangent)
@@ -122,7 +121,7 @@ def _gather(call: Call, op: Operation) -> jax.Array:
                 f"for JAX arrays (allowed: one of them)"
             )
         by_element = replace(by_element, mode="fill")
-    elif any(raising):  # the error of this gather names an entry of starts
+    elif any(raising):  # this gather of empty slices raises an error that names an entry of starts
         pairs = zip(op.window_shape, shape, raising, strict=False)
         sizes = tuple(wide if raises else min(wide, size) for wide, size, raises in pairs)
         empty = jnp.zeros((*shape[: len(sizes)], 0))

@@ -35,7 +35,7 @@ class Operation(Call):
     route: str = "handler"  # how it runs on a CPU; see `set_route`
 
     def batched(self) -> Operation:
-        """Return the operation on arrays with one more leading axis of vmap."""
+        """Return the operation on arrays with another leading axis of vmap."""
         return replace(
             self,
             axis=self.axis + 1,
@@ -45,7 +45,6 @@ class Operation(Call):
         )
 
     def vmap_sizes(self, data: Sequence[Any], indices: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the sizes of the axes of vmap."""
         pairs = zip(data[: self.vmap_axes], indices[: self.vmap_axes], strict=True)
         return tuple(size if repeated == 1 else repeated for size, repeated in pairs)
 
@@ -162,7 +161,6 @@ def check_array(caller: str, argument: str, value: jax.Array) -> None:
 
 
 def to_numpy(call: Call, name: str, value: jax.Array) -> Array:
-    """Return indices or updates as a NumPy array, for data of another library."""
     check_array(call.caller, name, value)
     if isinstance(value, jax.core.Tracer):
         why = "is traced by JAX, so its values are not known"
@@ -192,7 +190,6 @@ def _check_rank(caller: str, argument: str, rank: int) -> None:
 
 
 def _indices(call: Call) -> Any:
-    """Return the indices as a JAX or NumPy array of integers."""
     name, indices = call.indices_name, call.indices
     if not isinstance(indices, jax.Array):
         indices = arguments.native_indices(call)
@@ -247,7 +244,6 @@ def _narrowed(call: Call) -> jax.Array:
 
 
 def _updates(call: Call) -> jax.Array:
-    """Return the updates as a JAX array in the dtype of data."""
     caller, name, updates = call.caller, call.updates_name, call.updates
     dtype = np.dtype(call.data.dtype)
     if not isinstance(updates, jax.Array):
@@ -260,7 +256,7 @@ def _updates(call: Call) -> jax.Array:
 
 
 def is_narrow(dtype: Any) -> bool:
-    """Return whether elements are smaller than a byte; JAX packs several into one byte."""
+    """Return whether elements are smaller than a byte; JAX packs several into a byte."""
     return dtype in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")
 
 
@@ -344,10 +340,6 @@ def set_route(route: str) -> None:
 
 
 def run_in_core(op: Operation, data: Array, indices: Array, updates: Array | None = None) -> Array:
-    """Run an operation in the core.
-
-    An error does not count or name the axes of vmap along which the indices are broadcast.
-    """
     sizes = op.vmap_sizes(data.shape, indices.shape)
 
     def whole(array: Array) -> Array:
@@ -362,6 +354,7 @@ def run_in_core(op: Operation, data: Array, indices: Array, updates: Array | Non
         return result
     if result.rule != "out_of_bounds":
         arguments.raise_error(call, result)
+    # The error must not count or name axes along which vmap broadcasts the indices.
     position, value, axis, size, lowest, count, total = result.facts
     repeated = [d for d in range(op.vmap_axes) if indices.shape[d] == 1]
     times = int(np.prod([sizes[d] for d in repeated]))

@@ -47,7 +47,6 @@ def _shape_of_scatter(data: Any, *_: Any, op: Operation) -> Any:
 
 
 def _called_back(*arrays: jax.Array, op: Operation) -> jax.Array:
-    """Run the operation in a callback to Python."""
     data, indices, *rest = arrays
     shape = data.shape if op.scatters else op.slices_shape(data.shape, indices.shape)
     result = jax.ShapeDtypeStruct(shape, data.dtype)
@@ -59,7 +58,6 @@ def _called_back(*arrays: jax.Array, op: Operation) -> jax.Array:
 
 
 def _attributes(op: Operation) -> dict[str, Any]:
-    """Return the attributes that the handler reads by name."""
     return {
         "kind": np.int64(_core.KINDS.index(op.kind)),
         "mode": np.int64(_core.GATHER_MODES.index(op.mode)),
@@ -253,11 +251,8 @@ def gather(data: Any, indices: Any, op: Operation) -> jax.Array:
 
 
 def scatter(data: Any, indices: Any, updates: Any, op: Operation) -> jax.Array:
-    """Return the result of a scatter.
-
-    For 1-byte dtypes that C++ lacks, a table with the results for all pairs of bytes is added.
-    """
     dtype = np.dtype(data.dtype)
+    # For 1-byte dtypes that C++ lacks, this is a table with the results of all pairs of bytes.
     arithmetic = slow_path.core_arithmetic(dtype, op.reduction)
     more = () if arithmetic is None or isinstance(arithmetic, str) else (jnp.asarray(arithmetic),)
     result: jax.Array = scatter_p.bind(*alike(data, indices, updates, *more), op=op)

@@ -2,8 +2,8 @@
 
 TensorFlow chooses the device and `GradientTape` records the operations. In ``mode="raise"``, an
 eager call waits once for the device. In a graph (`tf.function`), an out-of-bounds index raises
-`InvalidArgumentError` when the graph runs. XLA and `tf.vectorized_map` drop assertions, so that an
-out-of-bounds index gives zeros and its update is dropped.
+`InvalidArgumentError` when the graph runs. XLA and `tf.vectorized_map` drop assertions. There, an
+out-of-bounds index gives zeros, and an update at such an index is dropped.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         count = tf.shape(rows, out_type=tf.int64)[0]
 
         def segments(operation: str, values: Any) -> Any:
-            """Return one value per row; one more row receives the dropped updates."""
+            """Return a value for each row; an extra row receives the dropped updates."""
             combine = getattr(tf.math, f"unsorted_segment_{operation}")
             return combine(values, self.numbers, count + 1)[:-1]
 
@@ -162,7 +162,6 @@ _ALLOWED = "a tensor; write to_tensor() of a RaggedTensor, tf.sparse.to_dense of
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def run(call: Call) -> Any:
-    """Return the result of a call whose data is a tensor or a variable."""
     caller = call.caller
     for name, value in call.named():
         _check_value(caller, name, value)
@@ -172,7 +171,6 @@ def run(call: Call) -> Any:
 
 
 def to_numpy(call: Call, name: str, value: Any) -> Any:
-    """Return indices or updates as a NumPy array, for data of another library."""
     _check_value(call.caller, name, value)
     if not _is_eager(value):
         why = "is part of a graph, so its values are not known"
@@ -195,7 +193,6 @@ def _check_value(caller: str, name: str, value: Any) -> None:
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of the inputs of a call; `call.data` is the cotangent of its result."""
     caller = call.caller
     _check_value(caller, "cotangent", call.data)
     cotangent = tf.convert_to_tensor(call.data)
@@ -219,7 +216,6 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
 
 
 def offsets_of(_: Any, offsets: Any) -> Any:
-    """Return the offsets of ranges as a tensor."""
     return tf.convert_to_tensor(offsets)
 
 

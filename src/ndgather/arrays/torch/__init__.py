@@ -36,7 +36,6 @@ if not checks.INTERPRETED:
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of the inputs of a call; `call.data` is the cotangent of its result."""
     with messages.converted_errors(partial(_not_supported, call)):
         return autograd.vjp(call, data_shape)
 
@@ -54,7 +53,8 @@ def run(call: Call) -> Any:
     if call.out is not None:
         return _into(call)
     if any(_composes(tensor) for _, tensor in checks.tensors(call)):
-        return _composed(call)
+        with messages.converted_errors(partial(_not_supported, call)):
+            return composition.run(call)
     try:
         return checks.operate(call)
     except AssertionError as error:  # torch raises it if fake and real tensors are mixed
@@ -62,12 +62,10 @@ def run(call: Call) -> Any:
 
 
 def offsets_of(values: torch.Tensor, offsets: NDArray[np.int64]) -> torch.Tensor:
-    """Return the offsets of ranges as a tensor on the device of their values."""
     return torch.from_numpy(offsets).to(values.device)
 
 
 def to_numpy(call: Call, name: str, value: Any) -> Any:
-    """Return indices or updates as a NumPy array, for data of another library."""
     if isinstance(value, torch.Size):
         return tuple(value)
     if not isinstance(value, torch.Tensor):
@@ -88,12 +86,6 @@ def to_numpy(call: Call, name: str, value: Any) -> Any:
         why = f"has dtype {value.dtype}, which NumPy does not support"
         raise messages.not_an_array(call.caller, name, value, why, "a tensor in the dtype of data")
     return checks.array_of(value)
-
-
-def _composed(call: Call) -> torch.Tensor:
-    """Run a call on tensors that wrap other tensors, using only functions of torch."""
-    with messages.converted_errors(partial(_not_supported, call)):
-        return composition.run(call)
 
 
 def _not_supported(call: Call, error: Exception) -> DTypeError:
@@ -126,7 +118,6 @@ def _beside_distributed(call: Call, on_mesh: dict[str, bool]) -> DTypeError:
 
 
 def _into(call: Call) -> torch.Tensor:
-    """Run a call whose result is written to `out`."""
     slices, out, caller = checks.check_shapes(call), call.out, call.caller
     if not isinstance(out, torch.Tensor):
         raise DTypeError(

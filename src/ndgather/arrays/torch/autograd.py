@@ -75,10 +75,7 @@ def scatter_back(
 
 
 def _weighted(change: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    """Return a change times its weight.
-
-    If the weight is a flag, unflagged entries become 0 even if the change is NaN.
-    """
+    """Return a change times its weight; an unset flag gives 0 even if the change is NaN."""
     if weight is None:
         return change
     return torch.where(weight, change, 0) if weight.dtype == torch.bool else change * weight
@@ -101,7 +98,7 @@ def scatter_ahead(
 
 
 def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
-    """Return the elements of `data` that the updates of a scatter address; 0 for dropped ones."""
+    """Return the elements of `data` at the updates of a scatter; 0 for dropped updates."""
     return checks.carry_out(call.as_gather(data=data, fill_value=None))
 
 
@@ -317,7 +314,6 @@ def record(arguments: _core.Arguments) -> Any:
 
 
 def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of the inputs of a call; `call.data` is the cotangent of its result."""
     of_result = call.data
     if not isinstance(of_result, torch.Tensor):
         raise messages.not_an_array(call.caller, "cotangent", of_result, "is not a tensor")

@@ -63,7 +63,6 @@ def array_of(tensor: torch.Tensor) -> Array:
 
 
 def tensor_of(array: Array, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor of `dtype` that shares memory with an array of its bits."""
     tensor = torch.from_numpy(array)
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
@@ -108,7 +107,6 @@ def identity(dtype: torch.dtype, reduction: str) -> Any:
 
 
 def checked(call: Call) -> Call:
-    """Return `call` with validated dtypes, devices and options."""
     caller, data = call.caller, call.data
     for name, tensor in tensors(call):
         check_layout(caller, name, tensor)
@@ -128,7 +126,6 @@ def check_rank(caller: str, name: str, tensor: torch.Tensor) -> None:
 
 
 def check_device(caller: str, name: str, device: object, wanted: object) -> None:
-    """Raise AttributeValueError if a tensor is not on the device of data."""
     if device != wanted:
         raise AttributeValueError(
             f"{caller}: {name}.device = {device} differs from data.device = {wanted} (allowed: "
@@ -137,7 +134,6 @@ def check_device(caller: str, name: str, device: object, wanted: object) -> None
 
 
 def check_index_type(call: Call) -> None:
-    """Raise DTypeError if indices are not integers of 8 to 64 bits."""
     if call.indices.dtype not in INTEGERS:
         raise arguments.index_dtype(call.caller, call.indices.dtype, call.indices_name)
 
@@ -170,7 +166,6 @@ def check_known(caller: str, name: str, tensor: torch.Tensor) -> None:
 
 
 def tensors(call: Call) -> list[tuple[str, torch.Tensor]]:
-    """Return the names and tensors of a call."""
     named = [("data", call.data), (call.indices_name, call.indices)]
     return [*named, (call.updates_name, call.updates)] if call.scatters else named
 
@@ -263,7 +258,7 @@ def carry_out(call: Call, context: AbstractContextManager[Any] = _NO_CONTEXT) ->
 
 
 def with_tensors(call: Call) -> Call:
-    """Return `call` with tensors on one device and validated dtypes and options."""
+    """Return `call` with tensors on the device of data and validated dtypes and options."""
     caller = call.caller
     for name, value in call.named():
         if isinstance(value, torch.Tensor):
@@ -331,10 +326,7 @@ def _updates(call: Call, device: torch.device) -> torch.Tensor:
 
 
 def _fill_value(call: Call) -> Any:
-    """Return the fill value as a number that the dtype of data can represent, or as a tensor.
-
-    While a graph is recorded, a tensor has no known value. An operator then checks it.
-    """
+    """Return the fill value as a number that the dtype of data can represent, or as a tensor."""
     caller, value, data = call.caller, call.fill_value, call.data
     if isinstance(value, torch.Tensor):
         if torch.is_grad_enabled() and value.requires_grad:
@@ -342,7 +334,7 @@ def _fill_value(call: Call) -> Any:
                 f"{caller}: fill_value = {shown_value(value)} requires a gradient, which is not "
                 f"computed (allowed: a number, or fill_value.detach())"
             )
-        if torch._C._len_torch_dispatch_stack() and value.numel() == 1:
+        if torch._C._len_torch_dispatch_stack() and value.numel() == 1:  # it may have no value yet
             return torch.ops.ndgather.fill_value(value, data.dtype, data.device, caller)
     return fill_number(caller, value, data.dtype)
 

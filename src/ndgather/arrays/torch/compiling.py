@@ -1,4 +1,4 @@
-"""Support for `torch.compile`: each call of a public function becomes one node of its graph.
+"""Support for `torch.compile`: each call of a public function becomes a node of its graph.
 
 Importing this module registers the functions and imports torch's compiler, which takes over a
 second. The functions are written in C, which the compiler cannot trace. While it traces, the node

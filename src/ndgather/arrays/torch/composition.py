@@ -104,7 +104,7 @@ class TorchLibrary(Steps, lowering.Library):
         return _viewed(_bits(data).index_select(1, numbers), data.dtype)
 
     def scatter(self, rows: torch.Tensor, updates: torch.Tensor, reduction: str) -> torch.Tensor:
-        """Combine updates with the rows at `numbers`; one more row receives dropped updates."""
+        """Combine updates with the rows at `numbers`; an extra row receives dropped updates."""
         if not self.drops:
             return self._combine(rows, updates, reduction).contiguous()
         padded = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
@@ -152,10 +152,7 @@ def run(call: Call) -> torch.Tensor:
 
 
 def row_numbers(call: Call) -> tuple[int, torch.Tensor]:
-    """Return the number of rows of data, and the row number at every position.
-
-    The number of rows itself marks out-of-bounds positions.
-    """
+    """Return the number of rows of data, which also marks out-of-bounds positions, and the rows."""
     library, shapes = TorchLibrary(call.data), (call.data.shape, call.indices.shape)
     layout, numbers, outside = lowering.rows_of(call, library, *shapes)
     if outside is not None:

@@ -1,9 +1,9 @@
 """Triton kernels of gathers and scatters for tensors on CUDA and ROCm devices.
 
-A gather is one kernel, which reads an index, checks it and copies the slice. It never reads out of
-bounds. A scatter first computes the destination of every update. If several updates may have the
-same destination, they are sorted by destination, and one thread applies all updates of an element
-in the order of the indices, so that every run gives the same bits as the core.
+A gather is a single kernel, which reads an index, checks it and copies the slice. It never reads
+out of bounds. A scatter first computes the destination of every update. If several updates may have
+the same destination, they are sorted by destination, and a single thread applies all updates of an
+element in the order of the indices, so that every run gives the same bits as the core.
 
 In the kernels, each *position* has a *run* of elements with a constant stride. The *dense* array is
 the result of a gather or the updates of a scatter. A *lane* is an element, or in copies an integer
@@ -372,7 +372,6 @@ _kept_errors = threading.local()
 
 
 def _stream_of(tensor: torch.Tensor) -> int:
-    """Return the handle of the current stream on the device of a tensor."""
     if not tensor.is_cuda:
         return 0
     stream: int = driver.active.get_current_stream(tensor.get_device())
@@ -380,7 +379,7 @@ def _stream_of(tensor: torch.Tensor) -> int:
 
 
 class Plan:
-    """The layout and compiled kernels of all calls with one signature, without their tensors.
+    """The layout and compiled kernels of all calls with the same signature, without tensors.
 
     Launching a kept kernel skips Triton's lookup by the types of all arguments.
     """
@@ -529,7 +528,7 @@ class Plan:
 
 
 class _Scatter(composition.Steps):
-    """Scatters at the indices of one call; their destinations are computed once."""
+    """Scatters at the indices of a call; their destinations are computed only once."""
 
     def __init__(self, plan: Plan, call: Call, data: torch.Tensor) -> None:
         self.plan, self.stream, positions = plan, _stream_of(data), plan.args.positions
@@ -541,7 +540,7 @@ class _Scatter(composition.Steps):
         assigns = options.reduction == "none" or not options.use_init_val
         checks_all = waits and (data.dtype not in _ATOMIC or options.reduction == "mul")
         checks_all = checks_all and positions <= rows  # otherwise, some must be duplicates
-        # `last` costs memory and time, which pay only if it can replace sorting the updates.
+        # `last` costs memory and time. It pays only if it can replace sorting the updates.
         if rows <= 4 * positions and (assigns or checks_all):
             self.last = torch.full((rows,), -1, dtype=plan.number, device=data.device)
         key, errors = plan.errors(data, self.stream)
@@ -598,7 +597,6 @@ def _signature(call: Call) -> tuple[Any, ...] | None:
 
 @lru_cache(maxsize=1024)
 def kept_plans(signature: tuple[Any, ...]) -> list[Plan]:
-    """Return the list that stores the plan of a signature."""
     return []
 
 

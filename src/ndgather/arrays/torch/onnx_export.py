@@ -223,7 +223,7 @@ def _int64(op: Any, call: Any) -> Any:
 
 
 def _looked_up(op: Any, call: Any, axes: Sequence[int]) -> Any:
-    """Return data, or unused zeros of size 1 along `axes` if one of them is empty."""
+    """Return data, or unused zeros of size 1 along `axes` if any of them is empty."""
     shape = call.data.shape
     if call.mode != "fill" or all(shape[axis] != 0 for axis in axes):
         return call.data

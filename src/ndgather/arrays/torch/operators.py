@@ -105,7 +105,6 @@ def _fake(kind: str, *arguments: Any) -> torch.Tensor:
 
 
 def _has_known_shapes(call: Call) -> bool:
-    """Return whether no tensor of a call has symbolic sizes."""
     return all(type(size) is int for _, tensor in checks.tensors(call) for size in tensor.shape)
 
 
@@ -160,7 +159,7 @@ def _carry_out(call: Call) -> torch.Tensor:
 
 
 def _entry_of_axis(tensor: torch.Tensor, axis: int | None) -> torch.Tensor:
-    """Return the first entry along an axis, or an uninitialized one if the axis is empty."""
+    """Return the first entry along an axis, or an uninitialized tensor if the axis is empty."""
     if axis is None:
         return tensor
     if tensor.shape[axis]:
@@ -206,7 +205,6 @@ def run(call: Call) -> torch.Tensor:
 
 
 def _with_arrays(call: Call) -> Call:
-    """Return `call` with arrays that share memory with its tensors."""
     for name, tensor in [*checks.tensors(call), ("out", call.out)]:
         if tensor is not None:
             foreign.check_storage(call.caller, name, tensor)

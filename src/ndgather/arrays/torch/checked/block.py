@@ -140,9 +140,9 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
     wait : bool, default True
         If True, raise the error before the operator runs; every operator that reads indices then
         waits for the device. If False, calls do not wait for a GPU: bad indices are replaced by the
-        lowest allowed value, so that the device does not fail, and the error for the first one is
-        raised at the end of the block, or by `check`. Until then, values that are computed from a
-        replaced index are meaningless.
+        lowest allowed value, so that the device does not fail, and the first error is raised at the
+        end of the block, or by `check`. Until then, values that are computed from a replaced index
+        are meaningless.
 
     Raises
     ------

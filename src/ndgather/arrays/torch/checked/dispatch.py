@@ -57,12 +57,9 @@ def list_overloads(names: Iterable[str]) -> Iterator[torch._ops.OpOverload]:
 
 
 def list_operators() -> Iterator[torch._ops.OpOverload]:
-    """Yield the overloads in `torch.ops.aten` that are checked.
-
-    The parts of a composite operator are checked instead of the operator itself, unless it changes
-    the indices before they read them.
-    """
+    """Yield the overloads in `torch.ops.aten` that are checked."""
     for operator in list_overloads(OPERATORS):
+        # A composite operator is left to its parts, unless it changes indices before they see them.
         name = operator._schema.name.removeprefix("aten::")
         if name.startswith("_") or name in WHOLE or not operator._can_decompose():
             yield operator
@@ -100,12 +97,8 @@ def make_sparse_kernel(
 
 
 def replace_unravel_index(make_function: Callable[..., Callable[..., Any]]) -> Callable[[], None]:
-    """Check `torch.unravel_index`, which is not an operator; return a function that undoes this.
-
-    It divides by the sizes in Python, so an out-of-bounds position would become a valid one. The
-    internal function that it calls is replaced, because a program may already have imported
-    `unravel_index`.
-    """
+    """Check `torch.unravel_index`, which is not an operator; return a function that undoes this."""
+    # A program may have imported unravel_index, so the internal function that it calls is replaced.
     function = getattr(torch.functional, "_unravel_index", None)
     if function is None:  # in another version of torch
         return lambda: None
@@ -155,7 +148,7 @@ def make_foreign_kernel(namespace: Any, name: str, make_kernel: MakeKernel) -> K
 
 
 def is_switched_on() -> bool:
-    """Return whether this thread is in a block, but not inside one of its checks."""
+    """Return whether this thread is in a block, but not inside a check."""
     excluded = torch._C._dispatch_tls_is_dispatch_key_excluded(_KEY)
     return bool(torch._C._dispatch_tls_is_dispatch_key_included(_KEY)) and not excluded
 
@@ -222,10 +215,7 @@ def is_traced() -> bool:
 
 
 def unwrap_values(values: torch.Tensor) -> torch.Tensor | None:
-    """Return a tensor without the wrappers of `torch.func`, with its batch axes first.
-
-    `EdgeIndex` and `Index` of PyTorch Geometric are unwrapped too.
-    """
+    """Return a tensor without the wrappers of `torch.func`, with its batch axes first."""
     functorch, axes = torch._C._functorch, []
     if type(values).__module__ in ("torch_geometric.edge_index", "torch_geometric.index"):
         values = values.as_tensor()

@@ -229,10 +229,8 @@ def describe_error(
     what = f"is outside axis {axis} of {entries.of}, which has size {entries.size}"
     allowed = f"allowed: {entries.lowest}..{entries.highest}"
     if entries.problem:
-        what, allowed = (
-            entries.problem,
-            f"allowed: {entries.allowed}" if entries.allowed else allowed,
-        )
+        what = entries.problem
+        allowed = f"allowed: {entries.allowed}" if entries.allowed else allowed
     elif entries.size is None:
         what, allowed = "is negative", "allowed: 0 or more"
     elif entries.lowest > entries.highest:

@@ -62,13 +62,12 @@ def find_labels(get: Get) -> Found:
 
 
 def find_coordinates(get: Get, of: str = "the result") -> Found:
-    """Find the indices of a COO tensor, which has one row per sparse axis."""
+    """Find the indices of a COO tensor, which has a row for each sparse axis."""
     for axis, (row, size) in enumerate(zip(get("indices"), get("size"), strict=False)):
         yield Entries("indices", row, axis, of, size, before=(axis,))
 
 
 def find_compressed_indices(get: Get, of: str = "result") -> Found:
-    """Find the indices of a CSR, CSC, BSR or BSC tensor."""
     layout, plain = get("layout"), get("plain_indices")
     if plain.numel() == 0:  # torch creates it with uninitialized memory and fills it later
         return
@@ -86,7 +85,6 @@ def find_compressed_indices(get: Get, of: str = "result") -> Found:
 
 
 def find_sparse_tensors(get: Get, names: tuple[str, ...] = _SPARSE_NAMES) -> Found:
-    """Find the indices of the sparse tensors that an operator reads."""
     for name in names:
         tensor = get(name)
         if tensor is None or tensor.layout == torch.strided:
@@ -123,31 +121,16 @@ def find_probabilities(get: Get) -> Found:
 def find_weights(get: Get) -> Found:
     """Find the weights of `multinomial`; each row must have a positive sum."""
     yield from _WEIGHTS(get)
-    total = get("self").detach().sum(-1)
-    yield Entries(
-        "input.sum(-1)",
-        total,
-        0,
-        "",
-        None,
-        problem="is not positive",
-        wrong=total <= 0,
-        allowed="a row with a weight above 0",
-    )
+    total, allowed = get("self").detach().sum(-1), "a row with a weight above 0"
+    entries = Entries("input.sum(-1)", total, 0, "", None, allowed=allowed)
+    yield entries._replace(problem="is not positive", wrong=total <= 0)
 
 
 def find_selected(get: Get) -> Found:
     """Find the number of elements that a mask selects; the source must have at least as many."""
     chosen, size = get("mask").expand_as(get("self")).sum(), get("source").numel()
-    yield Entries(
-        "mask.sum()",
-        chosen,
-        0,
-        "source",
-        size,
-        end=1,
-        problem="is more than the number of elements of source",
-    )
+    problem = "is more than the number of elements of source"
+    yield Entries("mask.sum()", chosen, 0, "source", size, end=1, problem=problem)
 
 
 def find_flat_positions(get: Get) -> Found:

@@ -16,7 +16,7 @@ Get: TypeAlias = Callable[[str], Any]  # returns an argument of a call by its na
 
 
 class Entries(NamedTuple):
-    """Positions, or other values, in one argument of a call, with their bounds."""
+    """Positions, or other values, in an argument of a call, with their bounds."""
 
     argument: str
     values: torch.Tensor
@@ -129,16 +129,8 @@ class ValueRule:
         values = get(self.argument)
         if isinstance(values, torch.Tensor) and values.is_floating_point():
             name = self.argument.replace("self", "input")
-            yield Entries(
-                name,
-                values,
-                0,
-                "",
-                None,
-                problem=self.problem,
-                limit=self.limit,
-                allowed=self.allowed,
-            )
+            entries = Entries(name, values, 0, "", None, problem=self.problem)
+            yield entries._replace(limit=self.limit, allowed=self.allowed)
 
 
 @dataclass(frozen=True)
@@ -183,14 +175,6 @@ class SumRule:
         axis = get(self.axis) if isinstance(self.axis, str) else self.axis
         if not what:
             total, what = get(self.of).shape[axis], f"the size of axis {axis} of {self.of}"
-        sums = lengths.sum(-1)
-        yield Entries(
-            f"{self.argument}.sum(-1)",
-            sums,
-            axis,
-            self.of,
-            total,
-            wrong=sums != total,
-            problem=f"is not {what}",
-            allowed=f"{total}",
-        )
+        sums, name = lengths.sum(-1), f"{self.argument}.sum(-1)"
+        entries = Entries(name, sums, axis, self.of, total, wrong=sums != total)
+        yield entries._replace(problem=f"is not {what}", allowed=f"{total}")

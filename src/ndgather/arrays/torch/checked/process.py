@@ -64,10 +64,7 @@ def _watch_threads(changes: ExitStack, enter_thread: Callable[[], object]) -> No
 
 
 def _run_eagerly(changes: ExitStack) -> None:
-    """Make functions compiled by `torch.compile` run eagerly.
-
-    Importing the compiler takes a second and 80 MiB, so wait until the program imports it.
-    """
+    """Make functions compiled by `torch.compile` run eagerly."""
 
     def run_eagerly() -> None:
         stance = torch.compiler.set_stance("force_eager")
@@ -75,5 +72,5 @@ def _run_eagerly(changes: ExitStack) -> None:
 
     if "torch._dynamo" in sys.modules:
         run_eagerly()
-    else:
+    else:  # importing the compiler takes a second and 80 MiB, so wait until the program does
         changes.callback(AfterImport("torch._dynamo", run_eagerly).stop)

@@ -1,4 +1,4 @@
-"""A finder that calls a function after an import; it imports only modules that the hook may."""
+"""A finder that calls a function after an import; like the hook, it imports very little."""
 
 import sys
 

@@ -1,8 +1,8 @@
 """The start-up hook of ``ndgather checked``, for a program and its child processes.
 
-Python imports a module with this name when it starts, and finds this one through `PYTHONPATH`. A
-``.pth`` file in site-packages, which coverage.py uses, would run in every program of the
-environment, and a source tree does not have one.
+Python imports a module with this name when it starts, and finds this file through `PYTHONPATH`.
+coverage.py uses a ``.pth`` file in site-packages instead, which would run in every program of the
+environment and would have to be installed.
 
 The hook also runs in programs without torch and in other versions of Python, so it uses only old
 syntax and modules that Python itself has already imported.
