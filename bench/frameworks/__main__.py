@@ -1,4 +1,4 @@
-"""``python -m bench.frameworks LIBRARY``: check results, time in turns, write a page."""
+"""``python -m bench.frameworks LIBRARY``: compare results, measure times, write a page."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .cases import Case
 
 _DESCRIPTION = """\
-Measure calls on arrays of another library, compared with that library's own way.
-The results are compared first; then the two take turns, and medians are printed.
+Compare calls on arrays of another library with the library's own functions.
+The results are compared first. Then the two alternate, and medians are printed.
 `python -m bench --suite torch` is the same command.
 """
 _TURNS = 21
@@ -62,7 +62,7 @@ _NOTES = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Seconds of one call of ndgather and of the library, by turn."""
+    """Times in seconds of a call of ndgather and of the library, one per turn."""
 
     case: Case
     ours: tuple[float, ...]
@@ -79,7 +79,7 @@ class Result:
 
 
 def measure(case: Case, turns: int, most_waited: float = MOST_WAITED) -> Result:
-    """Return the times of the two functions; raises AssertionError if their results differ."""
+    """Return the times of both functions; raise AssertionError if their results differ."""
     functions = case.functions()
     result, expected = (to_numpy(function()) for function in functions)
     if result.dtype == object:
@@ -100,7 +100,7 @@ def measure(case: Case, turns: int, most_waited: float = MOST_WAITED) -> Result:
 
 
 def write_page(path: Path, library: str, results: Sequence[Result]) -> None:
-    """Write the section of a library; those of others stay."""
+    """Write the section of a library; keep the other sections."""
     _, *saved = _SECTION.split(path.read_text()) if path.exists() else ("",)
     sections = {section.partition("\n")[0]: section for section in saved}
     sections.pop("Notes", None)
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = options.parser("python -m bench.frameworks", _DESCRIPTION, page)
     parser.add_argument("library", choices=CASES)
     parser.add_argument(
-        "--turns", type=int, default=_TURNS, metavar="N", help="of both (default %(default)s)"
+        "--turns", type=int, default=_TURNS, metavar="N", help="measurements (default %(default)s)"
     )
     args = parser.parse_args(arguments)
     globs = args.case or ["*"]

@@ -1,8 +1,7 @@
-"""The cases: a call of ndgather on arrays of a library, and the library's own way to its result.
+"""The cases: calls of ndgather, and the library's own functions with the same result.
 
-Both run eagerly in NumPy and torch, and jitted in JAX, on a CPU. The cases of NumPy are the calls
-that the core does not take in one step; `bench.cases` has the others. Arrays and indices are made
-beforehand, for torch as separate columns too, which it takes fastest.
+All run on a CPU, eagerly in NumPy and torch, and jitted in JAX. The NumPy cases are calls that the
+core does not make in a single step; `bench.cases` has the others.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ import ndgather
 
 Function = Callable[[], Any]
 Pair = tuple[Function, Function]
-"""The call of ndgather and that of the library; both wait until the result is there."""
+"""The calls of ndgather and of the library; both wait for their results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of the table."""
+    """A row of the table."""
 
     name: str
     why: str
@@ -40,7 +39,7 @@ def to_numpy(array: Any) -> Any:
 
 
 def _windows(count: int, mode: Any, padding: Any) -> Pair:
-    """Return windows of a small image, some of which extend past its border."""
+    """Gather windows of a small image; some extend past its border."""
     rng = np.random.default_rng(0)
     data, starts = rng.random((40, 40), dtype=np.float32), rng.integers(-8, 32, (count, 2))
 
@@ -77,7 +76,7 @@ def _objects(shape: tuple[int, ...], count: int) -> Pair:
 
 
 def _torch_arrays(shape: tuple[int, ...], count: int, depth: int) -> tuple[Any, ...]:
-    """Return data, index tuples, and their columns."""
+    """Return data, index tuples and their columns."""
     torch: Any = import_module("torch")
     rng = np.random.default_rng(0)
     data = torch.from_numpy(rng.random(shape, dtype=np.float32))
@@ -109,7 +108,7 @@ def _torch_gradient(rows: int, width: int) -> Pair:
 
 
 def _torch_products(count: int, width: int, *, zeros: bool = False) -> Pair:
-    """Return the gradient of products, forward and backward; each has about ten factors."""
+    """Return the gradients of products with about ten factors each, forward and backward."""
     torch: Any = import_module("torch")
     data, indices, _ = _torch_arrays((count // 10, width), count, 1)
     factors = torch.rand(count, width) + 0.5
@@ -184,14 +183,14 @@ def _jax_add(count: int, width: int) -> Pair:
     return _jitted(ours, lambda x, i, u: x.at[i[:, 0]].add(u), data, indices, updates)
 
 
-# the table -------------------------------------------------------------------------------------
+# Table -------------------------------------------------------------------------------------
 
-_GRADIENT = ("gradient-1e5-of-16", "the gradient of an embedding, forward and backward")
+_GRADIENT = ("gradient-1e5-of-16", "gradient of an embedding, forward and backward")
 
 
 def _points(points: Callable[..., Pair]) -> tuple[Case, ...]:
     rows = (
-        ("tiny", "the cost of a call: 2 points", (8, 4), 2, 2),
+        ("tiny", "cost of a call: 2 points", (8, 4), 2, 2),
         ("points-1e4", "particles on a grid", (1000, 1000), 10_000, 2),
         ("points-1e6", "pixels of a warped image", (1000, 1000), 1_000_000, 2),
         ("points-1e6-of-3", "voxels of a volume", (100, 100, 100), 1_000_000, 3),
@@ -222,17 +221,17 @@ CASES = {
         *_points(_torch_points),
         Case(
             "tiny-gradient",
-            "the cost of a call that autograd records, forward alone",
+            "cost of a call that autograd records, forward only",
             partial(_torch_points, (8, 4), 2, 2, gradient=True),
         ),
         Case(*_GRADIENT, partial(_torch_gradient, 100_000, 16)),
-        Case("products-4000-of-8", "a gradient of products", partial(_torch_products, 4000, 8)),
+        Case("products-4000-of-8", "gradient of products", partial(_torch_products, 4000, 8)),
         Case(
             "products-4000-of-8-with-0",
-            "a gradient of products, a seventh of whose factors are 0",
+            "gradient of products, with zeros among the factors",
             partial(_torch_products, 4000, 8, zeros=True),
         ),
-        Case("vmap-64", "a lookup that torch.vmap makes for a batch of 64", _torch_mapped),
+        Case("vmap-64", "lookup for a batch of 64, by torch.vmap", _torch_mapped),
     ),
     "jax": (
         *_points(_jax_points),

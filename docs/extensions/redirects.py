@@ -17,6 +17,7 @@ MOVED = {
     "design": "project/index.html",
     "guide/index": "index.html",
     "guide/models-that-misbehave": "guide/models.html",
+    "guide/torch-and-jax": "guide/torch.html",
     "project/contributing": "project/index.html",
     "reference/commands/completion": "reference/command-line.html",
     "reference/commands/doc": "operators/index.html",

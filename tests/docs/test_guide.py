@@ -20,7 +20,9 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 # Run by tests/frameworks.
 QUESTIONS = sorted((GUIDE.parent / "questions").glob("*.md"))
 FRAMEWORKS = (
-    GUIDE / "torch-and-jax.md",
+    GUIDE / "torch.md",
+    GUIDE / "torch-on-a-gpu.md",
+    GUIDE / "jax.md",
     GUIDE / "rows-of-different-lengths.md",
     GUIDE / "which-index.md",
 )
@@ -119,7 +121,7 @@ def test_pictures_of_repeated_indices_have_different_results():
 
 
 def test_pages_agree_on_the_derivatives_of_jax():
-    for page in (GUIDE / "torch-and-jax.md", GUIDE.parent / "guarantees.md"):
+    for page in (GUIDE / "torch.md", GUIDE / "jax.md", GUIDE.parent / "guarantees.md"):
         text = " ".join(page.read_text().split())
         assert re.search(r"every reduction|All reductions have derivatives", text), page
         assert "linear reductions" not in text

@@ -139,7 +139,7 @@ def _compiled(kernel, asm):
 
 
 def main():
-    """Print the table of docs/benchmarks-frameworks.md."""
+    """Print the registers and the widest loads and stores of the kernels."""
     print(f"| call | kernel | {' | '.join(TARGETS)} | spilled | load, store |")
     print(f"|---|---|{'---:|' * (len(TARGETS) + 2)}")
     for name in CALLS:

@@ -141,7 +141,7 @@ def results_of(page, query):
         ("particle loop chunks in memory", "guide/arrays-that-do-not-fit.html"),
         ('engine="ndgather"', "guide/arrays-that-do-not-fit.html"),
         ("restricted target", "guide/restricted-targets.html"),
-        ("GPU kernels", "guide/torch-and-jax.html"),
+        ("GPU kernels", "guide/torch-on-a-gpu.html"),
         ("device-side assert", "guide/which-index.html"),
         ("nearest neighbor", "guide/values-at-stations.html"),
         ("stations", "guide/values-at-stations.html"),
