@@ -87,7 +87,7 @@ def run_command(command, output):
     not (find_spec("onnxruntime") and find_spec("openvino")), reason="it compares these two"
 )
 def test_the_comparison_shown_is_the_one_that_is_printed(folder, capsys):
-    page = GUIDE / "models.md"
+    page = GUIDE / "compare-runtimes.md"
     run_examples(page)
     shown = re.search(
         r"^\$ ndgather (compare \S+ --inputs hard\.npz)\n(.*?)^```", page.read_text(), re.M | re.S

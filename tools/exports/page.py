@@ -1,7 +1,8 @@
-"""The page about exporters: the nodes that they write, and what every runtime does with them."""
+"""The page about exporters: the nodes that they write and their results in every runtime."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,81 +43,82 @@ _WORDS = {
 _HEAD = """\
 # What exporters write
 
-Exporters translate a line of Python that gathers or scatters into nodes of ONNX, which have rules
-of their own. This page shows the nodes that each exporter writes for a line, and the results for
-indices that are negative, past the end or repeated: in the framework itself, by the specification
-of ONNX, and in each runtime. `make exports EXPORTS=--page` exports every line, runs the models and
-writes this page.
+Exporters translate a line of Python that gathers or scatters to ONNX nodes, which follow different
+rules. This page lists the nodes that each exporter writes and the results for negative,
+out-of-bounds and duplicate indices in the framework, the ONNX specification and each runtime.
+`make exports EXPORTS=--page` writes this page.
 
 """
 _OTHER_VALUES = """\
 ## Where the exported model is wrong
 
-The framework returns a value, and a conforming runtime returns a different value for the exported
-nodes, or an error. No runtime can correct that. In the framework, make indices positive before the
-line (`i % n`), and the indices of sums unique; or write the line so that another operator is
-exported.
+For these lines, conforming runtimes return an error or another value than the framework. Make
+indices non-negative before the line (`i % n`), make the indices of sums unique, or rewrite the line
+to export another operator.
 """
 _NODES = """\
 ## Which nodes are written
 
-The nodes with their versions, and with attributes that are not the default in parentheses. Gathers
-from shapes are omitted. If a model has no node with indices, the row lists its other nodes.
+The number after a node is its version. Default attributes, `axis` and gathers from shapes are
+omitted. If a model has no node with indices, other nodes are listed.
 """
 _TARGETS = """
-## What restricted targets take
+## What restricted targets support
 
-[`ndgather convert --target`](guide/restricted-targets.md) rewrites gathers and scatters for
-runtimes that take only some of them. These tables count nodes of the models above that PyTorch
-exported. After `make exports`, `build/runtimes/bin/python -m tools.targets` measures them, and
-`make exports EXPORTS=--from-results` writes them here.
+[`ndgather convert --target`](guide/restricted-targets.md) rewrites gathers and scatters that a
+runtime does not support. `python -m tools.targets` measures its effect on the PyTorch models above.
 """
 _CASES = {
     "negative": """\
-## Negative indices
+### Negative indices
 
-The last entries count from the end: -1 is the last row. Gather, GatherElements, GatherND,
-ScatterElements and ScatterND of ONNX accept such indices since version 11; frameworks do not accept
-them in every function.
+ONNX operators accept negative indices since version 11. Many framework functions do not.
 """,
     "outside": """\
-## Indices past the end
+### Out-of-bounds indices
 
-One entry is the size of its axis. The specification of ONNX makes that an error. A runtime that
-returns a value has read or written something else: zeros, another element, or memory that does not
-belong to the tensor. OpenVINO with one thread (`INFERENCE_NUM_THREADS`) checks less than with
-several threads.
+One index equals the size of its axis, which ONNX defines as an error. A runtime that returns a
+value has read or written zeros, another element, or memory outside the tensor. OpenVINO checks less
+with one thread (`INFERENCE_NUM_THREADS`) than with several.
 """,
     "repeated": """\
-## Repeated indices
+### Duplicate indices
 
-All entries are 1. A gather reads an element as often as its index occurs. With a reduction every
-update counts; without a reduction the specification does not define which update remains.
+All indices are 1. Without a reduction, ONNX does not define which update remains.
 """,
     "valid": """\
-## Valid indices
+### Valid indices
 
-Indices within their axes; for scikit-learn, the predictions of a model for new rows. Values are the
-same if they differ by at most 1e-4 of the largest value. OpenVINO has no conversion rule for the
-operators of ai.onnx.ml and the functions that skl2onnx writes.
+For scikit-learn, the models predict new rows. Values count as the same if they differ by at most
+1e-4 of the largest value. OpenVINO does not support the domain ai.onnx.ml.
 """,
 }
 _KEY = """\
-*Same* is the value of the framework itself, *another value* differs from it, and *a value* is
-returned where the framework raises. *Specification* is the result of the nodes by ndgather's
-operators; runtimes that differ from it are bold. *Reference* is the evaluator of the onnx package.
+## Results by indices
+
+*Same* is the value of the framework, *another value* differs from it, and *a value* is returned
+although the framework raises an error. *Specification* is the result of ndgather; results of
+runtimes that differ from it are bold. *Reference* is the evaluator of the onnx package. Wrong
+exports are listed above, and models that a runtime does not load under valid indices only.
 """
+_ADJECTIVES = {
+    "valid": "valid",
+    "negative": "negative",
+    "outside": "out of bounds",
+    "repeated": "duplicate",
+}
+_MOST_LINES = 6  # of Python in a cell; for more, the cell counts the operators that are written
 _DIFFERENCES = """\
 ## Where a runtime differs from the specification
 
-The output of `ndgather compare` for these models. The [page of an operator](operators/index.md)
-has its rules; [ONNX models](guide/models.md#compare-runtimes) explains what to do.
+[`ndgather compare`](guide/compare-runtimes.md) finds these differences and explains what to do.
+[Operator pages](operators/index.md) contain the rules.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Export:
-    """The model of one snippet by one exporter, and the outcome of one case of its inputs."""
+    """The model of one snippet by one exporter and the outcome for one case of its inputs."""
 
     exporter: str
     reason: str
@@ -130,7 +132,7 @@ class _Export:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the framework returns a value, and the specification requires another result."""
+        """True if the framework returns a value but the specification requires another result."""
         itself, specification = self.words[:2]
         return itself != "refused" and specification != "same"
 
@@ -139,6 +141,12 @@ class _Export:
         itself = "refused" if self.outcome["itself"] == "refused" else "same"
         return all(self.outcome[name] == itself for name in _COLUMNS)
 
+    @property
+    def is_listed(self) -> bool:
+        """True unless the outcome is correct or shown in the table of wrong exports."""
+        _, specification, *runtimes = self.words
+        return not self.agrees and not (self.is_wrong and {*runtimes} == {specification})
+
 
 def page(results: dict[str, Any]) -> str:
     return "\n".join(_page(results)) + "\n"
@@ -146,25 +154,37 @@ def page(results: dict[str, Any]) -> str:
 
 def _page(results: dict[str, Any]) -> Iterator[str]:
     runtimes = ", ".join(f"{name} {version}" for name, version in results["runtimes"].items())
-    yield f"{_HEAD}- Runtimes, on the CPU: {runtimes}."
-    for exporter, versions in results["exporters"].items():
-        packages = ", ".join(f"{name} {version}" for name, version in versions.items())
-        yield f"- {exporter}: {packages}."
+    yield f"{_HEAD}- Runtimes on the CPU: {runtimes}."
+    for framework, exporters in _FRAMEWORKS.values():
+        versions: dict[str, str] = {}
+        for name in exporters:
+            versions |= results["exporters"].get(name, {})
+        if versions:
+            packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+            yield f"- {framework}: {packages}."
     yield f"\n{_OTHER_VALUES}"
     yield from _wrong_exports(results)
     yield _NODES
     for package, (framework, exporters) in _FRAMEWORKS.items():
         yield f"### {framework}\n"
         yield from _table("line", *exporters.values())
+        rows: dict[tuple[str, ...], list[str]] = {}
         for snippet in snippets(package):
             cells = [_nodes(results["exports"].get(f"{name}/{snippet.name}")) for name in exporters]
             if any(cells):
-                yield _row(_code(snippet), *cells)
+                rows.setdefault(tuple(cells), []).append(_code(snippet))
+        yield from (_row("<br>".join(codes), *cells) for cells, codes in rows.items())
         yield ""
+    yield _KEY
+    not_loaded = {
+        (export.exporter, export.snippet.name)
+        for export in _exports(results, "valid")
+        if "not loaded" in export.words
+    }
     for case, text in _CASES.items():
         yield text
-        yield from _outcomes(list(_exports(results, case)))
-    yield _KEY
+        omitted = set() if case == "valid" else not_loaded
+        yield from _outcomes(list(_exports(results, case)), omitted)
     yield _DIFFERENCES
     yield from _differences(results)
     yield _TARGETS
@@ -187,39 +207,51 @@ def _exports(results: dict[str, Any], case: str) -> Iterator[_Export]:
 
 
 def _wrong_exports(results: dict[str, Any]) -> Iterator[str]:
-    yield from _table("line", "exporter", "indices", "the nodes", "what is written", "why")
+    yield from _table("line", "exporter", "indices", "result", "why")
+    rows: dict[tuple[str, ...], list[str]] = {}
     for case in _CASES:
         for export in _exports(results, case):
             if export.is_wrong:
                 raises = export.outcome["specification"] == "refused"
-                effect = "raise" if raises else "another value"
-                nodes, code = _counts(export.nodes), _code(export.snippet)
-                yield _row(code, export.exporter, case, effect, nodes, export.reason)
+                effect, adjective = "error" if raises else "another value", _ADJECTIVES[case]
+                row = (export.exporter, adjective, effect, export.reason)
+                rows.setdefault(row, []).append(_code(export.snippet))
+    yield from (_row("<br>".join(codes), *row) for row, codes in rows.items())
     yield ""
 
 
-def _outcomes(exports: list[_Export]) -> Iterator[str]:
-    """Yield the exports that differ from their framework: a row for all with the same outcomes."""
-    both = list(_FRAMEWORKS["torch"][1].values())
-    rows: dict[tuple[str, ...], dict[str, list[str]]] = {}
+def _outcomes(exports: list[_Export], omitted: set[tuple[str, str]]) -> Iterator[str]:
+    """Yield the exports that differ from their framework, grouped by their outcomes."""
+    rows: dict[tuple[str, ...], list[_Export]] = {}
     for export in exports:
-        if not export.agrees:
-            codes = rows.setdefault(export.words, {})
-            codes.setdefault(_code(export.snippet), []).append(export.exporter)
+        if export.is_listed and (export.exporter, export.snippet.name) not in omitted:
+            rows.setdefault(export.words, []).append(export)
     agree = sum(export.agrees for export in exports)
     yield f"{agree} of {len(exports)} exports behave in every runtime as in their framework.\n"
     if rows:
         yield from _table("framework", *_COLUMNS.values(), "exports")
-    for (framework, specification, *runtimes), codes in rows.items():
+    for (framework, specification, *runtimes), alike in rows.items():
         cells = [
             _WORDS[word] if word == specification else f"**{_WORDS[word]}**" for word in runtimes
         ]
-        places = [
-            f"{code} ({'both' if exporters == both else ', '.join(exporters)})"
-            for code, exporters in codes.items()
-        ]
-        yield _row(_WORDS[framework], _WORDS[specification], *cells, "<br>".join(places))
-    yield ""
+        yield _row(_WORDS[framework], _WORDS[specification], *cells, _places(alike))
+    if rows:
+        yield ""
+
+
+def _places(exports: list[_Export]) -> str:
+    """Return the lines of some exports, or the number of exports by operator if there are many."""
+    both = list(_FRAMEWORKS["torch"][1].values())
+    codes: dict[str, list[str]] = {}
+    for export in exports:
+        codes.setdefault(_code(export.snippet), []).append(export.exporter)
+    if len(codes) > _MOST_LINES:
+        last = Counter(export.nodes[-1].partition(" ")[0] for export in exports)
+        return f"{len(exports)}: {', '.join(f'{n} {name}' for name, n in last.most_common())}"
+    return "<br>".join(
+        f"{code} ({'both' if exporters == both else ', '.join(exporters)})"
+        for code, exporters in codes.items()
+    )
 
 
 def _differences(results: dict[str, Any]) -> Iterator[str]:
@@ -228,30 +260,31 @@ def _differences(results: dict[str, Any]) -> Iterator[str]:
         for export in _exports(results, case):
             for runtime, operator, status, rule in export.outcome.get("differences", []):
                 if operator:
-                    name = f"{_code(export.snippet)} ({export.exporter}, {case})"
+                    name = f"{_code(export.snippet)} ({export.exporter}, {_ADJECTIVES[case]})"
                     rows.setdefault((runtime, operator, status, rule), []).append(name)
-    yield from _table("runtime", "operator", "what it does", "rule", "exports", "such as")
+    yield from _table("runtime", "operator", "outcome", "rule", "exports", "example")
     for (runtime, operator, status, rule), names in sorted(rows.items()):
         domain, _, name = operator.partition(" ")
         page = name.rpartition("-")[0].removesuffix("Update")
         anchor = f"{domain}-{name}".lower().replace(".", "-")
         link = f"[{name}](operators/{page}.md#{anchor})"
-        count, examples = str(len(set(names))), "<br>".join(names[:2])
-        yield _row(f"{runtime} {results['runtimes'][runtime]}", link, status, rule, count, examples)
+        count, version = str(len(set(names))), results["runtimes"][runtime]
+        yield _row(f"{runtime} {version}", link, status, rule, count, names[0])
 
 
 def _nodes(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
     if "refused" in row:
-        error, _, _ = row["refused"].partition("  [Caused by")
-        return f"raises: {error}".replace("|", "\\|")
+        return f"raises {row['refused'].partition(':')[0]}"
     return _counts(row["nodes"])
 
 
 def _counts(nodes: list[str]) -> str:
+    """Return the nodes with their numbers and without `axis`, which the line shows."""
+    names = (re.sub(r" \(axis=-?\d+\)|axis=-?\d+, |, axis=-?\d+", "", node) for node in nodes)
     return ", ".join(
-        f"{count} {name}" if count > 1 else name for name, count in Counter(nodes).items()
+        f"{count} {name}" if count > 1 else name for name, count in Counter(names).items()
     )
 
 

@@ -10,7 +10,7 @@ import pkgutil
 import re
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,16 +39,11 @@ PROGRAMS = {
     "onnx2tf": (["onnx2tf==1.29.24"], "tflite"),
 }
 _WHAT_STAYS = """\
-Of operators that are no gathers, OpenCV lacks NonZero, OneHot and SoftmaxCrossEntropyLoss. ncnn \
-takes no indices that are inputs. onnx2tf takes most nodes as they are, but leaves out the \
-reduction of ScatterND; reductions that are applied one after the other take it over a minute."""
-_OPERATORS = [
-    "GatherND",
-    "GatherElements",
-    "Gather",
-    "ScatterND",
-    "ScatterElements",
-]
+OpenCV does not support NonZero, OneHot and SoftmaxCrossEntropyLoss; ncnn does not support indices \
+that are inputs; onnx2tf ignores the reduction of ScatterND."""
+
+
+_OPERATORS = {"GatherND", "GatherElements", "Gather", "ScatterND", "ScatterElements"}
 
 
 def main() -> int:
@@ -58,12 +53,15 @@ def main() -> int:
     options = parser.parse_args()
     count = write_exports(options.exports, options.folder / "exports")
     print(f"{count} exported models", flush=True)
-    node_tests = write_node_tests(options.folder / "node-tests")
+    write_node_tests(options.folder / "node-tests")
     parts = [
-        table("the exported models", options.folder, "exports"),
-        table(
-            f"the {node_tests} node tests of onnx {onnx.__version__}", options.folder, "node-tests"
-        ),
+        "Gathers and scatters that the target `basic` supports:",
+        "",
+        "| models | nodes | as exported | after `convert` | unsupported after onnxsim |",
+        "| --- | --- | --- | --- | --- |",
+        count_nodes("exported models", options.folder, "exports"),
+        count_nodes(f"node tests of onnx {onnx.__version__}", options.folder, "node-tests"),
+        "",
         takers(options.folder),
     ]
     TABLE.write_text("\n".join(parts), encoding="utf-8")
@@ -101,20 +99,19 @@ def write(folder: Path, model: onnx.ModelProto, inputs: dict[str, Any], answers:
     (folder / "answers.npz").write_bytes(answers.read_bytes())
 
 
-def write_node_tests(folder: Path) -> int:
-    """Write the models of the node tests of gathers and scatters; return their number."""
+def write_node_tests(folder: Path) -> None:
+    """Write the models of the node tests of gathers and scatters."""
     for module in pkgutil.iter_modules(node_cases.__path__, f"{node_cases.__name__}."):
         if re.search("gather|scatter", module.name):
             importlib.import_module(module.name)
     cases = {
         case.name: case.model
         for case in node_cases._NodeTestCases
-        if {node.op_type for node in case.model.graph.node} & {*_OPERATORS}
+        if {node.op_type for node in case.model.graph.node} & _OPERATORS
     }
     for name, model in cases.items():
         (folder / "onnx" / name).mkdir(parents=True, exist_ok=True)
         onnx.save(model, folder / "onnx" / name / "model.onnx")
-    return len(cases)
 
 
 def paths(folder: Path) -> Iterator[Path]:
@@ -137,57 +134,33 @@ def program(name: str, folder: Path, scratch: str = "/tmp") -> ChildProcess:
     )
 
 
-def table(what: str, folder: Path, part: str) -> str:
-    """Return how many nodes of models `basic` takes before and after, and after onnxsim."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    stay = []
+def count_nodes(what: str, folder: Path, part: str) -> str:
+    """Return a row with the numbers of nodes that `basic` supports; print why other nodes stay."""
+    counts = Counter[str]()
     with program("onnxsim", folder) as onnxsim:
         for path in paths(folder / part):
             for node in models.conversion(path, target="basic").nodes:
-                row = counts[operator(node.was)]
-                row["nodes"] += 1
-                row["before"] += not node.why
-                row["constants"] += node.became == "Constant"
-                row["after"] += not node.stays
+                counts["nodes"] += 1
+                counts["before"] += not node.why
+                counts["after"] += not node.stays
                 if node.stays:
-                    name = f"{path.parent.parent.name}/{path.parent.name}"
-                    why = node.why.rpartition(" cannot become ")[2].partition(": ")[2]
-                    stay.append(f"- `{name}`, {node.was}: {why}")
+                    print(f"{path}: {node.was} stays: {node.why}", flush=True)
             try:
                 simple = models.conversion(onnxsim.ask(str(path)), target="basic")
-            except (ChildError, NdgatherError):  # it wrote a model that is not valid
+            except (ChildError, NdgatherError):  # onnxsim wrote an invalid model
                 simple = models.conversion(path, target="basic")
-            for node in simple.nodes:
-                counts[operator(node.was)]["onnxsim"] += bool(node.why)
-    columns = ["nodes", "before", "constants", "after", "onnxsim"]
-    rows = [
-        f"| {name} | " + " | ".join(str(counts[name][column]) for column in columns) + " |"
-        for name in _OPERATORS
-        if counts[name]["nodes"]
-    ]
-    head = [
-        f"Nodes of {what} that `basic` takes as they are; whose result is known, so that they "
-        "become constants; that it takes after `convert`; and that it does not take after onnxsim.",
-        "",
-        "| operator | nodes | taken before | known | taken after | not taken after onnxsim |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    named = ["", "These scatters stay:", "", *stay] if stay else []
-    return "\n".join([*head, *rows, *named, ""])
-
-
-def operator(was: str) -> str:
-    return was.rsplit(maxsplit=1)[-1].partition("-")[0]
+            counts["onnxsim"] += sum(bool(node.why) for node in simple.nodes)
+    columns = ("nodes", "before", "after", "onnxsim")
+    return f"| {what} | {' | '.join(str(counts[column]) for column in columns)} |"
 
 
 def takers(folder: Path) -> str:
-    """Return how many models other programs load and run, before and after."""
+    """Return how many models other programs load and run correctly, before and after."""
     lines = [
-        "Models that other programs load, and those whose results are right: as they are exported, "
-        "and with their indices as constants.",
+        "Models that other programs load, and models whose results are correct:",
         "",
-        "| program | target | models | load before | load after | right before | right after |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| program | models | load before | load after | correct before | correct after |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, (_, target) in PROGRAMS.items():
         if name == "onnxsim":
@@ -205,7 +178,7 @@ def takers(folder: Path) -> str:
             loads = [sum(word in {"loads", "runs", "right"} for word in x) for x in (before, after)]
             right = [x.count("right") for x in (before, after)]
             what = len(before) if part == "exports" else f"{len(before)}, constant indices"
-            cells = [name, target, what, *loads, *right]
+            cells = [name, what, *loads, *right]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
             print(lines[-1], flush=True)
     return "\n".join([*lines, "", _WHAT_STAYS, ""])
