@@ -153,7 +153,7 @@ def test_conversion_keeps_it_or_says_that_there_is_nothing_equal():
 def test_it_stays_if_a_target_does_not_take_it(model):
     (report,) = onnx_models.conversion(model, target="basic").nodes
     assert report.stays
-    assert report.why == f"basic does not take {model.graph.node[0].op_type}"
+    assert report.why == f"basic does not support {model.graph.node[0].op_type}"
     with pytest.raises(errors.ModelError, match=f"cannot become basic: {report.why}"):
         onnx_models.convert(model, target="basic")
 

@@ -472,9 +472,9 @@ REFUSED = {
     "an operator that is not there yet": (
         refused("ScatterND", indices=(20, 1), updates=(20, 4), target={"opset": 10}),
         ModelError,
-        "ai.onnx ScatterND-18 cannot become opset 10: opset 10 does not take ScatterND; ai.onnx "
-        "ScatterND-18 cannot become Gather: its indices are no constant, and the number of updates "
-        "is 20 (allowed: 1..16)",
+        "ai.onnx ScatterND-18 cannot become opset 10: opset 10 does not support ScatterND; "
+        "ai.onnx ScatterND-18 cannot become Gather: its indices are not a constant, and the number "
+        "of updates is 20 (allowed: 1..16)",
     ),
     "a reduction that is not there yet": (
         refused(
@@ -482,8 +482,8 @@ REFUSED = {
         ),
         ModelError,
         "ai.onnx ScatterND-18 cannot become opset 13: reduction is add (allowed: none); ai.onnx "
-        "ScatterND-18 cannot become Gather: its indices are no constant, and the number of updates "
-        "is 20 (allowed: 1..16)",
+        "ScatterND-18 cannot become Gather: its indices are not a constant, and the number of "
+        "updates is 20 (allowed: 1..16)",
     ),
     "a word of a reduction that is not there yet": (
         refused(
@@ -491,14 +491,14 @@ REFUSED = {
         ),
         ModelError,
         "ai.onnx ScatterND-18 cannot become opset 16: reduction is max (allowed: none, add, mul); "
-        "ai.onnx ScatterND-18 cannot become Gather: its indices are no constant, and the number of "
-        "updates is open (allowed: 1..16)",
+        "ai.onnx ScatterND-18 cannot become Gather: its indices are not a constant, and the "
+        "number of updates is open (allowed: 1..16)",
     ),
     "indices that may be negative": (
         refused("Gather", target={"opset": 8}),
         ModelError,
         "ai.onnx Gather-13 cannot become ai.onnx Gather-1: a negative index counts from the end, "
-        "and there it is out of range",
+        "but is out of bounds there",
     ),
     "a rank that is not known": (
         refused("GatherND", data=None, indices=None, batch_dims=1, target={"opset": 11}),
@@ -508,8 +508,8 @@ REFUSED = {
     "tuples that may be empty": (
         refused("GatherND", domain="com.microsoft", indices=(3, "K"), target={"domain": ""}),
         ModelError,
-        "com.microsoft GatherND-1 cannot become ai.onnx GatherND-13: a tuple of no index copies "
-        "its batch, and there it is an error",
+        "com.microsoft GatherND-1 cannot become ai.onnx GatherND-13: an index tuple of "
+        "length 0 copies its batch, but is an error there",
     ),
     "tuples that are empty": (
         refused("GatherND", domain="com.microsoft", indices=(3, 0), target={"domain": "ai.onnx"}),
@@ -534,9 +534,9 @@ REFUSED = {
     "whole slices in GatherElements": (
         refused("GatherND", target={"operator": "GatherElements"}),
         ModelError,
-        "ai.onnx GatherND-13 cannot become GatherElements: only tuples along the last axis of "
-        "data, with all axes before it as batch axes and one axis of positions, are indices of "
-        "single elements",
+        "ai.onnx GatherND-13 cannot become GatherElements: index tuples select single "
+        "elements only along the last axis of data, if all other axes are batch axes and indices "
+        "have one axis of positions",
     ),
     "slices in GatherElements": (
         refused("Gather", target={"operator": "GatherElements"}),

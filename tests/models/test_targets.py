@@ -518,9 +518,9 @@ GATHERED = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterN
 # call has data of rank 2 and constant indices of rank 1, or of its own rank; options change that.
 RANK = "the rank of {} is {}"
 SIGN = "an index may be negative"
-SIGN_OUTSIDE = "only an index that is out of bounds may be negative"
-OPEN = "a size of data is not a number"
-MANY = {"at": ("M",), "constant": False}, "a size of indices is not a number"
+SIGN_OUTSIDE = "only an out-of-bounds index may be negative"
+OPEN = "a size of data is open"
+MANY = {"at": ("M",), "constant": False}, "a size of indices is open"
 ADD = {"reduction": "add"}
 TYPES_8 = {"float32", "float16", "int8", "int32", "int64", "bool"}
 TYPES_10 = {"float32", "float16", "bfloat16", "int32", "int64", "bool"}
@@ -541,7 +541,7 @@ LIMITS = {
         {
             "Gather": [
                 ({"axis": 1}, "axis is 1 (allowed: 0)"),
-                ({"axis": -2}, "axis counts from the end"),
+                ({"axis": -2}, "axis is negative"),
                 ({"at": (2, 2)}, RANK.format("indices", 2)),
                 ({"at": ()}, RANK.format("indices", 0)),
                 ({"constant": False}, SIGN),
@@ -663,7 +663,7 @@ def test_every_limit_of_a_target_refuses_one_call_and_takes_another(target):
     takes, refuses = LIMITS[target]
     for kind in GATHERED:
         why = why_not(target, kind)
-        assert why == ("" if kind in takes else f"{target} does not take {kind}"), kind
+        assert why == ("" if kind in takes else f"{target} does not support {kind}"), kind
     for kind, calls in refuses.items():
         for options, why in calls:
             assert why_not(target, kind, **options).startswith(why), (kind, options)
@@ -981,7 +981,7 @@ def test_operators_without_rules_are_named():
     (node,) = onnx_models.conversion(model, target="basic").nodes
 
     assert node.stays
-    assert node.why.startswith("basic does not take Scatter (allowed: opset 11 or later")
+    assert node.why.startswith("basic does not support Scatter (allowed: opset 11 or later")
 
 
 @pytest.mark.parametrize(
@@ -1098,12 +1098,12 @@ def test_the_report_says_what_becomes_of_an_index_that_is_out_of_range(target, c
     event(node.outside)
     assert node.outside != "not possible"
     assert not checked or not node.outside.startswith("may")
-    if node.outside == "stays outside":
+    if node.outside == "stays out of bounds":
         runners = list(runs_of(conversion.model))
         # GatherElements of the evaluator of onnx does not raise for every such index.
         for run in runners["GatherElements" in node.became :]:
             assert outcome(run, inputs) is None
-    elif node.outside == "is dropped or refused":
+    elif node.outside == "is ignored or raises an error":
         scatter = scatter_nd if is_tuple else scatter_elements
         expected = scatter(data, indices, *updates, **attributes, mode="drop")
         for run in runs_of(conversion.model):
@@ -1278,7 +1278,7 @@ WRONG = [
     ("limits.Gather = { axis = [0] }", "'axis' is not a key of a target"),
     ("limits.Gather = { axes = 0 }", "limits.Gather.axes = 0 is not valid (allowed: a list)"),
     ("limits.Gather = { ranks = [1] }", "(allowed: a list of two numbers)"),
-    ("limits.ScatterND = { reductions = ['sum'] }", "reductions = 'sum' is not one"),
+    ("limits.ScatterND = { reductions = ['sum'] }", "reductions = 'sum' is unknown"),
     ("", "name is missing"),
     ("=", "is not TOML"),
 ]

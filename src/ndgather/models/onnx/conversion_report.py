@@ -110,7 +110,7 @@ def nodes_as_text(reports: Sequence[RewrittenNode], target: Target, width: int =
 def _rows(reports: Sequence[RewrittenNode]) -> list[tuple[str, ...]]:
     """Return the header and rows of a table in which nodes with equal reports share a row."""
     rows: list[tuple[str, ...]] = [
-        ("node", "was", "became", "added", "bytes", "index outside", "why")
+        ("node", "was", "became", "added", "bytes", "out of bounds", "why")
     ]
     places: dict[RewrittenNode, list[str]] = {}
     for report in reports:

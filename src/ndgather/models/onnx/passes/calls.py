@@ -1,4 +1,4 @@
-"""Exact conversions of gather and scatter nodes to other operators and versions."""
+"""Exact conversions of gather and scatter nodes to other operators and operator versions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ndgather.published.schema import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """The attributes of a node, in terms of any version; `axis` is None if there is no axis."""
+    """The attributes of a node in a version-independent form; `axis` is None if it has no axis."""
 
     axis: int | None
     batch_dims: int
@@ -41,7 +41,7 @@ class Meaning:
 
     @classmethod
     def of(cls, row: OperatorVersion, attributes: Mapping[str, int | str | bool]) -> Self:
-        """Return the meaning of the attributes of `row`; missing ones have their defaults."""
+        """Return the meaning of the attributes of `row`, using defaults for missing attributes."""
         values: dict[str, int | str | bool] = {"axis": 0, "batch_dims": 0, "reduction": "none"}
         values |= {item.name: item.default for item in row.attributes if item.default is not None}
         values |= attributes
@@ -56,13 +56,12 @@ class Meaning:
 
 @dataclass(slots=True, kw_only=True)
 class GatherCall:
-    """A gather or scatter node that becomes the operator `name` of `domain`.
+    """A gather or scatter node that is being converted to the operator `name` of `domain`.
 
-    `origin` is the version in the source, and `row` the version that `attributes` belong to.
+    `origin` is the version in the source, and `row` is the version that defines `attributes`.
     `inputs`, `types` and `constants` are keyed by role. `new` collects the nodes that are added
-    before the call, and `indices` the names of new indices. `known` is the node in the source, for
-    the rules on what runtimes do. `inside` is the domain of the indices in the source if none of
-    them can be out of bounds.
+    before the call, and `indices` the names of new indices. `known` describes the original node for
+    the rules on runtimes. `inside` is the range of the original indices if all are in bounds.
     """
 
     origin: OperatorVersion
@@ -80,14 +79,14 @@ class GatherCall:
 
     @classmethod
     def of(cls, inferred: InferredNode, new: SizedNodes) -> Self:
-        """Return the call of a node; nodes before it are added to `new`."""
+        """Return the call of a node. Nodes that it needs will be added to `new`."""
         op_node = inferred.op_node
         row = op_node.operator().row
         roles = [parameter.role for parameter in row.inputs]
         types = inferred.inference.inputs if inferred.inference else op_node.known_types()
         indices, attributes = op_node.constants().get(Role.INDICES.value), op_node.attributes()
         data = types[0]
-        if data.dtype == "string" and data.dims:  # slices of one string have no known difference
+        if data.dtype == "string" and data.dims:  # runtimes agree on slices of one string
             data = replace(data, shape=tuple(x if isinstance(x, int) else 1 for x in data.dims))
         call = cls(
             origin=row,
@@ -105,7 +104,7 @@ class GatherCall:
         return call
 
     def indexed_sizes(self) -> list[Dim]:
-        """Return the sizes of the axes of data that the indices address, as far as known."""
+        """Return the sizes of the indexed axes of data, or an empty list if they are unknown."""
         data, indices = (self.types[role].dims or () for role in (Role.DATA, Role.INDICES))
         first, depth = self.attribute("batch_dims"), indices[-1] if indices else None
         if self.row.kind.tuples:
@@ -113,7 +112,7 @@ class GatherCall:
         return [data[self.attribute("axis") % len(data)]] if data else []
 
     def find_inside(self) -> Interval | None:
-        """Return the domain of the indices if none of them can be out of bounds."""
+        """Return the range of the indices if all of them are provably in bounds."""
         scope, name, sizes = self.new.scope, self.inputs[Role.INDICES], self.indexed_sizes()
         numbers = [size for size in sizes if isinstance(size, int)]
         if not numbers or len(numbers) < len(sizes):
@@ -132,14 +131,14 @@ class GatherCall:
         attributes: Mapping[str, Any],
         indices: Array | None = None,
     ) -> str | None:
-        """Return what runtimes do differently with a new node, if they agree on the old one."""
+        """Return how runtimes differ for a new node if they agree on the original node."""
         known = KnownCall.of(row, types, attributes, indices=indices)
         results = differing_results(known)
         before = differing_results(self.known) if results and self.known else {}
         return next((what for rule, what in results.items() if rule not in before), None)
 
     def change_operator(self, name: str) -> None:
-        """Become an equivalent operator of ONNX."""
+        """Change the call to an equivalent ONNX operator."""
         change = (self.name, name)
         self.name, self.domain = name, DEFAULT_DOMAIN
         if change not in EQUIVALENCES:
@@ -155,7 +154,7 @@ class GatherCall:
             raise self.cannot_become(name, difference)
 
     def dims(self, role: Role) -> tuple[Dim, ...]:
-        """Return the shape of an input; raise if its rank is not known."""
+        """Return the shape of an input; raise ModelError if its rank is unknown."""
         dims = self.types[role].dims
         if dims is None:
             raise self.cannot_become(self.name, f"the rank of {role.value} is not known")
@@ -165,7 +164,7 @@ class GatherCall:
         return int(self.attributes.get(name, 0))
 
     def cast(self, role: Role, dtype: str) -> None:
-        """Cast an input to a type that holds all of its values."""
+        """Cast an input to a type that can represent all of its values."""
         known = replace(self.types[role], dtype=dtype)
         self._read(role, self.new.add("Cast", self.inputs[role], to=element_type(dtype)), known)
         if role in self.constants:
@@ -192,16 +191,19 @@ class GatherCall:
         return self.new.reshape(self.inputs[Role.INDICES], sizes, self.sizes(Role.INDICES))
 
     def coordinates(self, sizes: Sequence[Size], axis: int, shape: Sequence[Size]) -> str:
-        """Return the position along `axis` of every element of a tensor of a shape."""
+        """Return a tensor of a given shape that contains each element's position along `axis`."""
         line = self.new.line(sizes[axis], Size(), axis, len(shape))
         return self.new.compute("Expand", line, self.new.numbers(shape))
 
     def fold_batch_dims(self) -> None:
-        """Put the coordinates of the batch axes before the index tuples."""
+        """Replace `batch_dims` by inserting the batch coordinates into the index tuples.
+
+        With batch_dims = 1, the index tuple (5, 6) in batch 2 becomes (2, 5, 6).
+        """
         *lead, depth = self.dims(Role.INDICES)
         count = self.attribute("batch_dims")
         shape = [*self.sizes(Role.INDICES)[:-1], Size()]
-        # The sizes of data, so that indices with other batch sizes raise an error here too.
+        # Use the sizes of data so that indices with other batch sizes still raise an error.
         columns = [self.coordinates(self.sizes(Role.DATA), axis, shape) for axis in range(count)]
         joined = self.new.compute("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
         deeper = depth + count if isinstance(depth, int) else None
@@ -209,7 +211,7 @@ class GatherCall:
 
 
 def masked_by(scope: Scope, name: str) -> str:
-    """Return the value whose nonzero positions are the index tuples `name`, or an empty string."""
+    """Return the value from whose nonzero positions `name` was computed, or an empty string."""
     for op_type in "Transpose", "NonZero":
         inner = scope.computing(name)
         if inner is None or inner.node_of(name).op_type != op_type:
@@ -237,7 +239,7 @@ def fit(call: GatherCall, function: Operator) -> None:
 
 
 def _attributes(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> dict[str, Any]:
-    """Return the attributes of the call for another version, without defaults."""
+    """Return the attributes of the call in another version, omitting defaults."""
     reduction = target.attribute("reduction")
     words = {item.reduction: item.word for item in reduction.choices} if reduction else {}
     if meaning.reduction is not Reduction.NONE and meaning.reduction not in words:
@@ -258,7 +260,7 @@ def _attributes(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> 
 
 
 def _fit_type(call: GatherCall, target: OperatorVersion, parameter: Input) -> None:
-    """Cast indices to int64, which every version supports, if their type is not supported."""
+    """Cast indices of an unsupported type to int64, which every version supports."""
     role = parameter.role
     dtype, before = call.types[role].dtype, call.origin.input(role)
     if dtype is None:
@@ -280,7 +282,7 @@ def _count_from_the_front(call: GatherCall, target: OperatorVersion, meaning: Me
             target, "an index is negative, and the size of the axis is not known"
         )
     counted = np.where(indices < 0, indices + np.int64(size), indices)
-    fits = counted.max() <= np.iinfo(indices.dtype).max  # all versions take int64
+    fits = counted.max() <= np.iinfo(indices.dtype).max  # otherwise use int64, as in `_fit_type`
     call.set_constant(Role.INDICES, counted.astype(indices.dtype) if fits else counted)
 
 
@@ -309,7 +311,7 @@ def _drop_last_axis(call: GatherCall) -> None:
 
 
 def _elements_as_tuples(call: GatherCall) -> None:
-    """Turn indices along one axis into index tuples that name every coordinate."""
+    """Convert indices along one axis to index tuples with all coordinates."""
     axis = call.attribute("axis") % len(call.dims(Role.DATA))
     _cast_to_int64(call)
     dims = call.dims(Role.INDICES)
@@ -335,8 +337,8 @@ def _gather_nd_as_gather_elements(call: GatherCall) -> None:
     if indices[-1] == 1 and (call.attribute("batch_dims"), len(indices)) != (rank - 1, rank + 1):
         raise call.cannot_become(
             call.name,
-            "only tuples along the last axis of data, with all axes before it as batch axes and "
-            "one axis of positions, are indices of single elements",
+            "index tuples select single elements only along the last axis of data, if all other "
+            "axes are batch axes and indices have one axis of positions",
         )
     _drop_last_axis(call)
     call.attributes["axis"] = rank - 1
@@ -358,4 +360,4 @@ EQUIVALENCES: dict[tuple[str, str], tuple[Callable[[GatherCall], None], tuple[st
     ("GatherElements", "Gather"): (_check_one_axis, ("axis",)),
     ("ScatterElements", "ScatterND"): (_elements_as_tuples, ("reduction",)),
 }
-"""(Operator, equivalent operator) → the function that converts a call, and the kept attributes."""
+"""(Operator, equivalent operator) → the function that converts a call and the kept attributes."""

@@ -32,14 +32,14 @@ from ndgather.published.schema import TensorType
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """A model whose functions are inlined, and what passes report. Passes change it in place.
+    """A model with inlined functions and the reports of passes, which modify it in place.
 
-    `taken` contains the names of all values, `titles` those of all nodes, and `kept` the values
-    that nothing reads in the source.
-    `assumed` contains the types of values whose sizes the model declares, but nothing proves, and
-    `stale` the declarations that contradict an open size of an input, each with the reason.
-    `nodes` contains a report for each gather and scatter, with the nodes that replace it, and
-    `folded` the outputs of new gathers, whose indices are normalized.
+    `taken` contains the names of all values, `titles` the names of all nodes, and `kept` the values
+    that were already unused in the source.
+    `assumed` contains the types of values whose sizes are declared but cannot be inferred.
+    `stale` contains the declarations that contradict an open size of an input, with the reasons.
+    `nodes` contains a report on each gather and scatter and the nodes that replace it.
+    `folded` contains the outputs of new gathers, whose indices are already normalized.
     """
 
     model: ModelProto
@@ -56,17 +56,16 @@ class Draft:
 
     @classmethod
     def of(cls, source: ModelProto, folder: str | None) -> Self:
-        """Return a draft with a copy of `source`, whose functions are inlined."""
+        """Return a draft with a copy of `source` in which functions are inlined."""
         model = without_functions(source)
         for function in model.functions:
             name = one_line(f"{function.name} of {function.domain}")
             changed = one_line(changed_operator(function, source))
-            why = (
-                f"its {changed} is that of opset {opset_of(function)}" if changed else "it differs"
-            )
+            opset = opset_of(function)
+            why = f"it uses {changed} of opset {opset}" if changed else "its opset differs"
             raise ModelError(
-                f"function {name} cannot be inlined, because {why} (allowed: imports of the "
-                "versions that the model imports)"
+                f"function {name} cannot be inlined because {why} (allowed: functions that import "
+                "the same versions as the model)"
             )
         graph = model.graph
         titles = {node.name for node in nodes_in(model)}
@@ -84,7 +83,7 @@ class Draft:
         return draft
 
     def assume(self, where: str, operator: str, names: Iterable[str]) -> None:
-        """Add findings about values that a rewritten node reads, if their sizes are assumed."""
+        """Add a finding for each value in `names` whose sizes are assumed."""
         for name in names:
             if name in self.assumed:
                 shape = shown(self.assumed[name].dims or ())
@@ -92,7 +91,7 @@ class Draft:
                 self.add_finding(where, operator, "declared sizes", what)
 
     def report(self, node: RewrittenNode, new: Sequence[NodeProto], target: Target) -> None:
-        """Add the report of a node. If the target is an opset, add a finding instead."""
+        """Add the report on a node, or a finding if the target is an opset."""
         if target.opset is None:
             self.nodes.append((node, list(new)))
         elif node.why and node.became:
@@ -124,18 +123,18 @@ class Draft:
 
 
 def _has_more_sizes(declared: TensorType, known: TensorType) -> bool:
-    """Return whether a declared type has a number where what is known has none."""
+    """Return whether a declared type has a number for a size that is not known."""
     dims = declared.dims or ()
     pairs = zip(dims, known.dims or (None,) * len(dims), strict=False)
     return any(isinstance(size, int) and not isinstance(proved, int) for size, proved in pairs)
 
 
 Pass: TypeAlias = Callable[[Draft], Draft]
-"""A step of a conversion. It may change the draft in place."""
+"""A step of a conversion. It may modify the draft in place."""
 
 
 def check_nodes(draft: Draft) -> Draft:
-    """Raise the error that inference found for a gather or scatter, if any."""
+    """Raise the error of the first gather or scatter that failed inference, if any."""
     for node in draft.inferred.nodes:
         if node.refusal is not None:
             raise node.op_node.named(node.refusal)
@@ -143,10 +142,11 @@ def check_nodes(draft: Draft) -> Draft:
 
 
 def settle_declarations(draft: Draft, source: ModelProto) -> None:
-    """Write the stale declarations again, unless there are new nodes: then add findings.
+    """Restore the stale declarations, or report them as findings if there are new nodes.
 
-    onnxruntime relies on declarations where it merges nodes, and where Shape and Size read them.
-    So if the source has such nodes, neither the old declarations nor new ones are right.
+    onnxruntime relies on declarations when it fuses nodes and evaluates Shape and Size. Therefore
+    raise ModelError if there are new nodes and the source contains Shape or Size: both keeping and
+    dropping a declaration could change the results.
     """
     before, after = (
         Counter(node.op_type for node in nodes_in(model)) for model in (source, draft.model)
@@ -163,6 +163,6 @@ def settle_declarations(draft: Draft, source: ModelProto) -> None:
 
 
 def drop_unread_nodes(draft: Draft) -> Draft:
-    """Drop nodes and constants that nothing reads, unless nothing read them in the source."""
+    """Drop unused nodes and constants, except those that were already unused in the source."""
     drop_unread(draft.model.graph, draft.kept)
     return draft.changed()

@@ -1,4 +1,4 @@
-"""Rewrite gathers and scatters that a target does not support with those that it supports."""
+"""Rewriting of gathers and scatters that a target does not support."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from ndgather.published.schema import Role, TensorType
 from ndgather.runtimes.runtime import dtype_named
 
 _DEFAULTS = frozenset({("reduction", "none"), ("batch_dims", 0)})
-"""Attributes that older parsers do not know, with the values that change nothing."""
+"""Attributes that older parsers do not know, with the default values that can be dropped."""
 _SINCE = dict.fromkeys(
     ("GatherElements", "GatherND", "Range", "ScatterElements", "ScatterND"), 11
 ) | {"Less": 9, "Max": 12, "Min": 12, "Slice": 10, "Where": 9}
-"""The first opset in which these are what rewritings need: for integers, with inputs."""
+"""The first opset in which these support integers and take their parameters as inputs."""
 _INT32 = Interval(-(2**31), 2**31 - 1)
 _OF_OPEN_SIZES = frozenset({"Range", "Shape"})
 _Writer: TypeAlias = Callable[[GatherCall], str]
-"""Adds the nodes for a call, and returns how they treat an out-of-bounds index."""
+"""A function that adds the nodes for a call and returns how they treat out-of-bounds indices."""
 _MOVES_NOTHING = frozenset({"Constant", "Reshape", "Shape", "Unsqueeze"})
 
 
@@ -51,8 +51,8 @@ _MOVES_NOTHING = frozenset({"Constant", "Reshape", "Shape", "Unsqueeze"})
 class RewriteGathers:
     """A pass that rewrites gathers and scatters that `target` does not support.
 
-    If `checked`, an out-of-bounds index stays out of bounds in the new nodes. If `strict`, raise an
-    error for a node that no rule can rewrite; otherwise the node stays.
+    If `checked`, out-of-bounds indices stay out of bounds in the new nodes. If `strict`, raise an
+    error for a node that no rule can rewrite; otherwise keep the node.
     """
 
     target: Target
@@ -92,13 +92,13 @@ class RewriteGathers:
         return self._replace(draft, node, op_node, why, attempts)
 
     def _keep_other(self, draft: Draft, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
-        """Report an operator that no rule rewrites, such as TensorScatter."""
+        """Report and keep an operator that no rule can rewrite, such as TensorScatter."""
         if self.target.has(node.op_type):
             self._report(draft, op_node)
         else:
-            why = f"{self.target.name} does not take {node.op_type}"
+            why = f"{self.target.name} does not support {node.op_type}"
             if node.op_type == "Scatter":
-                why = f"{why} (allowed: opset 11 or later, in which it is ScatterElements)"
+                why = f"{why} (allowed: opset 11 or later, which has ScatterElements instead)"
             self._report(draft, op_node, None, why=why)
         return [node]
 
@@ -135,13 +135,12 @@ class RewriteGathers:
             operator = f"{row_domain(node.domain)} {node.op_type}"
             draft.assume(op_node.where, operator, node.input)
             for name, axis in dict.fromkeys(new.small):
-                most = f"at most {_INT32.highest} positions"
-                what = f"assumes that axis {axis} of {name!r} has {most}"
+                what = f"assumes that axis {axis} of {name!r} has size {_INT32.highest} at most"
                 draft.add_finding(op_node.where, operator, "index types", what)
             dtype = op_node.scope.type_of(node.input[0]).dtype or ""
             word = op_node.attributes().get("reduction")
             if word in {"max", "min"} and "float" in dtype and word.title() in counts:
-                what = f"{word.title()} of a runtime returns either of 0.0 and -0.0"
+                what = f"for 0.0 and -0.0, the {word.title()} of a runtime may return either"
                 draft.add_finding(op_node.where, operator, "signs of zeros", what, Severity.DIFFERS)
             return keep_identity(node, new.before, draft.titles)
         self._report(draft, op_node, None, why="; ".join(dict.fromkeys(reasons)))
@@ -153,9 +152,9 @@ class RewriteGathers:
         return SizedNodes(scope=scope, taken=draft.taken, prefix=output, opset=opset)
 
     def _missing_operator(self, names: Iterable[str], opset: int, sizes: Sequence[str]) -> str:
-        """Return the reason if the target or the opset lacks an operator of the new nodes.
+        """Return the reason if the target or its opset lacks an operator of the new nodes.
 
-        `sizes` are the open sizes of the node; only these need Range and Shape.
+        `sizes` are the open sizes of the node. Without open sizes, Range and Shape are not needed.
         """
         numbers = f"numbers for its sizes {listed(sizes)}" if sizes else ""
         asked = {"MatMul"} if self.allow_matmul else set()
@@ -163,7 +162,7 @@ class RewriteGathers:
             if not self.target.has(name) and name not in asked:
                 allowed = f" (allowed: {numbers})" if numbers and name in _OF_OPEN_SIZES else ""
                 return f"its rewriting needs {name}, which {self.target.name} lacks{allowed}"
-        if self.target.opset is not None:  # all other nodes are converted to it
+        if self.target.opset is not None:  # a later pass converts the other nodes to this opset
             opset, names = self.target.opset, _OF_OPEN_SIZES.intersection(names)
         newest = max(names, key=lambda name: _SINCE.get(name, 1), default="")
         since = _SINCE.get(newest, 1)
@@ -183,7 +182,7 @@ class RewriteGathers:
         new: Sequence[NodeProto] = (),
         **facts: Any,
     ) -> None:
-        """Report a node; `became` is empty if the target supports it, None if no rule applies."""
+        """Report on a node. `became` is empty if the node fits and None if no rule applies."""
         node, where = op_node.node, op_node.where
         was = f"{row_domain(node.domain)} {node.op_type}"
         was = str(op_node.operator().row) if is_published(node) else was
@@ -196,7 +195,7 @@ class RewriteGathers:
         draft.report(report, new, self.target)
 
     def _attempts(self, before: str) -> Iterator[_Writer]:
-        """Yield functions that add the nodes for a call of an operator, the simplest first."""
+        """Yield functions that add the nodes for a call of an operator, simplest first."""
         names = sorted(after for origin, after in EQUIVALENCES if origin == before)
         for name in (before, *names):
             if name in self.target.limits:
@@ -204,7 +203,7 @@ class RewriteGathers:
         yield self._write_rows
 
     def _write_operator(self, name: str, call: GatherCall) -> str:
-        """Write a call with an operator of the target, and adjust the indices if necessary."""
+        """Write a call using an operator of the target, and adjust the indices if necessary."""
         scope = call.new.scope
         most = self.target.limits[name].batch_dims
         if name == call.name and most is not None and call.attribute("batch_dims") > most:
@@ -217,7 +216,7 @@ class RewriteGathers:
         fit(call, function)
         if "axis" in call.attributes and (dims := call.types[Role.DATA].dims):
             call.attributes["axis"] %= len(dims)
-        outside = "stays outside"
+        outside = "stays out of bounds"
         if self.target.refusal(call, scope):
             outside = self._cast_indices(call)
         if not outside:
@@ -226,15 +225,15 @@ class RewriteGathers:
             refusal = self.target.refusal(call, scope, folded=True)
             if refusal:
                 raise call.cannot_become(name, refusal)
-            outside = rows.outside("stays outside")
+            outside = rows.outside("stays out of bounds")
         attributes = {key: x for key, x in call.attributes.items() if (key, x) not in _DEFAULTS}
         call.new.add(name, *call.inputs.values(), **attributes)
         return outside
 
     def _cast_indices(self, call: GatherCall) -> str:
-        """Cast indices to int32 and return how they are treated, if the target then takes the call.
+        """Cast indices to int32 if the target then supports the call.
 
-        Otherwise change nothing, and return an empty string.
+        Return how out-of-bounds indices are treated, or an empty string if nothing was changed.
         """
         new, name, known = call.new, call.inputs[Role.INDICES], call.types[Role.INDICES]
         fits = find_value_range(new.scope, name).is_within(_INT32)
@@ -247,10 +246,10 @@ class RewriteGathers:
             return ""
         call.inputs[Role.INDICES] = new.cast(name, "int32")
         if fits:
-            return "stays outside"
+            return "stays out of bounds"
         if not sizes or not isinstance(sizes[0], int):
             new.small.append((call.inputs[Role.DATA], call.attribute("axis")))
-        return f"may {'change' if call.row.kind.scatters else 'take'} another element"
+        return f"may {'change' if call.row.kind.scatters else 'select'} another element"
 
     def _write_rows(self, call: GatherCall) -> str:
         known = (self.target.limits.get(name) for name in ("Gather", "GatherElements"))
@@ -261,7 +260,7 @@ class RewriteGathers:
 
 
 def _write_node(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
-    """Add the nodes for a call, and return how they treat an out-of-bounds index."""
+    """Add the nodes for a call and return how they treat out-of-bounds indices."""
     call = GatherCall.of(inferred, new)
     constant, inside = Role.INDICES in call.constants, call.inside
     outside = write(call)
@@ -273,7 +272,7 @@ def _write_node(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
 
 
 def _open_sizes(op_node: OpNode) -> list[str]:
-    """Return the sizes of a node's inputs that are no numbers, such as ``N`` or ``data[0]``."""
+    """Return the names of the open sizes of a node's inputs, such as ``N`` or ``data[0]``."""
     sizes = (
         plain(size or f"{name}[{axis}]")
         for name in op_node.node.input
@@ -292,7 +291,7 @@ def _without_defaults(node: NodeProto) -> NodeProto:
 
 
 def measured_nodes(draft: Draft) -> Iterator[RewrittenNode]:
-    """Yield the reports, with the bytes that new nodes write and the products of a MatMul."""
+    """Yield the reports with the number of bytes that new nodes write and MatMul products."""
     types: dict[str, TensorType] = {}
     if any(new for _, new in draft.nodes):
         for outermost in draft.inferred.scopes:

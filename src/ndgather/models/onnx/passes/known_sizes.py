@@ -1,4 +1,4 @@
-"""Replace computations of known sizes by constants, and an If by its branch if it is known."""
+"""Constant folding: computations of known sizes and If nodes with known conditions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_SIZES = 4096
 def fold_known_sizes(draft: Draft, target: Target) -> Draft:
     """Replace nodes that compute with known sizes by constants until nothing changes.
 
-    Types are inferred again after each round, because they may depend on the new constants.
+    Types may depend on the new constants and are therefore inferred again after each round.
     """
     while _fold(draft, target, draft.inferred.of(draft.model.graph)):
         draft.changed()
@@ -41,7 +41,7 @@ def fold_known_sizes(draft: Draft, target: Target) -> Draft:
 
 
 def _fold(draft: Draft, target: Target, body: InferredGraph) -> bool:
-    """Replace nodes of a graph and its subgraphs; return True if the graph changed."""
+    """Replace nodes of a graph and its subgraphs; return whether the graph changed."""
     found = False
     for place in body:
         node, scope = place.node, place.scope
@@ -75,16 +75,16 @@ def _fold(draft: Draft, target: Target, body: InferredGraph) -> bool:
 def _inlined(
     node: NodeProto, branch: GraphProto, graph: GraphProto, taken: set[str]
 ) -> list[NodeProto]:
-    """Return the nodes of a branch of an If; its constants become those of `graph`."""
+    """Return the nodes of a branch of an If and move its constants to `graph`."""
     names = {value: unique(value, taken) for value in value_names(branch) if value}
     own, copied = {*names}, []
     for inner, outer in zip((port.name for port in branch.output), node.output, strict=True):
-        if not outer:  # an output that is left out
+        if not outer:  # an omitted output
             continue
         if inner in own:
             own.remove(inner)
             names[inner] = outer
-        else:  # a value from outside of the branch, or one that is returned twice
+        else:  # a value from outside the branch, or a value that is returned twice
             copied.append(helper.make_node("Identity", [names.get(inner, inner)], [outer]))
     rename_values(branch, names)
     graph.initializer.extend(branch.initializer)
@@ -92,7 +92,7 @@ def _inlined(
 
 
 def _known_branch(node: ReadNode, scope: Scope) -> GraphProto | None:
-    """Return a copy of the branch of an If that runs, where its condition is known."""
+    """Return a copy of the branch that an If runs if its condition is known."""
     is_if = node.op_type == "If" and node.domain == DEFAULT_DOMAIN and len(node.inputs) == 1
     condition = scope.constant(node.inputs[0]) if is_if else None
     if condition is None:
@@ -103,7 +103,7 @@ def _known_branch(node: ReadNode, scope: Scope) -> GraphProto | None:
 
 
 def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
-    """Return the result of a node that computes with sizes, if all of them are numbers."""
+    """Return the result of a node that computes with sizes if all sizes are known."""
     if node.domain != DEFAULT_DOMAIN or len(node.outputs) != 1:
         return None
     names = [name for name in node.inputs if name]
@@ -113,12 +113,12 @@ def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
     elif node.op_type in _OF_SIZES and all(_is_small(scope.type_of(name)) for name in names):
         inputs = {name: x for name in names if (x := scope.constant(name)) is not None}
         if node.op_type in {"Div", "Mod"} and any((x < 0).any() for x in inputs.values()):
-            return None  # runtimes round negative quotients in two ways
+            return None  # runtimes disagree on how to round negative quotients
     else:
         return None
     if not inputs or len(inputs) < len({*names}):
         return None
-    with suppress(Exception):  # what it refuses stays as it is
+    with suppress(Exception):  # keep nodes that the evaluator cannot run
         (result,) = ReferenceEvaluator(node.node, opsets=dict(scope.opsets)).run(None, inputs)
         if _is_small(type_of(np.asarray(result))):
             return np.asarray(result)
@@ -126,7 +126,7 @@ def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
 
 
 def _is_small(known: TensorType) -> bool:
-    """Return whether a value consists of few integers or booleans."""
+    """Return whether a value is a small tensor of integers or booleans."""
     sizes = known.numbers
     whole = known.dtype is not None and (known.dtype == "bool" or "int" in known.dtype)
     return whole and sizes is not None and math.prod(sizes) <= _MOST_SIZES

@@ -1,4 +1,4 @@
-"""New nodes before and after a node. Computations of known sizes become constants."""
+"""Nodes that are added before or after a node. Computations of known sizes become constants."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ndgather.published.schema import TensorType
 
 _LAST = np.iinfo(np.int64).max
 _ALLOWS_ZERO = 14  # the first opset whose Reshape has allowzero
-_FEW = 4096  # elements of a constant that is not worth a node of its own
+_FEW = 4096  # elements; smaller constants are added up instead of using a node for each
 
 
 @dataclass(slots=True, kw_only=True)
 class NewNodes:
-    """Nodes that are added before and after one node, with names that begin with `prefix`.
+    """Nodes that are added before and after one node, with names that start with `prefix`.
 
-    Their types and constants are added to `scope`. `taken` are the names of values that are in use.
+    Their types and constants are added to `scope`. `taken` contains all value names in use.
     """
 
     scope: Scope
@@ -45,7 +45,7 @@ class NewNodes:
         hint: str = "",
         **attributes: Any,
     ) -> str:
-        """Add a node whose output has the type `known`, and return the name of the output."""
+        """Add a node whose output has the type `known` and return the name of the output."""
         output = self.new_name(hint or op_type.lower())
         node = helper.make_node(op_type, inputs, [output], output, **attributes)
         self.before.append(node)
@@ -59,10 +59,10 @@ class NewNodes:
 
 
 def keep_identity(node: NodeProto, new: Sequence[NodeProto], titles: set[str]) -> list[NodeProto]:
-    """Give the name, documentation and metadata of `node` to the nodes that replace it.
+    """Copy the name, documentation and metadata of `node` to the nodes that replace it.
 
-    The new node that computes the output has the same name; the names of the others start with it.
-    `titles` are the names of all nodes.
+    The node that computes the output gets the same name, and the names of the others start with it.
+    `titles` contains the names of all nodes.
     """
     outputs = {*node.output} - {""}
     for item in new:
@@ -81,7 +81,7 @@ def keep_identity(node: NodeProto, new: Sequence[NodeProto], titles: set[str]) -
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The product of a number and open sizes, which are given as (value, axis) pairs."""
+    """The product of a number and open sizes, each given as a pair of value name and axis."""
 
     number: int = 1
     open: tuple[tuple[str, int], ...] = ()
@@ -111,14 +111,14 @@ _FOLDS: Mapping[str, Callable[..., Any]] = {
     "Reshape": np.reshape,
     "Where": np.where,
 }
-"""NumPy functions that compute nodes whose inputs are constants."""
+"""NumPy functions for nodes whose inputs are constants."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SizedNodes(NewNodes):
-    """New nodes before one node, for `opset`; they compute indices in `dtype`.
+    """New nodes of `opset` that compute indices in `dtype` before a node.
 
-    `small` are the axes of open size that are assumed to have at most 2**31 - 1 positions.
+    `small` lists the axes whose open size is assumed to be at most 2**31 - 1.
     """
 
     opset: int
@@ -160,7 +160,7 @@ class SizedNodes(NewNodes):
         return self.constant(array, dtype=dtype)
 
     def numbers(self, sizes: Sequence[Size], dtype: str = "int64") -> str:
-        """Return a tensor of one axis with the values of `sizes`."""
+        """Return a vector that contains `sizes`."""
         if not any(size.open for size in sizes):
             return self.constant([size.number for size in sizes], "sizes", dtype)
         items = [self._number(size) for size in sizes]
@@ -190,12 +190,12 @@ class SizedNodes(NewNodes):
         if len(opened) == 1 and not zeros:
             shape[opened[0]] = -1
         elif any([sizes[axis]] != list(before[axis : axis + 1]) for axis in opened + zeros):
-            # A size of 0 has to be one, and not that of the input.
+            # With allowzero, 0 means size 0 instead of the size in the input.
             return self.add("Reshape", name, self.numbers(sizes), allowzero=1)
         return self.compute("Reshape", name, self.constant(shape, "shape"))
 
     def line(self, size: Size, stride: Size, axis: int, rank: int) -> str:
-        """Return the offsets of the positions along one axis, in a tensor of that rank."""
+        """Return the offsets of the positions along one axis, as a tensor of rank `rank`."""
         if size.open:
             bounds = self.constant(0), self.add("Reshape", self._number(size), self.constant([]))
             line = self.add("Range", *bounds, self.constant(1))
@@ -213,7 +213,7 @@ class SizedNodes(NewNodes):
         return self.compute("Mul", name, self.numbers(factors, self.dtype))
 
     def total(self, terms: Sequence[str]) -> str:
-        """Return the broadcast sum of tensors; small constants are added first."""
+        """Return the broadcast sum of tensors, combining small constants."""
         first, *rest = terms
         constants: list[Array] = []
         for term in rest:
@@ -229,7 +229,7 @@ class SizedNodes(NewNodes):
         return first
 
     def column(self, name: str, number: int) -> str:
-        """Return one column of index tuples; the last axis is kept."""
+        """Return index `number` of each index tuple, with a last axis of size 1."""
         array = self.scope.constant(name)
         if array is not None:
             return self.constant(array[..., number : number + 1], dtype=array.dtype)
@@ -240,7 +240,7 @@ class SizedNodes(NewNodes):
         return self.add("Slice", name, *(self.constant([bound]) for bound in bounds))
 
     def finish(self, output: str) -> None:
-        """Rename the last output to `output` and drop unread nodes."""
+        """Rename the last output to `output` and drop unused nodes."""
         self.before[-1].output[0] = output
         used = {output}
         kept: list[NodeProto] = []
@@ -252,10 +252,10 @@ class SizedNodes(NewNodes):
         self.check_opset()
 
     def check_opset(self) -> None:
-        """Raise if the opset of the nodes is too old for one of them."""
+        """Raise ModelError if the opset is too old for one of the nodes."""
         has_zeros = any(item.name == "allowzero" for node in self.before for item in node.attribute)
         if has_zeros and self.opset < _ALLOWS_ZERO:
             raise ModelError(
-                f"Reshape of opset {self.opset} does not take sizes that may be 0 "
+                f"Reshape of opset {self.opset} does not support sizes that may be 0 "
                 f"(allowed: opset {_ALLOWS_ZERO} or later)"
             )

@@ -1,8 +1,8 @@
-"""Rewrite any gather or scatter as a gather or scatter of rows: along the first axis of a matrix.
+"""Rewriting gathers and scatters as gathers and scatters of matrix rows.
 
-A tuple of indices, or the position of an element, is the number of a row once the axes that it
-addresses are one axis: the sum of the indices times the strides of their axes. In data of shape
-(2, 3), whose strides are (3, 1), the tuple (1, 2) is row 1 * 3 + 2 * 1 = 5:
+If the axes that an index tuple addresses are merged, the tuple becomes a row number: the sum of its
+indices multiplied by the strides of their axes. Data of shape (2, 3) has the strides (3, 1), so the
+index tuple (1, 2) selects row 1 * 3 + 2 * 1 = 5:
 
                  axis 1
                0   1   2
@@ -12,8 +12,8 @@ addresses are one axis: the sum of the indices times the strides of their axes. 
            1 | 3 | 4 | 5 |       +---+---+---+---+---+---+
              +---+---+---+
 
-The rules below compute these numbers with plain arithmetic. Rows are then taken by Gather, by
-GatherND with tuples of one index, or by Slice and Concat if their numbers are constants.
+The rules below compute row numbers with plain arithmetic. The rows are then gathered by Gather, by
+GatherND with index tuples of length 1, or by Slice and Concat if the row numbers are constants.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ndgather.models.onnx.passes.target import Limits, Target
 
 MOST_UPDATES = 16
-"""The maximum number of updates that are applied one by one, and of slices."""
+"""The maximum number of updates that are applied one by one, and the maximum number of slices."""
 
 _GATHERS, _SCATTERS = (
     {Kind.GATHER: "Gather", Kind.GATHER_ND: "GatherND"},
@@ -51,10 +51,10 @@ _LARGEST_INT32 = np.iinfo(np.int32).max
 
 
 class Rows:
-    """A call that is rewritten with gathers of rows.
+    """A call that is being rewritten to gathers and scatters of rows.
 
-    `limits` has the index types that the target takes. If `checked`, an index that is out of range
-    becomes the number of a row that does not exist.
+    `limits` contains the index types that the target supports. If `checked`, an out-of-bounds index
+    becomes an out-of-bounds row number.
     """
 
     def __init__(
@@ -64,12 +64,14 @@ class Rows:
         self.checked, self.matmul = checked, matmul
         self.data, self.indices = (call.sizes(role) for role in (Role.DATA, Role.INDICES))
         self.meaning = Meaning.of(call.row, call.attributes)
-        self._why = ""  # why the target takes no rows
-        self._row: Sequence[Size] = ()  # the sizes of a row
+        self._why = ""  # why the target does not support rows
+        self._row: Sequence[Size] = ()  # the shape of a row
 
     def write(self) -> str:
-        """Add the nodes, and return how they treat out-of-bounds indices."""
+        """Add the nodes and return how they treat out-of-bounds indices."""
         call = self.call
+        # A Gather whose row numbers are its indices needs an index type for one axis only, not for
+        # offsets in all of data. See cases 1 and 3 of `_gather`.
         outer = product(self.data[: self.axis])
         whole = call.row.kind is Kind.GATHER and (outer == Size() or outer.open)
         self._choose_type([self.data[self.axis]] if whole and self.data else None)
@@ -94,22 +96,23 @@ class Rows:
                     self._scatter_rows(len(self.data), self._elements(name), self.indices)
                 else:
                     self._scatter_slices(shared)
-        return self.outside("is dropped or refused" if call.row.kind.scatters else "stays outside")
+        scatters = call.row.kind.scatters
+        return self.outside("is ignored or raises an error" if scatters else "stays out of bounds")
 
     def outside(self, checked: str) -> str:
-        """Return how the nodes treat out-of-bounds indices; `checked` is what checked ones do."""
-        verb = "change" if self.call.row.kind.scatters else "take"
+        """Return how the nodes treat out-of-bounds indices: `checked` if indices are checked."""
+        verb = "change" if self.call.row.kind.scatters else "select"
         return checked if self.checked else f"may {verb} another element"
 
     def fold(self) -> None:
-        """Normalize negative indices of the call, in a type that the target supports."""
+        """Normalize the negative indices of the call in a type that the target supports."""
         call, axis = self.call, self.axis
         batch, tuples = self.meaning.batch_dims, call.row.kind.tuples
         sizes = self.data[batch : self._addressed()] if tuples else [self.data[axis]]
         self._choose_type(sizes)
         before = call.inputs[Role.INDICES]
         name = self._folded(before, sizes, sizes)
-        if name != before and not self.indices:  # sizes have an axis, a single index has none
+        if name != before and not self.indices:  # `sizes` added an axis to a scalar index
             name = self.new.compute("Reshape", name, self.new.constant([]))
         call.inputs[Role.INDICES] = name
         known = replace(call.types[Role.INDICES], dtype=self.new.dtype)
@@ -121,12 +124,13 @@ class Rows:
         return (self.meaning.axis or 0) % max(len(self.data), 1)
 
     def _choose_type(self, sizes: Sequence[Size] | None = None) -> None:
-        """Compute in the type of the indices if the target supports it, otherwise in another.
+        """Choose the dtype for computing row numbers: that of the indices if it is supported.
 
-        `sizes` are those of the indexed axes if the indices stay positions along an axis, and do
-        not become offsets in all of data.
+        Row numbers may be as large as data unless `sizes` is given: then they remain positions
+        along axes with these sizes.
         """
         dtype, allowed = self.call.types[Role.INDICES].dtype, self.limits.index_types
+        # A checked index becomes up to one size of data per axis, so the sum needs this much room.
         size = product(self.data) * Size(len(self.data) + 1)
         small = not size.open and size.number <= _LARGEST_INT32
         if dtype == "int32" and small and (allowed is None or "int32" in allowed):
@@ -137,7 +141,7 @@ class Rows:
                 self.new.assume_small(sizes)
             if not small:
                 raise self.call.cannot_become(
-                    "Gather", "its indices would have to be int32, which may not hold the offsets"
+                    "Gather", "its indices would have to be int32, which may overflow"
                 )
             self.new.dtype = "int32"
 
@@ -150,21 +154,20 @@ class Rows:
         return self.meaning.batch_dims + depth.number
 
     def _folded(self, name: str, sizes: Sequence[Size], beyond: Sequence[Size]) -> str:
-        """Return indices that count from the front; the last axis of a tuple goes through `sizes`.
+        """Return non-negative indices, where `sizes` belong to the last axis of the index tuples.
 
-        On an axis of size 5, 3 stays and -2 becomes 3. With `checked`, those outside, such as 5 and
-        -6, become `beyond`.
+        On an axis of size 5, 3 stays and -2 becomes 3. If `checked`, out-of-bounds indices like 5
+        and -6 become `beyond`.
         """
         new, dtype = self.new, self.new.dtype
-        # Before a cast, which keeps all indices that are in bounds.
+        # Analyze the range before a cast, which may lose it. A cast preserves in-bounds indices.
         is_negative = find_value_range(new.scope, name).lowest < 0
         adds_checks = self.checked and self.call.inside is None
         before = self.call.types[Role.INDICES].dtype or dtype
-        is_open = any(
-            size.open for size in sizes
-        )  # read as int64, so one Cast at the end is enough
+        # Open sizes are read from a Shape as int64, so a single Cast at the end is enough.
+        is_open = any(size.open for size in sizes)
         if adds_checks or (is_open and before == "int64"):
-            dtype = before  # an index that is out of bounds may not fit another type
+            dtype = before  # a Cast could wrap an out-of-bounds index around into the bounds
         elif before != dtype:
             name = new.cast(name, dtype)
         zero, size = new.constant(0, "zero", dtype), new.numbers(sizes, dtype)
@@ -173,8 +176,8 @@ class Rows:
             behind = new.compute("Add", name, size)
             name = new.compute("Where", new.compute("Less", name, zero), behind, name)
         elif is_negative:
-            # Max(-Max(index, -1), 0) is 1 for a negative index, and 0 for any other: how often the
-            # size is added.
+            # Max(-Max(index, -1), 0) is 1 for negative indices and 0 for others, so it multiplies
+            # the size to add: for size 5, -2 becomes -2 + 1 * 5 = 3 and 4 becomes 4 + 0 * 5 = 4.
             below = new.compute("Max", name, new.constant(-1, "below", dtype))
             negated = new.compute("Mul", below, new.constant(-1, "below", dtype))
             turns = new.compute("Mul", new.compute("Max", negated, zero), size)
@@ -186,37 +189,38 @@ class Rows:
         return name if dtype == new.dtype else new.cast(name, new.dtype)
 
     def _beyond(self, first: int, count: int) -> list[Size]:
-        """Return an index for each indexed axis that makes any row number out of bounds.
+        """Return an index for each indexed axis that makes every row number out of bounds.
 
-        In data of shape (2, 3) these are 2 and 6: of the strides (3, 1), both are row 6, and the
-        rows are 0..5.
+        For data of shape (2, 3) with strides (3, 1), these are 2 and 6, because both 2 * 3 and
+        6 * 1 are row 6, and the last row is 5.
         """
         return [product(self.data[: axis + 1]) for axis in range(first, first + count)]
 
     def _tuples(self, name: str) -> str:
         """Return the row number of each index tuple, with a last axis of size 1.
 
-        With data (4, 2, 3, 7), batch_dims = 1 and indices (4, 5, 2), the rows are those of three
-        axes, of strides (6, 3, 1). The tuple (1, 2) of batch 3 is row 3 * 6 + 1 * 3 + 2 * 1 = 23.
+        For data of shape (4, 2, 3, 7), batch_dims = 1 and indices of shape (4, 5, 2), the first
+        three axes are merged and have the strides (6, 3, 1). The index tuple (1, 2) in batch 3
+        selects row 3 * 6 + 1 * 3 + 2 * 1 = 23.
         """
         batch, new = self.meaning.batch_dims, self.new
         sizes = self.data[: self._addressed()]
         apart = strides(sizes)
         beyond = self._beyond(batch, len(sizes) - batch)
         name = new.scaled(self._folded(name, sizes[batch:], beyond), apart[batch:])
-        columns = [name]  # the parts of the sum: one for each index of a tuple,
+        columns = [name]  # the sum has a term for each index of a tuple
         if len(sizes) - batch > 1:
             columns = [new.column(name, number) for number in range(len(sizes) - batch)]
         rank = len(self.indices)
-        # and one for each batch axis: 0, 6, 12, 18 of shape (4, 1, 1)
+        # It also has a term for each batch axis. In the example: 0, 6, 12, 18 of shape (4, 1, 1).
         lines = [new.line(sizes[axis], apart[axis], axis, rank) for axis in range(batch)]
         return new.total([*columns, *lines])
 
     def _elements(self, name: str) -> str:
-        """Return the flat position of the element that each index addresses.
+        """Return the flat position of the element that each index selects.
 
-        In data (2, 3) along axis 1, the indices [[2, 0], [1, 1]] stand in rows 0 and 1, which begin
-        at the elements 0 and 3: they address [[2, 0], [4, 4]].
+        For data of shape (2, 3) and axis 1, the indices [[2, 0], [1, 1]] select the flat positions
+        [[2, 0], [4, 4]], because their rows begin at the positions 0 and 3.
         """
         rank, apart, new = len(self.data), strides(self.data), self.new
         name = self._folded(name, [self.data[self.axis]], self._beyond(self.axis, 1))
@@ -232,8 +236,8 @@ class Rows:
         """Gather slices along an axis.
 
         1. Data (5, 7), axis 0: the slices are rows.
-        2. Data (2, 5, 7), axis 1: an index i takes two of ten rows, i and 5 + i.
-        3. Data (N, 5, 7), axis 1, where N is open: the axis becomes the first one, and goes back.
+        2. Data (2, 5, 7), axis 1: index i selects two of ten rows, i and 5 + i.
+        3. Data (N, 5, 7), axis 1, where N is open: the axis is moved to the front and back again.
 
                    N 5 7  -- Transpose -->  5 N 7  -- Gather -->  3 N 7  -- Transpose -->  N 3 7
         """
@@ -263,10 +267,10 @@ class Rows:
     def _gather_rows(
         self, data: str, count: int, flat: str, rank: int, shape: Sequence[Size]
     ) -> None:
-        """Merge the first `count` axes of data, gather rows, and reshape the result.
+        """Merge the first `count` axes of data, gather rows and reshape the result.
 
-        Data (2, 3, 7, 8) with `count` = 2 and 20 numbers of shape (4, 5), where the target gathers
-        from matrices only:
+        For data of shape (2, 3, 7, 8), `count` = 2 and row numbers of shape (4, 5), if the target
+        supports matrices only:
 
             2 3 7 8  -- Reshape -->  6 56  -- Gather -->  20 56  -- Reshape -->  4 5 7 8
         """
@@ -283,7 +287,7 @@ class Rows:
             new.reshape(result, shape)
 
     def _as_rows(self, name: str, first: Sequence[Size], rest: Sequence[Size]) -> str:
-        """Return a matrix: one axis merges `first`, the other merges `rest`."""
+        """Reshape to a matrix or vector: axis 0 merges `first` and axis 1 merges `rest`."""
         if len(first) == 1 and len(rest) <= 1:
             return name
         sizes = [product(first)] if not rest else [product(first), product(rest)]
@@ -293,6 +297,7 @@ class Rows:
         self, kinds: Iterable[Kind], rows: str, rank: int, flat: str
     ) -> Kind | None:
         """Return the first kind that the target supports for rows of this rank, or None."""
+        # Limits depend on whether sizes are open, not on the sizes; 1 stands for any number.
         is_open = any(size.open for size in (*self.data, *self.indices))
         scope, dim, self._why = self.new.scope, None if is_open else 1, ""
         dims = {Kind.GATHER: (dim,), Kind.SCATTER_ELEMENTS: (dim,) * rank}
@@ -314,7 +319,7 @@ class Rows:
         return None
 
     def _difference(self, kind: Kind, rank: int) -> str | None:
-        """Return what runtimes do differently with an operator on rows, or None."""
+        """Return how runtimes differ for an operator on rows, or None if they agree."""
         call, name = self.call, _NAMES[kind]
         row = implementation(name, DEFAULT_DOMAIN, self.new.scope.opsets[DEFAULT_DOMAIN]).row
         width = product(self._row if rank > 1 else ())
@@ -333,9 +338,10 @@ class Rows:
         return new.compute("Reshape", flat, new.constant([-1, 1]))
 
     def _rows_at(self, rows: str, rank: int, flat: str) -> str:
-        """Add the nodes that gather rows; raise if the target has none that can."""
+        """Add the nodes that gather rows; raise ModelError if the target supports none."""
         new, position = self.new, self.new.scope.constant(flat)
         kind = self._operator_of_rows(_GATHERS, rows, rank, flat)
+        # Some targets gather only from matrices, so make each element a row.
         if kind is None and rank == 1 and self._operator_of_rows(_GATHERS, rows, 2, flat):
             rows = new.compute("Reshape", rows, new.constant([-1, 1]))
             return new.add("Reshape", self._rows_at(rows, 2, flat), new.constant([-1]))
@@ -345,25 +351,26 @@ class Rows:
             case Kind.GATHER_ND:
                 return new.add("GatherND", rows, self._as_tuples(flat))
         if position is None:
-            why = self._why or f"{self.target.name} has no gather of rows"
+            why = self._why or f"{self.target.name} does not support gathers of rows"
             raise self.call.cannot_become("Gather", why)
+        # Consecutive rows share a slice: the rows 4, 5, 6, 1 end at [3, 4] and take two slices.
         ends = np.flatnonzero(np.diff(position, append=-2) != 1) + 1
         if len(ends) > MOST_UPDATES:
-            why = f"rows at {len(ends)} places are more than {MOST_UPDATES} slices"
+            why = f"the rows need {len(ends)} slices (allowed: at most {MOST_UPDATES})"
             raise self.call.cannot_become("Slice", why)
         slices = [(int(x[0]), int(x[-1]) + 1) for x in np.split(position, ends[:-1]) if x.size]
         parts = [new.part(rows, *bounds, 0) for bounds in slices or [(0, 0)]]
         return parts[0] if len(parts) == 1 else new.add("Concat", *parts, axis=0)
 
     def _scatter_rows(self, count: int, flat: str, places: Sequence[Size]) -> None:
-        """Scatter updates into rows of data, whose first `count` axes are one axis.
+        """Scatter updates into rows of data after merging its first `count` axes.
 
-        1. The target scatters into rows.
-        2. The updates are combined with rows.
-        3. The numbers of the rows are constants.
-        4. They are the true elements of a mask.
-        5. There are few updates. With 4 rows of data and updates of the rows 2 and 0, the result is
-           that of a gather from updates and data, of these numbers:
+        1. The target supports a scatter into rows.
+        2. The call has a reduction.
+        3. The row numbers are constants.
+        4. The row numbers are the positions of the true elements of a mask.
+        5. There are few updates. Each update replaces a row number in the indices of a gather from
+           updates and data. For 4 rows of data and updates of the rows 2 and 0:
 
                 u0 u1 d0 d1 d2 d3        no update   2 3 4 5
                  0  1  2  3  4  5        row 2 = u0  2 3 0 5
@@ -406,7 +413,7 @@ class Rows:
     def _add_scatter(
         self, data: str, updates: str, flat: str, rank: int, rest: Sequence[Size]
     ) -> str | None:
-        """Add a scatter into rows and return its output, or None if the target supports none."""
+        """Add a scatter into rows and return its output, or None if it is not supported."""
         new, word = self.new, self.meaning.reduction.value
         kind = self._operator_of_rows(_SCATTERS, data, rank, flat)
         if kind is None:
@@ -414,13 +421,13 @@ class Rows:
         attributes: dict[str, Any] = {} if word == "none" else {"reduction": word}
         if kind is Kind.SCATTER_ND:
             return new.add("ScatterND", data, self._as_tuples(flat), updates, **attributes)
-        if rank == 2:
+        if rank == 2:  # ScatterElements needs an index for each element of a row
             column = new.compute("Reshape", flat, new.constant([-1, 1]))
             flat = new.total([column, new.line(product(rest), Size(0), 1, 2)])
         return new.add("ScatterElements", data, flat, updates, axis=0, **attributes)
 
     def _mask(self, count: int) -> str:
-        """Return the mask whose true elements are the index tuples, or an empty string."""
+        """Return the mask whose true positions are the index tuples, or an empty string."""
         name = masked_by(self.new.scope, self.call.inputs[Role.INDICES])
         known = self.new.scope.type_of(name)
         sizes = self.new.sizes(name, known.dims or ())
@@ -428,14 +435,15 @@ class Rows:
         return name if whole and not product(self.data[:count]).open else ""
 
     def _numbered(self, mask: str, rows: Size) -> str:
-        """Return row numbers of data and updates together: true elements of a mask take updates.
+        """Return row numbers in data followed by updates: true elements of a mask select updates.
 
-        Sums of neighbours that are 1, 2, 4, ... apart count the true elements:
+        The k-th true element selects update k. Adding elements that are 1, 2, 4, ... apart yields
+        the running count of true elements:
 
             mask            . x . x
-            counted         0 1 1 2
+            count           0 1 1 2
             plus 4 rows - 1 3 4 4 5
-            the rows        0 4 2 5   d0 u0 d2 u1 of d0 d1 d2 d3 u0 u1
+            row numbers     0 4 2 5   d0 u0 d2 u1 of d0 d1 d2 d3 u0 u1
         """
         new, count, step = self.new, rows.number, 1
         place = new.cast(mask, new.dtype)
@@ -445,16 +453,17 @@ class Rows:
             place = new.add("Concat", new.part(place, 0, step, 0), sums, axis=0)
             step *= 2
         place = new.add("Add", place, new.constant(count - 1, "count", new.dtype))
-        # Max shows that it is not negative.
+        # Without Max, the range analysis would not know that the row numbers are non-negative.
         place = new.add("Max", new.constant(0, "zero", new.dtype), place)
         return new.add("Where", mask, place, new.line(rows, Size(), 0, 1))
 
     def _where_equal(self, line: str, place: str, then: str, other: str) -> str:
-        """Return `then` where two tensors are equal, and `other` elsewhere."""
+        """Return `then` where two tensors are equal and `other` elsewhere."""
         new = self.new
         if self.target.has("Equal") and self.target.has("Where"):
             return new.compute("Where", new.compute("Equal", line, place), then, other)
-        # With d = line - place, Max(1 - Max(d, -d), 0) is 1 where they are equal, and 0 elsewhere.
+        # With d = line - place, Max(1 - Max(d, -d), 0) is 1 if d is 0, and 0 otherwise: for d = -2,
+        # Max(1 - 2, 0) = 0. It multiplies the change: other + 1 * (then - other) = then.
         minus, one, zero = (new.constant(x, "factor", new.dtype) for x in (-1, 1, 0))
         apart = new.compute("Add", line, new.compute("Mul", place, minus))
         distance = new.compute("Max", apart, new.compute("Mul", apart, minus))
@@ -462,13 +471,13 @@ class Rows:
         here = new.compute("Max", near, zero)
         change = new.compute("Add", then, new.compute("Mul", other, minus))
         result = new.compute("Add", other, new.compute("Mul", here, change))
-        return new.compute("Max", result, zero)  # which shows that it is not negative
+        return new.compute("Max", result, zero)  # for the range analysis, as in `_numbered`
 
     def _shared_indices(self) -> str | None:
-        """Return the indices before they were expanded to whole slices of data, or None.
+        """Return the indices before an Expand to whole slices of data, or None.
 
-        In data (9, 4, 5), along axis 0, indices of shape (3, 1, 1) that Expand makes (3, 4, 5)
-        address three slices, each by one number.
+        For data of shape (9, 4, 5) and axis 0, indices of shape (3, 1, 1) that are expanded to
+        (3, 4, 5) select three whole slices, one per index.
         """
         scope, name = self.new.scope.computing(self.call.inputs[Role.INDICES]), ""
         if scope is None or Role.INDICES in self.call.constants:
@@ -485,7 +494,7 @@ class Rows:
         return name or None
 
     def _scatter_slices(self, name: str) -> None:
-        """Scatter whole slices along an axis, as rows."""
+        """Scatter whole slices along an axis as rows."""
         call, new, rank = self.call, self.new, len(self.data)
         order = [self.axis, *(axis for axis in range(rank) if axis != self.axis)]
         count = self.indices[self.axis]
@@ -502,7 +511,7 @@ class Rows:
 
     def _too_many(self, number: Size) -> Exception:
         count = "open" if number.open else number.number
-        what = f"its indices are no constant, and the number of updates is {count}"
+        what = f"its indices are not a constant, and the number of updates is {count}"
         adds = self.meaning.reduction is Reduction.ADD and self.target.opset is None
         adds = adds and not self.matmul and "float" in (self.call.types[Role.DATA].dtype or "")
         asked = ", or any number with allow_matmul=True, --allow-matmul" if adds else ""
@@ -510,14 +519,15 @@ class Rows:
         return self.call.cannot_become("Gather", what)
 
     def _replace(self, data: str, updates: str, position: Array, rows: int, rank: int) -> str:
-        """Replace rows at constant positions; the last update of a row wins.
+        """Replace rows at constant positions. If a row has several updates, the last one wins.
 
-        Of 5 rows, three updates replace 3, 1 and 3 again:
+        For 5 rows and updates of the rows 3, 1 and 3:
 
             u0 u1 u2 d0 d1 d2 d3 d4
-             0  1  2  3  4  5  6  7        the result: 3 1 5 2 7, which is d0 u1 d2 u2 d4
+             0  1  2  3  4  5  6  7        row numbers 3 1 5 2 7: d0 u1 d2 u2 d4
         """
         new, count = self.new, position.size
+        # Consecutive rows are replaced by concatenating the parts before and after them.
         if count and np.array_equal(position, position[0] + np.arange(count)):
             start, end = int(position[0]), int(position[0]) + count
             parts = [new.part(data, 0, start, 0)] if start else []
@@ -538,17 +548,17 @@ class Rows:
         number: Size,
         rank: int,
     ) -> str:
-        """Combine updates with rows of data, in the order of the updates.
+        """Combine updates with rows of data in the order of the updates.
 
-        1. At constant positions, in as many turns as a row has updates. With the rows 1, 0, 1 the
-           updates 0 and 1 have the first turn, and the update 2 has the second.
-        2. One after the other, if there are few: its row is taken out, combined, and put back.
-        3. By a product with a matrix that has a row for each row, and a column for each update.
+        1. At constant positions, in as many turns as a row has updates. For the rows 1, 0, 1, the
+           first turn applies updates 0 and 1, and the second turn applies update 2.
+        2. One by one if there are few updates: a row is gathered, combined and put back.
+        3. By a product with a matrix whose element (row, update) is 1 if the update is for the row.
         """
         call, new, word = self.call, self.new, self.meaning.reduction.value
         dtype = call.types[Role.DATA].dtype or ""
         if "int" not in dtype and "float" not in dtype:
-            raise call.cannot_become("Gather", f"it reduces data of type {dtype or 'not known'}")
+            raise call.cannot_become("Gather", f"it reduces data of type {dtype or 'unknown'}")
         op_type = ROWS[word].onnx[0]
         if position is not None:  # Case 1
             turn, seen = np.empty(position.size, np.int64), np.zeros(rows.number, np.int64)
@@ -556,7 +566,7 @@ class Rows:
                 turn[update] = seen[row]
                 seen[row] += 1
             if seen.max(initial=0) > MOST_UPDATES:
-                what = f"{seen.max()} updates of one element are more than {MOST_UPDATES}"
+                what = f"an element has {seen.max()} updates (allowed: at most {MOST_UPDATES})"
                 raise call.cannot_become("Gather", what)
             for number_of_turn in range(seen.max(initial=0)):
                 mine = np.flatnonzero(turn == number_of_turn)
@@ -569,7 +579,7 @@ class Rows:
                 data = self._replace(data, value, position[mine], rows.number, rank)
         elif not number.open and number.number <= MOST_UPDATES:  # Case 2
             line = new.line(rows, Size(), 0, 1)
-            # No Where between floats: that of onnxruntime turns -0.0 into 0.0.
+            # Select by index, because Where between floats turns -0.0 into 0.0 in onnxruntime.
             others = new.total([line, new.constant(1, "count", new.dtype)])
             for update in range(number.number):
                 place = new.part(flat, update, update + 1, 0)

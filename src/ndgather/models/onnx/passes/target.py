@@ -1,8 +1,8 @@
-"""What a target supports: its operators, and the limits of its gathers and scatters.
+"""Targets: the supported operators and the limits of gathers and scatters.
 
-A target is a TOML file or an opset of ONNX. In a file, ``operators`` lists the operators that new
-nodes may have, and ``open_sizes`` those that are needed if a model has open sizes. Each table
-``limits.NAME`` adds a gather or scatter and restricts its calls; see the fields of `Limits`.
+A target is a TOML file or an ONNX opset. In a file, ``operators`` lists the operators that new
+nodes may use, and ``open_sizes`` lists additional operators for models with open sizes. Each table
+``limits.NAME`` adds a gather or scatter and restricts its calls using the fields of `Limits`.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from ndgather.reductions import ROWS
 if TYPE_CHECKING:
     from ndgather.models.onnx.passes.calls import GatherCall
 
-NEGATIVE_IF_OUTSIDE = "only an index that is out of bounds may be negative"
+NEGATIVE_IF_OUTSIDE = "only an out-of-bounds index may be negative"
 _FOLDER = files("ndgather.models.onnx").joinpath("targets")
-_TUPLES_FROM = 11  # the first opset with other gathers than Gather, and with negative indices
-_COMPARES_FROM = 9  # the first opset that compares integers, and chooses
+_TUPLES_FROM = 11  # the first opset with GatherND and GatherElements and with negative indices
+_COMPARES_FROM = 9  # the first opset with Where and comparisons of integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The calls of one gather or scatter that a target supports; None means no limit."""
 
-    axes: tuple[int, ...] | None = None  # counted from the front
-    ranks: tuple[int, int] | None = None  # the lowest and the highest rank of data
-    index_ranks: tuple[int, int] | None = None  # those of indices
+    axes: tuple[int, ...] | None = None  # non-negative
+    ranks: tuple[int, int] | None = None  # the lowest and highest rank of data
+    index_ranks: tuple[int, int] | None = None  # the lowest and highest rank of indices
     index_types: tuple[str, ...] | None = None
     data_types: tuple[str, ...] | None = None
     depths: tuple[int, ...] | None = None  # the lengths of index tuples
-    batch_dims: int | None = None  # the largest
+    batch_dims: int | None = None  # the maximum
     reductions: tuple[str, ...] | None = None
-    negative: bool = True  # whether an index may count from the end
-    constant: bool = False  # whether indices have to be constants
-    constant_data: bool | None = None  # whether data have to be a constant, or must not be one
+    negative: bool = True  # whether indices may be negative
+    constant: bool = False  # whether indices must be constants
+    constant_data: bool | None = None  # whether data must be (True) or must not be (False) constant
     open: bool = True  # whether sizes of data and indices may be open
 
     def refusal(
@@ -66,7 +66,10 @@ class Limits:
         constant_data: bool,
         negative: str = "",
     ) -> str | None:
-        """Return why the target does not take a call, or None; `negative` is how indices may be."""
+        """Return why the target does not support a call, or None if it does.
+
+        `negative` says when indices may be negative, and is empty if they cannot be.
+        """
         axis = depth = None
         for name, known, ranks in (
             ("data", data, self.ranks),
@@ -77,13 +80,13 @@ class Limits:
             if ranks is not None and (shape is None or not ranks[0] <= len(shape) <= ranks[1]):
                 return f"the rank of {name} is {rank} (allowed: {ranks[0]}..{ranks[1]})"
             if not self.open and not all(isinstance(size, int) for size in shape or (None,)):
-                return f"a size of {name} is not a number (allowed: numbers, which infer can set)"
+                return f"a size of {name} is open (allowed: numbers, which infer can set)"
             if shape and name == "data" and not kind.tuples:
                 axis = (meaning.axis or 0) % len(shape)
             if shape and name == "indices" and kind.tuples:
                 depth = shape[-1]
         if self.axes is not None and not kind.tuples and (meaning.axis or 0) < 0:
-            return "axis counts from the end"
+            return "axis is negative"
         tests = (
             ("axis", axis, None if kind.tuples else self.axes),
             ("the type of indices", indices.dtype, self.index_types),
@@ -106,10 +109,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a runtime or an opset supports, and where that is published.
+    """The operators that a runtime or an opset supports and the source of this information.
 
-    `operators` is None if new nodes may have any operator. `opset` is set if the target is an opset
-    of ONNX.
+    `operators` is None if new nodes may use any operator. `opset` is set if the target is an ONNX
+    opset.
     """
 
     name: str
@@ -126,14 +129,14 @@ class Target:
         return known or op_type in self.open_sizes or op_type in self.limits
 
     def refusal(self, call: GatherCall, scope: Scope, *, folded: bool = False) -> str | None:
-        """Return why the target does not take a gather or scatter, or None.
+        """Return why the target does not support a gather or scatter, or None if it does.
 
-        `folded` says that its indices count from the front.
+        `folded` is true if negative indices have already been normalized.
         """
         if self.opset is not None and call.row.domain != DEFAULT_DOMAIN:
             return None
         if call.row.domain != DEFAULT_DOMAIN or call.row.name not in self.limits:
-            return f"{self.name} does not take {call.row.name}"
+            return f"{self.name} does not support {call.row.name}"
         return self.limits[call.row.name].refusal(
             call.row.kind,
             Meaning.of(call.row, call.attributes),
@@ -146,7 +149,7 @@ class Target:
 
 
 def _negative(scope: Scope, indices: str) -> str:
-    """Return when indices may be negative, or an empty string if they cannot."""
+    """Return when indices may be negative, or an empty string if they cannot be."""
     if not may_be_negative(scope, indices):
         return ""
     always = may_be_negative(scope, indices, in_bounds=True)
@@ -156,7 +159,7 @@ def _negative(scope: Scope, indices: str) -> str:
 def opset_target(opset: int, model: ModelProto) -> Target | None:
     """Return an older opset as a target, or None if no gather or scatter has to be rewritten.
 
-    Before opset 11, Gather is the only one, and its indices are not negative.
+    Before opset 11, Gather is the only operator, and its indices must not be negative.
     """
     nodes = [node for node in nodes_in(model) if is_published(node)]
     if opset < _TUPLES_FROM:
@@ -177,13 +180,13 @@ def opset_target(opset: int, model: ModelProto) -> Target | None:
 
 @cache
 def target_names() -> tuple[str, ...]:
-    """Return the names of the targets in this package."""
+    """Return the names of the built-in targets."""
     names = (item.name for item in _FOLDER.iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
 
 def load_target(value: str | Path) -> Target:
-    """Return the target in a file that ends in .toml, or the target of this name."""
+    """Return the target in a ``.toml`` file or the built-in target with this name."""
     text = str(value)
     if not text.endswith(".toml"):
         return _packaged_target(text)
@@ -226,7 +229,7 @@ def _target(content: Mapping[str, Any], place: str) -> Target:
     }
     for key in ("name", "what", "source", "date", "operators"):
         if key not in content:
-            raise ModelError(f"{place}: {key} is missing (allowed: a target names it)")
+            raise ModelError(f"{place}: {key} is missing (allowed: a target that sets it)")
     return Target(
         name=content["name"],
         what=content["what"],
@@ -252,7 +255,8 @@ def _limits(place: str, row: Mapping[str, Any]) -> Limits:
     words = {item.value for item in Reduction}
     for word in values.get("reductions", ()):
         if word not in words:
-            raise ModelError(f"{place}.reductions = {word!r} is not one (allowed: {listed(words)})")
+            what = f"{place}.reductions = {word!r} is unknown (allowed: {listed(words)})"
+            raise ModelError(what)
     return Limits(**values)
 
 

@@ -1,7 +1,7 @@
 """The changes between versions of ONNX operators, as data and as functions on nodes.
 
-``version_changes.toml`` lists what a version changed. The functions in `DOWN` and `UP` do what it
-cannot say. A step that is in none of them is refused.
+``version_changes.toml`` lists the changes of each version. Functions in `DOWN` and `UP` handle
+changes that it cannot express. A step that appears in neither raises an error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ndgather.models.onnx.value_ranges import Interval, find_value_range, may_be
 from ndgather.published.schema import FLOATS, INTEGERS, TensorType
 
 Step: TypeAlias = tuple[str, int]
-"""An operator, and the newer of the two versions of a step."""
+"""An operator and the newer of two consecutive versions."""
 
 _FILE = tomllib.loads(
     files("ndgather.models.onnx.passes").joinpath("version_changes.toml").read_text("utf-8")
@@ -40,7 +40,7 @@ _FILE = tomllib.loads(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The changes in one version of an operator; ``version_changes.toml`` explains the fields."""
+    """The changes in one operator version. ``version_changes.toml`` explains the fields."""
 
     added: Mapping[str, object] = field(default_factory=dict)
     removed: Mapping[str, object] = field(default_factory=dict)
@@ -61,14 +61,14 @@ NOTHING = Changes()
 TYPES = frozenset(
     (name, int(version)) for version, names in _FILE["types"].items() for name in names.split()
 )
-"""The steps that changed nothing but types."""
+"""The steps that only changed types."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Rewrite(NewNodes):
-    """A node that is converted: `schema` is the version that it has reached.
+    """A node during its conversion: `schema` is the version that it has reached.
 
-    `first` is the operator that it had in the model.
+    `first` is its operator in the original model.
     """
 
     node: NodeProto
@@ -100,7 +100,7 @@ class Rewrite(NewNodes):
                 del self.node.attribute[number]
 
     def input(self, number: int) -> str:
-        """Return the name of an input; empty if it is left out."""
+        """Return the name of an input, or an empty string if it is omitted."""
         return self.node.input[number] if number < len(self.node.input) else ""
 
     def set_input(self, number: int, name: str) -> None:
@@ -124,7 +124,7 @@ class Rewrite(NewNodes):
         return self.type(number).dtype
 
     def add_after(self, op_type: str, *inputs: str, **attributes: Any) -> None:
-        """Add a node that takes the first output, and whose output replaces it."""
+        """Add a node that reads the first output and whose result replaces it."""
         output, before = self.node.output[0], self.new_name("before")
         self.node.output[0] = before
         self.scope.set_type(before, TensorType(self.scope.type_of(output).dtype))
@@ -139,7 +139,7 @@ def default(schema: OpSchema, name: str) -> Any:
 
 
 def is_exact_cast(source: str, target: str) -> bool:
-    """Return whether every value of one type is a value of the other, of the same kind."""
+    """Return whether a cast to a type of the same kind preserves every value."""
     for kind in (INTEGERS, FLOATS):
         if source in kind and target in kind:
             return bool(np.can_cast(source, target, "safe"))
@@ -150,7 +150,7 @@ Change: TypeAlias = Callable[[Rewrite, OpSchema], None]
 
 
 def _reduction_down(node: Rewrite, target: OpSchema) -> None:
-    """Replace axes that are empty or left out: the older version reduces all axes then."""
+    """Drop empty axes, for which the older version reduces all axes."""
     keep = node.get("noop_with_empty_axes")
     axes = node.input_constant(1) if node.input(1) else np.zeros(0, np.int64)
     node.remove("noop_with_empty_axes")
@@ -167,7 +167,7 @@ def _reduction_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _softmax_down(node: Rewrite, target: OpSchema) -> None:
-    """Make the axis the last one: the older version takes all axes from `axis` on as one."""
+    """Transpose the axis to the end: the older version merges all axes from `axis` on."""
     rank = node.rank(0)
     if rank is None:
         raise node.cannot_become(target, "the rank of its input is not known")
@@ -186,7 +186,8 @@ def _softmax_up(node: Rewrite, target: OpSchema) -> None:
     node.set("axis", -1)
     if axis == -1 or (rank is not None and axis % max(rank, 1) == rank - 1):
         return
-    # Reshape copies a size of 0 from the matrix, which has it in its first axes only.
+    # Reshape replaces a size of 0 by the size of the matrix on the same axis, which is also 0 only
+    # on its first axes.
     copied = range(0 if rank is None or axis % rank == 0 else 1 + (axis % rank == 1))
     if dims is None or any(
         not isinstance(size, int) or not size
@@ -229,7 +230,7 @@ def _constant_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _dropout_down(node: Rewrite, target: OpSchema) -> None:
-    """Keep inference, which returns the input for every ratio."""
+    """Convert a node in inference mode, which returns its input regardless of the ratio."""
     _ONE_OUTPUT(node, target)
     training = node.input_constant(2) if node.input(2) else np.array(False)
     if training is None or training.any():
@@ -243,7 +244,7 @@ def _dropout_down(node: Rewrite, target: OpSchema) -> None:
 def _one_scale(node: Rewrite, target: OpSchema) -> None:
     dims = node.type(1).dims
     if dims is None or any(size != 1 for size in dims):
-        raise node.cannot_become(target, "it takes one scale only")
+        raise node.cannot_become(target, "it supports a single scale only")
     node.remove("axis")
 
 
@@ -258,7 +259,7 @@ def _pow_down(node: Rewrite, target: OpSchema) -> None:
         cast = node.add("Cast", node.input(1), known=known, to=element_type(base))
         node.set_input(1, cast)
     else:
-        raise node.cannot_become(target, f"an exponent of {exponent} may not be one of {base}")
+        raise node.cannot_become(target, f"an exponent of {exponent} may not fit in {base}")
 
 
 def _gemm_down(node: Rewrite, target: OpSchema) -> None:
@@ -269,21 +270,21 @@ def _gemm_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _resize_to_11(node: Rewrite, target: OpSchema) -> None:
-    """Write an empty list for an input that is left out."""
+    """Pass an empty tensor for each omitted input."""
     for number in (1, 2):
         if not node.input(number):
             node.set_input(number, node.constant([], "none", np.float32))
 
 
 def _rounding(node: Rewrite, target: OpSchema, number: int) -> str:
-    """Return how version 10 rounds to the nearest: up on an axis that becomes smaller."""
+    """Return the rounding mode of version 10: ceil if an axis shrinks, floor if it grows."""
     scales = node.input_constant(number)
-    if node.first == "Upsample":  # which makes no axis smaller
+    if node.first == "Upsample":  # an axis never shrinks
         return "floor"
     if scales is None or scales.size == 0:
         raise node.cannot_become(target, "its scales are not constants")
     if (scales < 1).any() and (scales > 1).any():
-        raise node.cannot_become(target, "an axis becomes smaller, and another one larger")
+        raise node.cannot_become(target, "one axis shrinks and another axis grows")
     return "ceil" if (scales < 1).any() else "floor"
 
 
@@ -300,13 +301,13 @@ def _resize_to_10(node: Rewrite, target: OpSchema) -> None:
         raise node.cannot_become(target, "its scales are not constants")
     rounds = node.get("nearest_mode")
     if node.get("mode") == "nearest" and rounds != _rounding(node, target, 2):
-        raise node.cannot_become(target, f"it rounds another way than nearest_mode = {rounds!r}")
+        raise node.cannot_become(target, f"it does not round like nearest_mode = {rounds!r}")
     node.remove("nearest_mode")
     node.node.input[:] = [node.input(0), node.input(2)]
 
 
 def _pad_down(node: Rewrite, target: OpSchema) -> None:
-    """Write the pads of all axes."""
+    """Write the pads of all axes instead of selected axes."""
     if not node.input(3):
         return
     axes, pads, rank = node.input_constant(3), node.input_constant(1), node.rank(0)
@@ -321,7 +322,7 @@ def _pad_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _shape_down(node: Rewrite, target: OpSchema) -> None:
-    """Slice the sizes of all axes."""
+    """Compute all sizes and slice them."""
     start, end = node.get("start"), node.get("end")
     node.remove("start")
     node.remove("end")
@@ -333,7 +334,7 @@ def _shape_down(node: Rewrite, target: OpSchema) -> None:
 def _slice_down(node: Rewrite, target: OpSchema) -> None:
     steps = node.input_constant(4) if node.input(4) else np.ones(0)
     if steps is None or (steps != 1).any():
-        raise node.cannot_become(target, "it has no steps")
+        raise node.cannot_become(target, "it does not support steps")
     node.set_input(4, "")
 
 
@@ -351,18 +352,18 @@ def _dft_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _counted(node: Rewrite, target: OpSchema, name: str, number: int) -> Array | None:
-    """Return an input of axes without negative ones, or None if it is omitted."""
+    """Return the axes in an input as non-negative numbers, or None if it is omitted."""
     if not node.input(number):
         return None
     axes, rank = node.input_constant(number), node.rank(0)
     if axes is None or ((axes < 0).any() and rank is None):
-        raise node.cannot_become(target, f"{name} may count from the end")
+        raise node.cannot_become(target, f"{name} may be negative")
     return np.where(axes < 0, axes + (rank or 0), axes)
 
 
 def _crossed(node: Rewrite) -> bool:
-    """Whether min may be above max, which only the newer version defines."""
-    most = np.array(np.finfo(np.float32).max)  # without one, max is the largest number
+    """Return whether min may exceed max, which only the newer version defines."""
+    most = np.array(np.finfo(np.float32).max)  # the default of max
     low, high = (
         node.input_constant(number) if node.input(number) else left_out
         for number, left_out in ((1, -most), (2, most))
@@ -373,7 +374,7 @@ def _crossed(node: Rewrite) -> bool:
 
 
 def _different_shapes(node: Rewrite) -> bool:
-    """Whether the branches of an If may return different shapes."""
+    """Return whether the branches of an If may return different shapes."""
     shapes = [
         [tensor_type(output.type).dims for output in graph.output] for graph in subgraphs(node.node)
     ]
@@ -392,7 +393,7 @@ def _shifts_all_bits(node: Rewrite) -> bool:
 
 
 def _windows_outside(node: Rewrite) -> bool:
-    """Whether windows may start after the input, which only the newer version ignores."""
+    """Return whether windows may start past the input. Only the newer version ignores them."""
     sizes = node.get("kernel_shape")
     steps = node.get("strides") or [1] * len(sizes)
     wide = all(step <= size for step, size in zip(steps, sizes, strict=True))
@@ -400,7 +401,7 @@ def _windows_outside(node: Rewrite) -> bool:
 
 
 def _extreme_down(comparison: str) -> Change:
-    """Return a step that chooses by comparisons, which older versions have for integers too."""
+    """Return a step that replaces Max or Min of integers by comparisons and Where."""
 
     def change(node: Rewrite, target: OpSchema) -> None:
         inputs = list(node.node.input)
@@ -419,7 +420,7 @@ def _extreme_down(comparison: str) -> Change:
 
 
 def _reshape_down(node: Rewrite, target: OpSchema) -> None:
-    """Drop allowzero if no size can be 0, or a 0 can only copy a size of the data that is 0."""
+    """Drop allowzero if no size can be 0, or if copying the size from data gives 0 as well."""
     sizes = node.input_constant(1)
     if sizes is not None:
         unused = bool(sizes.all())
@@ -434,7 +435,7 @@ def _reshape_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _refuse(why: str, holds: Callable[[Rewrite], bool]) -> Change:
-    """Return a step that changes nothing, and raises for the nodes for which `holds` is true."""
+    """Return a step that raises ModelError if `holds` is true and otherwise changes nothing."""
 
     def change(node: Rewrite, target: OpSchema) -> None:
         if holds(node):
@@ -444,7 +445,7 @@ def _refuse(why: str, holds: Callable[[Rewrite], bool]) -> Change:
 
 
 def _by_step(changes: Mapping[str, Change]) -> dict[Step, Change]:
-    """Return the function of each step; a key lists steps, as in ``"Clip-11 Clip-13"``."""
+    """Return the function for each step. A key lists several steps: ``"Clip-11 Clip-13"``."""
     named = (
         (step.split("-"), change) for steps, change in changes.items() for step in steps.split()
     )
@@ -452,18 +453,18 @@ def _by_step(changes: Mapping[str, Change]) -> dict[Step, Change]:
 
 
 _ONE_OUTPUT = _refuse(
-    "its outputs after the first are not the same there",  # those of training
+    "its outputs after the first differ there",  # outputs for training
     lambda node: sum(map(bool, node.node.output)) > 1,
 )
 _IN_ORDER = _refuse("min may be greater than max", _crossed)
 _BOTH = {
     "AveragePool-22 LpPool-22 MaxPool-22": _refuse(
-        "with ceil_mode, the two differ in the last window", _windows_outside
+        "with ceil_mode, the two versions differ in the last window", _windows_outside
     ),
     "BatchNormalization-14 Dropout-10": _ONE_OUTPUT,
     "Clip-13": _IN_ORDER,
     "ConvTranspose-11": _refuse(
-        "the two pad other sides (allowed: pads)",
+        "the two versions pad different sides (allowed: pads)",
         lambda node: node.get("output_shape") or node.get("auto_pad") not in {"NOTSET", "VALID"},
     ),
 }
@@ -482,17 +483,17 @@ DOWN = _by_step(
             "an index may be negative", lambda node: may_be_negative(node.scope, node.input(1))
         ),
         "Gemm-11": _gemm_down,
-        "GridSample-20": _refuse("it takes four axes only", lambda node: node.rank(0) != 4),
+        "GridSample-20": _refuse("it supports rank 4 only", lambda node: node.rank(0) != 4),
         "Hardmax-13 LogSoftmax-13 Softmax-13": _softmax_down,
         "If-11": _refuse("its branches may return different shapes", _different_shapes),
         "Max-12": _extreme_down("Greater"),
         "Min-12": _extreme_down("Less"),
         "Mod-28": _refuse(
-            "it takes floats with fmod = 1 only",
+            "it supports floats with fmod = 1 only",
             lambda node: not node.get("fmod") and "int" not in (node.dtype(0) or ""),
         ),
         "OneHot-11": _refuse(
-            "an index may be negative, and there it is outside",
+            "an index may be negative, which is out of bounds there",
             lambda node: may_be_negative(node.scope, node.input(0)),
         ),
         "Pad-18": _pad_down,
@@ -500,7 +501,7 @@ DOWN = _by_step(
         "Reshape-14": _reshape_down,
         "Resize-11": _resize_to_10,
         "Resize-13": _resize_to_11,
-        "Scan-11": _refuse("an axis counts from the end", _negative_scan),
+        "Scan-11": _refuse("an axis is negative", _negative_scan),
         "Shape-15": _shape_down,
         "Slice-10": _slice_down,
         "Slice-11": _slice_axes_down,
@@ -508,15 +509,14 @@ DOWN = _by_step(
         " ".join(_REDUCTIONS): _reduction_down,
     }
 )
-"""What happens on the way to the older version, before the tables; without a step in `UP`, the way
-to the newer version changes nothing else."""
+"""Functions that convert a node to the older version, called before the tables are applied."""
 
 UP = _by_step(
     _BOTH
     | {
         "Dropout-12": _ONE_OUTPUT,
         "Hardmax-11 LogSoftmax-11 Softmax-11": _refuse(
-            "axis may be the rank of its input",  # of a matrix of one column
+            "axis may be the rank of its input",  # normalizes a matrix with one column
             lambda node: node.get("axis") >= (node.rank(0) or 0),
         ),
         "Hardmax-13 LogSoftmax-13 Softmax-13": _softmax_up,
@@ -524,4 +524,4 @@ UP = _by_step(
         "Split-18": _split_up,
     }
 )
-"""What happens on the way to the newer version, after the tables."""
+"""Functions that convert a node to the newer version, called after the tables are applied."""

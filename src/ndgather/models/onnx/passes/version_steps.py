@@ -1,4 +1,4 @@
-"""Convert a node from one version of its operator to another, version by version."""
+"""Conversion of a node to another version of its operator, one version at a time."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ from ndgather.models.onnx.passes.version_changes import (
 from ndgather.published.rows import DEFAULT_DOMAIN
 
 OLDEST = 7
-"""The oldest opset of the tables."""
+"""The oldest opset in the tables."""
 
 INTEGERS_FROM = 9
-"""The first opset whose Constant takes integers; before, they are initializers."""
+"""The first opset whose Constant supports integers. Older opsets use initializers."""
 
 
 def convert_node(
     node: NodeProto, scope: Scope, taken: set[str], source: int, target: int, *, check: bool = False
 ) -> list[NodeProto]:
-    """Return nodes of opset `target` that compute what `node` computes in opset `source`.
+    """Return nodes of opset `target` that are equivalent to `node` of opset `source`.
 
-    `scope` are the values that the node can read, and `taken` the names of values that are in use.
-    With `check`, the types of a node that does not change are checked too.
+    `scope` is the scope of the node, and `taken` contains all value names in use. If `check`, also
+    check the types of a node that does not change.
     """
     if row_domain(node.domain) != DEFAULT_DOMAIN or (source == target and not check):
         return [node]
@@ -96,13 +96,13 @@ def convert_node(
             )
             return [item for items in converted for item in items]
         except NdgatherError as error:
-            raise ModelError(f"{refusal}; in the function that defines it, {error}") from error
+            raise ModelError(f"{refusal}; in its function body, {error}") from error
     return [*rewrite.before, rewrite.node, *rewrite.after]
 
 
 @cache
 def _schema(op_type: str, opset: int) -> OpSchema | None:
-    """Return the version of an operator that an opset has, if any."""
+    """Return the version of an operator in an opset, or None if the opset does not have it."""
     try:
         schema = defs.get_schema(op_type, opset, "")
     except (SchemaError, TypeError):  # the second: a version of more than 32 bits
@@ -117,7 +117,7 @@ def _versions(op_type: str) -> tuple[int, ...]:
 
 
 def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
-    """Raise if the kind of an attribute differs from that in the schema."""
+    """Raise DTypeError if the type of an attribute differs from the schema."""
     for item in node.attribute:
         known: Any = schema.attributes.get(item.name)  # the stubs of onnx lack its type
         if known is not None and item.type not in {known.type.value, AttributeProto.UNDEFINED}:
@@ -128,9 +128,9 @@ def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
 
 
 def _change_version(node: Rewrite, opset: int) -> None:
-    """Convert a node version by version until it has the version of `opset`.
+    """Convert a node one version at a time until it reaches the version of `opset`.
 
-    Nodes that a step adds are converted from the version that they are written for.
+    Nodes that a step adds are converted in the same way.
     """
     before, after = list[NodeProto](), list[NodeProto]()
     while True:
@@ -166,7 +166,7 @@ def _change_version(node: Rewrite, opset: int) -> None:
 
 
 def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
-    """Raise if the version does not support a type; `before` is the version in the source."""
+    """Raise an error if the new version does not support a type. `before` is the old version."""
     bound: dict[str, str] = {}
     pairs = ((node.schema.inputs, node.node.input), (node.schema.outputs, node.node.output))
     for formal, name in (
@@ -181,7 +181,7 @@ def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
             known = next((other.types for other in both if other.name == formal.name), None)
             if formal.type_str not in bound and not (known and known <= formal.types):
                 raise ModelError(
-                    f"the type of {name!r} is not known, and opset {opset} takes fewer types"
+                    f"the type of {name!r} is not known, and opset {opset} supports fewer types"
                 )
             continue
         kind = schema_type(dtype)
@@ -189,7 +189,7 @@ def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
             raise DTypeError(f"{one_line(name)}.dtype = {dtype} is not allowed in opset {opset}")
         if formal.is_homogeneous and bound.setdefault(formal.type_str, kind) != kind:
             raise DTypeError(
-                f"{one_line(name)}.dtype = {dtype} differs from that of other values "
+                f"{one_line(name)}.dtype = {dtype} differs from the dtype of other values "
                 f"(allowed: {bound[formal.type_str]})"
             )
 
@@ -207,7 +207,7 @@ def _step_down(node: Rewrite, target: OpSchema) -> None:
         shapes = [node.scope.type_of(name).dims for name in node.node.input]
         known = all(dims is not None and None not in dims for dims in shapes)
         if not known or len(set(shapes)) > 1:
-            raise node.cannot_become(target, "its inputs may be of different shapes")
+            raise node.cannot_become(target, "its inputs may have different shapes")
     if changes.negative:
         _count_axes(node, target, changes.negative)
     for name, neutral in changes.added.items():
@@ -237,7 +237,7 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
         value = node.get(name)
         node.remove(name)
         if value == [] and name == "axes" and node.node.op_type == "Squeeze":
-            raise node.cannot_become(target, "axes is empty, which runtimes read in two ways")
+            raise node.cannot_become(target, "axes is empty, on which runtimes disagree")
         if value is not None:
             node.set_input(number, _attribute_as_input(node, target, name, number, value))
     for name, neutral in changes.added.items():
@@ -250,7 +250,7 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
 
 
 def _check_step(node: Rewrite, target: OpSchema, step: Step) -> None:
-    """Raise if a step is not in the tables, and write out defaults that differ."""
+    """Raise ModelError if a step is not in the tables, and write out defaults that differ."""
     if not any(step in table for table in (CHANGES, TYPES, DOWN, UP)):
         raise node.cannot_become(target, "what changed is not known")
     changes = CHANGES.get(step, NOTHING)
@@ -277,7 +277,7 @@ def _check_node(node: Rewrite, target: OpSchema) -> None:
     for number, formal in enumerate(target.inputs):
         needed = formal.option == OpSchema.FormalParameterOption.Single
         if needed and not node.input(number):
-            raise node.cannot_become(target, f"it needs {formal.name}, which is left out")
+            raise node.cannot_become(target, f"it requires {formal.name}, which is omitted")
     node.schema = target
 
 
@@ -293,7 +293,7 @@ def _translate_words(node: Rewrite, target: OpSchema, changes: Changes, *, down:
 
 
 def _count_axes(node: Rewrite, target: OpSchema, name: str) -> None:
-    """Normalize negative axes, and sort a list of them: older versions of Squeeze need both."""
+    """Normalize negative axes and sort them, because old versions of Squeeze require both."""
     value = node.get(name)
     if value in (None, default(target, name)):
         return
@@ -301,11 +301,11 @@ def _count_axes(node: Rewrite, target: OpSchema, name: str) -> None:
     if any(axis < 0 for axis in axes):
         rank = node.rank(0)
         if rank is None:
-            what = f"{name} counts from the end, and the rank is not known"
+            what = f"{name} is negative, and the rank is not known"
             raise node.cannot_become(target, what)
         rank += {"Unsqueeze": len(axes), "OneHot": 1}.get(node.node.op_type, 0)
         if rank < max(-axis for axis in axes):
-            raise node.cannot_become(target, f"{name} = {value!r} is outside {rank} axes")
+            raise node.cannot_become(target, f"{name} = {value!r} is out of bounds for rank {rank}")
         axes = [axis % rank for axis in axes]
     node.set(name, sorted(axes) if isinstance(value, list) else axes[0])
 
@@ -316,7 +316,7 @@ def _input_as_attribute(node: Rewrite, target: OpSchema, name: str, number: int)
         raise node.cannot_become(target, f"{name} is not a constant")
     values, kind = value.reshape(-1).tolist(), target.attributes[name].type
     if not values and node.node.op_type == "Squeeze":
-        raise node.cannot_become(target, f"{name} is empty, which runtimes read in two ways")
+        raise node.cannot_become(target, f"{name} is empty, on which runtimes disagree")
     if kind == OpSchema.AttrType.FLOAT:
         if not values or np.float32(values[0]) != value.reshape(-1)[0]:
             raise node.cannot_become(target, f"{name} = {value} is not a float32")
@@ -328,7 +328,7 @@ def _input_as_attribute(node: Rewrite, target: OpSchema, name: str, number: int)
 
 
 def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int, value: Any) -> str:
-    """Add a constant for an attribute; a float has the type of the data if the two share it."""
+    """Add a constant for an attribute. Floats get the type of data if the schema demands it."""
     dtype: Any = np.int64
     if isinstance(value, float) or (
         value != [] and isinstance(value, list) and isinstance(value[0], float)
@@ -338,21 +338,21 @@ def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int,
             dtype = node.dtype(0)
             if dtype is None:
                 raise node.cannot_become(target, "the type of its input is not known")
-    is_list = name == "k"  # of TopK: a number as an attribute, and a list as an input
+    is_list = name == "k"  # the k of TopK is a number as an attribute, but a vector as an input
     return node.constant([value] if is_list else value, name, dtype)
 
 
 def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
-    """Return the nodes of the function by which ONNX defines a node, if any, and their opset.
+    """Return the nodes of the function body of an operator, or no nodes, and their opset.
 
     The function may be written for a later opset that has the same version of the operator. The
-    types of the values of the nodes are added to the scope of the call.
+    types of the new values are added to the scope of the call.
     """
     one_bound = call.node.op_type == "Clip" and not (call.input(1) and call.input(2))
     if one_bound or call.node.op_type == "ReduceLogSumExp":
-        return [], source  # it keeps infinities, or overflows, where the operator does not
+        return [], source  # the function body handles infinities or overflow differently
     if any(item.name not in call.schema.attributes for item in call.node.attribute):
-        return [], source  # its meaning is not known, and the function has no place for it
+        return [], source  # the function body would ignore an unknown attribute
     if not call.schema.min_input <= len(call.node.input) <= call.schema.max_input:
         return [], source
     newer = [x for x in _versions(call.node.op_type) if x > call.schema.since_version]
@@ -364,7 +364,7 @@ def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
 
 
 def _inlined(call: Rewrite, opset: int) -> list[NodeProto]:
-    """Return the nodes of the function that ONNX has for this opset, if any."""
+    """Return the nodes of the function body in this opset, or an empty list if there is none."""
     if not _has_function(call, opset):
         return []
     node = deepcopy(call.node)
@@ -383,13 +383,13 @@ def _inlined(call: Rewrite, opset: int) -> list[NodeProto]:
         model = inliner.inline_selected_functions(
             model, [("", node.op_type)], inline_schema_functions=True
         )
-    except Exception:  # onnx raises errors of several kinds
+    except Exception:  # onnx raises several unrelated types
         return []
     nodes = list(model.graph.node)
     if any(True for item in nodes for _ in subgraphs(item)):
         return []
     if any(item.op_type == call.node.op_type for item in nodes):
-        return []  # onnx has no function for these types and attributes
+        return []  # onnx has no function body for these types and attributes
     computed = (name for item in nodes for name in item.output)
     kept = ("", *call.node.output)
     names = {name: call.new_name(name) for name in computed if name not in kept}
@@ -406,7 +406,7 @@ def _inlined(call: Rewrite, opset: int) -> list[NodeProto]:
             call.scope.set_type(info.name, tensor_type(info.type))
     wide = (call.scope.type_of(x.input[0]).dtype for x in nodes if _to_float32(x))
     if not all(dtype and is_exact_cast(dtype, "float32") for dtype in wide):
-        return []  # the function computes with fewer bits than the operator
+        return []  # the function body has a lower precision than the operator
     return nodes
 
 
@@ -416,13 +416,13 @@ def _to_float32(node: NodeProto) -> bool:
 
 
 def _has_function(call: Rewrite, opset: int) -> bool:
-    """Return whether ONNX defines a node by a function, for which its types are known."""
+    """Return whether ONNX defines a node by a function and the required types are known."""
     schema: Any = call.schema  # the stubs of onnx lack some of its methods
     context = checker.C.CheckerContext()
     context.ir_version = IR_VERSION
     context.opset_imports = {"": opset}
     try:
-        checker.check_node(call.node, context)  # onnx does not check what it reads to inline it
+        checker.check_node(call.node, context)  # inlining does not validate the node
     except (checker.ValidationError, ValueError):
         return False
     if not schema.has_context_dependent_function:

@@ -1,4 +1,4 @@
-"""Convert nodes to another version of their operator, to another domain or operator."""
+"""Conversion of nodes to another version of their operator, another domain or another operator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ndgather.published.schema import OperatorVersion, Role, TensorType
 
 
 def check_oldest(model: ModelProto, opset: int) -> None:
-    """Raise if a model would be converted from or to an opset that is older than `OLDEST`."""
+    """Raise ModelError if a model would be converted from or to an opset older than `OLDEST`."""
     source = opsets(model.opset_import).get(DEFAULT_DOMAIN, OLDEST)
     if opset != source and min(opset, source) < OLDEST:
         raise ModelError(
@@ -51,9 +51,9 @@ def check_oldest(model: ModelProto, opset: int) -> None:
 class ConvertVersions:
     """A pass that converts all nodes to the versions of `opset`.
 
-    It also moves gathers and scatters to `domain`, and replaces them by `operator`, if these are
+    It also moves gathers and scatters to `domain` and replaces them by `operator` if these are
     given. `source` maps the imported domains to their versions. If `strict`, raise an error for a
-    node that cannot become `operator`; otherwise the node stays, and a finding has the reason.
+    node that cannot become `operator`; otherwise keep the node and add a finding with the reason.
     """
 
     source: dict[str, int]
@@ -71,7 +71,7 @@ class ConvertVersions:
         return draft.changed()
 
     def _convert_graph(self, draft: Draft, body: InferredGraph) -> None:
-        """Convert the nodes of a graph and of its subgraphs."""
+        """Convert the nodes of a graph and its subgraphs."""
         source = self.source.get(DEFAULT_DOMAIN, self.opset)
         for place in body:
             for inner in place.bodies:
@@ -85,13 +85,13 @@ class ConvertVersions:
             try:
                 nodes = convert_node(place.node, scope, draft.taken, source, self.opset)
                 place.nodes = keep_identity(place.node, nodes, draft.titles)
-            except Exception as error:  # also of invalid nodes, which onnx has not checked
+            except Exception as error:  # onnx has not validated the nodes
                 raise OpNode(place.read, scope).named(error) from error
 
     def _convert_gather(
         self, draft: Draft, graph: GraphProto, place: PlacedNode, inferred: InferredNode
     ) -> list[NodeProto]:
-        """Return the converted gather or scatter, preceded by the nodes that it needs."""
+        """Return the converted gather or scatter, preceded by the nodes that it requires."""
         node, scope, op_node = place.node, place.scope, inferred.op_node
         if inferred.refusal is not None:
             inferred = self._repair(draft, op_node, inferred.refusal)
@@ -130,7 +130,7 @@ class ConvertVersions:
         return [*call.new.before, node]
 
     def _check_defined(self, op_node: OpNode) -> None:
-        """Raise if the opset lacks an operator with its own definition, such as TensorScatter."""
+        """Raise ModelError if the opset lacks an operator such as TensorScatter."""
         row = op_node.operator().row
         domain = self.domain or row.domain
         version = self._version(domain)
@@ -139,16 +139,16 @@ class ConvertVersions:
             raise messages.cannot_become(row, f"one of {domain} {version}", why)
 
     def _keeps(self, function: Operator) -> bool:
-        """Return True if a node with this version of an operator needs no change."""
+        """Return whether a node with this operator version can stay unchanged."""
         if self.operator is not None or self.domain not in {None, function.domain}:
             return False
-        with suppress(NdgatherError):  # there is no such operator, as converting it says
+        with suppress(NdgatherError):  # the conversion reports an operator that does not exist
             version = self._version(function.domain)
             return implementation(function.name, function.domain, version) is function
         return False
 
     def _repair(self, draft: Draft, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
-        """Return the node in the first later version for which its attributes are valid."""
+        """Return the node in the first later opset that allows its attributes."""
         opset = op_node.repairing_opset(refusal)
         if opset is not None and opset <= self.opset:
             later = op_node.in_opset(opset)
@@ -158,7 +158,7 @@ class ConvertVersions:
         raise op_node.named(refusal)
 
     def _call_of(self, draft: Draft, op_node: OpNode, inferred: InferredNode) -> GatherCall:
-        """Return a node as `operator`, or unchanged if that is impossible and not required."""
+        """Return a node converted to `operator`, or unchanged if that is optional and fails."""
 
         def call_as_it_is() -> GatherCall:
             prefix = inferred.op_node.node.input[1]
@@ -178,19 +178,19 @@ class ConvertVersions:
         return call
 
     def _changes_kind(self, call: GatherCall, operator: str) -> bool:
-        """Return True if a call has another operator, and both gather or both scatter."""
+        """Return whether a call should become `operator`: it differs and has the same direction."""
         scatters = any(item.row.kind.scatters for item in operators(operator))
         return call.name != operator and call.origin.kind.scatters == scatters
 
     def _version(self, domain: str) -> int:
-        """Return the version of a domain that the converted model imports."""
+        """Return the version of a domain that the converted model will import."""
         if domain == DEFAULT_DOMAIN:
             return self.opset
         newest = max(item.version for item in operators(domain=domain))
         return self.source.get(domain, newest)
 
     def _import_domains(self, model: ModelProto) -> None:
-        """Import the domains of the source, except the contributed one if no node needs it."""
+        """Import the domains of the source, but com.microsoft only if a node needs it."""
         used = {DEFAULT_DOMAIN, *(row_domain(node.domain) for node in nodes_in(model))}
         imports = {
             domain: version
@@ -213,30 +213,30 @@ class ConvertVersions:
 def _check_results(
     call: GatherCall, target: OperatorVersion, op_node: OpNode, *, folded: bool
 ) -> None:
-    """Raise if a call may return a result that `target` would not return.
+    """Raise ModelError if a call may return a result that `target` would not return.
 
-    `folded` is true if its indices have been normalized.
+    `folded` is true if negative indices have already been normalized.
     """
     source, before, after = call.origin, call.origin.index_rule, target.index_rule
     if (
         before.negative
         and not after.negative
         and not folded
-        and Role.INDICES not in call.constants  # constants count from the front
+        and Role.INDICES not in call.constants  # `fit` has normalized constants
         and may_be_negative(op_node.scope, op_node.node.input[1])
     ):
-        what = "a negative index counts from the end, and there it is out of range"
+        what = "a negative index counts from the end, but is out of bounds there"
         raise call.cannot_become(target, what)
     indices = call.types[Role.INDICES].dims
     depth = indices[-1] if indices else None
     shorter = source.lowest_depth < target.lowest_depth and source.kind is target.kind
     if source.kind.tuples and shorter and not isinstance(depth, int):
-        what = "a tuple of no index copies its batch, and there it is an error"
+        what = "an index tuple of length 0 copies its batch, but is an error there"
         raise call.cannot_become(target, what)
 
 
 def _move_constants(graph: GraphProto) -> None:
-    """Turn Constant nodes into initializers, which may have any type."""
+    """Convert Constant nodes to initializers, which support every type in old opsets."""
     for body in list(messages_in(graph, GraphProto)):
         for number in reversed(range(len(body.node))):
             tensor = constant_tensor(body.node[number])
@@ -247,7 +247,7 @@ def _move_constants(graph: GraphProto) -> None:
 
 
 def _set_output_types(scope: Scope, node: ReadNode) -> None:
-    """Set output types that onnx does not infer from those that the subgraphs declare."""
+    """Copy output types that onnx does not infer from the declarations in the subgraphs."""
     for graph in node.graphs:
         outputs = graph.output[1:] if node.op_type == "Loop" else graph.output
         for name, inner in zip(node.outputs, outputs, strict=False):
