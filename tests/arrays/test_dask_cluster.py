@@ -52,7 +52,7 @@ def points(count):
     return np.stack([rng.integers(-size, size, count) for size in SHAPE], axis=-1)
 
 
-def test_lazy_arrays_are_computed_by_the_workers(client):
+def test_workers_compute_lazy_arrays(client):
     wanted, updates = points(500), np.ones(500, np.float32)
     lazy, indices = da.from_array(DATA, chunks=CHUNKS), da.from_array(wanted, chunks=(200, 3))
     added = DATA.copy()
@@ -71,7 +71,7 @@ def test_lazy_arrays_are_computed_by_the_workers(client):
         np.testing.assert_array_equal(result, desired, strict=True)
 
 
-def test_lazy_indices_into_a_stored_array_are_read_by_the_workers(client, stored):
+def test_workers_read_lazy_indices_into_a_stored_array(client, stored):
     wanted = points(500)
     result = ndgather.gather_nd(stored, da.from_array(wanted, chunks=(200, 3)))
     assert result.chunks == ((200, 200, 100),)
@@ -79,7 +79,7 @@ def test_lazy_indices_into_a_stored_array_are_read_by_the_workers(client, stored
     np.testing.assert_array_equal(found, DATA[tuple(wanted.T)], strict=True)
 
 
-def test_errors_keep_what_they_say_on_their_way_back(client):
+def test_errors_keep_their_attributes_across_processes(client):
     wanted = points(60)
     wanted[[41, 12], [0, 2]] = 99
     result = ndgather.gather_nd(DATA, da.from_array(wanted, chunks=(20, 3)))
@@ -114,7 +114,7 @@ def _kill_once(pids):
 
 
 @pytest.mark.parametrize("failures", [0, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_killed_worker_is_replaced_or_an_error(tmp_path, failures):
+def test_killed_worker_is_replaced_or_raises(tmp_path, failures):
     array = zarr.create_array(tmp_path / "a.zarr", shape=(600, 100), chunks=(1, 100), dtype="i8")
     array[...] = np.arange(600)[:, np.newaxis]
     patience = dask.config.set({"distributed.scheduler.allowed-failures": failures})

@@ -52,7 +52,7 @@ def refusal(function, arguments, options):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_options_that_meet_give_the_loop_of_the_definition(function, draws):
+def test_option_pairs_follow_the_definition(function, draws):
     """Chunks of every array meet each other, and duplicates, layouts and the other options."""
     chunkings = ("in memory", *CHUNKINGS)
     more = {
@@ -107,7 +107,7 @@ def compare(call, arguments):
     (assert_same_numbers if call.computes else assert_same_elements)(result, desired)
 
 
-def test_empty_data_of_many_axes_are_updated():
+def test_empty_data_with_many_axes_is_updated():
     """dask divides by the size of such arrays when it chooses their chunks."""
     shape = (1,) * 28 + (2, 0, 1, 2)
     updates = da.from_array(np.empty(shape, np.int16), chunks=-1)
@@ -115,7 +115,7 @@ def test_empty_data_of_many_axes_are_updated():
     assert result.compute().shape == shape
 
 
-def test_a_single_update_keeps_its_type():
+def test_single_update_keeps_its_dtype():
     strings = np.array(["a", "b"], np.dtypes.StringDType())
     lazy_strings = da.from_array(strings, chunks=1)
     result = ndgather.scatter_nd(lazy_strings, np.array([1]), strings[:1].reshape(()))

@@ -79,7 +79,7 @@ def test_every_block_is_computed_once():
     assert len(blocks.computed) == len(set(blocks.computed)) == blocks.array.npartitions
 
 
-def test_blocks_of_the_result_keep_below_the_chunk_size_of_dask():
+def test_result_blocks_respect_the_chunk_size_of_dask():
     lazy = da.from_array(DATA, chunks=CHUNKS)
     with dask.config.set({"array.chunk-size": "1 kiB"}):
         assert max(ndgather.gather_nd(lazy, points(1000)).chunks[0]) <= 256
@@ -87,7 +87,7 @@ def test_blocks_of_the_result_keep_below_the_chunk_size_of_dask():
     assert ndgather.gather_nd(lazy, points(9)[:, :2]).chunks == ((9,), (5, 5, 4))
 
 
-def test_a_graph_has_eight_bytes_a_point_and_few_tasks():
+def test_graph_has_eight_bytes_per_point_and_few_tasks():
     wanted = points(50_000)
     lazy = da.from_array(DATA, chunks=CHUNKS)
     result = ndgather.gather_nd(lazy, wanted)
@@ -96,7 +96,7 @@ def test_a_graph_has_eight_bytes_a_point_and_few_tasks():
     assert tasks_of(result) - tasks_of(lazy) <= touched + 1
 
 
-def test_points_are_in_the_graph_once_for_all_blocks_of_their_slices():
+def test_points_are_stored_once_for_all_blocks_of_their_slices():
     wanted = points(50_000, (10, 12))
     lazy = da.from_array(DATA, chunks=(3, 4, 1))
     with dask.config.set({"array.chunk-size": "1 GiB"}):
@@ -107,7 +107,7 @@ def test_points_are_in_the_graph_once_for_all_blocks_of_their_slices():
     np.testing.assert_array_equal(found, DATA[tuple(wanted.T)], strict=True)
 
 
-def test_a_graph_is_built_in_time_linear_in_its_blocks():
+def test_building_a_graph_takes_linear_time():
     def seconds(count):
         lazy = da.zeros(count, chunks=1)
         start = time.process_time()
@@ -119,13 +119,13 @@ def test_a_graph_is_built_in_time_linear_in_its_blocks():
     assert any(seconds(16_000) < 36 * few for _ in range(8))
 
 
-def test_lazy_indices_make_two_tasks_for_each_block():
+def test_lazy_indices_make_two_tasks_per_block():
     indices = da.from_array(points(1000), chunks=(100, 3))
     result = ndgather.gather_nd(DATA, indices)
     assert tasks_of(result) - tasks_of(indices) <= 2 * indices.npartitions + 1
 
 
-def test_the_same_call_has_the_same_keys():
+def test_equal_calls_have_equal_keys():
     lazy = da.from_array(DATA, chunks=CHUNKS)
     wanted, updates = points(20), np.ones(20, np.float32)
     indices = da.from_array(wanted, chunks=(7, 3))
@@ -179,7 +179,7 @@ def test_every_scheduler_runs_the_graph(scheduler):
         np.testing.assert_array_equal(result, desired, strict=True)
 
 
-def test_the_lowest_bad_entry_wins_whichever_task_fails_first():
+def test_first_bad_entry_is_reported_regardless_of_task_order():
     wanted = points(60)
     wanted[[58, 33, 12], [0, 1, 2]] = 99
     result = ndgather.gather_nd(DATA, da.from_array(wanted, chunks=(10, 3)))
@@ -191,7 +191,7 @@ def test_the_lowest_bad_entry_wins_whichever_task_fails_first():
         assert str(caught.value).endswith("; 3 of 180 entries of indices are out of bounds")
 
 
-def test_blocks_before_a_bad_entry_are_computed_where_indices_are_large():
+def test_blocks_before_a_bad_entry_are_computed_for_large_indices():
     """Indices of more than 64 MiB are checked block by block."""
     size = 2**20
     good, bad = da.full(8 * size, 1, chunks=size), da.full(size, 99)
@@ -221,7 +221,7 @@ def test_a_scatter_refuses_lazy_indices_into_data_in_memory_too():
         ndgather.scatter_nd(DATA, da.from_array(points(9)), np.ones(9, np.float32))
 
 
-def test_an_index_in_memory_is_refused_at_the_call():
+def test_bad_index_in_memory_raises_at_the_call():
     wanted = points(60)
     wanted[[58, 33], [0, 1]] = 99
     lazy = da.from_array(DATA, chunks=CHUNKS)
@@ -251,7 +251,7 @@ def test_chunks_may_be_empty():
         np.testing.assert_array_equal(call(lazy).compute(scheduler="synchronous"), call(DATA))
 
 
-def test_blocks_that_are_no_numpy_arrays_are_refused():
+def test_blocks_other_than_numpy_arrays_are_refused():
     masked = da.ma.masked_array(da.from_array(DATA, chunks=CHUNKS), mask=False)
     with pytest.raises(DTypeError, match=r"data = dask array of masked .*ma\.filled\(data, value"):
         ndgather.gather_nd(masked, points(3))
@@ -271,7 +271,7 @@ UNLIKE = {
 
 
 @pytest.mark.parametrize(("block", "dtype"), UNLIKE.values(), ids=UNLIKE)
-def test_blocks_that_are_not_what_their_array_says_are_refused(block, dtype):
+def test_blocks_with_undeclared_dtypes_are_refused(block, dtype):
     """dask believes what it is told of blocks that it has not computed."""
     lazy = da.from_delayed(dask.delayed(lambda: block)(), (2,), dtype)
     assert type(lazy._meta) is np.ndarray
@@ -291,7 +291,7 @@ def test_blocks_that_are_not_what_their_array_says_are_refused(block, dtype):
             call(eval(hint, names)).compute(scheduler="synchronous")
 
 
-def test_blocks_that_their_array_holds_are_taken():
+def test_blocks_with_narrower_dtypes_are_accepted():
     for block, dtype in ((np.array([1, 2], "i2"), "f4"), (np.array(["a", "b"]), "U3")):
         lazy = da.from_delayed(dask.delayed(lambda block=block: block)(), (2,), dtype)
         found = ndgather.gather(lazy, [1, 0]).compute(scheduler="synchronous")
@@ -307,7 +307,7 @@ def test_blocks_that_their_array_holds_are_taken():
         ("executor", type("", (), {"submit": print})(), "scheduler"),
     ],
 )
-def test_options_of_work_that_is_done_later_are_refused(option, value, hint):
+def test_options_of_eager_calls_are_refused(option, value, hint):
     lazy = da.from_array(DATA, chunks=CHUNKS)
     with pytest.raises(AttributeValueError, match=f"gather_nd: {option} is given.*{hint}"):
         ndgather.gather_nd(lazy, points(3), **{option: value})
@@ -333,7 +333,7 @@ def test_options_of_work_that_is_done_later_are_refused(option, value, hint):
         ),
     ],
 )
-def test_what_is_refused_in_memory_is_refused_at_the_call(call, error, text):
+def test_errors_of_calls_in_memory_are_raised_at_the_call(call, error, text):
     lazy = da.from_array(DATA, chunks=CHUNKS)
     with pytest.raises(error, match=text):
         call(lazy, points(9))
@@ -343,7 +343,7 @@ def test_what_is_refused_in_memory_is_refused_at_the_call(call, error, text):
 
 
 @pytest.mark.parametrize("data", ["lazy", "in memory", "stored"])
-def test_bad_starts_have_the_error_of_the_call_in_memory(data):
+def test_errors_of_bad_starts_equal_the_call_in_memory(data):
     starts = np.array([[0, 0], [2, 1], [9, 11], [-1, 0], [0, 0]])
     with pytest.raises(IndexOutOfBoundsError) as in_memory:
         ndgather.gather_windows(DATA, starts, (2, 2))
@@ -358,7 +358,7 @@ def test_bad_starts_have_the_error_of_the_call_in_memory(data):
     assert caught.value.position == in_memory.value.position
 
 
-def test_each_block_of_data_is_read_once_for_windows():
+def test_windows_read_each_block_once():
     blocks = Blocks()
     starts = np.zeros((9, 1), int)
     starts[:, 0] = range(9)
@@ -370,7 +370,7 @@ def test_each_block_of_data_is_read_once_for_windows():
 
 
 @pytest.mark.parametrize("value", [dask.delayed(DATA), bag.from_sequence([1, 2])])
-def test_what_is_of_dask_but_no_array_is_refused(value):
+def test_dask_objects_other_than_arrays_are_refused(value):
     lazy = da.from_array(DATA, chunks=CHUNKS)
     with pytest.raises(DTypeError, match=r"data = .* is a dask object, but not an array"):
         ndgather.gather_nd(value, points(3))
@@ -380,7 +380,7 @@ def test_what_is_of_dask_but_no_array_is_refused(value):
         ndgather.scatter_nd(lazy, points(3), value)
 
 
-def test_every_store_takes_lazy_indices(tmp_path):
+def test_every_store_accepts_lazy_indices(tmp_path):
     spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/t.zarr"}
     with h5py.File(tmp_path / "a.h5", "w") as file:
         stores = [
@@ -404,7 +404,7 @@ def test_every_store_takes_lazy_indices(tmp_path):
             ndgather.scatter_nd(stores[0], indices, da.zeros(20, dtype="f4"))
 
 
-def test_an_axis_that_is_no_integer_is_refused():
+def test_axis_that_is_not_an_integer_is_refused():
     lazy = da.from_array(DATA, chunks=CHUNKS)
     with pytest.raises(DTypeError, match=r"gather: axis = 1\.5 is not an integer"):
         ndgather.gather(lazy, [0], axis=1.5)
@@ -412,7 +412,7 @@ def test_an_axis_that_is_no_integer_is_refused():
         ndgather.gather(lazy, [0], axis=2**70)
 
 
-def test_a_block_of_another_shape_is_an_error():
+def test_block_of_another_shape_raises():
     lazy = da.from_array(DATA, chunks=CHUNKS).map_blocks(lambda block: block[1:], dtype="f4")
     with pytest.raises(NdgatherError, match="a block of data has shape"):
         ndgather.gather_nd(lazy, points(9)).compute(scheduler="synchronous")
@@ -425,7 +425,7 @@ def test_the_functions_work_in_map_blocks():
     np.testing.assert_array_equal(mapped.compute(), np.arange(24).reshape(6, 4)[:, [3, 0]])
 
 
-def test_what_the_caller_changes_before_the_computation_does_not_matter():
+def test_later_changes_of_arguments_do_not_affect_the_result():
     """Indices, starts, updates and fill values are those of the call."""
     values = np.arange(24.0).reshape(6, 4)
     data = da.from_array(values.copy(), chunks=(2, 3))
@@ -453,7 +453,7 @@ def test_what_the_caller_changes_before_the_computation_does_not_matter():
 
 
 @pytest.mark.parametrize("bad", [[(1, 0), (0, 3)], [(0, 3), (1, 0)], [(3, 3), (2, 0)]])
-def test_the_first_error_in_c_order_is_that_of_any_block_of_a_row(bad):
+def test_first_error_in_c_order_may_be_in_any_block(bad):
     indices = np.zeros((4, 4), int)
     for value, place in enumerate(bad, 70):
         indices[place] = value
@@ -468,7 +468,7 @@ def test_the_first_error_in_c_order_is_that_of_any_block_of_a_row(bad):
         assert caught.value.value == indices[min(bad)]
 
 
-def test_lazy_indices_of_calls_that_differ_share_no_keys():
+def test_different_calls_with_lazy_indices_have_different_keys():
     """What is computed together is computed once for each key."""
     rows = np.array([[0, 9], [2, 1]])
     lazy, data = da.from_array(rows, chunks=(1, 2)), np.arange(12.0).reshape(3, 4)

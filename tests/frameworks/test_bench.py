@@ -16,11 +16,11 @@ pytest.importorskip("torch")  # of programs in other processes
 
 
 @pytest.mark.parametrize("suite", ["numpy", "torch", "jax"])
-def test_answers_agree(suite):
+def test_results_agree(suite):
     assert main(["--suite", suite, "--quick"]) == 0
 
 
-def test_a_page_has_a_line_for_each_case_of_both_suites(tmp_path):
+def test_page_has_a_line_for_each_case_of_both_suites(tmp_path):
     page = tmp_path / "page.md"
     for suite in ("torch", "jax", "torch"):
         tiny = next(case for case in CASES[suite] if case.name == "tiny")
@@ -30,7 +30,7 @@ def test_a_page_has_a_line_for_each_case_of_both_suites(tmp_path):
     assert written.count("\n| `tiny` | ") == 2
 
 
-def test_answers_of_the_benchmark_on_a_gpu_agree():
+def test_results_of_the_gpu_benchmark_agree():
     """In a process of its own, where Triton interprets the kernels if there is no GPU."""
     command = [sys.executable, "-m", "bench.gpu", "--quick"]
     root = Path(__file__).parents[2]
@@ -41,6 +41,6 @@ def test_answers_of_the_benchmark_on_a_gpu_agree():
     assert all(line.endswith(": the answers agree") for line in lines)
 
 
-def test_results_in_a_block_of_the_benchmark_are_equal(capsys):
+def test_results_in_a_block_are_equal(capsys):
     assert checked.main(["--quick"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 9

@@ -63,7 +63,7 @@ def test_means_of_short_floats(name, dtype):
 
 @pytest.mark.parametrize("reduction", ["add", "min", "max"])
 @pytest.mark.parametrize("route", ["handler", "callback"])
-def test_threads_of_xla(route, reduction):
+def test_xla_threads(route, reduction):
     """They flush subnormal numbers; the first such call also makes the threads of the core."""
     before = get_route()
     set_route(route)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
         ("which_index.py", "three faults were named that torch did not name"),
     ],
 )
-def test_an_example_runs_and_finds_what_plain_loops_find(example, last):
+def test_examples_give_the_results_of_plain_loops(example, last):
     run = subprocess.run(
         [sys.executable, ROOT / "examples" / example],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -34,7 +34,7 @@ def test_an_example_runs_and_finds_what_plain_loops_find(example, last):
     assert last in run.stdout.splitlines()[-1]
 
 
-def test_random_patches_go_on_after_an_interruption():
+def test_random_patches_continue_after_an_interruption():
     command = [sys.executable, str(ROOT / "examples" / "random_patches.py")]
     command += ["--sides", "64", "--batches", "6"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)

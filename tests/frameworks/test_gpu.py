@@ -43,7 +43,7 @@ def drawn(rng, shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", COPIED, ids=str)
-def test_many_positions_are_gathered_as_by_the_core(dtype, rng):
+def test_large_gathers_equal_the_core(dtype, rng):
     """Points, rows of many sizes, elements along each axis, windows; with every mode."""
     calls = [
         ("gather_nd", (300, 200), rng.integers(-310, 310, (50_000, 2)), {}),
@@ -84,7 +84,7 @@ def test_many_positions_are_gathered_as_by_the_core(dtype, rng):
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_many_updates_have_the_bits_of_the_core(dtype, reduction, rng):
+def test_large_scatters_have_the_bits_of_the_core(dtype, reduction, rng):
     """All destinations differ, some repeat, one takes all; elements, short rows and long rows."""
     if dtype == torch.bool and reduction == "mean":
         return
@@ -134,7 +134,7 @@ def test_a_bad_index_leaves_the_gpu_usable(rng):
     same(ndgather.gather_nd(data, indices.cuda()), data.cpu()[indices[:, 0]])
 
 
-def test_streams_and_threads_do_not_meet(rng):
+def test_streams_and_threads_are_independent(rng):
     """Each thread calls on a stream of its own; half of them have a bad index."""
     data = torch.from_numpy(rng.normal(size=(5_000, 16))).cuda()
     failures = []
@@ -166,7 +166,7 @@ def test_streams_and_threads_do_not_meet(rng):
     assert not failures, failures[0]
 
 
-def test_a_call_waits_for_what_its_stream_has_begun():
+def test_calls_wait_for_earlier_work_of_their_stream():
     """Indices that a long kernel on the same stream still writes are read after it."""
     stream = torch.cuda.Stream()
     data = torch.arange(2**20, device="cuda")
@@ -180,7 +180,7 @@ def test_a_call_waits_for_what_its_stream_has_begun():
 
 @pytest.mark.parametrize("mode", ["clip", "drop"])
 @pytest.mark.parametrize("reduction", ["none", "add", "max"])
-def test_calls_are_captured_and_replayed_with_other_values(reduction, mode, rng):
+def test_captured_calls_can_be_replayed_with_other_values(reduction, mode, rng):
     data, updates = (torch.from_numpy(rng.normal(size=n)).cuda() for n in ((500, 7), (2_000, 7)))
     indices = torch.from_numpy(rng.integers(0, 500, (2_000, 1))).cuda()
     read = "fill" if mode == "drop" else mode
@@ -207,7 +207,7 @@ def test_calls_are_captured_and_replayed_with_other_values(reduction, mode, rng)
         same_bits(result, by_core("scatter_nd", data.cpu(), indices.cpu(), rows, **options))
 
 
-def test_more_than_two_giga_elements():
+def test_more_than_2_31_elements():
     """Results, data, updates and destinations beyond what 32 bits count."""
     step = torch.arange(2**20, device="cuda").remainder(251).to(torch.uint8)
     data = step.repeat(2**11 + 3)  # 2**31 + 3 * 2**20
@@ -247,7 +247,7 @@ def test_more_than_two_giga_elements():
     same(sums, counts.to(torch.uint8)[:, None].expand(1000, 64))
 
 
-def test_settings_of_torch_change_nothing(rng):
+def test_torch_settings_do_not_change_results(rng):
     data = torch.from_numpy(rng.normal(size=(100, 3))).cuda()
     indices = torch.from_numpy(rng.integers(0, 100, (900, 1))).cuda()
     wanted = ndgather.scatter_nd(data, indices, data[indices[:, 0]], reduction="add")
@@ -270,7 +270,7 @@ def test_settings_of_torch_change_nothing(rng):
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_gradients_are_those_of_the_cpu(reduction, rng):
+def test_gradients_equal_the_cpu(reduction, rng):
     data = torch.from_numpy(rng.normal(size=(60, 4)))
     updates = torch.from_numpy(rng.normal(size=(200, 4)))
     indices = torch.from_numpy(rng.integers(0, 60, (200, 1)))
@@ -334,7 +334,7 @@ def test_arrays_of_other_libraries_on_the_gpu(rng):
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_the_index_of_any_operator_that_is_out_of_bounds(wait):
+def test_out_of_bounds_index_of_any_operator_is_reported(wait):
     """Without the block torch would end the process."""
     table, wild = torch.rand(50, 4, device="cuda"), torch.tensor([3, 50], device="cuda")
     for call in (
@@ -352,7 +352,7 @@ def test_the_index_of_any_operator_that_is_out_of_bounds(wait):
         same(table[torch.tensor([3], device="cuda")], table[3:4])
 
 
-def test_memory_that_is_left(rng):
+def test_memory_is_released(rng):
     """A call keeps no memory but its result."""
     data = torch.from_numpy(rng.normal(size=(1000, 64))).cuda()
     indices = torch.from_numpy(rng.integers(0, 1000, (4000, 1))).cuda()

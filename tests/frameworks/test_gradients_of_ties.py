@@ -114,7 +114,7 @@ def by_jax(function, places, options, data, updates, weights, tangents):
 @pytest.mark.parametrize("library", [by_torch, by_operator, by_jax])
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_every_element_has_its_share(reduction, use_init_val, library, draws):
+def test_tied_elements_share_the_gradient(reduction, use_init_val, library, draws):
     function = draws.choice(FUNCTIONS)
     options = {"reduction": reduction, "use_init_val": use_init_val, "mode": "drop"}
     for alphabet in ALPHABETS.values():
@@ -142,7 +142,7 @@ def test_every_element_has_its_share(reduction, use_init_val, library, draws):
 
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize("reduction", ["mul", "min", "max"])
-def test_tensorflow_gives_data_what_updates_would_share_with_it(reduction, use_init_val, draws):
+def test_tensorflow_gives_ties_to_data_alone(reduction, use_init_val, draws):
     tf = pytest.importorskip("tensorflow")
     function = draws.choice(FUNCTIONS)
     options = {"reduction": reduction, "use_init_val": use_init_val, "mode": "drop"}
@@ -167,7 +167,7 @@ def test_tensorflow_gives_data_what_updates_would_share_with_it(reduction, use_i
             np.testing.assert_allclose(np.asarray(actual), wanted, rtol=1e-9, err_msg=case)
 
 
-def test_means_of_more_updates_than_a_short_float_can_count():
+def test_means_of_more_updates_than_a_float16_can_count():
     count = 70_000
     places, data, updates = np.zeros((count, 1), np.int32), np.zeros(2), np.zeros(count)
 
@@ -186,7 +186,7 @@ def test_means_of_more_updates_than_a_short_float_can_count():
 @pytest.mark.parametrize("make", [np.array, torch.tensor, jnp.array], ids=["NumPy", "torch", "JAX"])
 @pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_cotangents_that_are_not_finite_stay_where_they_are(function, reduction, make, draws):
+def test_nonfinite_cotangents_do_not_spread(function, reduction, make, draws):
     for alphabet in ALPHABETS.values():
         places = np.array(draws.choices(range(-SIZE, SIZE), k=COUNT))
         cotangent = np.array(draws.choices(alphabet, k=SIZE), np.float32)
@@ -203,7 +203,7 @@ MAKERS = {"torch": torch.tensor, "JAX": jnp.array, "TensorFlow": None}
 
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", *FUNCTIONS])
-def test_cotangents_of_complex_numbers_are_moved_as_they_are(function, name):
+def test_complex_cotangents_are_moved_unchanged(function, name):
     make = MAKERS[name] or pytest.importorskip("tensorflow").constant
     places = arguments(function.replace("gather", "scatter"), np.array([3, 0, 3, 1]))
     if "gather" in function:

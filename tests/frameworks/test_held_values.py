@@ -214,7 +214,7 @@ def some_of(road, classes, draws):
 
 
 @pytest.mark.parametrize("name", ROADS)
-def test_numbers_are_held_exactly_or_refused(name, draws):
+def test_numbers_are_kept_exactly_or_refused(name, draws):
     road = ROADS[name]
     for dtype, draw in some_of(road, CLASSES.values(), draws):
         value, function = draw(draws), draws.choice(tuple(OUTSIDE))
@@ -228,7 +228,7 @@ def test_numbers_are_held_exactly_or_refused(name, draws):
 
 
 @pytest.mark.parametrize("name", ROADS)
-def test_numbers_of_every_other_dtype_are_held_exactly_or_refused(name, draws):
+def test_numbers_of_every_other_dtype_are_kept_exactly_or_refused(name, draws):
     road = ROADS[name]
     for dtype, source in some_of(road, NUMBERS, draws):
         scalar = element(source, draws)
@@ -257,7 +257,7 @@ def test_numbers_of_every_other_dtype_are_held_exactly_or_refused(name, draws):
 
 
 @pytest.mark.parametrize("name", ROADS)
-def test_what_is_no_number_is_refused(name, draws):
+def test_values_other_than_numbers_are_refused(name, draws):
     road = ROADS[name]
     for value in NO_NUMBERS:
         if value is np.ma.masked and name == "masked array":
@@ -279,7 +279,7 @@ MASKED = {
 
 @pytest.mark.parametrize("form", MASKED)
 @pytest.mark.parametrize("name", ROADS)
-def test_a_mask_that_would_be_lost_is_refused(name, form):
+def test_losing_a_mask_is_refused(name, form):
     """Of indices, starts, stops and lengths on every road; of updates where data have no mask."""
     road, make = ROADS[name], MASKED[form]
     places = make(np.zeros(1, np.int64))
@@ -335,7 +335,7 @@ def test_a_masked_fill_value_is_refused(name, function):
 
 
 @pytest.mark.parametrize("function", OUTSIDE)
-def test_a_masked_fill_value_masks_what_is_filled_of_masked_data(function):
+def test_masked_fill_value_masks_filled_elements_of_masked_data(function):
     data = np.ma.array([1.0, 2.0], mask=[0, 1])
     indices, *rest = OUTSIDE[function]
     for value, is_masked in (

@@ -113,7 +113,7 @@ class TestIndices:
         windows = follow("gather_windows", numbers, pair, (1, 1))
         assert_is(windows, [[[number]] for number in POINTS])
 
-    def test_a_tuple_of_arrays_that_are_broadcast(self, data, make):
+    def test_a_tuple_of_broadcast_arrays(self, data, make):
         numbers = data(NUMBERS)
         assert_is(follow("gather_nd", numbers, (make(ROWS), make([3]))), FIRST)
         assert_is(follow("gather_nd", numbers, (make(ROWS), 3)), FIRST)
@@ -146,7 +146,7 @@ class TestIndices:
             with pytest.raises(NdgatherError, match=r"of one kind\)$"):
                 ndgather.gather_nd(numbers, [*mixed])
 
-    def test_a_tuple_of_arrays_that_do_not_fit_each_other(self, data, make):
+    def test_a_tuple_of_arrays_with_incompatible_shapes(self, data, make):
         with pytest.raises(NdgatherError, match=r"\(allowed: one array of integers\)$"):
             ndgather.gather_nd(data(NUMBERS), (make([0, 1]), make([0, 1, 2])))
 
@@ -159,7 +159,7 @@ class TestIndices:
         if make is not lazy or data in (DATA["list"], DATA["numpy"]):
             assert_is(follow("gather", numbers, rows), [NUMBERS[row] for row in ROWS])
 
-    def test_index_arrays_that_are_an_argument_each(self, data, make):
+    def test_index_arrays_as_separate_arguments(self, data, make):
         numbers, rows, columns = data(NUMBERS), make(ROWS), make(COLUMNS)
         assert_is(follow("gather_nd", numbers, rows, columns), POINTS)
         assert_is(follow("gather", numbers, rows, columns), POINTS)
@@ -231,7 +231,7 @@ def test_lists_of_traced_arrays():
 
 
 @pytest.mark.parametrize("name", ["torch", "jax", "strict"])
-def test_dask_arrays_beside_data_of_other_libraries(name):
+def test_dask_arrays_with_data_of_other_libraries(name):
     data = DATA[name]
     points = np.array([ROWS, COLUMNS]).T
     assert_is(follow("gather_nd", data(NUMBERS), lazy(points)), POINTS)
@@ -252,7 +252,7 @@ def test_basic_indexing(data, indices, function):
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 @pytest.mark.parametrize("mode", ["wrap", "edge", "reflect", "clip", "fill", ()], ids=str)
-def test_every_mode_fits_windows_without_axes(data, mode):
+def test_every_mode_accepts_windows_without_axes(data, mode):
     """The error said that edge is unknown, and suggested edge."""
     one = np.zeros((1, 0), int)
     assert_is(ndgather.gather_windows(data(NUMBERS), one, (), mode=mode), [NUMBERS])

@@ -17,7 +17,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
 
-def test_calls_on_numpy_arrays_import_none():
+def test_calls_on_numpy_arrays_import_no_framework():
     done = subprocess.run(
         [sys.executable, "-c", CALLS], capture_output=True, text=True, check=True, timeout=60
     )

@@ -142,7 +142,7 @@ def test_gathers_under_jit(route, function, drawn):
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "int2"])
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max"])
-def test_elements_of_less_than_a_byte(dtype, reduction):
+def test_elements_smaller_than_a_byte(dtype, reduction):
     values = jnp.array([1, 0, 1, 1], dtype)
     indices = jnp.array([[2], [0], [2]])
     updates = jnp.array([1, 1, 0], dtype)
@@ -181,7 +181,7 @@ def test_means_that_are_subnormal_are_zero():
     np.testing.assert_array_equal(np.asarray(result), np.array([0, 2**-126], "f4"))
 
 
-def test_large_arrays_are_gathered_by_all_threads():
+def test_large_gathers_use_all_threads():
     rng = np.random.default_rng(0)
     data = rng.random((1000, 1000), dtype=np.float32)
     indices = rng.integers(0, 1000, (1_000_000, 2), dtype=np.int32)
@@ -189,7 +189,7 @@ def test_large_arrays_are_gathered_by_all_threads():
     np.testing.assert_array_equal(result, data[indices[:, 0], indices[:, 1]])
 
 
-def test_a_scatter_leaves_its_data_as_they_are():
+def test_scatter_does_not_change_its_data():
     data = jnp.arange(5.0)
     before = np.asarray(data).copy()
     function = jax.jit(lambda x: (ndgather.scatter_nd(x, jnp.array([[1]]), jnp.array([9.0])), x))

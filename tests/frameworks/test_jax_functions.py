@@ -43,7 +43,7 @@ def test_vjp(function, arguments):
         np.testing.assert_array_equal(np.asarray(result), wanted, strict=True)
 
 
-def test_vjp_refuses_what_does_not_fit():
+def test_vjp_refuses_wrong_shapes():
     with pytest.raises(ShapeError, match=r"^vjp.gather_nd: cotangent.shape = \(2,\)"):
         vjp.gather_nd(jnp.ones(2), (4,), jnp.array([[0]]))
     with pytest.raises(
@@ -52,7 +52,7 @@ def test_vjp_refuses_what_does_not_fit():
         vjp.gather_windows(jnp.ones((1, 2)), (4,), jnp.array([[3]]), (2,))
 
 
-def test_operators_of_published_specifications():
+def test_published_operators():
     gather_nd = ndgather.operator("GatherND", opset=13)
     with jax.enable_x64(True):
         result = gather_nd(jnp.asarray(DATA), jnp.asarray(PAIRS, jnp.int64))
@@ -60,7 +60,7 @@ def test_operators_of_published_specifications():
     np.testing.assert_array_equal(result, DATA[PAIRS[:, 0], PAIRS[:, 1]])
 
 
-def test_an_exported_function_runs_without_the_package_that_made_it():
+def test_exported_function_runs_without_ndgather():
     function = jax.jit(lambda x, i: ndgather.gather_nd(x, i) * 2)
     arrays = jnp.asarray(DATA), jnp.asarray(PAIRS)
     with pytest.raises(ValueError, match="ndgather"):
@@ -76,7 +76,7 @@ def test_an_exported_function_runs_without_the_package_that_made_it():
     np.testing.assert_array_equal(both.call(*arrays), function(*arrays))
 
 
-def test_an_exported_function_of_any_size():
+def test_exported_function_with_symbolic_sizes():
     (rows,) = jax.export.symbolic_shape("rows")
     exported = jax.export.export(jax.jit(ndgather.gather_nd), disabled_checks=export_checks())(
         jax.ShapeDtypeStruct((rows, 3), jnp.float32), jax.ShapeDtypeStruct((4, 1), jnp.int32)
@@ -100,7 +100,7 @@ def test_an_exported_function_of_any_size():
         (lambda x, i: jax.grad(lambda y: (ndgather.gather_nd(y, i) ** 2).sum())(x), (4, 1)),
     ],
 )
-def test_what_is_exported_without_the_handler_runs_anywhere(route, function, shape):
+def test_functions_exported_without_the_handler_run_anywhere(route, function, shape):
     (rows,) = jax.export.symbolic_shape("rows")
     shape = tuple(rows if size == "rows" else size for size in shape)
     with carried_out_by(route):
@@ -116,7 +116,7 @@ def test_what_is_exported_without_the_handler_runs_anywhere(route, function, sha
     np.testing.assert_array_equal(result, function(data, indices))
 
 
-def test_numpy_indices_that_jax_would_cut():
+def test_numpy_indices_that_jax_would_truncate():
     far = np.array([[0], [2**32 + 1]])
     data = jnp.arange(3.0)
     text = r"^gather_nd: indices\[1, 0\] = 4294967297 is outside axis 0 of data"
@@ -127,7 +127,7 @@ def test_numpy_indices_that_jax_would_cut():
     assert ndgather.gather_nd(data, far, mode="fill", fill_value=9).tolist() == [0.0, 9.0]
 
 
-def test_lists_and_numbers_beside_arrays_of_jax():
+def test_lists_and_numbers_with_jax_arrays():
     assert ndgather.gather_nd(jnp.arange(3), [[2], [0]]).tolist() == [2, 0]
     assert ndgather.scatter_nd(jnp.zeros(3), [[1]], [5]).tolist() == [0.0, 5.0, 0.0]
 
@@ -149,7 +149,7 @@ def test_data_of_another_library_keeps_library_and_dtype(make):
 
 
 @pytest.mark.parametrize("name", ["int2", "uint2", "int4", "uint4"])
-def test_indices_of_less_than_a_byte_count(name):
+def test_indices_smaller_than_a_byte_are_accepted(name):
     indices = jnp.array([1, 0], name)
     for data in (jnp.arange(3), np.arange(3)):
         assert ndgather.gather(data, indices).tolist() == [1, 0]
@@ -157,7 +157,7 @@ def test_indices_of_less_than_a_byte_count(name):
 
 @pytest.mark.parametrize("guard", ["disallow", "disallow_explicit"])
 @pytest.mark.parametrize("reduction", ["none", "mean"])
-def test_no_transfer_guard_is_in_the_way(guard, reduction):
+def test_transfer_guard_allows_calls(guard, reduction):
     data, indices, updates = jnp.ones(3), jnp.array([[1]]), jnp.array([3.0])
     with jax.transfer_guard(guard):
         taken = ndgather.gather_windows(data, indices, (2,), mode="wrap")
@@ -234,7 +234,7 @@ WEAK = {
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", WEAK)
-def test_results_have_a_type_of_their_own_where_that_of_data_is_weak(name, route):
+def test_results_are_not_weakly_typed(name, route):
     """Otherwise a result would follow the type of what it is added to."""
     for number, other in ((2.0, jnp.bfloat16), (2, jnp.int8)):
         weak = jnp.broadcast_to(jnp.asarray(number), (3,))
@@ -246,7 +246,7 @@ def test_results_have_a_type_of_their_own_where_that_of_data_is_weak(name, route
                 assert (result + jnp.ones((), other)).dtype == weak.dtype
 
 
-def test_updates_of_a_weak_type_lose_nothing():
+def test_weakly_typed_updates_are_exact():
     weak = jnp.asarray(2.5)
     assert weak.weak_type
     assert ndgather.scatter_nd(jnp.zeros(2, jnp.bfloat16), [[1]], weak[None]).tolist() == [0, 2.5]
@@ -261,7 +261,7 @@ FAR = np.array([[2**40 + 1, -(2**41) + 1], [-(2**62) + 2, 2**62 + 2]])
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("mode", ["wrap", "clip", "fill"])
-def test_indices_beyond_32_bits_mean_what_they_say(mode, route):
+def test_indices_beyond_32_bits_are_not_truncated(mode, route):
     with carried_out_by(route):
         for data in (DATA, DATA[:, :, 0]):
             found = ndgather.gather_nd(jnp.asarray(data), FAR, mode=mode)
@@ -288,7 +288,7 @@ def test_means_of_the_largest_integers(dtype, route):
             )
 
 
-def test_what_xla_fills_where_it_cannot_raise():
+def test_xla_fills_bad_indices_if_it_cannot_raise():
     with carried_out_by("native"):
         far = jax.jit(lambda x: ndgather.gather_nd(x, jnp.array([[9], [1]])))
         assert np.isnan(far(jnp.arange(3.0))[0])
@@ -299,7 +299,7 @@ def test_what_xla_fills_where_it_cannot_raise():
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_results_are_on_the_device_of_the_arrays(route):
+def test_results_are_on_the_device_of_data(route):
     device = jax.devices()[-1]
     x = jax.device_put(jnp.arange(3.0), device)
     with carried_out_by(route):

@@ -25,7 +25,7 @@ PLACES = jnp.array([[2], [0]])
 
 @pytest.mark.parametrize("indices", [2**32 - 1, [2**32 - 1], [[-(2**40)], [5]]])
 @pytest.mark.parametrize("mode", ["wrap", "clip", "fill"])
-def test_indices_that_integers_of_jax_do_not_hold(mode, indices):
+def test_indices_that_jax_integers_cannot_represent(mode, indices):
     data, indices = np.arange(1.0, 8, dtype=np.float32), np.array(indices)
     for function in (ndgather.gather, partial(ndgather.gather, axis=-1)):
         result = function(jnp.asarray(data), indices, mode=mode)
@@ -34,7 +34,7 @@ def test_indices_that_integers_of_jax_do_not_hold(mode, indices):
 
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
 @pytest.mark.parametrize("far", [np.int64(2**31), np.uint64(2**32), np.int64(-(2**31) - 1)])
-def test_the_error_of_an_empty_axis_names_the_index_that_jax_does_not_hold(mode, far):
+def test_error_of_an_empty_axis_names_an_index_beyond_32_bits(mode, far):
     data, indices = np.zeros((1, 0, 0), bool), np.array([[0, far]], far.dtype)
     for array in (data, jnp.asarray(data)):
         with pytest.raises(IndexOutOfBoundsError) as error:
@@ -46,7 +46,7 @@ def test_the_error_of_an_empty_axis_names_the_index_that_jax_does_not_hold(mode,
 
 
 @pytest.mark.parametrize("function", [ndgather.scatter_nd, ndgather.scatter_elements])
-def test_far_updates_of_an_empty_axis_are_dropped(function):
+def test_updates_far_out_of_bounds_of_an_empty_axis_are_dropped(function):
     far = np.full((1, 1), 2**40) if function is ndgather.scatter_nd else np.array([2**40])
     given = far, jnp.ones(1)
     assert function(jnp.zeros(0), *given, mode="drop").shape == (0,)
@@ -55,7 +55,7 @@ def test_far_updates_of_an_empty_axis_are_dropped(function):
 
 
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
-def test_far_indices_of_sizes_that_stay_open(mode):
+def test_indices_far_out_of_bounds_with_symbolic_sizes(mode):
     (rows,) = jax.export.symbolic_shape("rows")
     far, data = np.array([[2**40], [1]]), np.arange(4, dtype=np.float32)
     function = jax.jit(lambda data: ndgather.gather_nd(data, far, mode=mode))
@@ -70,7 +70,7 @@ def test_far_indices_of_sizes_that_stay_open(mode):
 
 
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
-def test_indices_of_axes_that_integers_of_32_bits_do_not_reach(mode):
+def test_indices_of_axes_longer_than_32_bits(mode):
     data = jnp.zeros(2**31 + 8, jnp.uint8)
     for call in (
         lambda: ndgather.gather(data, np.array([2**31 + 2]), mode=mode),
@@ -80,14 +80,14 @@ def test_indices_of_axes_that_integers_of_32_bits_do_not_reach(mode):
             call()
 
 
-def test_an_index_outside_is_an_error_where_the_result_is_empty():
+def test_out_of_bounds_index_of_an_empty_result_raises():
     """XLA leaves such calls out."""
     with pytest.raises(IndexOutOfBoundsError, match=r"^gather: indices\[0\] = 5 is outside axis 0"):
         ndgather.gather(jnp.zeros((3, 0)), [5])
     assert ndgather.gather(jnp.zeros((3, 0)), [5], mode="fill").shape == (1, 0)
 
 
-def test_keys_of_random_numbers_are_no_numbers():
+def test_random_keys_are_refused():
     keys = jax.random.split(jax.random.key(0), 2)
     with pytest.raises(DTypeError, match=r"^gather_nd: data.dtype = key"):
         ndgather.gather_nd(keys, PLACES)
@@ -98,7 +98,7 @@ def test_keys_of_random_numbers_are_no_numbers():
 
 
 @pytest.mark.parametrize("argument", ["data", "indices", "updates", "fill_value"])
-def test_arrays_that_were_deleted_are_refused(argument):
+def test_deleted_arrays_are_refused(argument):
     gone = jnp.array({"indices": [[0]], "updates": [1.0], "fill_value": 1.0}.get(argument, [1.0]))
     gone.delete()
     named = {"data": DATA, "indices": PLACES[1:], argument: gone}
@@ -109,7 +109,7 @@ def test_arrays_that_were_deleted_are_refused(argument):
         function(**named)
 
 
-def test_cotangents_lose_no_bits():
+def test_cotangents_are_exact():
     cotangent = vjp.gather_nd(np.full(2, 1e300), (3,), PLACES)
     assert type(cotangent) is np.ndarray
     assert cotangent.tolist() == [1e300, 0, 1e300]
@@ -117,7 +117,7 @@ def test_cotangents_lose_no_bits():
         vjp.scatter_nd(jnp.ones(3, bool), PLACES)
 
 
-def test_more_axes_than_an_array_can_have():
+def test_too_many_axes_are_refused():
     many = (1,) * 65
     with pytest.raises(ShapeError, match=r"^gather: data has 65 axes"):
         ndgather.gather(jnp.zeros(many), PLACES)
@@ -136,7 +136,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("function", "shape", "error"), WRONG.values(), ids=WRONG)
-def test_symbols_leave_ranks_and_axes_to_be_checked(function, shape, error):
+def test_symbolic_shapes_are_checked_for_ranks_and_axes(function, shape, error):
     (rows,) = jax.export.symbolic_shape("rows")
     shape = tuple(rows if size == "rows" else size for size in shape)
     export = jax.export.export(jax.jit(function), disabled_checks=export_checks())
@@ -144,7 +144,7 @@ def test_symbols_leave_ranks_and_axes_to_be_checked(function, shape, error):
         export(jax.ShapeDtypeStruct((rows, 3), "float32"), jax.ShapeDtypeStruct(shape, "int32"))
 
 
-def test_windows_reach_beyond_the_type_of_their_starts():
+def test_windows_extend_beyond_the_dtype_of_their_starts():
     data = jnp.arange(300.0)
 
     def total(data, starts):
@@ -186,7 +186,7 @@ CHANGED = [
 
 
 @pytest.mark.parametrize("changed", [{}, *CHANGED], ids=str)
-def test_a_call_that_was_changed_after_its_export_is_refused(changed):
+def test_exported_call_that_was_changed_is_refused(changed):
     """By the handler itself: an exported program is a file, which others may have written."""
 
     def shape_of(name, shape):
@@ -214,7 +214,7 @@ def test_a_call_that_was_changed_after_its_export_is_refused(changed):
         jax.block_until_ready(call(*given, **attributes))
 
 
-def test_a_handler_of_a_newer_interface_is_left_alone():
+def test_handler_of_a_newer_interface_is_not_used():
     """With one of them registered no function of JAX would run."""
     made, major, minor = _core.jax_handler
     assert operation.usable((made, major, minor)) is made
@@ -223,7 +223,7 @@ def test_a_handler_of_a_newer_interface_is_left_alone():
     assert operation.usable(None) is None
 
 
-def test_a_reduction_without_a_derivative_raises():
+def test_reduction_without_a_derivative_raises():
     """No rule takes an unknown name for one that it knows."""
     call = operation.Operation(
         *("scatter_nd", Kind.SCATTER_ND, None, None), reduction="power", route="scatter"

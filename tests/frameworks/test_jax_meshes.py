@@ -68,7 +68,7 @@ SPECS = [
 
 @pytest.mark.parametrize("specs", SPECS, ids=["indices", "data", "updates", "all but data", "all"])
 @pytest.mark.parametrize("name", CALLS)
-def test_parts_of_some_arguments_have_the_gradients_of_the_whole(name, specs, route):
+def test_sharded_arguments_have_the_same_gradients(name, specs, route):
     if route != ROUTES[0] and not (name in ("gather", "add") and specs == SPECS[0]):
         pytest.skip("the rules of derivatives are the same on all routes")
     function = CALLS[name]
@@ -116,7 +116,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("spec", [PARTS, WHOLE], ids=["parts", "whole"])
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_arrays_on_a_mesh_have_results_that_can_be_used(name, kind, spec, compiled, route):
+def test_results_on_a_mesh_can_be_used(name, kind, spec, compiled, route):
     function, mesh = FUNCTIONS[name], mesh_of(kind)
     wanted = function(DATA, PLACES) + 1
     if compiled and route == "callback":
@@ -129,13 +129,13 @@ def test_arrays_on_a_mesh_have_results_that_can_be_used(name, kind, spec, compil
 
 
 @pytest.mark.parametrize("spec", [PARTS, WHOLE], ids=["parts", "whole"])
-def test_data_on_no_mesh_are_mapped_over_indices_of_one(spec):
+def test_data_without_a_mesh_with_indices_on_a_mesh_under_vmap(spec):
     places = jax.device_put(PLACES, NamedSharding(mesh_of(AxisType.Explicit), spec))
     result = jax.vmap(lambda place: ndgather.gather(DATA * 1, place))(places)
     np.testing.assert_allclose(result + 1, DATA[PLACES] + 1)
 
 
-def test_a_result_is_where_data_are():
+def test_results_have_the_device_of_data():
     last = jax.devices()[-1]
     result = ndgather.gather(jax.device_put(DATA, last), [7, 0])
     assert result.committed
@@ -143,7 +143,7 @@ def test_a_result_is_where_data_are():
     assert not ndgather.gather(DATA, [7, 0]).committed
 
 
-def test_an_index_outside_is_named_where_arrays_are_in_parts():
+def test_out_of_bounds_index_is_named_for_sharded_arrays():
     x = jax.device_put(DATA, NamedSharding(mesh_of(AxisType.Auto), PARTS))
     with pytest.raises(ndgather.errors.IndexOutOfBoundsError, match=r"indices\[1\] = 8"):
         ndgather.gather(x, [0, 8])

@@ -60,14 +60,14 @@ OF_BOTH = {
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", OF_DATA)
-def test_gathers_are_differentiated_both_ways_and_twice(route, name):
+def test_gathers_have_first_and_second_derivatives(route, name):
     with carried_out_by(route):
         check_grads(OF_DATA[name], (DATA,), order=2, eps=1.0)
 
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", OF_BOTH)
-def test_scatters_are_differentiated_both_ways_and_twice(route, name):
+def test_scatters_have_first_and_second_derivatives(route, name):
     with carried_out_by(route):
         check_grads(OF_BOTH[name], (DATA, UPDATES), order=2, eps=1.0)
 
@@ -185,7 +185,7 @@ def slow_derivative(reduction, data, places, updates, use_init_val, of_data, of_
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize("reduction", ["mul", "min", "max"])
-def test_reductions_that_are_not_linear(route, reduction, use_init_val):
+def test_nonlinear_reductions(route, reduction, use_init_val):
     """Factors may be zero, several of them too, and equal extremes share their change."""
     draw = np.random.default_rng(5)
     data, updates = (draw.integers(-2, 3, n).astype(np.float32) for n in (6, 12))
@@ -208,7 +208,7 @@ def test_reductions_that_are_not_linear(route, reduction, use_init_val):
         np.testing.assert_allclose(found, (weights * expected).sum(), rtol=1e-4)
 
 
-def test_products_are_differentiated_twice():
+def test_products_have_second_derivatives():
     places = jnp.array([0, 2, 2, 0, 2])
 
     def ours(both):
@@ -235,7 +235,7 @@ def test_derivatives_of_bad_and_dropped_updates():
 
 @pytest.mark.parametrize("reduction", ["mul", "min", "max"])
 @pytest.mark.parametrize("axes", [(0, None, None), (None, 0, 0), (None, None, 0), (0, 0, 0)])
-def test_vmap_and_derivatives_of_reductions_nest_either_way(reduction, axes):
+def test_vmap_and_derivatives_of_reductions_nest(reduction, axes):
     shapes = (3, 4, 2), (3, 5, 1), (3, 5, 2)
     data, updates = (rng.standard_normal(shapes[n]).astype(np.float32) for n in (0, 2))
     indices = rng.integers(0, 4, shapes[1]).astype(np.int32)
@@ -254,14 +254,14 @@ def test_vmap_and_derivatives_of_reductions_nest_either_way(reduction, axes):
         np.testing.assert_allclose(at_once, summed, rtol=1e-4, atol=1e-5)
 
 
-def test_a_function_of_integers_has_no_tangent():
+def test_integer_functions_have_no_tangent():
     result, tangent = jax.jvp(
         lambda x: x * ndgather.gather_nd(jnp.arange(3), jnp.array([[2]])), (1.0,), (1.0,)
     )
     assert (result.tolist(), tangent.tolist()) == ([2.0], [2.0])
 
 
-def test_in_a_loop_of_jax():
+def test_calls_in_jax_loops():
     def step(carry, index):
         carry = ndgather.scatter_nd(carry, index[None, None], carry[:1] + 1, reduction="add")
         return carry, ndgather.gather_nd(carry, index[None])
@@ -273,7 +273,7 @@ def test_in_a_loop_of_jax():
 
 
 @pytest.mark.parametrize("route", ["handler", "callback"])
-def test_an_index_out_of_bounds_under_vmap_is_named_as_the_caller_has_it(route):
+def test_out_of_bounds_index_under_vmap_is_named(route):
     indices = jnp.array([[0, 1], [2, 3]])
     with carried_out_by(route):
         function = jax.vmap(lambda x, i: ndgather.gather_elements(x, i, 0, mode="raise"), (0, None))
@@ -289,7 +289,7 @@ def test_an_index_out_of_bounds_under_vmap_is_named_as_the_caller_has_it(route):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_rule_of_ones_own_takes_the_arrays_that_jax_has_kept(compiled):
+def test_custom_vjp_receives_the_residuals(compiled):
     """Those of NumPy come back as a class of JAX, which has no unit."""
     indices, shape = np.array([[1], [1], [0]]), (3, 2)
 

@@ -20,7 +20,7 @@ from tests.frameworks import kinds_table
 from tests.frameworks.kinds import KINDS
 
 
-def test_the_table_is_what_calls_give_back():
+def test_table_matches_the_types_of_results():
     expected = kinds_table.table()
     assert kinds_table.written() == expected  # python -m tests.frameworks.kinds_table writes it
     assert not [line for line in expected if "lost" in line]
@@ -69,7 +69,7 @@ def numbers_of(value):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_of_any_other_kind_the_answer_is_that_of_the_loops_or_an_error_of_this_package(kind):
+def test_other_types_equal_the_loops_or_raise(kind):
     floats = arrays_of(np.array([[7.0, 8.0], [9.0, 10.0]]))
     tuples = arrays_of(np.array([[1], [0]]))
     calls = [
@@ -115,7 +115,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_operators_give_back_what_the_functions_do(kind):
+def test_operators_return_the_types_of_the_functions(kind):
     for name, function in OPERATORS.items():
         arguments = [*kinds_table.CALLS[kind.axes][function]]
         if len(arguments) == 2:
@@ -132,7 +132,7 @@ def test_operators_give_back_what_the_functions_do(kind):
             np.testing.assert_array_equal(*(np.asarray(kind.read(each)) for each in answers))
 
 
-def test_operators_check_types_of_every_kind():
+def test_operators_check_dtypes_of_every_library():
     gather = ndgather.operator("Gather", version=13)
     assert gather(tf.constant([1.0, 2.0]), tf.constant([-1])).numpy().tolist() == [2.0]
     add = ndgather.operator("ScatterND", version=16)
@@ -145,7 +145,7 @@ def test_operators_check_types_of_every_kind():
         gather(tf.constant([1.0]), pa.array([0.0]))
 
 
-def test_operators_know_shapes_before_values():
+def test_operators_check_shapes_before_values():
     """Sizes that are not known yet stay open, and shapes that a version joins are joined."""
     gather = ndgather.operator("GatherND", domain="openvino", version=5)
     data, indices = np.arange(8.0).reshape(2, 2, 2), np.zeros((2, 2, 1), np.int64)
@@ -182,7 +182,7 @@ PRODUCTS = (
 
 
 @pytest.mark.parametrize("name", WITH_COTANGENTS)
-def test_cotangents_come_back_as_what_they_are(name):
+def test_cotangents_keep_their_type(name):
     kind = next(each for each in KINDS if each.name == name)
     for function, cotangent, arguments in PRODUCTS:
         expected = function(cotangent, *arguments)

@@ -313,7 +313,7 @@ def assert_same(mixed, values, desired):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_arguments_of_several_libraries_give_the_definition_or_an_error(function, draws):
+def test_arguments_of_several_libraries_follow_the_definition_or_raise(function, draws):
     libraries = [*MAKERS]
     options = {
         "data": libraries,
@@ -408,7 +408,7 @@ def deleted(array):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("library", [*MAKERS])
-def test_odd_arrays_anywhere_give_a_result_or_an_error(library, draws):
+def test_unusual_arrays_give_a_result_or_an_error(library, draws):
     pairs = [(name, use) for name in ODD for use in USES]
     for name, use in draws.sample(pairs, 120):
         print(name, "as", use)

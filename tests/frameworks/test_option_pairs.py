@@ -71,7 +71,7 @@ def library(request, monkeypatch):
 
 @pytest.mark.parametrize("function", [name for name in MODES if name != "gather_ranges"])
 @pytest.mark.parametrize("library", LIBRARIES, indirect=True)
-def test_options_that_meet_give_the_definition(library, function, draws):
+def test_option_pairs_follow_the_definition(library, function, draws):
     scatters = function in SCATTERS
     more = LAYOUTS | ({"update layout": ("C",)} if scatters else {})
     more["dtype"] = library.reduced if scatters else library.dtypes

@@ -27,7 +27,7 @@ def strict(values):
     "library", [torch.tensor, jax.numpy.asarray, tf.constant, strict], ids=lambda f: f.__module__
 )
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
-def test_values_are_of_the_library_of_data(library, mode):
+def test_values_have_the_library_of_data(library, mode):
     shift = 0 if mode == "raise" else 4
     data = library(DATA)
     values, offsets = gather_ranges(data, STARTS - shift, STOPS + shift, mode=mode)
@@ -43,7 +43,7 @@ def test_values_are_of_the_library_of_data(library, mode):
     np.testing.assert_array_equal(np.asarray(values), DATA[:, 1:3])
 
 
-def test_starts_are_arrays_of_any_library_on_the_cpu():
+def test_starts_may_belong_to_any_library_on_the_cpu():
     for library in (torch.tensor, jax.numpy.asarray, pd.Series, pl.Series, strict):
         values, offsets = gather_ranges(DATA, library(STARTS), library(STOPS))
         np.testing.assert_array_equal(values, WANTED)
@@ -64,7 +64,7 @@ def test_gradients():
     np.testing.assert_allclose(jax.jit(total)(DATA), (DATA[[0, 1, 1, 2]] ** 2).sum())
 
 
-def test_starts_under_jit_are_an_error_that_says_so():
+def test_starts_under_jit_raise_a_clear_error():
     def total(starts):
         return gather_ranges(jax.numpy.asarray(DATA), starts, lengths=2)[0].sum()
 

@@ -20,7 +20,7 @@ def test_pasted_lines_run(package):
     subprocess.run([sys.executable, "-c", block], check=True, timeout=120)
 
 
-def test_a_program_under_checked_ends_with_the_two_lines_that_are_shown(tmp_path):
+def test_checked_program_ends_with_the_documented_lines(tmp_path):
     lines = ["import torch", "", "embedding = torch.nn.Embedding(1000, 16)"]
     lines += ["tokens = torch.tensor([[5, 17, 1000]])", "loss = embedding(tokens).sum()"]
     (tmp_path / "train.py").write_text("\n".join(lines))

@@ -69,7 +69,7 @@ CASES = [(library, setting) for library, settings in SETTINGS.items() for settin
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 @pytest.mark.parametrize(("library", "setting"), CASES)
-def test_results_and_errors_under_settings(library, setting):
+def test_results_and_errors_do_not_depend_on_settings(library, setting):
     make = MAKE[library]
     data, places = make(DATA), make(np.array([[2], [0]]).astype(np.int32))
     row, column = make(np.ones((1, 2), np.float32)), make(np.array([[0], [5]], np.int32))

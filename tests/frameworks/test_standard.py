@@ -41,13 +41,13 @@ def check(call, kind, convert, to_numpy):
 
 
 @given(call=drawn_calls(GATHERS, ("bool", "int64", "float32"), ("int64", "int32")))
-def test_a_gather_of_ndonnx_with_known_values(call):
+def test_ndonnx_gathers_with_known_values(call):
     check(call, ndonnx.Array, ndonnx.asarray, lambda array: array.unwrap_numpy())
 
 
 @pytest.mark.parametrize("dtype", ["uint64", "int64", "float64", "float32", "float16"])
 @pytest.mark.parametrize("mode", ["fill", "clip", "wrap"])
-def test_ndonnx_loses_no_digit_and_no_sign(dtype, mode):
+def test_ndonnx_keeps_digits_and_signs(dtype, mode):
     """onnxruntime adds both sides of a choice, and chooses of uint64 by float64."""
     values = np.array([-0.0, np.nan, -np.inf, 0.0], dtype) if dtype[0] == "f" else None
     data = np.array([2**53 + 1, 1, 2**62 + 1, 0], dtype) * 2 + 1 if values is None else values
@@ -83,7 +83,7 @@ def test_lazy_arrays_become_a_model(mode):
     np.testing.assert_array_equal(result, expected, strict=True)
 
 
-def test_a_bad_index_of_a_lazy_array_is_refused_when_the_model_runs():
+def test_bad_index_of_a_lazy_array_raises_when_the_model_runs():
     data = np.zeros((3, 2), np.float32)
     for bad in ([0, 2], [-1, -3], [3, 0]):  # some of them are in bounds of the rows of a copy
         indices = np.array([[0, 0], bad, [0, 0], [0, 0]])
@@ -91,7 +91,7 @@ def test_a_bad_index_of_a_lazy_array_is_refused_when_the_model_runs():
             model_of("raise").run(None, {"data": data, "indices": indices})
 
 
-def test_lazy_arrays_of_unknown_sizes_and_scatters_of_them_are_refused():
+def test_unknown_sizes_and_scatters_of_lazy_arrays_are_refused():
     rows = ndonnx.argument(shape=("N", 2), dtype=ndonnx.float32)
     with pytest.raises(ShapeError, match=r"^gather: data\.shape = \(\?, 2\) is not known before"):
         ndgather.gather(rows, [0])
@@ -100,7 +100,7 @@ def test_lazy_arrays_of_unknown_sizes_and_scatters_of_them_are_refused():
         ndgather.scatter_nd(known, [[0]], [[1.0, 2.0]])
 
 
-def test_types_that_numpy_does_not_have():
+def test_dtypes_that_numpy_lacks():
     data = mx.array([[1.0, 2.0], [3.0, 4.0]], dtype=mx.bfloat16)
     result = ndgather.gather_nd(data, mx.array([[1, 0], [5, 5]]), mode="fill", fill_value=0.5)
     assert result.dtype == mx.bfloat16
@@ -111,7 +111,7 @@ def test_types_that_numpy_does_not_have():
         ndgather.scatter_nd(data, [[0, 0]], [1.0])
 
 
-def test_the_device_is_that_of_data():
+def test_results_have_the_device_of_data():
     device = array_api_strict.Device("device1")
     data = array_api_strict.asarray([[1, 2], [3, 4]], device=device)
     indices = array_api_strict.asarray([1], device=device)
@@ -129,7 +129,7 @@ class OnDevice(array_api_strict._array_object.Array):
         return 2, 0
 
 
-def test_what_lies_on_another_device_is_not_copied():
+def test_arrays_on_another_device_are_not_copied():
     data = OnDevice._new(np.arange(3), array_api_strict.Device("CPU_DEVICE"))
     with pytest.raises(DTypeError, match=r"^gather: indices = ndarray object is not on the device"):
         ndgather.gather(data, np.array([1]))
@@ -141,7 +141,7 @@ def test_what_lies_on_another_device_is_not_copied():
         ndgather.gather(np.arange(3), data)
 
 
-def test_kinds_that_share_the_memory_of_the_cpu_are_mixed():
+def test_libraries_that_share_cpu_memory_can_be_mixed():
     data, indices = np.arange(3), np.array([2, 0])
     assert_is(ndgather.gather(strict(data), indices), data[indices], type(strict(data)))
     assert_is(ndgather.gather(strict(data), mx.array(indices)), data[indices], type(strict(data)))
@@ -150,7 +150,7 @@ def test_kinds_that_share_the_memory_of_the_cpu_are_mixed():
     assert_is(scattered, np.array([0, 1, 2]), np.ndarray)
 
 
-def test_out_takes_the_result():
+def test_out_receives_the_result():
     data = strict(np.arange(3.0))
     out = strict(np.zeros(1))
     assert ndgather.gather(data, [2], out=out) is out
@@ -175,7 +175,7 @@ def test_out_takes_the_result():
         ({"indices": [1], "mode": "fill", "fill_value": 1.5}, DTypeError, "fill_value = 1.5 cann"),
     ],
 )
-def test_what_is_refused_is_what_is_refused_of_numpy(options, error, text):
+def test_errors_equal_those_of_numpy(options, error, text):
     with pytest.raises(error, match=f"^gather: {text}"):
         ndgather.gather(strict(np.arange(6).reshape(2, 3)), **options)
 
@@ -213,7 +213,7 @@ def test_fill_values_beyond_int64(convert):
     assert np.array(empty).tolist() == [fill]
 
 
-def test_a_scatter_in_place_does_not_copy_data():
+def test_scatter_in_place_does_not_copy_data():
     peaks = []
     for size in (2**12, 2**20):
         data = array_api_strict.asarray(np.zeros(size))
@@ -228,13 +228,13 @@ def test_a_scatter_in_place_does_not_copy_data():
 
 
 @pytest.mark.parametrize("value", [np.nan, 300, 2.5, -1, 1j, "1", np.datetime64(1, "s")], ids=str)
-def test_a_fill_value_that_the_dtype_does_not_hold_is_refused(value):
+def test_fill_value_that_the_dtype_cannot_represent_is_refused(value):
     data = array_api_strict.asarray(np.array([1, 2], np.uint8))
     with pytest.raises(DTypeError, match=r"^gather: fill_value = .* cannot be held by data\.dtype"):
         ndgather.gather(data, [9], mode="fill", fill_value=value)
 
 
-def test_a_fill_value_of_a_dtype_that_numpy_does_not_have():
+def test_fill_value_of_a_dtype_that_numpy_lacks():
     data = mx.array([1.0, 2.0]).astype(mx.bfloat16)
     assert ndgather.gather(data, [9], mode="fill", fill_value=2.5).tolist() == [2.5]
     for value in (1e39, 1j, "1", np.datetime64(1, "s")):
@@ -242,7 +242,7 @@ def test_a_fill_value_of_a_dtype_that_numpy_does_not_have():
             ndgather.gather(data, [9], mode="fill", fill_value=value)
 
 
-def test_published_operators_give_strict_arrays_their_own_shape():
+def test_published_operators_return_strict_arrays():
     """Of GatherND-5 of OpenVINO the batch axes are one; updates of one element have any rank."""
     data, rows = np.arange(24.0).reshape(2, 3, 4), np.array([[[3], [0], [1]]] * 2)
     gather = ndgather.operator("GatherND", domain="openvino", version=5)

@@ -39,7 +39,7 @@ def nullable(values):
 
 
 @pytest.mark.parametrize("make", (COLUMNS | TABLES).values(), ids=COLUMNS | TABLES)
-def test_as_data_they_are_refused(make):
+def test_columns_are_refused_as_data(make):
     values = np.array([1, 2])
     data = make({"a": values}) if make in TABLES.values() else make(values)
     calls = {
@@ -62,7 +62,7 @@ def test_as_data_they_are_refused(make):
 
 
 @pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
-def test_as_data_of_an_operator_columns_of_every_type_are_refused(make):
+def test_columns_of_every_dtype_are_refused_as_data_of_operators(make):
     """Arrow calls float16 halffloat, and float64 double; pandas and polars write capitals."""
     for name in NAMES:
         if name == "float16" and make in (pd.Index, COLUMNS["nullable array of pandas"]):
@@ -74,7 +74,7 @@ def test_as_data_of_an_operator_columns_of_every_type_are_refused(make):
 
 @pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int8", "float32", "float64", "bool"])
-def test_columns_are_updates_without_a_lost_digit(make, dtype):
+def test_columns_are_exact_as_updates(make, dtype):
     values = np.array([1, 0], dtype)
     if values.dtype.itemsize == 8 and values.dtype.kind in "iu":
         values = np.array([LARGE, np.iinfo(dtype).max], dtype)
@@ -85,7 +85,7 @@ def test_columns_are_updates_without_a_lost_digit(make, dtype):
 
 
 @pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
-def test_digits_that_data_do_not_have_are_refused(make):
+def test_updates_that_lose_digits_are_refused(make):
     column = make(np.array([LARGE, 1]))
     with pytest.raises(DTypeError, match=r"^scatter_nd: updates"):
         ndgather.scatter_nd(np.zeros(3), [[2], [0]], column)
@@ -93,7 +93,7 @@ def test_digits_that_data_do_not_have_are_refused(make):
 
 @pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int8"])
-def test_columns_are_indices(make, dtype):
+def test_columns_are_accepted_as_indices(make, dtype):
     column = make(np.array([3, 1], dtype))
     np.testing.assert_array_equal(ndgather.gather(DATA, column), [3, 1], strict=True)
     starts = ndgather.gather_ranges(DATA, make(np.array([1, 0], dtype)), lengths=1)[0]
@@ -101,7 +101,7 @@ def test_columns_are_indices(make, dtype):
 
 
 @pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
-def test_tables_of_one_dtype_are_index_tuples(make):
+def test_tables_of_one_dtype_are_accepted_as_index_tuples(make):
     table = make({"row": np.array([1, 0]), "column": np.array([0, 1])})
     result = ndgather.gather_nd(np.arange(4).reshape(2, 2), table)
     np.testing.assert_array_equal(result, [2, 1], strict=True)
@@ -147,7 +147,7 @@ def test_nulls_and_other_dtypes_are_refused(column):
         ndgather.gather(DATA, column)
 
 
-def test_missing_is_no_value():
+def test_missing_values_are_refused():
     with pytest.raises(DTypeError, match=r"^gather: fill_value = <NA> cannot be held"):
         ndgather.gather(DATA, [9], mode="fill", fill_value=pd.NA)
     with pytest.raises(DTypeError):

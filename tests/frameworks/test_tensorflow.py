@@ -23,7 +23,7 @@ def assert_is(actual, expected):
     np.testing.assert_array_equal(actual.numpy(), expected, strict=True)
 
 
-def test_a_nan_wins_and_means_of_complex_numbers():
+def test_nan_wins_and_complex_means():
     data = np.array([1.0, np.nan, 3.0], np.float32)
     updates = np.array([np.nan, 5.0, 4.0], np.float32)
     for reduction in ("min", "max"):
@@ -43,7 +43,7 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float64", "complex128"])
-def test_means_have_all_digits_of_their_dtype(dtype, use_init_val):
+def test_means_are_exact_in_their_dtype(dtype, use_init_val):
     data, updates = np.array([0.1, 7, 0.3]).astype(dtype), np.array([0.7, 0.2, 2.1]).astype(dtype)
     if data.dtype.kind in "iu":
         data[0], updates[:] = np.iinfo(dtype).max, (0, 4, 2)
@@ -81,7 +81,7 @@ def test_graphs_of_unknown_sizes(call):
 
 
 @pytest.mark.parametrize("sizes", [(3, 2), (None, 2), (3, None), (None, None)])
-def test_what_is_known_of_sizes_is_known_of_those_of_results(sizes):
+def test_known_sizes_are_known_in_the_result(sizes):
     data, rows = tf.TensorSpec(sizes, tf.float32), tf.TensorSpec([4, 1], tf.int64)
     updates = tf.TensorSpec([4, sizes[1]], tf.float32)
 
@@ -96,14 +96,14 @@ def test_what_is_known_of_sizes_is_known_of_those_of_results(sizes):
 
 
 @pytest.mark.parametrize("dtype", [tf.int64, tf.bool, tf.string])
-def test_a_scatter_of_no_updates_in_a_graph_of_unknown_sizes(dtype):
+def test_empty_scatter_in_a_graph_of_unknown_sizes(dtype):
     specs = [tf.TensorSpec([None], each) for each in (dtype, tf.int64, dtype)]
     graph = tf.function(ndgather.scatter_elements, input_signature=specs)
     data = tf.zeros([2], dtype)
     assert graph(data, tf.zeros([0], tf.int64), data[:0]).numpy().tolist() == data.numpy().tolist()
 
 
-def test_a_bad_index_in_a_graph_is_an_error_when_it_runs():
+def test_bad_index_in_a_graph_raises_when_it_runs():
     graph = tf.function(ndgather.gather_nd)
     for bad in ([0, 2], [3, 0], [-4, 0]):
         with pytest.raises(tf.errors.InvalidArgumentError, match="gather_nd: indices are out of b"):
@@ -141,7 +141,7 @@ def test_gradients_of_scatters(reduction):
 
 
 @pytest.mark.parametrize("reduction", ["sub", "mul", "min", "max", "mean"])
-def test_gradients_of_other_reductions_are_those_of_small_steps(reduction):
+def test_gradients_of_other_reductions_equal_finite_differences(reduction):
     updates = np.array([1.5, 0.5, 2.5], np.float64)
     data = DATA.astype(np.float64) + 1
 
@@ -171,7 +171,7 @@ def test_strings_and_bfloat16():
     assert ndgather.scatter_elements(halves, [1], halves[:1], reduction="add").dtype == tf.bfloat16
 
 
-def test_a_variable_is_data_and_takes_results():
+def test_variables_are_accepted_as_data_and_out():
     variable = tf.Variable(DATA)
     assert_is(ndgather.gather(variable, [1]), DATA[1:2])
     assert ndgather.scatter_nd(variable, [[0, 0]], [9.0], out=variable) is variable
@@ -182,7 +182,7 @@ def test_a_variable_is_data_and_takes_results():
         ndgather.gather(variable, [1], out=tf.Variable(DATA))
 
 
-def test_mixed_kinds():
+def test_mixed_libraries():
     assert_is(ndgather.gather(tf.constant(DATA), np.array([1])), DATA[1:2])
     assert_is(ndgather.scatter_nd(tf.constant(DATA), [[0, 0]], [5.0])[0], np.float32([5, 1]))
     taken = ndgather.gather(DATA, tf.constant([1]))
@@ -227,7 +227,7 @@ def test_mixed_kinds():
         ),
     ],
 )
-def test_what_is_refused(call, error, text):
+def test_unsupported_calls_are_refused(call, error, text):
     with pytest.raises(error, match=rf"^\w+: {text}"):
         call(tf.constant(DATA))
 
@@ -253,7 +253,7 @@ def test_index_values_beyond_int64():
         ndgather.gather(tf.constant(data), tf.constant(far))
 
 
-def test_data_that_turn_out_to_be_empty_are_filled():
+def test_data_that_is_empty_at_run_time_is_filled():
     graph = tf.function(
         lambda data, indices: ndgather.gather(data, indices, mode="fill", fill_value=7),
         input_signature=[tf.TensorSpec([None, 2], tf.float32), tf.TensorSpec([None], tf.int64)],
@@ -267,7 +267,7 @@ def test_data_that_turn_out_to_be_empty_are_filled():
     assert_is(gradient, np.array([[1, 1], [0, 0], [0, 0]], np.float32))
 
 
-def test_a_reduction_without_a_rule_raises(monkeypatch):
+def test_unsupported_reductions_raise(monkeypatch):
     """No rule takes an unknown name for one that it knows."""
     names = ("none", "add", "sub", "mul", "min", "max", "mean", "power")
     monkeypatch.setattr(arguments, "REDUCTIONS", names)
@@ -292,7 +292,7 @@ OUTSIDE = {  # each with the result for places 2 and 9, of which the last is out
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_where_nothing_can_be_raised_nothing_else_is_read_or_written(name):
+def test_without_assertions_other_elements_are_not_read_or_written(name):
     function, wanted = OUTSIDE[name]
     table, places = tf.constant(TABLE), tf.constant([2, 9])
     compiled = tf.function(function, jit_compile=True)
@@ -306,7 +306,7 @@ def test_where_nothing_can_be_raised_nothing_else_is_read_or_written(name):
         tf.function(function)(table, places)
 
 
-def test_vectorized_map_reads_no_other_row():
+def test_vectorized_map_does_not_read_other_rows():
     table, places = tf.constant(TABLE), tf.constant([2, 9, -1])
     rows = tf.vectorized_map(lambda place: ndgather.gather(table, place), places)
     assert rows.numpy().tolist() == [[5, 6], [0, 0], [5, 6]]
@@ -318,7 +318,7 @@ def test_vectorized_map_reads_no_other_row():
 
 
 @pytest.mark.parametrize(("function", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
-def test_a_hint_for_tensors_that_is_followed_works(function, arrays, result):
+def test_hints_for_tensors_work(function, arrays, result):
     assert_is(followed(function, [tf.constant(each) for each in arrays], tf=tf), result)
 
 
@@ -345,7 +345,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_our_errors_stay_ours_in_a_graph(name):
+def test_graphs_raise_our_errors(name):
     function, error = REFUSED[name]
     caller = "scatter_nd" if name in ("shape", "updates") else "gather"
     with pytest.raises(error, match=rf"(?m)\b{caller}: "):

@@ -164,7 +164,7 @@ def with_row(expected):
 
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:The reduce argument")
 @pytest.mark.parametrize(("code", "indices", "expected", "line"), list(planted()))
-def test_a_planted_fault_is_named(code, indices, expected, line, wait):
+def test_bad_index_is_named(code, indices, expected, line, wait):
     with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices(wait=wait):
         eval(code, globals() | {"i": indices})
     error = caught.value
@@ -216,7 +216,7 @@ PARTS = ["encoder.embed", "encoder.bag", "layers.1", "losses.0", "losses.1", "lo
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("part", PARTS)
-def test_the_path_of_the_module_is_named(part, compiled, wait):
+def test_path_of_the_module_is_named(part, compiled, wait):
     model = Embedded()
     call = torch.compile(model, backend="eager") if compiled else model
     indices = torch.ones(4, 5, dtype=torch.int64)
@@ -233,7 +233,7 @@ def test_the_path_of_the_module_is_named(part, compiled, wait):
     assert "return" in source
 
 
-def test_what_a_module_alone_is_called():
+def test_module_without_a_parent_is_named_by_its_class():
     with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
         nn.Embedding(5, 2)(T([7]))
     assert caught.value.module == "Embedding"
@@ -241,7 +241,7 @@ def test_what_a_module_alone_is_called():
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
-def test_a_compiled_function_is_checked_and_runs_as_before(backend):
+def test_compiled_function_is_checked_and_restored(backend):
     """Compiled outside of the block, it does not say that an index is wrong."""
 
     def look_up(i):
@@ -305,7 +305,7 @@ def recomputed(x, indices):
 @pytest.mark.parametrize(
     "step", [backward_of_a_function, backward_by_grad, backward_hook, recomputed]
 )
-def test_a_fault_of_a_backward_pass_is_named(step, wait):
+def test_bad_index_of_a_backward_pass_is_named(step, wait):
     x = X.clone().requires_grad_()
     with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices(wait=wait):
         step(x, T([0, 4, 9, 1, 5]))
@@ -327,7 +327,7 @@ BACKWARD = {
 
 @pytest.mark.parametrize("operator", BACKWARD)
 @pytest.mark.parametrize("anomaly", [False, True])
-def test_the_line_of_the_forward_call_is_named_where_torch_keeps_it(operator, anomaly):
+def test_recorded_line_of_the_forward_call_is_named(operator, anomaly):
     """The indices are overwritten behind autograd's back between the passes."""
     x, indices = X.clone().requires_grad_(), T([0, 1, 2, 3, 0])
     with torch.autograd.set_detect_anomaly(anomaly, check_nan=False):
@@ -352,7 +352,7 @@ def test_all_bad_entries_are_counted():
     assert (caught.value.count, caught.value.position, caught.value.value) == (3, (0, 1), 5)
 
 
-def test_an_empty_axis_has_no_position(wait):
+def test_every_index_of_an_empty_axis_is_bad(wait):
     with (
         pytest.raises(IndexOutOfBoundsError, match="the axis is empty"),
         ndgather.checked_indices(wait=wait),
@@ -361,7 +361,7 @@ def test_an_empty_axis_has_no_position(wait):
 
 
 @pytest.mark.parametrize("call", [torch.bincount, torch.repeat_interleave, F.one_hot])
-def test_counts_are_not_negative(call, wait):
+def test_negative_counts_are_bad(call, wait):
     with (
         pytest.raises(IndexOutOfBoundsError, match=r"\[1\] = -2 is negative \(allowed: 0 or more"),
         ndgather.checked_indices(wait=wait),
@@ -410,7 +410,7 @@ torch.ops.aten._unsafe_masked_index(X[:, 0], T([True, False]), [T([1, 77])], 0.0
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("inference", [False, True], ids=["", "inference"])
 @pytest.mark.parametrize("call", ALLOWED)
-def test_what_is_allowed_has_the_same_result(call, wait, inference):
+def test_valid_calls_have_the_same_result(call, wait, inference):
     with torch.inference_mode(inference):
         expected = eval(call)
         with ndgather.checked_indices(wait=wait):
@@ -430,7 +430,7 @@ X[:, i % 4].sum() + X[i].sum()
 
 @pytest.mark.parametrize("call", HIDDEN)
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
-def test_modes_of_torch_hide_nothing(call, mode, wait):
+def test_torch_modes_do_not_hide_bad_indices(call, mode, wait):
     with (
         pytest.raises(IndexOutOfBoundsError) as caught,
         ndgather.checked_indices(wait=wait),
@@ -441,7 +441,7 @@ def test_modes_of_torch_hide_nothing(call, mode, wait):
 
 
 @pytest.mark.parametrize("call", ["X.gather(9, T([[7]]))", "X[T([1]), 0, T([1])]", "X[T([0.5])]"])
-def test_torch_says_what_else_is_wrong(call):
+def test_other_errors_are_raised_by_torch(call):
     with pytest.raises((RuntimeError, IndexError)) as expected:
         eval(call)
     with pytest.raises(type(expected.value)) as caught, ndgather.checked_indices():
@@ -455,7 +455,7 @@ RAISE_EITHER = ("embedding_bag", "index_add", "index_select")
 
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:The reduce argument")
 @pytest.mark.parametrize(("code", "indices", "expected", "line"), list(planted()))
-def test_handlers_of_a_program_catch_what_they_catch_without_a_block(code, indices, expected, line):
+def test_handlers_catch_the_same_errors_in_a_block(code, indices, expected, line):
     names = globals() | {"i": indices}
     try:
         eval(code, names)
@@ -472,7 +472,7 @@ def test_handlers_of_a_program_catch_what_they_catch_without_a_block(code, indic
     assert (type(again), found(again)) == (type(caught.value), found(caught.value))
 
 
-def test_wrong_arguments_are_errors_of_ours():
+def test_wrong_arguments_raise_our_errors():
     with pytest.raises(CallError, match=r"^checked_indices: 1 positional arguments are given "):
         ndgather.checked_indices(True)
     with pytest.raises(CallError, match=r"wiat = False is not .*; did you mean 'wait'"):
@@ -481,7 +481,7 @@ def test_wrong_arguments_are_errors_of_ours():
         ndgather.checked_indices(wait=np.array([1, 2]))
 
 
-def test_a_block_without_parentheses_is_an_error_that_names_them():
+def test_block_without_parentheses_raises():
     with pytest.raises(CallError, match=r"not a block \(allowed: @ndgather.checked_indices\(\)\)"):
 
         @ndgather.checked_indices

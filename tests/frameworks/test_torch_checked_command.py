@@ -235,7 +235,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("what", ["good", "exit", "text", "error", "interrupt", "ours"])
-def test_output_status_and_traceback_are_those_of_the_program(folder, what):
+def test_output_status_and_traceback_equal_the_program(folder, what):
     words = ["sub/train.py", what, "--epochs", "1", "--", "--help"]
     expected = run(folder, *words, path=folder / "few")
     found = run(folder, "-m", "ndgather", "checked", *words)
@@ -244,7 +244,7 @@ def test_output_status_and_traceback_are_those_of_the_program(folder, what):
     assert found.stderr == expected.stderr
 
 
-def test_a_module_runs_as_with_python(folder):
+def test_modules_run_as_with_python(folder):
     words = ["-m", "train", "good", "-x"]
     expected = run(folder / "sub", *words, path=folder / "few")
     found = run(folder / "sub", "-m", "ndgather", "checked", *words)
@@ -253,7 +253,7 @@ def test_a_module_runs_as_with_python(folder):
 
 @pytest.mark.parametrize("options", [[], ["-u", "-X", "utf8"], ["-OB"]], ids=" ".join)
 @pytest.mark.parametrize("program", [["facts.py"], ["-m", "facts"]], ids=" ".join)
-def test_a_program_without_torch_starts_as_under_python(folder, options, program):
+def test_program_without_torch_runs_as_with_python(folder, options, program):
     expected = run(folder, *options, *program, "-v")
     found = run(folder, *options, "-m", "ndgather", "checked", *program, "-v")
     lines = found.stdout.splitlines()
@@ -263,14 +263,14 @@ def test_a_program_without_torch_starts_as_under_python(folder, options, program
     assert found.stderr == ""
 
 
-def test_the_sitecustomize_of_the_environment_still_runs(folder):
+def test_sitecustomize_of_the_environment_still_runs(folder):
     found = run(folder, "-m", "ndgather", "checked", "facts.py", path=folder / "hidden")
     expected = run(folder, "facts.py", path=folder / "hidden")
     assert found.stdout.splitlines()[1:2] == expected.stdout.splitlines()[:1]
     assert found.stdout.splitlines()[2] == expected.stdout.splitlines()[1]
 
 
-def test_the_index_is_named(folder):
+def test_bad_index_is_named(folder):
     found = run(folder, "-m", "ndgather", "checked", "sub/train.py", "bad")
     assert found.returncode == 1
     assert found.stderr.startswith('Traceback (most recent call last):\n  File "')
@@ -283,7 +283,7 @@ def test_the_index_is_named(folder):
     assert "/sub/train.py:20: embed(torch.tensor([[3, 49], [50, 7]]))\n" in found.stderr
 
 
-def test_settings_before_the_import_of_torch_count(folder):
+def test_settings_before_the_import_of_torch_apply(folder):
     found = run(folder, "-m", "ndgather", "checked", "settings.py")
     assert (found.stdout, found.returncode) == ("1\n", 1)
     assert "IndexOutOfBoundsError: index: indices[0][0] = 7 " in found.stderr
@@ -313,7 +313,7 @@ def test_child_processes_are_checked(folder, how):
 LAUNCHED = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
 
-def test_processes_of_torchrun_have_the_same_bits_and_end(folder):
+def test_torchrun_processes_compute_the_same_bits_and_exit(folder):
     expected = run(folder, *LAUNCHED, "in_turn.py")
     assert expected.stdout
     for words in (
@@ -327,20 +327,20 @@ def test_processes_of_torchrun_have_the_same_bits_and_end(folder):
         assert "embedding: indices[2] = 10 is outside axis 0 of weight" in found.stderr
 
 
-def test_exported_graphs_and_warnings_are_those_of_the_program(folder):
+def test_exported_graphs_and_warnings_equal_the_program(folder):
     expected = run(folder, "traced.py")
     found = run(folder, "-m", "ndgather", "checked", "traced.py")
     assert "traced.py:" in expected.stderr
     assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr)
 
 
-def test_an_error_in_torchscript_has_the_text(folder):
+def test_error_in_torchscript_has_the_text(folder):
     found = run(folder, "-m", "ndgather", "checked", "traced.py", "bad")
     assert found.returncode == 1
     assert "embedding: indices[0, 0] = 50 is outside axis 0 of weight" in found.stderr
 
 
-def test_what_is_not_checked_is_said_once(folder):
+def test_unchecked_parts_are_reported_once(folder):
     found = run(folder, "-m", "ndgather", "checked", "alone.py")
     assert found.stdout == 2 * "isolated\napart\n"
     assert found.returncode == 0
@@ -350,7 +350,7 @@ def test_what_is_not_checked_is_said_once(folder):
     assert third.endswith("is not checked: its PYTHONPATH is not that of this process")
 
 
-def test_another_python_says_that_it_has_no_ndgather(folder):
+def test_python_without_ndgather_is_reported(folder):
     python = Path(sys.base_prefix, "bin", "python3")
     if not python.exists():
         pytest.skip("the interpreter of the environment is somewhere else")
@@ -371,7 +371,7 @@ def test_pytest_reports_the_index(folder):
     assert "test_rows.py:4" in found.stdout
 
 
-def test_a_program_that_cannot_be_compiled(folder):
+def test_program_with_a_syntax_error(folder):
     found = run(folder, "-m", "ndgather", "checked", "sub/wrong.py")
     assert found.returncode == 1
     assert "SyntaxError: " in found.stderr.splitlines()[-1]
@@ -389,14 +389,14 @@ def test_a_program_that_cannot_be_compiled(folder):
         ("zzz.py", "(allowed: a script, or -m and a module name)"),
     ],
 )
-def test_a_wrong_command_line_says_what_to_write(folder, words, hint):
+def test_wrong_command_line_has_a_hint(folder, words, hint):
     found = run(folder, "-X", "importtime", "-m", "ndgather", "checked", *words.split())
     assert found.returncode == 1
     assert found.stderr.endswith(f"{hint}\n")
     assert "| torch\n" not in found.stderr
 
 
-def test_a_command_in_python_is_run_by_its_path(folder, monkeypatch):
+def test_commands_written_in_python_are_run_by_path(folder, monkeypatch):
     (folder / "bin").mkdir()
     command = folder / "bin" / "launch"
     command.write_text(f"#!{sys.executable}\nprint('launched')\n")
@@ -414,7 +414,7 @@ def test_python_that_ignores_the_hook_is_refused(folder):
     assert found.stderr.startswith("ndgather checked: error: Python was started with -E, -I or -S")
 
 
-def test_without_torch_it_says_what_to_install(folder):
+def test_missing_torch_error_says_what_to_install(folder):
     code = "import sys; sys.modules['torch'] = None; from ndgather.cli import main; "
     found = run(folder, "-c", f"{code}sys.exit(main(['checked', 'sub/train.py']))")
     assert found.returncode == 1

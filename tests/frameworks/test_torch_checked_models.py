@@ -308,7 +308,7 @@ def trained(model):
 
 @pytest.mark.parametrize("wait", [True, False], ids=["wait", "no wait"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_right_model_computes_the_same_bits(name, wait):
+def test_correct_models_compute_the_same_bits(name, wait):
     torch.manual_seed(0)
     model = MODELS[name]()
     expected = trained(model)
@@ -383,7 +383,7 @@ def test_models_of_other_packages_compute_the_same_bits(name):
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("kind", ["encoder", "layer", "attention"])
-def test_the_fast_paths_of_torch_are_taken(kind, padded):
+def test_fast_paths_of_torch_are_used(kind, padded):
     """They compute other bits than the others do, and look whether a function mode is on."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
@@ -534,7 +534,7 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("wait", [True, False], ids=["wait", "no wait"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_right_program_computes_the_same(program, wait):
+def test_correct_programs_compute_the_same(program, wait):
     x = noise(5, 4)
     expected = program(x)
     with ndgather.checked_indices(wait=wait):
@@ -543,7 +543,7 @@ def test_a_right_program_computes_the_same(program, wait):
 
 
 @pytest.mark.parametrize("mode", ["fake", "symbolic", "real"])
-def test_a_graph_that_is_made_in_a_block_holds_no_checks(mode):
+def test_graphs_made_in_a_block_have_no_checks(mode):
     with ndgather.checked_indices():
         made(noise(5, 4), mode)
 
@@ -561,7 +561,7 @@ def test_distributed_tensors():
         dist.destroy_process_group()
 
 
-def test_modes_around_a_block_see_what_they_see_without_it():
+def test_modes_around_a_block_see_the_same_operators():
     seen = []
 
     class Seen(torch.utils._python_dispatch.TorchDispatchMode):
@@ -603,7 +603,7 @@ def test_nothing_is_active_after_a_block():
         noise(5, 4)[BAD]
 
 
-def test_a_block_is_entered_again_and_inside_of_itself():
+def test_blocks_can_be_reentered_and_nested():
     block = ndgather.checked_indices()
     for _ in range(2):
         with block, block, ndgather.checked_indices(wait=False):
@@ -611,7 +611,7 @@ def test_a_block_is_entered_again_and_inside_of_itself():
         assert clean() == (0, 0, "default")
 
 
-def test_each_thread_has_blocks_of_its_own():
+def test_each_thread_has_its_own_blocks():
     errors, entered, left = [], threading.Event(), threading.Event()
 
     def work():
@@ -635,7 +635,7 @@ def test_each_thread_has_blocks_of_its_own():
     assert clean() == (0, 0, "default")
 
 
-def test_a_decorated_function_has_a_block_for_each_call():
+def test_decorated_function_opens_a_block_for_each_call():
     @ndgather.checked_indices()
     def pick(x, i, depth=0):
         return pick(x, i, depth - 1) if depth else x[i]
@@ -672,21 +672,21 @@ class Wrong(torch.utils.data.Dataset):
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_the_error_of_a_worker_arrives(wait):
+def test_error_of_a_worker_is_propagated(wait):
     """A process that is forked in a block has the block; nobody would look at its flags."""
     loader = torch.utils.data.DataLoader(Wrong(), num_workers=1)
     with ndgather.checked_indices(wait=wait), pytest.raises(IndexOutOfBoundsError, match="= 9 "):
         next(iter(loader))
 
 
-def test_the_error_can_be_pickled():
+def test_error_can_be_pickled():
     with pytest.raises(IndexOutOfBoundsError) as caught:
         in_a_worker(True)
     copied = pickle.loads(pickle.dumps(caught.value))
     assert (str(copied), vars(copied)) == (str(caught.value), vars(caught.value))
 
 
-def test_without_waiting_the_first_fault_is_raised_at_the_next_look():
+def test_without_waiting_the_first_bad_index_is_raised_at_the_next_check():
     x = noise(5, 4)
     with ndgather.checked_indices(wait=False) as block:
         looked_up(x, GOOD)
@@ -698,7 +698,7 @@ def test_without_waiting_the_first_fault_is_raised_at_the_next_look():
         block.check()
 
 
-def test_without_waiting_an_error_that_follows_is_the_context():
+def test_without_waiting_a_later_error_is_the_context():
     with (
         pytest.raises(IndexOutOfBoundsError, match="= 9 ") as caught,
         ndgather.checked_indices(wait=False),
@@ -707,7 +707,7 @@ def test_without_waiting_an_error_that_follows_is_the_context():
     assert isinstance(caught.value.__context__, ValueError)
 
 
-def test_an_error_that_nobody_asks_for_is_raised_after_some_thousand_lookups():
+def test_without_check_an_error_is_raised_after_thousands_of_calls():
     """What is kept of each lookup would otherwise pile up."""
     x = noise(5, 4)
     with ndgather.checked_indices(wait=False):
@@ -716,7 +716,7 @@ def test_an_error_that_nobody_asks_for_is_raised_after_some_thousand_lookups():
             [x[GOOD] for _ in range(5000)]
 
 
-def test_torch_is_not_imported_with_the_package():
+def test_importing_ndgather_does_not_import_torch():
     code = "import ndgather, sys; assert 'torch' not in sys.modules; ndgather.checked_indices"
     code += "; assert 'torch' in sys.modules and 'torch._dynamo' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
@@ -798,7 +798,7 @@ READ_BY_OTHER_NAMES = {
 NEWER_READ_NONE = {"_cudnn_attention_forward_no_dropout_inplace": CUDA}  # of torch 2.15
 
 
-def test_every_operator_with_positions_is_known():
+def test_every_operator_that_reads_indices_is_known():
     """A new release of torch may have an operator or an argument that nobody has thought about."""
     read_none = {name for names in READ_NONE for name in names.split()}
     unknown, seen = [], set()

@@ -49,9 +49,7 @@ def rows():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("wait", [True, False])
 @pytest.mark.parametrize(("operator", "argument", "problem", "value", "call"), list(rows()))
-def test_values_are_checked_up_to_their_borders(
-    operator, argument, problem, value, call, wait, dtype
-):
+def test_values_are_checked_at_their_bounds(operator, argument, problem, value, call, wait, dtype):
     values = torch.full((3, 4), 0.5, dtype=dtype)
     values[1, 2] = value
     if not problem:
@@ -70,7 +68,7 @@ def test_values_are_checked_up_to_their_borders(
     assert str(error).startswith(f"{operator}: {argument}[1, 2] = {value} {problem} (allowed: 0")
 
 
-def test_the_sentence_counts_the_values():
+def test_error_counts_the_values():
     values = torch.full((16, 4), 0.5)
     values[3, 0], values[7, 1] = 1.0002, -1
     with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
@@ -178,7 +176,7 @@ def pick(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*deprecated", "ignore:.*copy construct")
 @pytest.mark.parametrize("wait", [True, False])
 @pytest.mark.parametrize("row", OTHERS)
-def test_other_faults_are_named(row, wait):
+def test_other_bad_values_are_named(row, wait):
     call, text = row.split("|")
     with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices(wait=wait):
         eval(call)
@@ -231,7 +229,7 @@ def product_of_gradients(a):
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*deprecated", "ignore:.*copy construct")
 @pytest.mark.parametrize("wait", [True, False])
 @pytest.mark.parametrize("call", ALLOWED)
-def test_what_is_allowed_has_the_same_result(call, wait):
+def test_valid_calls_have_the_same_result(call, wait):
     torch.manual_seed(0)
     expected = eval(call)
     torch.manual_seed(0)
@@ -255,7 +253,7 @@ def roi_align():
 
 
 @pytest.mark.parametrize("number", [2.0, -1.0, 1e9, NAN])
-def test_boxes_of_images_that_do_not_exist_are_named(roi_align, number):
+def test_boxes_with_bad_image_numbers_are_named(roi_align, number):
     boxes = torch.zeros(3, 5)
     boxes[1, 0] = number
     with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
@@ -265,7 +263,7 @@ def test_boxes_of_images_that_do_not_exist_are_named(roi_align, number):
     assert (caught.value.axis, caught.value.size) == (0, 2)
 
 
-def test_boxes_of_images_are_allowed(roi_align):
+def test_valid_boxes_are_allowed(roi_align):
     boxes = torch.tensor([[0.0, 1, 1, 2, 2], [1.0, -9, 1, 2, 99]])
     expected = roi_align(torch.ones(2, 3, 8, 8), boxes)
     with ndgather.checked_indices():
@@ -297,7 +295,7 @@ def library(tmp_path, monkeypatch):
     return importlib.import_module("installed_encoder")
 
 
-def test_the_user_is_named_behind_a_library(library):
+def test_line_of_the_user_is_named_after_a_library(library):
     encoder = torch.compile(library.Encoder(), backend="eager")
     with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
         encoder(T([9]))  # the user's line
@@ -310,7 +308,7 @@ def test_the_user_is_named_behind_a_library(library):
     assert lines[3] == "  the model has 5 positions: shorten the sequence, or use more positions"
 
 
-def test_a_compiled_module_has_its_own_name():
+def test_compiled_module_is_named_by_its_class():
     for call in (torch.compile(nn.Embedding(5, 2), backend="eager"), nn.Embedding(5, 2)):
         with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
             call(T([7]))
@@ -336,13 +334,13 @@ ADVICE = {
 
 
 @pytest.mark.parametrize("advice", ADVICE)
-def test_a_certain_pattern_has_advice(advice, library):
+def test_known_patterns_have_advice(advice, library):
     with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
         ADVICE[advice](library)
     assert advice in str(caught.value).splitlines()[-1]
 
 
-def test_other_patterns_have_none():
+def test_other_patterns_have_no_advice():
     calls = [lambda: F.cross_entropy(X, SEVEN[:5] + 9), lambda: F.embedding(T([5]), X)]
     for call in calls:
         with pytest.raises(IndexOutOfBoundsError) as caught, ndgather.checked_indices():
@@ -350,7 +348,7 @@ def test_other_patterns_have_none():
         assert len(str(caught.value).splitlines()) == 2
 
 
-def test_a_traceback_ends_in_the_program():
+def test_tracebacks_end_in_the_program():
     wrong = [lambda: F.embedding(T([5]), X), lambda: X.gather(9, T([[7]]))]
     for call, wait in product(wrong, [True, False]):
         with pytest.raises((IndexError, RuntimeError)) as caught:  # noqa: SIM117
@@ -382,7 +380,7 @@ class EdgeIndex(torch.Tensor):
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_an_edge_index_is_checked(wait):
+def test_edge_index_is_checked(wait):
     def pass_messages(indices):
         return X[indices], X.index_select(0, indices), X.clone().index_add_(0, indices, X[:2])
 
@@ -396,7 +394,7 @@ def test_an_edge_index_is_checked(wait):
         assert (caught.value.position, caught.value.value) == ((1,), 77)
 
 
-def test_sparse_tensors_and_functions_are_torchs_after_a_block():
+def test_sparse_kernels_and_functions_are_restored_after_a_block():
     with ndgather.checked_indices():
         torch.unravel_index(T(3), (2, 2))
     assert (UNSORTED @ X).shape == (5, 4)
@@ -417,13 +415,13 @@ assert {name: child.get(name) for name in before} == before
 """
 
 
-def test_a_child_that_starts_in_a_block_has_the_environment_of_the_program():
+def test_child_of_a_block_has_the_environment_of_the_program():
     command = [sys.executable, "-W", "error", "-c", CHILD_OF_A_BLOCK]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (run.returncode, run.stderr) == (0, "")
 
 
-def test_a_warning_of_torch_names_the_line_of_the_program():
+def test_torch_warnings_name_the_line_of_the_program():
     with warnings.catch_warnings(record=True) as caught, ndgather.checked_indices():
         warnings.simplefilter("always")
         torch.ones(3).T  # noqa: B018
@@ -454,7 +452,7 @@ assert compiled
 """
 
 
-def test_the_compiler_is_not_imported_by_a_block_and_works_after_it():
+def test_block_does_not_import_the_compiler():
     command = [sys.executable, "-c", COMPILED_LATER]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert run.returncode == 0, run.stderr

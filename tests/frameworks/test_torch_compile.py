@@ -38,7 +38,7 @@ def drawn(rng, kind, shape, places, sizes, options):
 
 
 @pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), CALLS)
-def test_compiled_without_a_break(kind, shape, places, sizes, options, rng):
+def test_calls_compile_without_a_graph_break(kind, shape, places, sizes, options, rng):
     given = drawn(rng, kind, shape, places, sizes, options)
     if sizes is not None:
         options = options | {"reduction": "mean"}
@@ -53,7 +53,7 @@ def test_compiled_without_a_break(kind, shape, places, sizes, options, rng):
     same(ours, torch.autograd.grad(function(*given).sum(), wanting))
 
 
-def test_compiled_with_inductor_and_other_arguments(rng):
+def test_calls_compile_with_inductor_and_other_arguments(rng):
     data = data_of(rng, (4, 3)).float().requires_grad_()
 
     def function(data, out):
@@ -69,7 +69,7 @@ def test_compiled_with_inductor_and_other_arguments(rng):
     assert gradient.sum(1).tolist() == [0, 3, 0, 3]
 
 
-def test_transforms_within_a_compiled_function(rng):
+def test_transforms_in_a_compiled_function(rng):
     data, indices = data_of(rng, (4, 3)), torch.tensor([[1], [3]])
 
     def function(data):
@@ -79,7 +79,7 @@ def test_transforms_within_a_compiled_function(rng):
 
 
 @pytest.mark.parametrize("registered", ["first", "after a call", "after a compiled call"])
-def test_the_functions_are_registered_by_an_import(registered):
+def test_importing_compiling_registers_the_functions(registered):
     """In a process of its own, where calls do not import the compiler."""
     steps = {
         "first": "",
@@ -108,7 +108,7 @@ def test_the_functions_are_registered_by_an_import(registered):
 
 
 @pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), CALLS)
-def test_exported_with_sizes_left_open(kind, shape, places, sizes, options, rng):
+def test_export_with_dynamic_sizes(kind, shape, places, sizes, options, rng):
     class Model(torch.nn.Module):
         def forward(self, *given):
             return called(kind, *given, **options)
@@ -126,7 +126,7 @@ def test_exported_with_sizes_left_open(kind, shape, places, sizes, options, rng)
 
 
 @pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), CALLS)
-def test_what_torch_checks_of_operators(kind, shape, places, sizes, options, rng):
+def test_operators_pass_opcheck(kind, shape, places, sizes, options, rng):
     given = drawn(rng, kind, shape, places, sizes, options)
     operator = getattr(torch.ops.ndgather, kind).default
     torch.library.opcheck(operator, tuple(given), options)
@@ -136,13 +136,13 @@ def test_what_torch_checks_of_operators(kind, shape, places, sizes, options, rng
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16])
-def test_what_torch_checks_of_the_operator_of_fill_values(dtype):
+def test_fill_value_operator_passes_opcheck(dtype):
     for value in (torch.tensor(7), torch.tensor([2.0], dtype=torch.float64)):
         given = value, dtype, torch.device("cpu"), "gather_nd"
         torch.library.opcheck(torch.ops.ndgather.fill_value.default, given)
 
 
-def test_fake_tensors_have_shapes_alone():
+def test_fake_tensors_have_only_shapes():
     with torch._subclasses.FakeTensorMode():
         data, indices = torch.empty(4, 3), torch.empty(5, 1, dtype=torch.int64)
         assert ndgather.gather_nd(data, indices).shape == (5, 3)
@@ -162,7 +162,7 @@ def test_traced_and_functionalized_programs(rng):
     same(torch.func.functionalize(function)(data, indices), function(data, indices))
 
 
-def test_autocast_within_a_compiled_function():
+def test_autocast_in_a_compiled_function():
     @torch.compile(fullgraph=True, backend="aot_eager")
     def function(data, indices, updates):
         return ndgather.scatter_nd(data, indices, updates, reduction="add")
@@ -173,7 +173,7 @@ def test_autocast_within_a_compiled_function():
 
 
 @pytest.mark.filterwarnings("ignore:Dynamo detected")
-def test_compiled_calls_lose_nothing_that_others_keep():
+def test_compiled_calls_keep_all_digits():
     places = torch.tensor([[1], [0]])
     whole = torch.arange(3)
 
@@ -191,7 +191,7 @@ def test_compiled_calls_lose_nothing_that_others_keep():
             compiled(lambda data, out: ndgather.gather_nd(data, places, out=out))(whole, out)
 
 
-def test_compiled_calls_fill_with_the_value_of_a_tensor():
+def test_compiled_calls_accept_a_tensor_as_fill_value():
     """It is not known while the function is compiled."""
     data, places = torch.arange(6.0).reshape(3, 2).requires_grad_(), torch.tensor([[1], [7]])
 
@@ -296,7 +296,7 @@ TAKEN = [
 
 
 @pytest.mark.parametrize("function", TAKEN, ids=[f"call{n}" for n in range(len(TAKEN))])
-def test_what_is_taken_uncompiled_is_taken_without_a_break(function):
+def test_arguments_of_eager_calls_do_not_break_the_graph(function):
     data = torch.arange(6.0).reshape(2, 3)
     compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
     torch._dynamo.reset()
@@ -305,7 +305,7 @@ def test_what_is_taken_uncompiled_is_taken_without_a_break(function):
 
 
 @pytest.mark.filterwarnings("ignore:Dynamo detected")
-def test_numbers_in_variables_are_seen_when_they_change():
+def test_changed_variables_recompile():
     function = torch.compile(lambda d, n: ndgather.gather(d, [0], axis=n), backend="aot_eager")
     data = torch.arange(6.0).reshape(2, 3)
     for axis in (np.int64(1), np.int64(0), 1, 0, torch.tensor(1), torch.tensor(0)):
@@ -358,7 +358,7 @@ class Called(torch.nn.Module):
 @settings(max_examples=15 if settings.default.max_examples < 100 else 150)
 @given(calls_to_compile())
 @example(("scatter_elements", ([[1.0]], torch.zeros((0, 0), dtype=torch.int64), [1j]), {}))
-def test_calls_mean_the_same_on_every_road(drawn):
+def test_calls_agree_on_every_path(drawn):
     name, given, options = drawn
     function = Called(name, given, options)
     tensors = [each for each in given if isinstance(each, torch.Tensor)]

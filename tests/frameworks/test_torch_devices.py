@@ -37,7 +37,7 @@ def composed(kind, data, indices, updates=None, **options):
 
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill", "edge", "reflect"])
 @pytest.mark.parametrize(("kind", "shape", "places", "options"), GATHERS)
-def test_gathers_are_the_loops(kind, shape, places, options, mode, rng):
+def test_gathers_equal_the_loops(kind, shape, places, options, mode, rng):
     if mode in ("edge", "reflect") and kind != "gather_windows":
         return
     if mode in ("wrap", "clip") and 0 in shape:
@@ -60,7 +60,7 @@ def test_gathers_are_the_loops(kind, shape, places, options, mode, rng):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS)
-def test_scatters_are_the_loops(
+def test_scatters_equal_the_loops(
     kind, shape, places, sizes, options, use_init_val, reduction, mode, rng
 ):
     options = options | {"mode": mode, "reduction": reduction, "use_init_val": use_init_val}
@@ -90,7 +90,7 @@ def test_short_floats_are_close(dtype, rng):
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
-def test_unsigned_integers_beyond_the_signed(dtype, reduction, use_init_val, rng):
+def test_unsigned_integers_beyond_the_signed_range(dtype, reduction, use_init_val, rng):
     most = np.iinfo(dtype).max
     data, updates = (rng.integers(0, most, n, dtype, endpoint=True) for n in ((5, 3), (9, 3)))
     data[0], updates[:2] = most, [[most], [0]]
@@ -108,7 +108,7 @@ def test_unsigned_integers_beyond_the_signed(dtype, reduction, use_init_val, rng
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.complex64])
-def test_a_tensor_that_composes_keeps_its_gradient(dtype):
+def test_wrapper_tensor_keeps_its_gradient(dtype):
     """As those of subclasses, whose functions torch differentiates one by one."""
     data = torch.arange(12.0).reshape(4, 3).to(DEVICE, dtype).requires_grad_()
     updates = torch.ones(2, 3, dtype=dtype, device=DEVICE, requires_grad=True)
@@ -148,7 +148,7 @@ def test_an_empty_axis_can_be_filled(rng):
         ("gather_windows", [[0, 1], [-1, 0]], {"window_shape": (2, 2)}),
     ],
 )
-def test_the_error_is_that_of_the_core(kind, indices, options):
+def test_errors_equal_the_core(kind, indices, options):
     data = torch.arange(12.0).reshape(4, 3)
     with pytest.raises(IndexOutOfBoundsError) as core:
         getattr(ndgather, kind)(data.numpy(), np.array(indices), **options)
@@ -168,7 +168,7 @@ def test_shapes_without_values(kind, shape, places, options, rng):
     assert result.shape == wanted.shape
 
 
-def test_one_device_has_to_hold_all(rng):
+def test_all_tensors_must_be_on_one_device(rng):
     data = torch.empty(4, 3, device="meta")
     with pytest.raises(
         NdgatherError, match=r"indices.device = cpu differs from data.device = meta"
@@ -211,7 +211,7 @@ def test_wrapper_tensors_compose():
         ndgather.scatter_nd(Wrapped(data), torch.tensor([[1]]), data[:1], reduction="add")
 
 
-def test_subclasses_without_a_tensor_of_their_own_stay():
+def test_subclasses_without_their_own_storage_are_kept():
     class Named(torch.Tensor):
         pass
 

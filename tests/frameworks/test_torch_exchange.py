@@ -44,7 +44,7 @@ def drawn(dtype, shape=(2, 3)):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.filterwarnings("ignore:ComplexHalf")
-def test_every_type_keeps_its_bits(dtype):
+def test_every_dtype_keeps_its_bits(dtype):
     data = drawn(dtype)
     result = taken(data, PLACES)
     assert type(result) is torch.Tensor
@@ -67,7 +67,7 @@ def test_layouts():
     assert taken(torch.tensor(3.0), torch.zeros((0,), dtype=torch.int64)).item() == 3.0
 
 
-def test_results_outlive_what_they_were_made_of_and_can_be_changed():
+def test_results_outlive_their_inputs_and_are_writable():
     data = torch.rand(600_000)
     result = taken(data, torch.arange(600_000)[:, None])
     expected = data.clone()
@@ -77,14 +77,14 @@ def test_results_outlive_what_they_were_made_of_and_can_be_changed():
     assert torch.equal(result, expected + 1)
 
 
-def test_mixed_with_arrays_of_numpy():
+def test_mixed_with_numpy_arrays():
     data = torch.arange(6.0).reshape(2, 3)
     assert torch.equal(taken(data, PLACES.numpy()), torch.tensor([5.0, 0.0, 3.0]))
     result = taken(data.numpy(), PLACES)
     np.testing.assert_array_equal(result, np.array([5.0, 0.0, 3.0], "f4"), strict=True)
 
 
-def test_bfloat16_is_added_as_torch_adds_it():
+def test_bfloat16_sums_equal_torch():
     data = torch.rand(50).bfloat16()
     updates, places = torch.rand(20).bfloat16(), torch.randperm(50)[:20]
     result = taken(data, places[:, None], updates, "scatter_nd", reduction="add")
@@ -92,7 +92,7 @@ def test_bfloat16_is_added_as_torch_adds_it():
 
 
 @pytest.mark.parametrize("scatters", [False, True])
-def test_gradients_are_for_the_adapter(scatters):
+def test_gradients_go_to_the_adapter(scatters):
     data = torch.rand(2, 3, requires_grad=True)
     updates = torch.rand(3, requires_grad=True)
     arguments = (torch.rand(2, 3), PLACES, updates, "scatter_nd") if scatters else (data, PLACES)
@@ -106,7 +106,7 @@ def test_gradients_are_for_the_adapter(scatters):
 
 
 @pytest.mark.parametrize("data", [[0.0, 1.0], np.arange(2.0), np.arange(2.0)[::-1]], ids=str)
-def test_what_tensors_update_keeps_its_library(data):
+def test_data_keeps_its_library_with_updates_of_tensors(data):
     places, updates = torch.tensor([[1]]), torch.tensor([7.0], dtype=torch.float64)
     expected = [next(iter(data)), 7.0]
     for indices in (places, places.numpy()):
@@ -127,7 +127,7 @@ def rule_of(data, indices=PLACES, *, fill=None, out=None, mode="raise"):
     return call.run().rule
 
 
-def test_a_gradient_is_named_where_nothing_else_is_in_the_way():
+def test_gradient_error_names_the_argument():
     data = torch.rand(2, 3, requires_grad=True)
     other = torch.rand(2, 3, dtype=torch.complex64, requires_grad=True)
     assert (
@@ -143,7 +143,7 @@ def test_a_gradient_is_named_where_nothing_else_is_in_the_way():
     assert rule_of(data, PLACES.float()) == "index_dtype"
 
 
-def test_a_gradient_beside_a_transform_of_another_tensor():
+def test_gradient_with_a_transform_of_another_tensor():
     data = torch.rand(2, 3, requires_grad=True)
 
     def scaled(factor):
@@ -168,7 +168,7 @@ def test_parameters():
     assert torch.equal(result[0], table.detach()[1])
 
 
-def test_lazy_views_are_for_the_adapter():
+def test_lazy_views_go_to_the_adapter():
     data = torch.complex(torch.rand(2, 3), torch.rand(2, 3)).conj()
     for view in (data, data.imag, data.real.neg() * 0 + data.imag):
         lazy = view.is_conj() or view.is_neg()
@@ -179,7 +179,7 @@ def test_lazy_views_are_for_the_adapter():
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")
-def test_tangents_are_for_the_adapter():
+def test_tangents_go_to_the_adapter():
     data = torch.rand(2, 3)
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(data, torch.ones(2, 3))
@@ -190,7 +190,7 @@ def test_tangents_are_for_the_adapter():
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")
-def test_wrapped_tensors_are_for_the_adapter():
+def test_wrapped_tensors_go_to_the_adapter():
     seen = []
 
     def function(data):
@@ -217,7 +217,7 @@ def test_wrapped_tensors_are_for_the_adapter():
     ],
     ids=["meta", "sparse", "subclass"],
 )
-def test_other_tensors_are_for_the_adapter(data):
+def test_other_tensors_go_to_the_adapter(data):
     assert taken(data, PLACES) is None
 
 
@@ -229,14 +229,14 @@ def test_a_tensor_without_memory_is_refused():
         ndgather.gather_nd(data, PLACES)
 
 
-def test_errors_of_this_package_alone():
+def test_only_errors_of_ndgather_are_raised():
     with pytest.raises(IndexOutOfBoundsError, match=r"gather_nd: indices\[1, 0\] = 2 is outside"):
         ndgather.gather_nd(torch.zeros(2), torch.tensor([[1], [2]]))
     with pytest.raises(ndgather.errors.DTypeError, match=r"indices.dtype = torch.float32 is"):
         ndgather.gather_nd(torch.zeros(2), torch.tensor([[1.0]]))
 
 
-def test_out_is_written_in_place_and_what_saved_it_sees_that():
+def test_writing_out_invalidates_saved_tensors():
     data, weight = torch.rand(3), torch.rand(3, requires_grad=True)
     out = torch.zeros(3)
     product = out * weight
@@ -262,7 +262,7 @@ class Gathered(torch.utils.data.Dataset):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
-def test_workers_of_a_data_loader():
+def test_data_loader_workers():
     loader = torch.utils.data.DataLoader(Gathered(), batch_size=2, num_workers=2)
     batches = list(loader)
     expected = torch.arange(300_000.0) + torch.arange(4.0)[:, None]
@@ -270,7 +270,7 @@ def test_workers_of_a_data_loader():
 
 
 @pytest.mark.parametrize("option", ["axis", "batch_dims"])
-def test_an_option_that_frees_the_indices_is_read_before_them(option):
+def test_option_that_frees_the_indices_is_read_first(option):
     data, indices = torch.arange(6.0).reshape(3, 2), torch.zeros(100_000, dtype=torch.int64)
 
     class Hostile:

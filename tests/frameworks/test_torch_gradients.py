@@ -63,7 +63,7 @@ def test_scatters(kind, shape, places, sizes, options, reduction, use_init_val, 
     check(lambda data, updates: called(kind, data, indices, updates, **options), data, updates)
 
 
-def test_products_with_zeros_have_all_their_derivatives():
+def test_products_with_zeros_have_derivatives_of_any_order():
     data = torch.tensor([2.0, 0.0, 3.0], dtype=torch.float64)
     updates = torch.tensor([0.0, 0.0, 5.0, 0.0, 7.0, 3.0], dtype=torch.float64)
     indices = torch.tensor([[0], [0], [0], [1], [1], [2]])
@@ -74,7 +74,7 @@ def test_products_with_zeros_have_all_their_derivatives():
     )
 
 
-def test_equal_ones_share_the_gradient():
+def test_ties_share_the_gradient():
     data = torch.tensor([1.0, 5.0], requires_grad=True)
     updates = torch.tensor([5.0, 5.0, 2.0], requires_grad=True)
     native = data.scatter_reduce(0, torch.tensor([1, 1, 0]), updates, "amax")
@@ -128,7 +128,7 @@ def native(data):
     ],
     ids=range(9),
 )
-def test_transforms_nest_as_those_of_torch(transform, rng):
+def test_transforms_nest_as_in_torch(transform, rng):
     for function in (ours, lambda x: (ops.gather_nd(x, INDICES) ** 3).sum()):
         results, wanted = transform(function)(data_of(rng, (4, 3))), None
         rng = np.random.default_rng(2)
@@ -147,7 +147,7 @@ def test_vmap_of_gradients_and_gradients_of_vmap(function, rng):
     same(vmap(vmap(function))(data[None]), vmap(vmap(native))(data[None]))
 
 
-def test_the_operator_has_tangents_too(rng):
+def test_operators_have_tangents(rng):
     """Operators without a rule would drop them, and give zeros in silence."""
     data, tangent = data_of(rng, (4, 3)), data_of(rng, (4, 3))
     with torch.autograd.forward_ad.dual_level():
@@ -223,7 +223,7 @@ CALLS = {  # and how many tensors they take
 
 
 @pytest.mark.parametrize(("function", "count"), CALLS.values(), ids=CALLS)
-def test_vmap_refuses_what_its_function_refuses(function, count):
+def test_vmap_raises_the_errors_of_its_function(function, count):
     """The axis that is mapped was taken for one that data or indices lack."""
     for *shapes, mapped in product(*[SHAPES] * count, product([0, None], repeat=count)):
         if mapped == (None,) * count:
@@ -310,7 +310,7 @@ def test_a_model_with_parameters(rng):
     assert gradient["weight"].tolist() == [[1, 1], *[[0, 0]] * 5]
 
 
-def test_modes_of_torch(rng):
+def test_torch_modes(rng):
     data = data_of(rng, (4, 3)).requires_grad_()
     with torch.no_grad():
         assert not ndgather.gather_nd(data, INDICES).requires_grad
@@ -325,7 +325,7 @@ def test_modes_of_torch(rng):
     assert not ndgather.gather_nd(INDICES, torch.tensor([[0]])).requires_grad
 
 
-def test_saved_indices_that_change_are_noticed(rng):
+def test_changes_of_saved_indices_are_detected(rng):
     data, indices = data_of(rng, (4, 3)).requires_grad_(), INDICES.clone()
     result = ndgather.gather_nd(data, indices)
     indices[0] = 0
@@ -333,7 +333,7 @@ def test_saved_indices_that_change_are_noticed(rng):
         result.sum().backward()
 
 
-def test_autocast_takes_the_wider_type():
+def test_autocast_uses_the_wider_dtype():
     data, updates = torch.zeros(4), torch.ones(2)
     with torch.autocast("cpu", torch.bfloat16):
         short = torch.nn.functional.linear(updates, torch.eye(2))
@@ -377,7 +377,7 @@ def test_cotangents_of_scatters(kind, shape, places, sizes, options, reduction, 
     same(cotangent, before)
 
 
-def test_cotangents_that_do_not_fit():
+def test_cotangents_of_the_wrong_shape_are_refused():
     indices = torch.tensor([[1], [9]])
     with pytest.raises(NdgatherError, match=r"vjp\.gather_nd: cotangent\.shape = \(3,\)"):
         ndgather.vjp.gather_nd(torch.ones(3), (4,), indices)
@@ -389,7 +389,7 @@ def test_cotangents_that_do_not_fit():
         ndgather.vjp.gather_nd(torch.ones(2).bool(), (4,), indices)
 
 
-def test_a_reduction_without_a_rule_raises():
+def test_unsupported_reductions_raise():
     """No rule takes an unknown name for one that it knows."""
     data, indices, updates = torch.ones(2), torch.tensor([[0]]), torch.ones(1)
     call = Call("scatter_nd", Kind.SCATTER_ND, data, indices, updates, reduction="power")
@@ -432,7 +432,7 @@ def test_windows_with_a_mode_for_each_axis(mode, rng):
         [float("nan"), 2.0, 3.0, 4.0],
     ],
 )
-def test_gradients_of_products_are_products_of_the_others(factors, dtype):
+def test_gradients_of_products_are_products_of_the_other_factors(factors, dtype):
     """Duplicates meet in one element of three; beside them is one that no update names."""
     updates = torch.tensor([*factors, 1.5], dtype=dtype, requires_grad=True)
     data = torch.tensor([4.0, 6.0, 0.0], dtype=dtype, requires_grad=True)

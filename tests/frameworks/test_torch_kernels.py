@@ -75,7 +75,7 @@ def interpreted_as_compiled(monkeypatch):
     monkeypatch.setattr(interpreter.GridExecutor, "_restore_args_dev", lambda *_: None)
 
 
-def test_tensors_take_this_way(monkeypatch):
+def test_kernels_are_used(monkeypatch):
     calls = []
     monkeypatch.setattr(kernels, "run", lambda call, *_: calls.append(call.kind) or call.data)
     ndgather.gather_nd(placed(torch.ones(3)), [[1]])
@@ -162,7 +162,7 @@ HOST_CALLS = {
 
 @only_interpreted
 @pytest.mark.parametrize("call", HOST_CALLS.values(), ids=HOST_CALLS)
-def test_a_repeated_call_needs_few_calls_of_python(call, replaced_kernels):
+def test_repeated_calls_make_few_python_calls(call, replaced_kernels):
     replaced_kernels(Recorded)
     arguments = torch.rand(5, 4), torch.tensor([[1], [2], [1], [0], [2]]), torch.rand(5, 4)
     call(*arguments)
@@ -176,7 +176,7 @@ def test_a_repeated_call_needs_few_calls_of_python(call, replaced_kernels):
 
 
 @pytest.mark.parametrize("call", HOST_CALLS.values(), ids=HOST_CALLS)
-def test_kept_kernels_are_launched_with_what_they_were_compiled_for(call, replaced_kernels):
+def test_kept_kernels_are_launched_with_their_constants(call, replaced_kernels):
     """Of equal signatures, with other values and with arrays that begin anywhere in memory."""
     made = replaced_kernels(Jit, 1) if DEVICE == "cpu" else []
     at = torch.tensor([[0], [2], [1], [0], [2]])
@@ -193,7 +193,7 @@ def test_kept_kernels_are_launched_with_what_they_were_compiled_for(call, replac
     assert {*compiled[5:]} == {compiled[4]}
 
 
-def test_options_that_are_equal_are_not_taken_for_one_another():
+def test_equal_options_of_other_types_are_distinguished():
     data, at = placed(torch.arange(6.0).view(2, 3)), placed(torch.tensor([[1], [5]]))
     values, dtypes = (0.0, -0.0, 0, True, 1, 1.0), (torch.float32, torch.int64)
     for value, dtype in itertools.product(values, dtypes):
@@ -206,7 +206,7 @@ def test_options_that_are_equal_are_not_taken_for_one_another():
         ndgather.gather(data, at[:1], axis=1.0)
 
 
-def test_kept_plans_are_few_and_hold_no_tensors():
+def test_kept_plans_are_limited_and_hold_no_tensors():
     data = placed(torch.rand(7, 3))
     held = weakref.ref(data)
     ndgather.gather_nd(data, placed([[1]]))
@@ -218,7 +218,7 @@ def test_kept_plans_are_few_and_hold_no_tensors():
 
 
 @pytest.mark.parametrize("function", [name for name in MODES if name != "gather_ranges"])
-def test_options_that_meet_give_the_definition(function, draws):
+def test_option_pairs_follow_the_definition(function, draws):
     options = {"dtype": DTYPES, "index dtype": INDEX_DTYPES}
     layouts = ("layout", "index layout", "update layout")[: 3 if function in SCATTER_NAMES else 2]
     options |= dict.fromkeys(layouts, ("C", "F"))
@@ -243,7 +243,7 @@ def compare(row, call):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("reduction", ["add", "sub", "mul", "min", "max", "mean"])
-def test_repeated_destinations_have_the_bits_of_the_core(reduction, dtype, rng):
+def test_duplicate_destinations_have_the_bits_of_the_core(reduction, dtype, rng):
     """Long segments and short ones, of rows and of elements, with infinities, NaN and -0."""
     for shape, places, size in (((3, 5), (40, 1), (40, 5)), ((3, 4), (60, 2), (60,))):
         data, updates = (
@@ -262,7 +262,7 @@ def test_repeated_destinations_have_the_bits_of_the_core(reduction, dtype, rng):
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int64, torch.uint32, torch.bool])
 @pytest.mark.parametrize("reduction", ["none", "add", "sub", "mul", "min", "max"])
-def test_integers_wrap_around_and_the_last_update_stays(reduction, dtype, rng):
+def test_integers_wrap_around_and_the_last_update_wins(reduction, dtype, rng):
     low, high = (0, 2) if dtype == torch.bool else (-(2**62), 2**62)
     data, updates = (
         torch.from_numpy(rng.integers(low, high, size)).to(dtype) for size in ((3, 2), (20, 2))
@@ -298,7 +298,7 @@ def layouts(tensor):
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.complex128])
-def test_data_of_any_strides_are_read_in_place(dtype, rng):
+def test_data_with_any_strides_is_read_in_place(dtype, rng):
     plain = data_of(rng, (4, 3, 8), dtype)
     for data in layouts(plain):
         for kind, indices, options in (
@@ -314,7 +314,7 @@ def test_data_of_any_strides_are_read_in_place(dtype, rng):
             same(called(kind, data, placed(indices), **options), wanted)
 
 
-def test_updates_and_indices_of_any_strides(rng):
+def test_updates_and_indices_with_any_strides(rng):
     plain, places = data_of(rng, (6, 3)), placed(rng.integers(0, 4, (6, 2)))
     data = data_of(rng, (4, 3))
     wanted = expected("scatter_nd", data, places[:, :1], plain, reduction="add")
@@ -327,7 +327,7 @@ def test_updates_and_indices_of_any_strides(rng):
 
 
 @only_interpreted
-def test_an_index_that_is_expanded_is_read_once_for_a_row(rng, monkeypatch):
+def test_expanded_index_is_read_once_per_row(rng, monkeypatch):
     data, rows = data_of(rng, (4, 3)), torch.tensor([2, 0, 1, 2, 3])
     indices, read = rows[:, None].expand(-1, 3), []
     watch(monkeypatch, lambda address, size: read.append(address))
@@ -362,7 +362,7 @@ def watch(monkeypatch, action):
 @only_interpreted
 @pytest.mark.parametrize("dtype", INDEX_DTYPES)
 @pytest.mark.parametrize("kind", [*GATHER_NAMES, *SCATTER_NAMES])
-def test_nothing_outside_is_read_or_written(kind, dtype, monkeypatch):
+def test_kernels_do_not_access_memory_out_of_bounds(kind, dtype, monkeypatch):
     """Wild indices in every mode: what surrounds data, indices and updates stays untouched."""
     held = torch.arange(60.0, dtype=torch.float64)
     data, updates = held[20:32].view(4, 3), held[40:49].view(3, 3)
@@ -395,7 +395,7 @@ def test_nothing_outside_is_read_or_written(kind, dtype, monkeypatch):
     same(held, before)
 
 
-def test_distances_of_more_than_32_bits():
+def test_offsets_beyond_32_bits():
     """Pages of memory that nobody touches do not exist."""
     apart = 2**29
     data = torch.empty(5 * apart, dtype=torch.uint8, device=DEVICE)[::apart]
@@ -408,7 +408,7 @@ def test_distances_of_more_than_32_bits():
         ndgather.gather_nd(data, indices - 1)
 
 
-def test_a_long_row_is_shared_by_programs(rng):
+def test_programs_share_a_long_row(rng):
     data = data_of(rng, (3, 5003), torch.float32)
     result = ndgather.gather_nd(data, [[2], [0]])
     same(result, data[[2, 0]])
@@ -417,12 +417,12 @@ def test_a_long_row_is_shared_by_programs(rng):
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_a_window_that_starts_before_data_is_outside(size):
+def test_window_that_starts_before_data_is_out_of_bounds(size):
     with pytest.raises(IndexOutOfBoundsError, match=r"starts\[0, 0\] = -1 lets a window"):
         ndgather.gather_windows(placed(torch.ones(size)), placed([[-1]]), (1,))
 
 
-def test_an_error_leaves_nothing_to_the_next_call():
+def test_errors_do_not_affect_the_next_call():
     data = placed(torch.arange(12.0).reshape(4, 3))
     for bad in (9, -5):
         with pytest.raises(IndexOutOfBoundsError, match=rf"indices\[1, 0\] = {bad}"):
@@ -454,7 +454,7 @@ def test_gradients_of_gathers(kind, shape, places, options, rng):
 
 
 @pytest.mark.parametrize("view", ["rows", "columns", "imag", "neg"])
-def test_views_that_are_not_resolved(view, rng):
+def test_conjugate_and_negative_views(view, rng):
     """Of a conj or neg view with gaps the kernels read a copy, whose strides are others."""
     whole = data_of(rng, (8, 6), torch.complex64) + 1j * data_of(rng, (8, 6), torch.complex64)
     data = {
@@ -479,7 +479,7 @@ def test_views_that_are_not_resolved(view, rng):
     same(ndgather.scatter_nd(data, rows, updates), wanted)
 
 
-def test_what_torch_wraps_beside_plain_tensors(rng):
+def test_wrapped_tensors_with_plain_tensors(rng):
     """Tensors that a transform captures are plain, and what is made beside them is not."""
     table, rows = data_of(rng, (4, 3)), placed([[2], [0], [2]])
     x = placed(torch.rand(3, 3, dtype=torch.float64))
@@ -501,7 +501,7 @@ def test_what_torch_wraps_beside_plain_tensors(rng):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_compiled_programs_with_any_sizes(rng):
+def test_compiled_programs_with_dynamic_sizes(rng):
     compiled = torch.compile(ndgather.gather_nd, fullgraph=True, backend="aot_eager", dynamic=True)
     for size in (4, 5, 7):
         data = data_of(rng, (size, 3)).requires_grad_()
@@ -513,7 +513,7 @@ def test_compiled_programs_with_any_sizes(rng):
 
 
 @pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS[:2])
-def test_a_gradient_of_a_scatter(kind, shape, places, sizes, options, rng):
+def test_gradients_of_scatters(kind, shape, places, sizes, options, rng):
     data, updates = (data_of(rng, each).requires_grad_() for each in (shape, sizes))
     indices = placed(indices_of(rng, kind, shape, places, options))
     call = {"reduction": "mul", **options}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", CALLS)
-def test_nothing_is_spilled_and_rows_move_in_wide_words(name, target):
+def test_no_registers_spill_and_rows_use_wide_words(name, target):
     for kernel in compiled(name, target):
         assert kernel.spilled == 0
         assert kernel.registers <= 128
@@ -30,7 +30,7 @@ def test_nothing_is_spilled_and_rows_move_in_wide_words(name, target):
 
 
 @pytest.mark.parametrize("target", NVIDIA)
-def test_sums_of_floats_keep_small_numbers_and_use_no_atomics(target):
+def test_float_sums_keep_subnormals_and_use_no_atomics(target):
     for name in ("rows, add", "rows, add, bfloat16", "rows, add, float64", "points, max"):
         keys, scatter = compiled(name, target)
         assert ".ftz" not in scatter.text
@@ -40,7 +40,7 @@ def test_sums_of_floats_keep_small_numbers_and_use_no_atomics(target):
     assert "atom." in scatter.text or "red." in scatter.text
 
 
-def test_indices_are_not_checked_while_a_graph_is_captured(monkeypatch):
+def test_captured_graphs_do_not_check_indices(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with torch._subclasses.FakeTensorMode():
         data = torch.empty(4, 3, device="cuda")

@@ -17,7 +17,7 @@ ODD["index"], ODD["update"] = [2, 0], [7, 8]
 
 
 @pytest.mark.parametrize("gradient", [False, True])
-def test_a_fill_value_that_asks_for_a_gradient(gradient):
+def test_fill_value_that_requires_a_gradient_is_refused(gradient):
     data = DATA.clone().requires_grad_(gradient)
     fill = torch.tensor(5.0, requires_grad=True)
     with pytest.raises(AttributeValueError, match=r"^gather_nd: fill_value = tensor\(5.*gradient"):
@@ -28,7 +28,7 @@ def test_a_fill_value_that_asks_for_a_gradient(gradient):
         ndgather.gather_nd(data, PLACES + 5, mode="fill", fill_value=fill)
 
 
-def test_a_fill_value_that_is_no_number_here():
+def test_fill_value_without_a_known_number_is_refused():
     def filled(value):
         return ndgather.gather_nd(DATA, PLACES, mode="fill", fill_value=value)
 
@@ -39,7 +39,7 @@ def test_a_fill_value_that_is_no_number_here():
         torch.vmap(filled)(torch.zeros(2))
 
 
-def test_options_that_vmap_maps():
+def test_options_mapped_by_vmap():
     for call, option in (
         (lambda value: ndgather.gather(DATA, PLACES, axis=value), "axis"),
         (lambda value: ndgather.gather_ranges(DATA, [0], [1], axis=value)[0], "axis"),
@@ -49,14 +49,14 @@ def test_options_that_vmap_maps():
             torch.vmap(call)(torch.tensor([0, 0]))
 
 
-def test_arrays_whose_strides_torch_does_not_have():
+def test_arrays_with_strides_that_torch_does_not_support():
     data = DATA.clone().requires_grad_()
     assert ndgather.gather(data, ODD["index"]).tolist() == [3, 1]
     result = ndgather.scatter_nd(data, ODD["index"][:, None], ODD["update"])
     assert result.tolist() == [8, 2, 7]
 
 
-def test_more_axes_than_an_array_can_have():
+def test_too_many_axes_are_refused():
     many = torch.zeros((1,) * 65)
     for call in (
         lambda: ndgather.gather(many, torch.tensor([0])),
@@ -80,7 +80,7 @@ def test_integers_beyond_64_bits(number):
             call()
 
 
-def test_use_init_val_counts_as_true_or_false():
+def test_use_init_val_is_converted_to_bool():
     data = DATA.clone().requires_grad_()
 
     def added(value):
@@ -93,7 +93,7 @@ def test_use_init_val_counts_as_true_or_false():
         added(np.array([1, 2]))
 
 
-def test_bits_are_no_indices():
+def test_bit_dtypes_are_refused_as_indices():
     for dtype in (torch.bfloat16, torch.uint4):
         indices = torch.zeros(2, dtype=torch.uint8)
         indices = indices.to(dtype) if dtype.is_floating_point else indices.view(dtype)
@@ -106,7 +106,7 @@ SHELLS = [getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in r
 
 
 @pytest.mark.parametrize("dtype", SHELLS, ids=str)
-def test_integers_of_less_than_a_byte_keep_their_type(dtype):
+def test_integers_smaller_than_a_byte_keep_their_dtype(dtype):
     data = torch.tensor([1, 0, 1], dtype=torch.uint8).view(dtype)
     result = ndgather.gather_nd(data, PLACES - 1)
     assert result.dtype == dtype
@@ -118,7 +118,7 @@ def test_integers_of_less_than_a_byte_keep_their_type(dtype):
         ndgather.scatter_nd(data, PLACES[:1], data[1:2], reduction="add")
 
 
-def test_views_that_are_meant_otherwise_as_out():
+def test_conjugate_and_negative_views_as_out():
     data = torch.tensor([1 + 2j, 3 - 4j, 5j])
     out = torch.zeros(2, dtype=data.dtype)
     assert ndgather.gather_nd(data, PLACES - 1, out=out.conj()).tolist() == [3 - 4j, 3 - 4j]
@@ -128,12 +128,12 @@ def test_views_that_are_meant_otherwise_as_out():
 
 
 @pytest.mark.parametrize(("fill", "dtype"), [(1.5, torch.int64), (300, torch.uint8)])
-def test_operators_lose_no_fill_value(fill, dtype):
+def test_operators_keep_fill_values_exactly(fill, dtype):
     with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = "):
         torch.ops.ndgather.gather_nd(DATA.to(dtype), PLACES + 9, 0, "fill", fill)
 
 
-def test_floats_of_a_byte_hold_nothing_beyond_their_largest():
+def test_float8_fill_values_beyond_the_largest_are_refused():
     data = DATA.to(torch.float8_e4m3fn)
     for lost in (1e9, -500.0):
         with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = "):
@@ -145,7 +145,7 @@ def test_floats_of_a_byte_hold_nothing_beyond_their_largest():
 
 
 @pytest.mark.parametrize("size", [2**62, 2**63, 2**70])
-def test_gradients_of_more_than_there_can_be(size):
+def test_gradients_of_too_large_arrays_are_refused(size):
     with pytest.raises(MemoryError, match=r"^vjp.gather_nd: "):
         vjp.gather_nd(torch.ones(2), (size,), PLACES)
 
@@ -172,7 +172,7 @@ STRANGERS = {
 
 @pytest.mark.filterwarnings("ignore")  # of torch, that these are not finished, or are no more
 @pytest.mark.parametrize("kind", STRANGERS)
-def test_tensors_without_strides_are_refused_wherever_they_stand(kind):
+def test_tensors_without_strides_are_refused_as_any_argument(kind):
     strange = STRANGERS[kind]()
     for name, call in {
         "data": lambda: ndgather.gather(strange, PLACES),
@@ -195,7 +195,7 @@ BITS = [*SHELLS, *(getattr(torch, f"bits{each}") for each in ("8", "16", "1x8", 
 
 @pytest.mark.parametrize("dtype", [*BITS, torch.float4_e2m1fn_x2], ids=str)
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_numbers_for_dtypes_of_bits(dtype, device):
+def test_numbers_for_bit_dtypes(dtype, device):
     """torch makes none of a number: those of mode fill without one are bits of zero."""
     data = torch.arange(6, dtype=torch.uint8)[: 3 * dtype.itemsize].view(dtype).to(device)
     places = PLACES.to(device)
@@ -213,7 +213,7 @@ def test_numbers_for_dtypes_of_bits(dtype, device):
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf")
-def test_complex_numbers_of_half_precision():
+def test_complex_half_tensors():
     data = torch.tensor([1 + 2j, 3, 4j]).to(torch.complex32)
     result = ndgather.gather_nd(data, PLACES + 2, mode="fill", fill_value=1 - 1j)
     assert result.to(torch.complex64).tolist() == [1 - 1j, 3]
@@ -230,7 +230,7 @@ def test_complex_numbers_of_half_precision():
 
 @pytest.mark.parametrize("kind", ["gather_nd", "scatter_nd"])
 @pytest.mark.parametrize("held", [0, 1, 7, 8, 11])
-def test_the_operators_read_nothing_beyond_a_resized_storage(kind, held):
+def test_operators_do_not_read_beyond_a_resized_storage(kind, held):
     for name in ("data", "indices", "updates"):
         given = {"data": torch.arange(4.0)[1:], "indices": torch.tensor([[2], [0]])}
         if kind == "scatter_nd":
@@ -247,14 +247,14 @@ def test_the_operators_read_nothing_beyond_a_resized_storage(kind, held):
 
 
 @pytest.mark.parametrize("held", [0, 1, 7])
-def test_nothing_is_written_beyond_a_resized_storage(held):
+def test_calls_do_not_write_beyond_a_resized_storage(held):
     out = torch.zeros(2)
     out.untyped_storage().resize_(held)
     with pytest.raises(ShapeError, match=r"^gather_nd: out.shape = .* its storage hold"):
         ndgather.gather_nd(DATA, [[2], [0]], out=out)
 
 
-def test_one_element_may_stand_for_all():
+def test_expanded_tensors_are_accepted():
     data = torch.tensor([7.0]).expand(3)
     assert ndgather.gather_nd(data, PLACES).tolist() == [7, 7]
     assert torch.ops.ndgather.gather_nd(data, PLACES).tolist() == [7, 7]
@@ -264,7 +264,7 @@ def test_one_element_may_stand_for_all():
 
 
 @pytest.mark.parametrize(("function", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
-def test_a_hint_for_tensors_that_is_followed_works(function, arrays, result):
+def test_hints_for_tensors_work(function, arrays, result):
     """It gives tensors of the dtype and the device of data."""
     tensors = [torch.tensor(each) for each in arrays]
     for given in (tensors, [tensors[0], *(each.tolist() for each in arrays[1:])]):
@@ -277,7 +277,7 @@ def test_a_hint_for_tensors_that_is_followed_works(function, arrays, result):
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, float, int])
 @pytest.mark.parametrize("number", [0, -2])
-def test_a_type_without_zero_and_signs_is_filled_with_neither(kind, number):
+def test_dtypes_without_zero_and_sign_are_filled_correctly(kind, number):
     data = torch.ones(3).to(torch.float8_e8m0fnu)
     with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = .* cannot be held by"):
         ndgather.gather_nd(data, [[9]], mode="fill", fill_value=kind(number))

@@ -172,7 +172,7 @@ def test_drawn_calls(calls, call_of):
         assert np.array_equal(result.numpy(), expected), call
 
 
-def test_axes_without_entries():
+def test_empty_axes():
     nothing, places = torch.zeros(2, 0, 3), torch.zeros(1, 2, 3, dtype=torch.int32)
     fill = {"mode": "fill", "fill_value": 1.5}
     calls = [
@@ -205,7 +205,7 @@ def test_indices_of_several_calls(mode, rng):
         same(result, expected)
 
 
-def test_windows_far_outside(rng):
+def test_windows_far_out_of_bounds(rng):
     ends = torch.iinfo(torch.int64)
     starts = torch.tensor([[ends.max], [ends.min], [4], [-4], [0]])
     calls = [
@@ -219,7 +219,7 @@ def test_windows_far_outside(rng):
     equal_to_eager(calls)
 
 
-def test_sizes_stay_open(rng):
+def test_dynamic_sizes(rng):
     given = [data_of(rng, (4, 3)).float(), torch.tensor([[1], [3]])]
     free = torch.export.Dim.DYNAMIC
     program = exported([("gather_nd", given, {})], (({0: free}, {0: free}),))
@@ -229,7 +229,7 @@ def test_sizes_stay_open(rng):
     same(result, more[0][[8, 3, 0]])
 
 
-def test_what_onnx_cannot_express_raises(rng):
+def test_calls_that_onnx_cannot_express_raise(rng):
     given = [data_of(rng, (4,)).float(), torch.tensor([[1], [3]]), torch.ones(2)]
     no_values = {"reduction": "add", "use_init_val": False}
     for options in ({"reduction": "mean"}, {"mode": "drop"}, no_values):
@@ -264,7 +264,7 @@ def test_what_onnx_cannot_express_raises(rng):
         (torch.float64, None),
     ],
 )
-def test_a_fill_value_and_zeros_keep_all_digits_and_signs(dtype, value):
+def test_fill_values_and_zeros_keep_digits_and_signs(dtype, value):
     given = (torch.tensor([-0.0, 2.0, 0.0]).to(dtype), torch.tensor([[0], [5], [1], [2]]))
     options = {"mode": "fill"} | ({} if value is None else {"fill_value": value})
     _, (result,) = run(exported([("gather_nd", given, options)]), given)

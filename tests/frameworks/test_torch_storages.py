@@ -140,7 +140,7 @@ def test_every_layout_and_every_out(call, draw):
     ),
     draw=st.data(),
 )
-def test_gradients_reach_the_storage_behind_every_layout(call, draw):
+def test_gradients_reach_the_storage_of_every_layout(call, draw):
     """The sum of results by weights is linear: gradients times a change are its change."""
     if call.error() is not None or call.data.size == 0:
         return
@@ -200,7 +200,7 @@ def copies(function):
 
 @pytest.mark.parametrize("asking", ASKING, ids=str)
 @pytest.mark.parametrize("function", SMALL)
-def test_a_gradient_that_is_asked_for_in_any_position(function, asking):
+def test_gradients_required_by_any_argument(function, asking):
     """Of data, of updates or a fill value, of `out`: it flows, or the call is refused."""
     call = getattr(ndgather, function)
     given, options = copies(function), {}
@@ -237,7 +237,7 @@ def test_a_gradient_that_is_asked_for_in_any_position(function, asking):
 
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("function", SMALL)
-def test_freed_storages_are_refused_wherever_they_stand(function, gradient):
+def test_freed_storages_are_refused_as_any_argument(function, gradient):
     call = getattr(ndgather, function)
     for position in range(len(SMALL[function])):
         given = copies(function)
@@ -262,7 +262,7 @@ def test_freed_storages_are_refused_wherever_they_stand(function, gradient):
 @pytest.mark.parametrize(
     "function", [name for name in SMALL if name[7:] not in ("windows", "ranges")]
 )
-def test_indices_that_are_freed_before_the_backward_pass(function):
+def test_indices_freed_before_the_backward_pass(function):
     given = copies(function)
     result = getattr(ndgather, function)(given[0].requires_grad_(), *given[1:])
     given[1].untyped_storage().resize_(0)
@@ -270,7 +270,7 @@ def test_indices_that_are_freed_before_the_backward_pass(function):
         result.sum().backward()
 
 
-def test_a_cotangent_that_is_freed():
+def test_freed_cotangents_are_refused():
     for function, rest in (
         (vjp.gather_nd, ((3,), PLACES)),
         (vjp.gather_elements, ((3,), PLACES[:, 0])),

@@ -23,7 +23,7 @@ ARRAY = DATA.numpy()
 NAMED = xr.DataArray(ARRAY, {"x": [0, 1, 2]}, ["x", "y"])
 
 
-def test_a_size_is_a_tuple():
+def test_torch_size_is_a_tuple():
     size = torch.Size([4, 5, 6])
     assert ndgather.gather_nd(size, [[1], [-1]]).tolist() == [5, 6]
     assert ndgather.gather_nd(size, torch.tensor([[1]])).tolist() == [5]
@@ -50,7 +50,7 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize("make", STRANGERS.values(), ids=STRANGERS)
-def test_what_is_no_tensor_is_refused_by_its_name(make):
+def test_arguments_that_are_not_tensors_are_refused_by_name(make):
     for indices in ([[1]], torch.tensor([[1]])):
         with pytest.raises(NdgatherError, match=r"^gather_nd: data = "):
             ndgather.gather_nd(make(), indices)
@@ -97,7 +97,7 @@ SEEN += [("fake", "updates of named data")]  # torch itself refuses real tensors
 @pytest.mark.parametrize(
     ("road", "mixed"), [pair for pair in product(ROADS, MIXED) if pair not in SEEN]
 )
-def test_numpy_never_reads_a_tensor_under_a_transform(road, mixed):
+def test_numpy_does_not_read_transformed_tensors(road, mixed):
     """Its memory is that of others, or its values are those of one run alone."""
     indices = torch.tensor([[1], [0]])
     if road == "vmap":
@@ -127,7 +127,7 @@ class Wrapped(torch.Tensor):
 
 @pytest.mark.parametrize("fill_value", [-0.0, 0.0, 5.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
-def test_a_fill_value_keeps_its_sign_by_functions_of_torch(dtype, fill_value):
+def test_fill_value_keeps_its_sign_in_composed_calls(dtype, fill_value):
     data = Wrapped(torch.tensor([-0.0, 2], dtype=dtype))
     found = ndgather.gather_nd(
         data, Wrapped(torch.tensor([[0], [5]])), mode="fill", fill_value=fill_value

@@ -28,7 +28,7 @@ def warm():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_trace_records_the_call():
+def test_traces_record_the_call():
     traced = torch.jit.trace(lambda data: rows(data) + 1, (table(),))
     same(traced(table() * 2), table()[[1, 3, 1]] * 2 + 1)
 
@@ -46,7 +46,7 @@ def test_modes_see_the_operator():
     assert any("gather_nd" in name for name in seen)
 
 
-def test_the_profiler_does_not_disturb():
+def test_profiler_does_not_change_results():
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
         same(rows(table()), table()[[1, 3, 1]])
 
@@ -60,7 +60,7 @@ class Rows(torch.utils.data.Dataset):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
-def test_workers_of_a_data_loader():
+def test_data_loader_workers():
     loader = torch.utils.data.DataLoader(Rows(), batch_size=2, num_workers=2)
     same(torch.cat(list(loader)), table())
 
@@ -74,7 +74,7 @@ def answer(queue):
 
 @pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_child_process(method):
+def test_child_processes(method):
     context = multiprocessing.get_context(method)
     queue = context.SimpleQueue()
     child = context.Process(target=answer, args=(queue,))
@@ -123,7 +123,7 @@ def test_tensors_that_share_memory_with_arrays():
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
-def test_a_call_does_not_depend_on_what_came_before(dtype):
+def test_calls_do_not_depend_on_earlier_calls(dtype):
     data = table().to(dtype)
     for _ in range(3):
         same(rows(data), data[[1, 3, 1]])

@@ -38,7 +38,7 @@ def same(one, other):
     torch.testing.assert_close(one, other, rtol=1e-12, atol=0)
 
 
-def test_an_index_that_is_out_of_bounds_is_told_with_a_gradient_too():
+def test_out_of_bounds_indices_raise_with_gradients():
     for options in ({}, {"mode": "raise"}):
         with pytest.raises(IndexOutOfBoundsError, match=r"^gather_nd: indices\[0, 0\] = 9"):
             ndgather.gather_nd(leaf(5, 2), torch.tensor([[9]]), **options)
@@ -74,7 +74,7 @@ def test_modes_and_axes(function, options, mode):
         same(call(data), call(data.detach()))
 
 
-def test_graphs_are_kept_and_hooks_are_called():
+def test_graphs_can_be_retained_and_hooks_are_called():
     data, seen = leaf(5, 2), []
     data.register_hook(seen.append)
     result = ours(data)
@@ -89,7 +89,7 @@ def test_graphs_are_kept_and_hooks_are_called():
         loss.backward()
 
 
-def test_views_of_parameters_and_changes_in_place():
+def test_views_and_in_place_changes_of_parameters():
     for make in (lambda x: x[1:], lambda x: x.t(), lambda x: x[:, :1].expand(7, 3)):
         data = torch.nn.Parameter(leaf(7, 4).detach())
         same(
@@ -114,7 +114,7 @@ def test_short_floats(dtype):
     torch.testing.assert_close(data.grad, theirs.grad)
 
 
-def test_nothing_and_single_numbers():
+def test_empty_and_scalar_tensors():
     data = leaf(0, 3)
     result = ndgather.gather_nd(data, torch.zeros(0, 1, dtype=torch.int64))
     result.sum().backward()
@@ -138,7 +138,7 @@ class Table(torch.nn.Module):
         return ndgather.gather_nd(self.weight, rows).sum()
 
 
-def test_models_are_copied_saved_and_called_with_other_weights():
+def test_models_can_be_copied_saved_and_called_with_other_weights():
     model, file = Table(), io.BytesIO()
     torch.save(model, file)
     file.seek(0)
@@ -152,7 +152,7 @@ def test_models_are_copied_saved_and_called_with_other_weights():
     assert per_row(torch.ones(5, 2))[3].tolist() == [2, 2]
 
 
-def test_threads_go_back_through_graphs_of_their_own_and_of_one():
+def test_threads_run_backward_through_own_and_shared_graphs():
     data = leaf(5, 2)
     shared = ours(data).pow(3).sum()
     expected = gradient(native, data)
@@ -166,7 +166,7 @@ def test_threads_go_back_through_graphs_of_their_own_and_of_one():
                 same(each, expected)
 
 
-def test_checkpoints_and_saved_tensors_elsewhere():
+def test_checkpoints_and_saved_tensor_hooks():
     data = leaf(5, 2)
     same(gradient(lambda x: checkpoint(ours, x, use_reentrant=False), data), gradient(native, data))
     packed = []
@@ -182,7 +182,7 @@ def test_checkpoints_and_saved_tensors_elsewhere():
     assert data.grad[3].tolist() == [2, 2]
 
 
-def test_tensors_of_inference():
+def test_inference_tensors():
     with torch.inference_mode():
         data = torch.ones(5, 2)
         assert ours(data).is_inference()
@@ -207,7 +207,7 @@ def test_second_derivatives_of_scatters(reduction):
     assert torch.autograd.gradgradcheck(call, (data, updates))
 
 
-def test_expanded_memory_is_no_out():
+def test_expanded_out_is_refused():
     out = torch.zeros(1, 2).expand(3, 2)
     with pytest.raises(NdgatherError, match="out"):
         ndgather.gather_nd(torch.ones(5, 2), ROWS, out=out)
@@ -223,7 +223,7 @@ class Logged(torch.Tensor):
         return super().__torch_function__(function, types, args, kwargs or {})
 
 
-def test_a_subclass_that_follows_functions_stays_and_has_gradients():
+def test_subclasses_with_torch_function_are_kept_and_have_gradients():
     data = leaf(5, 2).detach().as_subclass(Logged).requires_grad_()
     result = ours(data)
     assert type(result) is Logged
@@ -231,7 +231,7 @@ def test_a_subclass_that_follows_functions_stays_and_has_gradients():
     assert data.grad[3].tolist() == [2, 2]
 
 
-def test_a_gather_keeps_its_indices_for_the_backward_pass_and_no_data():
+def test_gather_saves_indices_but_not_data_for_backward():
     leaf = torch.ones(4, 3, requires_grad=True)
     data = leaf * 2
     seen = weakref.ref(data)

@@ -28,7 +28,7 @@ def rng():
 
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill", "edge", "reflect"])
 @pytest.mark.parametrize(("kind", "shape", "places", "options"), GATHERS)
-def test_gathers_are_the_loops(kind, shape, places, options, mode, rng):
+def test_gathers_equal_the_loops(kind, shape, places, options, mode, rng):
     if kind != "gather_windows" and mode in ("edge", "reflect"):
         pytest.skip("of windows alone")
     if 0 in shape and mode in ("wrap", "clip"):
@@ -47,7 +47,7 @@ def test_gathers_are_the_loops(kind, shape, places, options, mode, rng):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS)
-def test_scatters_are_the_loops(
+def test_scatters_equal_the_loops(
     kind, shape, places, sizes, options, use_init_val, reduction, mode, rng
 ):
     options = options | {"mode": mode, "reduction": reduction, "use_init_val": use_init_val}
@@ -61,7 +61,7 @@ def test_scatters_are_the_loops(
 @pytest.mark.parametrize("dtype", WITHOUT_NUMPY)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("use_init_val", [True, False])
-def test_types_that_numpy_lacks(dtype, reduction, use_init_val, rng):
+def test_dtypes_that_numpy_lacks(dtype, reduction, use_init_val, rng):
     """Each step is rounded to the type: the loop, in float32 and back."""
     data, updates = data_of(rng, (5,)).to(dtype), data_of(rng, (9,)).to(dtype)
     indices = rng.integers(0, 5, (9, 1))
@@ -94,19 +94,19 @@ def test_conjugate_and_negative_views(rng):
         same(ndgather.gather_nd(view, [[1], [0]]), view.resolve_conj().resolve_neg()[[1, 0]])
 
 
-def test_views_of_any_strides(rng):
+def test_views_with_any_strides(rng):
     data = data_of(rng, (4, 6)).t()[::2]
     same(ndgather.gather_nd(data, [[2, 1], [0, 3]]), data[[2, 0], [1, 3]])
     same(ndgather.gather(data.expand(2, 3, 4), [1], axis=2), data.expand(2, 3, 4)[:, :, [1]])
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint64])
-def test_indices_of_every_type(dtype, rng):
+def test_indices_of_every_dtype(dtype, rng):
     data = data_of(rng, (4, 3))
     same(ndgather.gather_nd(data, torch.tensor([[3], [1]]).to(dtype)), data[[3, 1]])
 
 
-def test_the_kind_of_data_is_the_kind_of_the_result(rng):
+def test_results_have_the_type_of_data(rng):
     data = data_of(rng, (4,))
     for given in ([[1]], np.array([[1]]), torch.tensor([[1]])):
         assert isinstance(ndgather.gather_nd(data, given), torch.Tensor)
@@ -118,7 +118,7 @@ def test_the_kind_of_data_is_the_kind_of_the_result(rng):
     )
 
 
-def test_out_takes_the_result(rng):
+def test_out_receives_the_result(rng):
     data, out = data_of(rng, (4, 3)), torch.empty(2, 3, dtype=torch.float64)
     assert ndgather.gather_nd(data, [[1], [2]], out=out) is out
     same(out, data[1:3])
@@ -140,12 +140,12 @@ def test_out_takes_the_result(rng):
 @pytest.mark.parametrize(
     "out", [torch.empty(3), torch.empty(2, 3), np.empty((2, 3)), torch.empty(4)[:3]]
 )
-def test_out_that_cannot_take_it(out, rng):
+def test_out_that_cannot_hold_the_result(out, rng):
     with pytest.raises(NdgatherError, match=r"^gather_nd: out"):
         ndgather.gather_nd(data_of(rng, (4, 3)), [[1], [2]], out=out)
 
 
-def test_out_where_a_gradient_is_asked(rng):
+def test_out_with_gradients_is_refused(rng):
     data = data_of(rng, (4,)).requires_grad_()
     with pytest.raises(NdgatherError, match=r"out is given, but data requires a gradient"):
         ndgather.gather_nd(data, [[1]], out=torch.empty(1, dtype=torch.float64))
@@ -155,7 +155,7 @@ def test_out_where_a_gradient_is_asked(rng):
     assert data[1] == 5
 
 
-def test_errors_are_ours_and_say_where(rng):
+def test_errors_name_the_position(rng):
     data = data_of(rng, (4, 3))
     with pytest.raises(IndexOutOfBoundsError, match=r"indices\[1, 0\] = 4 is outside axis 0"):
         ndgather.gather_nd(data, torch.tensor([[1], [4]]))
@@ -190,7 +190,7 @@ def test_tensors_without_strides_are_refused(make):
         ndgather.gather_nd(make(), torch.tensor([[1]]))
 
 
-def test_published_operators_take_tensors(rng):
+def test_published_operators_accept_tensors(rng):
     data, indices = data_of(rng, (4, 3)).float().requires_grad_(), torch.tensor([[1], [3]])
     gather = ndgather.operator("GatherND", version=13)
     result = gather(data, indices)
