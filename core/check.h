@@ -11,11 +11,12 @@ namespace ndgather::NDGATHER_ISA {
 template <class Policy, class Index>
 Outside find_outside(const Plan& plan, const char* index, Size n) noexcept {
   Outside found;
-  for (Size i = 0; i < n; ++i) {
+  for (Size i = 0; i < n; ++i, index += plan.inner().index) {
     for (int c = 0; c < plan.column_count; ++c) {
       std::uint64_t position = 0;
-      const auto value = load<Index>(index + i * plan.inner().index + c * plan.column_stride);
-      if (Policy::resolve(value, plan.column[c], position)) continue;
+      std::int64_t value;
+      read_values(plan.index_type, index + c * plan.column_stride, 0, 1, &value);
+      if (Policy::resolve(static_cast<Index>(value), plan.column[c], position)) continue;
       if (found.count++ == 0) found = {1, i * plan.column_count + c, static_cast<std::uint64_t>(value)};
     }
   }
@@ -32,9 +33,9 @@ inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
     const Size n = std::min({end - done, cursor.left, walk.offsets.affine ? 4 * kLimits.affine_block : kLimits.block});
     if (!walk.offsets.compute(plan, cursor.index, 0, walk.bases, n, nullptr)) {
       const Outside found = with_policy(plan, [&](auto policy) {
-        return with_index_type(plan.index_type, [&](auto index) {
-          return find_outside<decltype(policy), decltype(index)>(plan, cursor.index, n);
-        });
+        using Policy = decltype(policy);
+        const bool is_u64 = plan.index_type == IndexType::u64;
+        return (is_u64 ? find_outside<Policy, std::uint64_t> : find_outside<Policy, std::int64_t>)(plan, cursor.index, n);
       });
       if (all.count == 0 && found.count > 0) all = {0, done * plan.column_count + found.entry, found.value};
       all.count += found.count;

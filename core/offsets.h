@@ -92,10 +92,6 @@ inline constexpr Out kOutsideAs = kOutside;
 template <>
 inline constexpr Narrow kOutsideAs<Narrow> = kNarrowOutside;
 
-// How the values of a tuple lie: one after the other as in a C-ordered array of tuples, each column contiguous as
-// numpy.argwhere leaves them, or in any other way. Known at compile time, so that the loop can be vectorised.
-enum class Layout { tuples, columns, any };
-
 // A column in the numbers in which offsets are summed up.
 template <class Number, class At>
 struct ColumnOf {
@@ -103,20 +99,25 @@ struct ColumnOf {
   At stride;
 };
 
-// Narrow offsets are computed in 32 bits, as a product of 64 bits takes several instructions on some processors. Affine bases are
-// a constant step apart, and so need not be loaded.
+// How the indices of tuples lie: one after the other as in a C-ordered array of tuples, or each column contiguous as in the
+// result of numpy.argwhere. Known at compile time, so that the loop can be vectorized.
+enum class Layout { tuples, columns };
+
+// Narrow offsets are computed in 32 bits, because a
+// product of 64 bits takes several instructions on some processors. Affine bases are a constant step apart, so they need not be
+// loaded.
 template <class Policy, class Index, int Columns, Layout layout, class At, class Out, bool kAffine>
 bool offsets(const Plan& plan, const char* index, Size base, const Size* __restrict bases, Size n,
              Out* __restrict out) noexcept {
   constexpr bool kNarrow = sizeof(At) < sizeof(Size);
   using Number = std::conditional_t<kNarrow, std::int32_t, Size>;
-  using Good = std::make_unsigned_t<Number>;  // as wide as what is computed, so that the loop is vectorised
+  using Good = std::make_unsigned_t<Number>;  // as wide as what is computed, so that the loop is vectorized
   using Half = std::conditional_t<std::is_signed_v<Index>, Number, Good>;
   constexpr bool kHalves = kNarrow && sizeof(Index) > sizeof(Half);
   using Value = std::conditional_t<kHalves, Half, Index>;
   constexpr Size kValue{sizeof(Index)};
   constexpr Size kLow = std::endian::native == std::endian::big ? kValue - Size{sizeof(Value)} : 0;
-  const Size step = layout == Layout::tuples ? Columns * kValue : layout == Layout::columns ? kValue : plan.inner().index;
+  constexpr Size kStep = layout == Layout::tuples ? Columns * kValue : kValue;
   const Size column_step = layout == Layout::tuples ? kValue : plan.column_stride;
   ColumnOf<Number, At> column[Columns];  // a copy that the stores to `out` cannot touch
   for (int c = 0; c < Columns; ++c) {
@@ -125,54 +126,34 @@ bool offsets(const Plan& plan, const char* index, Size base, const Size* __restr
   }
   const auto affine_step = static_cast<At>(plan.inner().indexed);
   auto place = static_cast<At>(base);
-  Good good = 1;
+  // If nothing is filled, the highest position of each column tells whether all are in bounds, and takes fewer instructions
+  // than a comparison for each index.
+  Good good = 1, highest[Columns] = {}, wrong = 0;
   for (Size i = 0; i < n; ++i) {
     auto at = kAffine ? place : place + static_cast<At>(bases[i]);
     if constexpr (kAffine) place = static_cast<At>(place + affine_step);
     Good inside = 1;
     for (int c = 0; c < Columns; ++c) {
       Good position = 0;
-      const char* const entry = index + i * step + c * column_step;
+      const char* const entry = index + i * kStep + c * column_step;
       const auto value = load<Value>(entry + kLow);
       inside &= Good{Policy::resolve(value, column[c], position)};
+      highest[c] = std::max(highest[c], position);
       // A 64-bit value is in bounds only if its high half repeats the sign of its low half: 5 is 00000000 00000005 and -1 is
       // FFFFFFFF FFFFFFFF, but 2**32 + 5 is 00000001 00000005. Unsigned values have no sign.
       if constexpr (kHalves) {
-        inside &= Good{load<Value>(entry + 4 - kLow) == (std::is_signed_v<Index> ? value >> 31 : 0)};
+        const auto difference = static_cast<Good>(load<Value>(entry + 4 - kLow) ^
+                                                  (std::is_signed_v<Index> ? value >> 31 : 0));
+        inside &= Good{difference == 0};
+        wrong |= difference;
       }
       at = static_cast<At>(at + static_cast<At>(position) * column[c].stride);
     }
     if constexpr (!std::is_void_v<Out>) out[i] = inside || !Policy::fills ? static_cast<Out>(at) : kOutsideAs<Out>;
-    good &= inside;
+    if constexpr (Policy::fills) good &= inside;
   }
-  return good != 0;
-}
-
-// The same for any number of columns: column after column, so that what is known of a column stays in registers.
-template <class Policy, class Index, class Out>
-bool offsets_by_column(const Plan& plan, const char* index, Size base, const Size* bases, Size n,
-                       Out* __restrict out) noexcept {
-  constexpr bool kWrites = !std::is_void_v<Out>;
-  const Size step = plan.inner().index;
-  if constexpr (kWrites) {
-    for (Size i = 0; i < n; ++i) out[i] = static_cast<Out>(base + bases[i]);
-  }
-  std::uint64_t good = 1;
-  for (int c = 0; c < plan.column_count; ++c, index += plan.column_stride) {
-    const IndexColumn column = plan.column[c];
-    for (Size i = 0; i < n; ++i) {
-      std::uint64_t position = 0;
-      const bool inside = Policy::resolve(load<Index>(index + i * step), column, position);
-      good &= std::uint64_t{inside};
-      if constexpr (kWrites) {
-        const auto at = static_cast<Out>(static_cast<std::uint64_t>(out[i]) +
-                                         position * static_cast<std::uint64_t>(column.stride));
-        const bool outside = Policy::fills && (!inside || out[i] == kOutsideAs<Out>);
-        out[i] = outside ? kOutsideAs<Out> : at;
-      }
-    }
-  }
-  return good != 0;
+  for (int c = 0; c < Columns && !Policy::fills; ++c) good &= Good{highest[c] < static_cast<Good>(column[c].extent)};
+  return good != 0 && (Policy::fills || wrong == 0);
 }
 
 // Calls visit with a value of the C++ type that the tag stands for.
@@ -190,6 +171,51 @@ auto with_index_type(IndexType type, Visit visit) noexcept {
   }
 }
 
+// Reads n <= kValues index values of any type that lie `step` bytes apart; those of type uint64 keep their bits.
+inline constexpr Size kValues = std::max(kLimits.block, kTuning.panel_bytes);
+inline void read_values(IndexType type, const char* index, Size step, Size n, std::int64_t* __restrict values) noexcept {
+  with_index_type(type, [=](auto of_type) {
+    using Index = decltype(of_type);
+    const auto read = [=](auto apart) {
+      for (Size i = 0; i < n; ++i) values[i] = static_cast<std::int64_t>(load<Index>(index + i * apart));
+    };
+    step == Size{sizeof(Index)} ? read(std::integral_constant<Size, sizeof(Index)>{})
+                                : read(step);  // contiguous values are read as vectors
+  });
+}
+
+// Any indices and any number of columns: column after column, so that what is known of a column stays in registers. All index
+// types share this loop, which sees their values as Index: std::uint64_t, or std::int64_t for the other types.
+template <class Policy, class Index, class Out>
+bool offsets_by_column(const Plan& plan, const char* index, Size base, const Size* bases, Size n,
+                       Out* __restrict out) noexcept {
+  constexpr bool kWrites = !std::is_void_v<Out>;
+  if constexpr (kWrites) {
+    for (Size i = 0; i < n; ++i) out[i] = static_cast<Out>(base + bases[i]);
+  }
+  std::uint64_t good = 1;
+  for (int c = 0; c < plan.column_count; ++c, index += plan.column_stride) {
+    const IndexColumn column = plan.column[c];
+    std::int64_t values[kValues];
+    const bool is_short = index_bytes(plan.index_type) < Size{sizeof(Index)};
+    if (is_short) read_values(plan.index_type, index, plan.inner().index, n, values);
+    const char* const from = is_short ? reinterpret_cast<const char*>(values) : index;
+    const Size apart = is_short ? Size{sizeof(Index)} : plan.inner().index;
+    for (Size i = 0; i < n; ++i) {
+      std::uint64_t position = 0;
+      const bool inside = Policy::resolve(load<Index>(from + i * apart), column, position);
+      good &= std::uint64_t{inside};
+      if constexpr (kWrites) {
+        const auto at = static_cast<Out>(static_cast<std::uint64_t>(out[i]) +
+                                         position * static_cast<std::uint64_t>(column.stride));
+        const bool outside = Policy::fills && (!inside || out[i] == kOutsideAs<Out>);
+        out[i] = outside ? kOutsideAs<Out> : at;
+      }
+    }
+  }
+  return good != 0;
+}
+
 template <class Visit>
 auto with_policy(const Plan& plan, Visit visit) noexcept {
   switch (plan.mode) {
@@ -200,20 +226,6 @@ auto with_policy(const Plan& plan, Visit visit) noexcept {
   }
 }
 
-// The index types whose tuples have loops of their own.
-template <class Index>
-inline constexpr bool kHasTuples = std::is_signed_v<Index> && sizeof(Index) >= 4;
-
-template <class Policy, class Index, Layout layout, class At, class Out, bool kAffine>
-Offsets<Out> pick_count(int columns) noexcept {
-  if constexpr (kHasTuples<Index>) {
-    if (columns == 2) return offsets<Policy, Index, 2, layout, At, Out, kAffine>;
-    if (columns == 3) return offsets<Policy, Index, 3, layout, At, Out, kAffine>;
-    if (columns == 4) return offsets<Policy, Index, 4, layout, At, Out, kAffine>;
-  }
-  return offsets<Policy, Index, 1, layout, At, Out, kAffine>;
-}
-
 // A loop, and whether it needs no bases.
 template <class Out>
 struct PickedOffsets {
@@ -221,42 +233,52 @@ struct PickedOffsets {
   bool affine = false;
 };
 
-// Contiguous indices have specialised loops under raise and fill: tuples only of int32 and int64. All others share the general
-// ones.
-template <class Policy, class Index, class Out>
-PickedOffsets<Out> pick_layout(const Plan& plan) noexcept {
-  constexpr bool kChecks = std::is_void_v<Out>;
-  if constexpr (std::is_same_v<Policy, Raise> || (std::is_same_v<Policy, Fill> && !kChecks)) {
-    constexpr Size kValue{sizeof(Index)};
-    constexpr bool kTuples = kHasTuples<Index>;
-    const int count = plan.column_count;
-    const Size step = plan.inner().index;
-    const bool tuples = count > 1 && plan.column_stride == kValue && step == kValue * count;
-    const auto pick = [&](auto at, auto affine) -> Offsets<Out> {
-      using At = decltype(at);
-      if constexpr (kTuples) {
-        if (tuples) return pick_count<Policy, Index, Layout::tuples, At, Out, affine()>(count);
-      }
-      return pick_count<Policy, Index, Layout::columns, At, Out, affine()>(count);
-    };
-    if ((tuples || step == kValue) && count >= 1 && count <= (kTuples ? 4 : 1)) {
-      if constexpr (std::is_same_v<Out, Narrow>) {
-        if (plan.joined.run == 0) return {pick(Narrow{}, std::true_type{}), true};
-      } else if constexpr (kChecks && kValue <= 4) {
-        if (plan.narrow) return {pick(Narrow{}, std::true_type{}), true};
-      }
-      return {pick(std::uint64_t{}, std::bool_constant<kChecks>{}), kChecks};  // a check needs no bases
-    }
+template <class Policy, class Index, Layout layout, class At, class Out, bool kAffine>
+Offsets<Out> pick_count(int columns) noexcept {
+  if constexpr (layout == Layout::columns) {
+    if (columns == 1) return offsets<Policy, Index, 1, layout, At, Out, kAffine>;
   }
-  if (plan.column_count == 1) return {offsets<Policy, Index, 1, Layout::any, std::uint64_t, Out, false>};
-  return {offsets_by_column<Policy, Index, Out>};
+  if constexpr (std::is_signed_v<Index> && sizeof(Index) >= 4) {
+    if (columns == 2) return offsets<Policy, Index, 2, layout, At, Out, kAffine>;
+    if (columns == 3) return offsets<Policy, Index, 3, layout, At, Out, kAffine>;
+    if (columns == 4) return offsets<Policy, Index, 4, layout, At, Out, kAffine>;
+  }
+  return nullptr;
+}
+
+// The loop for contiguous indices under raise and fill: for one index of any type, and for two to four of int32 or int64.
+// Null: there is none.
+template <class Policy, class Index, class Out>
+PickedOffsets<Out> pick_contiguous(const Plan& plan) noexcept {
+  constexpr bool kChecks = std::is_void_v<Out>;
+  constexpr Size kValue{sizeof(Index)};
+  const int count = plan.column_count;
+  const Size step = plan.inner().index;
+  const auto pick = [&](auto at, auto affine) -> PickedOffsets<Out> {
+    using At = decltype(at);
+    if (step == kValue) return {pick_count<Policy, Index, Layout::columns, At, Out, affine()>(count), affine()};
+    if (step != kValue * count || plan.column_stride != kValue) return {nullptr};
+    return {pick_count<Policy, Index, Layout::tuples, At, Out, affine()>(count), affine()};
+  };
+  if constexpr (std::is_same_v<Out, Narrow>) {
+    if (plan.joined.run == 0) return pick(Narrow{}, std::true_type{});
+  } else if constexpr (kChecks && kValue <= 4) {
+    if (plan.narrow) return pick(Narrow{}, std::true_type{});
+  }
+  return pick(std::uint64_t{}, std::bool_constant<kChecks>{});  // a check needs no bases
 }
 
 template <class Out = Size>
 PickedOffsets<Out> pick_offsets(const Plan& plan) noexcept {
-  return with_policy(plan, [&](auto policy) {
-    return with_index_type(plan.index_type,
-                           [&](auto index) { return pick_layout<decltype(policy), decltype(index), Out>(plan); });
+  return with_policy(plan, [&](auto policy) -> PickedOffsets<Out> {
+    using Policy = decltype(policy);
+    if constexpr (std::is_same_v<Policy, Raise> || (std::is_same_v<Policy, Fill> && !std::is_void_v<Out>)) {
+      const auto picked = with_index_type(plan.index_type,
+                                          [&](auto index) { return pick_contiguous<Policy, decltype(index), Out>(plan); });
+      if (picked.compute != nullptr) return picked;
+    }
+    const bool is_u64 = plan.index_type == IndexType::u64;
+    return {is_u64 ? offsets_by_column<Policy, std::uint64_t, Out> : offsets_by_column<Policy, std::int64_t, Out>};
   });
 }
 

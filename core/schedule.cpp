@@ -241,29 +241,20 @@ bool set_split_dim(Schedule& schedule, const Plan& plan) {
   return false;
 }
 
-// Whether each owner would have most updates brought from memory, as the hardware brings the neighbours of a line too, and
-// the destination is cached, so that nothing else is won. Measured on AMD's Zen 4, two threads over one: 500,000 rows of 64
-// bytes added onto 20,000 1.17, 100,000 of 256 onto 100 0.99; 600,000 of 64 set in as many 0.6.
-bool reads_updates_twice(const Plan& plan) {
-  return plan.reach() <= caches().last_level / 8 && plan.slice_bytes() >= kLine && plan.slice_bytes() < kTuning.own_bytes &&
-         estimated_bytes(plan) > static_cast<double>(caches().last_level / 2);
-}
-
 // Sets how updates that later ones overwrite are found, so that the last one of each slice may be written in any order. False:
 // that is not worth it, for short slices and where the maps are large beside the updates or the cache. The time over that of
 // owners, two threads of AMD's Zen 4: rows of 1 KB 0.8, of 64 bytes 0.95, of 32 to 48 bytes 1.1, elements 1.5.
-bool set_marks(Schedule& schedule, const Plan& plan) {
+void set_marks(Schedule& schedule, const Plan& plan) {
   std::uint64_t strides = 0;
   for (int c = 0; c < plan.column_count; ++c) strides |= static_cast<std::uint64_t>(plan.column[c].stride);
   for (int d = 0; d < plan.loop_rank; ++d) strides |= static_cast<std::uint64_t>(plan.loop[d].indexed);
-  if (!schedule.records.narrow || strides == 0 || plan.slice_bytes() < kLimits.marked_bytes) return false;
+  if (!schedule.records.narrow || strides == 0 || plan.slice_bytes() < kLimits.marked_bytes) return;
   const OffsetRange range(plan);
   const int shift = std::countr_zero(strides);
   const Size words = ((range.highest - range.lowest) >> shift) / 64 + 1;
-  if (words < 1 || words > std::min(caches().second_level / 32, plan.positions / 4 / schedule.threads)) return false;
+  if (words < 1 || words > std::min(caches().second_level / 32, plan.positions / 4 / schedule.threads)) return;
   schedule.mark_shift = shift;
   schedule.mark_words = words | 1;  // maps with a power of two between them would compete for the same cache sets
-  return true;
 }
 
 }  // namespace
@@ -357,8 +348,8 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   if (plan.slice_rank == 0 && plan.width >= kTuning.block_bytes) {
     split_slices(schedule, plan, std::min<Size>(2 * plan.width / kTuning.block_bytes, schedule.threads));
     split_into_parts();
-  } else if (plan.reach() >= kLimits.lines_for_owners * kLine * schedule.threads &&
-             ((assigns && set_marks(schedule, plan)) || !reads_updates_twice(plan))) {
+  } else if (plan.reach() >= kLimits.lines_for_owners * kLine * schedule.threads) {
+    if (assigns) set_marks(schedule, plan);
     schedule.split = Split::owners;
     schedule.threads = std::min(schedule.threads, static_cast<int>(kLimits.owners));
     const auto positions_in = [&](double time) {

@@ -42,10 +42,12 @@ FAULTS = {
     # mode wrap leaves a negative remainder
     "wrap-negative": Fault("offsets.h", "rest + ((rest >> 63) & column.extent)", "rest"),
     # one index of a tuple inside its axis is enough
-    "one-column-inside": Fault("offsets.h", "good &= inside;", ""),
+    "one-column-inside": Fault(
+        "offsets.h", "c < Columns && !Policy::fills", "c < 1 && !Policy::fills"
+    ),
     # batch axes do not move the offset in data
     "base-left-out": Fault(
-        "offsets.h", "static_cast<At>(base) + from[i]);", "static_cast<At>(base));"
+        "walk.h", "static_cast<Out>(base + from[i])", "static_cast<Out>(from[i])"
     ),
     # every index of a tuple steps along the first axis
     "column-of-first-axis": Fault("plan.cpp", "indexed.strides[axis]}", "indexed.strides[0]}"),
@@ -72,7 +74,7 @@ FAULTS = {
     # the updates of a partition are counted from the first position of the call
     "owned-from-the-start": Fault("scatter.h", "cursor(plan, partition.begin)", "cursor(plan, 0)"),
     # updates that those of a later range overwrite are written too
-    "later-ranges-forgotten": Fault("run.cpp", "      repeated |= maps[at] & later;\n", ""),
+    "later-ranges-forgotten": Fault("run.cpp", "      repeated |= own & later;\n", ""),
     # the maps of overwritten slices have no room for that of the last thread
     "map-of-one-less": Fault("schedule.h", "return threads * mark", "return (threads - 1) * mark"),
     # of the slices that a range writes to, those of the last word are not marked
@@ -129,7 +131,7 @@ FAULTS = {
     "half-rounds-up": Fault("reduction.h", "- 0x38000000u + 0xfff + even)", "- 0x37fff000u)"),
     # the imaginary part of a product is that of a square
     "product-of-parts": Fault(
-        "reduction.h", "* update.imag() + old.imag()", "* update.imag() + old.real()"
+        "reduction.h", "imaginary = a * d + b * c", "imaginary = a * d + b * d"
     ),
     # the last of the tasks of a thread is done by none
     "task-left-out": Fault(
