@@ -339,7 +339,6 @@ class Result:
         return [*self.table.names, *self.new_names]
 
     def write(self, part: Path, output: Path) -> None:
-        """Write the table to `part`, the temporary file of `output`."""
         typed = {}
         if output.name.endswith(".nc") or (
             output.name.endswith(".parquet") and self.table.metadata is None
@@ -350,7 +349,6 @@ class Result:
         write_table(part, output, blocks, self.table, as_lines=as_lines)
 
     def print_to(self, file: Any) -> None:
-        """Write the table as text to a pipe."""
         as_lines = self._can_copy_lines(PIPE)
         blocks = self._blocks(PIPE, {}, as_lines)
         write_text(file, PIPE, blocks, self.table, as_lines=as_lines)
@@ -531,7 +529,6 @@ def _check_group(place: str, group: str | None) -> None:
 
 
 def groups_of(place: str, group: str | None = None) -> list[str]:
-    """Return the groups with variables in the file or store of a place."""
     with suppress(Exception):  # files without groups, and stores that cannot list them
         _, opener, options = _opener_of(place, group)
         found = opener(xarray.open_groups, **{**options, "group": None})
@@ -701,7 +698,6 @@ class _Column:
         return np.concatenate(parts)
 
     def check(self, bad: Any, what: str, allowed: str) -> None:
-        """Raise an error for the first bad row, if there is any."""
         if bad.any():
             raise self._error(int(np.argmax(bad)), int(np.sum(bad)), what, allowed)
 
@@ -716,7 +712,6 @@ class _Column:
         )
 
     def _labels_of(self, column: Any) -> Any:
-        """Return the labels in a block of the column."""
         cells: Sequence[str] = column
         if isinstance(column, pd.Series):  # from Parquet
             if column.dtype.kind == "M":

@@ -135,7 +135,6 @@ class TextTable:
         return f"; write --separator {others[0]!r}" if others and len(self.names) == 1 else ""
 
     def _check_rows(self, block: Sequence[Sequence[str]], start: int) -> None:
-        """Raise if a row has more or fewer cells than the header."""
         names, separator = self.names, self._separator
         if not {*map(len, block)} - {len(names)}:
             return
@@ -176,7 +175,6 @@ class ParquetTable:
             yield part.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
 
     def has_plain_lines(self, output: Path) -> bool:
-        """Return False, because rows are not lines of text."""
         return False
 
     lines = frames
@@ -386,7 +384,6 @@ def _pyarrow() -> Any:
 
 
 def suffix_of(path: Path, suffixes: Sequence[str] = SUFFIXES) -> str:
-    """Return the suffix of a path; raise if it is not in `suffixes`."""
     for suffix in suffixes:
         if path.name.endswith(suffix):
             return suffix

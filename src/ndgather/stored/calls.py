@@ -124,8 +124,6 @@ def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
 
 @dataclass(slots=True)
 class _GatherJob:
-    """A job that copies the points of a chunk to the result."""
-
     chunk: Chunk
     copies: Sequence[ChunkCopy]
     dense: Array  # the axes of the positions come first
@@ -220,7 +218,6 @@ def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
 
 
 def _overwrites(plan: StoredPlan, step: int) -> bool:
-    """Return whether the updates of a step replace every element of its chunk."""
     data = plan.call.data
     if plan.call.reduction != "none" or data.dtype.hasobject or not data.itemsize:
         return False
@@ -284,8 +281,6 @@ class ChunkUpdate:
 
 @dataclass(frozen=True, slots=True)
 class _ScatterJob:
-    """A job that updates and writes a chunk."""
-
     chunk: Chunk
     update: ChunkUpdate
     is_read: bool

@@ -125,7 +125,6 @@ class Grid:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """The number of chunks along each axis."""
         pairs = zip(self.shape, self.chunk_lengths, strict=True)
         return tuple(
             [
@@ -136,7 +135,6 @@ class Grid:
 
     @cached_property
     def largest(self) -> tuple[int, ...]:
-        """The length of the longest chunk along each axis."""
         pairs = zip(self.shape, self.chunk_lengths, strict=True)
         return tuple(
             [
@@ -175,7 +173,6 @@ class Grid:
         return tuple([max(0, length - 1).bit_length() for length in self.largest])
 
     def box(self, chunk: Chunk) -> Box:
-        """Return the slices of the array that a chunk covers."""
         return tuple(
             [
                 slice(number * length, min((number + 1) * length, size))
@@ -196,18 +193,15 @@ class Grid:
         )
 
     def extent(self, chunk: Chunk) -> tuple[int, ...]:
-        """Return the shape of a chunk."""
         if self._cut is not None and not any(map(eq, chunk, self._cut)):
             return self.largest
         return tuple([part.stop - part.start for part in self.box(chunk)])
 
     def is_like(self, other: Grid) -> bool:
-        """Return whether another grid has the same shape and the same chunks."""
         pairs = zip(self.chunk_lengths, other.chunk_lengths, strict=False)
         return self.shape == other.shape and all(np.array_equal(*pair) for pair in pairs)
 
     def along(self, axes: Sequence[int]) -> Grid:
-        """Return the grid restricted to some axes."""
         if [*axes] == [*range(len(self.shape))]:
             return self
         lengths = tuple([self.chunk_lengths[axis] for axis in axes])
@@ -378,7 +372,6 @@ class LocalFile:
         os.close(self._descriptor)
 
     def is_file(self, descriptor: int) -> bool:
-        """Return whether another descriptor refers to the same file."""
         return os.path.samestat(os.fstat(self._descriptor), os.fstat(descriptor))
 
     def part(self, start: int, stop: int, buffers: Buffers) -> NDArray[np.uint8]:

@@ -118,7 +118,6 @@ def estimate(
 
 
 def estimate_of(call: Call, reader: Reader) -> Estimate:
-    """Estimate a call on the array of `reader`."""
     plan = make_plan(with_data(call, reader.grid, reader.dtype), reader.grid)
     tuples = call.kind.tuples
     points = math.prod(plan.call.indices.shape[: -1 if tuples else None])

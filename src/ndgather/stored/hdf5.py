@@ -135,7 +135,6 @@ class DatasetReader:
         return "" if is_same else "has an HDF5 type that may have lower precision"
 
     def stored_size(self, chunk: Chunk) -> int:
-        """Return the stored size of a chunk in bytes."""
         if self._chunk_shape is None:
             return int(self.dtype.itemsize * prod(self.grid.extent(chunk)))
         return int(self._stored(chunk).size)
@@ -320,7 +319,6 @@ def _own_file(array: h5py.Dataset) -> LocalFile | None:
 
 
 def _filters_of(array: h5py.Dataset) -> tuple[int, ...]:
-    """Return the filters of a dataset in encoding order."""
     properties = array.id.get_create_plist()
     return tuple(properties.get_filter(i)[0] for i in range(properties.get_nfilters()))
 

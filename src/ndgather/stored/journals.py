@@ -210,7 +210,6 @@ _OPEN: ContextVar[Journal | None] = ContextVar("journal", default=None)
 
 
 def open_journal() -> Journal | None:
-    """Return the journal of the current ``with`` block, if there is any."""
     return _OPEN.get()
 
 

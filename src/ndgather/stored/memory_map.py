@@ -24,7 +24,6 @@ _READ_AHEAD_BYTES = 128 * 1024
 
 
 def run(call: Call) -> Any:
-    """Run a call with a memory-mapped array; the result is a NumPy array."""
     data = call.data
     names = ("data", "indices", "updates", "out")
     plain = replace(call, **{name: _plain(getattr(call, name)) for name in names})

@@ -83,7 +83,6 @@ class Points:
         )
 
     def runs(self, group: int) -> Runs:
-        """Return the starts and stops of the runs of a group."""
         part = slice(self.first.item(group), self.first.item(group + 1))
         return self.starts[part], self.stops[part]
 
@@ -163,12 +162,10 @@ class StoredPlan:
         return points, slices, math.prod(map(counts.__getitem__, self.axes.slices))
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.points.chunks) * self._counts[2]
 
     @property
     def nbytes(self) -> int:
-        """The size of the points, in bytes."""
         return self.points.nbytes
 
     def chunk(self, step: int) -> Chunk:
@@ -188,11 +185,9 @@ class StoredPlan:
         return tuple(chunk)
 
     def runs(self, step: int) -> Runs:
-        """Return the runs of points of a step."""
         return self.points.runs(step // self._counts[2])
 
     def copies(self, step: int, chunk: Chunk) -> list[ChunkCopy]:
-        """Return the copies between the chunk of a step and the dense array."""
         points, (starts, stops) = self.points, self.runs(step)
         box = self.grid.box(chunk) if self.axes.slices else ()
         slices = [box[axis] for axis in self.axes.slices]

@@ -49,7 +49,6 @@ class RangePlan:
         self._others = (*grid.counts[:axis], *grid.counts[axis + 1 :])
 
     def __len__(self) -> int:
-        """Return the number of steps, each of which reads a chunk."""
         return int(len(self.chunks) * math.prod(self._others))
 
     @property
@@ -57,7 +56,6 @@ class RangePlan:
         return 3 * int(self.starts.nbytes)
 
     def chunk(self, step: int) -> Chunk:
-        """Return the chunk that a step reads."""
         group, rest = divmod(step, math.prod(self._others))
         others = tuple(map(int, np.unravel_index(rest, self._others))) if self._others else ()
         return (*others[: self.axis], self.chunks.item(group), *others[self.axis :])
@@ -74,8 +72,6 @@ class RangePlan:
 
 @dataclass(frozen=True, slots=True)
 class _RangeJob:
-    """A job that copies parts of ranges from a chunk to the result."""
-
     chunk: Chunk
     axis: int
     starts: Integers

@@ -135,7 +135,6 @@ def _with_points(data: xarray.Dataset, memory: Any, cache: ChunkCache | None) ->
 
 
 def _close(data: xarray.Dataset, all_kept: list[arrays.CachedVariable]) -> None:
-    """Close a data set and drop its chunks."""
     for kept in all_kept:
         kept.clear()
     data.close()

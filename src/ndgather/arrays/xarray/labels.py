@@ -568,7 +568,6 @@ def match_axes(data: xarray.Dataset, names: Iterable[Hashable]) -> dict[Hashable
 
 
 def goes_around(name: Hashable, index: pd.Index[Any], axes: Axes) -> bool:
-    """Return whether longitudes cover the whole earth."""
     if index.dtype.kind not in "iuf" or len(index) < 2:
         return False
     try:
@@ -579,14 +578,12 @@ def goes_around(name: Hashable, index: pd.Index[Any], axes: Axes) -> bool:
 
 
 def is_longitude(coord: xarray.DataArray) -> bool:
-    """Return whether the attributes identify longitudes in degrees."""
     units = str(coord.attrs.get("units", "degrees"))
     by_name = coord.attrs.get("standard_name") == "longitude" and units in ("degrees", "degree")
     return _MEANINGS.get(units) == "longitude" or by_name
 
 
 def is_projected(coord: xarray.DataArray) -> bool:
-    """Return whether labels are projected coordinates, in units of length."""
     of_map = str(coord.attrs.get("standard_name")).startswith("projection_")
     of_lengths = unit_of_map(coord) in ("metres", "km")
     return of_map or (of_lengths and not meanings_of(coord).isdisjoint("xy"))
@@ -598,7 +595,6 @@ def unit_of_map(coord: xarray.DataArray) -> str:
 
 
 def are_fillers(labels: Any) -> NDArray[np.bool]:
-    """Return which numbers are common fillers for missing values."""
     return np.isin(labels, [*_FILLERS])
 
 
@@ -704,7 +700,6 @@ def _common_numbers(
 
 
 def _microseconds(times: Array, index: xarray.CFTimeIndex) -> Array:
-    """Convert times of a calendar to NumPy times, by their distance from 1970-01-01."""
     import cftime  # noqa: PLC0415 - an extra of xarray
 
     present = ~pd.isna(times)

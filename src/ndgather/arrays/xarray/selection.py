@@ -132,7 +132,6 @@ class Request:
         return self.names.get(axis, axis)
 
     def with_period(self, axis: Hashable) -> Request:
-        """Return the request with a period of 360 degrees for an axis."""
         return replace(self, period={**self.period, axis: CIRCLE})
 
     def option(self, name: str, value: Any, axis: Hashable | None = None) -> str:
@@ -200,7 +199,6 @@ def _points(caller: str, table: pd.DataFrame) -> dict[Hashable, Any]:
 def resolve(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request
 ) -> tuple[dict[Hashable, Any], Request]:
-    """Return the labels by axis and the request for these axes."""
     axes = match_axes(data, labels)
     by_axis: dict[Hashable, Any] = {}
     for name, label in labels.items():
@@ -600,7 +598,6 @@ class _Neighbours:
         return cls(found, at.clip(0), at.clip(0), share, is_linear=False)
 
     def of_block(self, block: Mapping[Hashable, Any]) -> _Neighbours:
-        """Return the labels of a block of the result."""
         labels = self.labels
         key = tuple(block.get(dim, slice(None)) for dim in labels.dims)
         parts = {n: getattr(self, n)[key] for n in ("lower", "upper", "share")}
@@ -658,7 +655,6 @@ def _selected(
 def _interpolated(
     variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
 ) -> xarray.Variable:
-    """Interpolate a variable block by block."""
     call, array = options.call, arrays.array_of(variable)
     blocks: list[dict[Hashable, Any]] = [{}]
     if isinstance(array, np.ndarray) or arrays.is_lazy(array):
@@ -747,7 +743,6 @@ def _corners(
 def _weighted(
     variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
 ) -> xarray.Variable:
-    """Return the weighted sums of the neighbors of points."""
     positions, weights = _corners(axes)
     taken = _selected(variable, positions, options)
     total: Any = 0

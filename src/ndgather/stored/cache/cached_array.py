@@ -252,7 +252,6 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return done
 
     def _missing(self, call: Call) -> list[Chunk]:
-        """Return the chunks of a call that are not in the cache."""
         kept = self._kept
         if (
             kept.table is not None
@@ -363,7 +362,6 @@ def reader(array: CachedArray) -> ArrayChunks:
 
 
 def writer(array: CachedArray) -> Any:
-    """Return a writer that updates the store of a cached array and then its cache."""
     return _CachedWriter(array._kept, _opened(array.array, "writer"))
 
 
@@ -415,7 +413,6 @@ def _opened(array: Any, what: str = "reader") -> Any:
 
 
 def _as_stored_now(array: Any) -> Any:
-    """Return the same array with its metadata read again from the store."""
     read_again = getattr(exchange.store_of(array), "as_stored_now", lambda array: array)
     with messages.foreign_errors(StoredArrayError, "cached: the array cannot be opened again"):
         return read_again(array)

@@ -58,7 +58,6 @@ class CachedChunk:
         self.own_use = 0
 
     def use(self) -> int:
-        """Record a use of the chunk and return its time."""
         self.own_use = _core.last_use(None, 0)
         return self.own_use
 
@@ -127,7 +126,6 @@ class ArrayChunks:
         self.hits = self.misses = self.decodes = self.evictions = self.bytes = 0
 
     def number(self, chunk: Chunk) -> int:
-        """Return the flat number of a chunk in C order."""
         number = 0
         for at, length in zip(chunk, self.grid.counts, strict=True):
             number = number * length + at
@@ -153,7 +151,6 @@ class ArrayChunks:
         return self.cache.read(self, self.number(chunk), chunk, buffers)
 
     def decode(self, chunk: Chunk, buffers: Buffers) -> Array:
-        """Read the values of a chunk; they stay valid until the next read."""
         values = self.reader.read(chunk, buffers)
         if values.shape != self.grid.extent(chunk) or values.dtype != self.dtype:
             raise ValueError(
@@ -247,7 +244,6 @@ class ChunkCache:
             self._arrays.add(chunks)
 
     def array_info(self, chunks: ArrayChunks) -> CacheInfo:
-        """Return the contents and the usage of the cache for an array."""
         with self._lock:
             return self._info(chunks)
 
@@ -319,7 +315,6 @@ class ChunkCache:
             chunks.hits += count
 
     def missing(self, chunks: ArrayChunks, numbers: list[int]) -> list[int]:
-        """Return the `numbers` of chunks that are not in the cache."""
         with self._lock:
             return [number for number in numbers if number not in chunks.kept]
 

@@ -194,7 +194,6 @@ reader, writer = ZarrReader, ZarrWriter
 
 
 def as_stored_now(array: zarr.Array[Any]) -> zarr.Array[Any]:
-    """Return the array with its metadata read again from the store."""
     options: Any = {"path": array.path, "zarr_format": array.metadata.zarr_format}
     found: Any = zarr.open_array(array.store, mode="r" if array.read_only else "r+", **options)
     config = getattr(array, "config", None)

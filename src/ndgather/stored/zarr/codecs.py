@@ -236,7 +236,6 @@ def is_lossless(codec: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def configuration(codec: Codec) -> dict[str, Any]:
-    """Return the options of a codec as in the metadata."""
     options: Any = codec.to_dict().get("configuration")
     return options or {}
 

@@ -63,7 +63,6 @@ class LocalFiles:
         return None if file.is_folder else file
 
     def size(self, key: str) -> int | None:
-        """Return the size of an object, which is 0 if the object does not exist."""
         try:
             return Path(self._root, key).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
@@ -203,7 +202,6 @@ class Shards:
         return shard[0].part(start, start + length, buffers)
 
     def size(self, chunk: Chunk) -> int | None:
-        """Return the stored size of an inner chunk in bytes."""
         shard, _, length = self._find(chunk, Buffers())
         return 0 if shard is None or length == _NOWHERE else length
 
