@@ -8,10 +8,11 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
+import ndgather.arrays.xarray
 from ndgather.array_call import Call, Kind
 from ndgather.arrays.xarray.engine import Engine
 from ndgather.errors import NdgatherError
@@ -228,3 +229,17 @@ def test_variables_that_are_cut_alike_share_what_is_known_of_the_points(tmp_path
     assert shared_plan(same, Grid.regular((40, 50), (8, 10)), plans) is made
     assert shared_plan(same, Grid.regular((40, 50), (9, 7)), plans) is not made
     assert shared_plan(replace(same, indices=indices[::-1]), grid, plans) is not made
+
+
+def test_windows_and_sums_of_a_cached_array():
+    """Windows read only the chunks that they overlap; sums and `transpose` read all of them."""
+    values = np.arange(48.0).reshape(6, 8)
+    cached = ndgather.cached(zarr.create_array({}, data=values, chunks=(2, 4)))
+    data = xr.DataArray(cached, {"x": np.arange(6), "y": np.arange(8)})
+    loaded = data.copy(data=values)
+    windows = [each.ndgather.windows(x=[1, 4], y=[1, 2], size=2) for each in (data, loaded)]
+    xr.testing.assert_identical(*windows)
+    assert cached.info().decodes == 3
+    sums = [each.ndgather.add_at(1.0, x=[1, 4]) for each in (data, loaded)]
+    xr.testing.assert_identical(*sums)
+    xr.testing.assert_identical(data.transpose("y", "x"), loaded.transpose("y", "x"))

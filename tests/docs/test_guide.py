@@ -26,7 +26,7 @@ FRAMEWORKS = (
     GUIDE / "rows-of-different-lengths.md",
     GUIDE / "which-index.md",
 )
-PAGES = [GUIDE.parent / "index.md", *sorted({*GUIDE.glob("*.md"), *QUESTIONS} - set(FRAMEWORKS))]
+PAGES = [GUIDE.parent / "index.md", *sorted({*GUIDE.rglob("*.md"), *QUESTIONS} - set(FRAMEWORKS))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -15,6 +15,7 @@ from ndgather.arrays.xarray.labels import Axes
 from ndgather.arrays.xarray.windows import windows
 from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import listed, shown_value
+from ndgather.stored.cache import CachedArray
 from ndgather.stored.chunks import stand_in
 
 T = TypeVar("T", xarray.DataArray, xarray.Dataset)
@@ -441,6 +442,8 @@ def _add_at(
     indices = arrays.tuples([points[dim].set_dims(lead).transpose(*lead).values for dim in front])
     indices[(indices < 0).any(-1)] = np.iinfo(np.int64).max
     moved = array.variable.transpose(*front, *behind)
+    if isinstance(moved.data, CachedArray):  # a scatter would update its store
+        moved = moved.copy(deep=False, data=np.asarray(moved.data))
     call = Call(
         "add_at",
         Kind.SCATTER_ND,

@@ -376,6 +376,8 @@ class Source:
 
     def reader(self, options: Options) -> Reader:
         """Return the reader of the whole array."""
+        if isinstance(self.array, CachedArray):
+            return cached_array.reader(self.array)
         if self.cached is None:
             return open_reader(self.array, options.chunks, options.name)
         return cached_array.reader(self.cached.of(self.array))
@@ -457,7 +459,7 @@ def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) 
     # points or unsorted positions is therefore read through xarray's wrappers.
     if not (lazy and all(map(_is_rising, source.key))):
         source = Source.whole(array)
-    if not is_lazy(source.array):
+    if not (is_lazy(source.array) or isinstance(source.array, CachedArray)):
         data = source.array.transpose(order)
         return source.decoded(slow_path.run(replace(call, data=data)))
     part = PartReader(source.reader(options), order, source.key, call.caller)

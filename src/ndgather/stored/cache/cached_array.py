@@ -295,6 +295,9 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return getattr(ufunc, method)(*_in_memory(inputs), **_in_memory(options))
 
+    def transpose(self, *axes: Any) -> Array:
+        return np.asarray(self).transpose(*axes)
+
     __hash__ = object.__hash__
 
     def __getitem__(self, key: Any) -> Any:
