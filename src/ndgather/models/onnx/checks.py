@@ -145,7 +145,6 @@ def _check_sparse(model: ModelProto) -> Iterator[Finding]:
 
 
 def _check_node(node: InferredNode) -> Iterator[Finding]:
-    """Yield the findings about a gather or scatter node."""
     op_node, refusal = node.op_node, node.refusal
     try:
         operator = op_node.operator()

@@ -209,7 +209,6 @@ class _Options:
 
 
 def _convert(model: Source, options: _Options) -> tuple[Draft, Target | None]:
-    """Run all passes of a conversion and return the draft and the loaded target."""
     original, folder = open_model(model, options.caller)
     options.check()
     target = options.load_target()

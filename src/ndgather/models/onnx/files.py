@@ -329,7 +329,6 @@ def load_model(model: Source, caller: str) -> ModelProto:
 
 
 def load_tensors(model: ModelProto, folder: str) -> None:
-    """Read the values of external tensors into a model."""
     for tensor in external_tensors(model):
         _read_tensor(tensor, folder)
 
@@ -375,12 +374,10 @@ _NARROW = {
 
 
 def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Yield every tensor of a model, including its subgraphs and functions."""
     return messages_in(model, TensorProto)
 
 
 def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Yield the tensors whose values are stored in other files."""
     return (item for item in all_tensors(model) if item.data_location == TensorProto.EXTERNAL)
 
 
@@ -425,7 +422,6 @@ def _external_file(tensor: TensorProto, folder: Folder) -> tuple[Path, int]:
 
 
 def _extent(tensor: TensorProto, path: Path, size: int) -> tuple[int, int]:
-    """Return the offset and length of a tensor's values in a file of `size` bytes."""
     name = tensor.name
     offset = _count(tensor, "offset", 0)
     length = _count(tensor, "length", size - offset)
@@ -513,7 +509,6 @@ def map_tensor(tensor: TensorProto, folder: Folder) -> Array | None:
 
 
 def make_external(tensor: TensorProto, location: str, offset: int, length: int) -> None:
-    """Replace the values of a tensor with a reference to a file."""
     tensor.ClearField("raw_data")
     del tensor.external_data[:]
     tensor.data_location = TensorProto.EXTERNAL
@@ -768,7 +763,6 @@ def _check_not_replaced(path: Path, tensors: list[TensorProto], folder: Path) ->
 
 
 def _serialized(model: ModelProto) -> bytes | None:
-    """Return the serialized model, or None if it is too large."""
     try:
         content: bytes = model.SerializeToString()
     except Exception:

@@ -95,7 +95,6 @@ def check_size_names(sizes: Iterable[str], ports: Iterable[Port]) -> None:
 
 
 def _with_sizes(model: ModelProto, sizes: Mapping[str, int]) -> ModelProto:
-    """Return a copy of `model` that declares the open sizes in `sizes` as numbers."""
     check_size_names(sizes, model_ports(model)[0])
     copy = deepcopy(model)
     for info in copy.graph.input:
@@ -180,7 +179,7 @@ def opset_of(item: ModelProto | FunctionProto) -> int:
 
 
 def changed_operator(function: FunctionProto, model: ModelProto) -> str:
-    """Return an operator of a function that has another version in the opset of the model."""
+    """Return an operator whose version differs between a function and the model, if any."""
     for node in nodes_in(function):
         versions = (_version(node.op_type, opset_of(item)) for item in (function, model))
         if row_domain(node.domain) == DEFAULT_DOMAIN and len({*versions}) > 1:
@@ -476,7 +475,6 @@ def types_from_inputs(model: ModelProto, folder: str | None) -> dict[str, Tensor
 
 
 def computed_types(inferred: InferredModel) -> dict[str, TensorType]:
-    """Return the types of all values that nodes of a model and its subgraphs compute."""
     nodes = [item for outermost in inferred.scopes for item in outermost.all_nodes()]
     return {name: scope.type_of(name) for scope, node in nodes for name in node.outputs if name}
 

@@ -89,7 +89,6 @@ def dtype_name(elem_type: int, value: str) -> str:
 
 
 def element_type(dtype: str) -> int:
-    """Return the number of the ONNX element type with this name."""
     if dtype not in _ELEMENT_TYPES:
         raise DTypeError(f"dtype = {dtype} is not an ONNX type")
     return _ELEMENT_TYPES[dtype]
@@ -102,7 +101,6 @@ def schema_type(dtype: str) -> str:
 
 
 def declaration(known: TensorType) -> TypeProto:
-    """Return the declaration of a type, without a shape if the rank is unknown."""
     declared = TypeProto()
     tensor = declared.tensor_type
     if known.dtype is not None:
@@ -119,7 +117,6 @@ def declaration(known: TensorType) -> TypeProto:
 
 
 def model_ports(proto: ModelProto) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-    """Return the declared inputs and outputs of a model."""
     inputs, outputs = proto.graph.input, proto.graph.output
     for info in inputs:
         kind = info.type.WhichOneof("value")
@@ -157,7 +154,6 @@ def file_domain(domain: str) -> str:
 
 
 def is_published(node: NodeProto) -> bool:
-    """Return whether a node is a gather or scatter of `ndgather.published`."""
     return (node.op_type, row_domain(node.domain)) in PUBLISHED
 
 
@@ -238,7 +234,6 @@ def repair(node: NodeProto, opset: int) -> str:
 
 
 def opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
-    """Return the version of every imported domain."""
     versions: dict[str, int] = {}
     for opset in imports:
         domain = row_domain(opset.domain)
@@ -298,7 +293,6 @@ def nodes_in(message: ModelProto | Body | NodeProto) -> Iterator[NodeProto]:
 
 
 def value_names(graph: GraphProto) -> set[str]:
-    """Return the names of all values of a graph and its subgraphs."""
     names: set[str] = set()
     for inner in messages_in(graph, GraphProto):
         names.update(value.name for value in (*inner.input, *inner.initializer))
@@ -318,7 +312,6 @@ def set_nodes(graph: GraphProto, before: Sequence[NodeProto], after: Sequence[No
 
 
 def rename_values(message: GraphProto | NodeProto, names: Mapping[str, str]) -> None:
-    """Rename values in a graph or node and its subgraphs."""
     for part in messages_in(message, NodeProto, TensorProto, ValueInfoProto):
         if isinstance(part, NodeProto):
             for values in part.input, part.output:
@@ -328,7 +321,6 @@ def rename_values(message: GraphProto | NodeProto, names: Mapping[str, str]) -> 
 
 
 def names_read(node: NodeProto) -> set[str]:
-    """Return the names of all values that a node and its subgraphs can read."""
     names = {name for inner in nodes_in(node) for name in inner.input}
     return names.union(x.name for graph in messages_in(node, GraphProto) for x in graph.output)
 
@@ -515,7 +507,6 @@ class Scope:
         return tensor_array(tensor, name, self.folder)
 
     def has_constant(self, name: str) -> bool:
-        """Return whether `name` is a constant."""
         return self.tensor(name) is not None
 
     def declared(self, name: str) -> TensorType:
@@ -524,7 +515,6 @@ class Scope:
         return UNKNOWN if info is None else tensor_type(info.type)
 
     def declare(self, name: str, known: TensorType) -> None:
-        """Declare the type of a result of the graph's nodes."""
         if name not in self._declared:
             self._declared[name] = self.body.value_info.add(name=name)
         self._declared[name].type.CopyFrom(declaration(known))
@@ -543,7 +533,6 @@ class Scope:
         return home if name in home._nodes else None
 
     def node_of(self, name: str) -> NodeProto:
-        """Return the node of this graph that computes `name`."""
         return self._nodes[name]
 
     @property
@@ -702,7 +691,6 @@ def named_by(error: Exception, node: NodeProto) -> Exception:
 
 
 def title_of(node: NodeProto) -> str:
-    """Return the name of a node, or its operator and first output if it has no name."""
     return node.name or f"{node.op_type} of {next(iter(node.output), 'nothing')}"
 
 
@@ -716,18 +704,15 @@ def graph_scope(model: ModelProto, folder: Folder | None) -> Scope:
 
 
 def scopes_of(model: ModelProto, folder: Folder | None = None) -> list[Scope]:
-    """Return the scopes of the main graph and the functions of a model."""
     functions = [Scope(item, opsets(item.opset_import), folder) for item in model.functions]
     return [graph_scope(model, folder), *functions]
 
 
 def op_nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[OpNode]:
-    """Yield the gather and scatter nodes of a model, including its subgraphs and functions."""
     return op_nodes_in(scopes_of(model, folder))
 
 
 def op_nodes_in(scopes: Iterable[Scope]) -> Iterator[OpNode]:
-    """Yield the gather and scatter nodes of graphs and functions and their subgraphs."""
     for outermost in scopes:
         for scope, item in outermost.all_nodes():
             if item.is_published:

@@ -232,7 +232,6 @@ def run(
 def run_once(
     model: Source, inputs: Mapping[str, Array], options: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """Load a model, run it and return its outputs by name."""
     loaded = load(model, **options, in_place=True)
     return {output.name: output.array for output in loaded.run(inputs).outputs}
 

@@ -134,7 +134,6 @@ class TracedModel:
         return replace(self, proto=proto, names=outputs)
 
     def _copy(self, *without: str) -> ModelProto:
-        """Return a copy of the model whose graph lacks the fields in `without`."""
         proto = ModelProto()
         files.copy_fields(self.proto, proto, {"graph"})
         files.copy_fields(self.proto.graph, proto.graph, without)

@@ -92,7 +92,7 @@ def may_be_negative(scope: Scope, name: str, *, in_bounds: bool = False) -> bool
 
 
 def fits_32_bits(scope: Scope, name: str) -> bool:
-    """Return whether every element fits; unknown sizes and positions are assumed to fit."""
+    """Return whether every element fits in 32 bits, assuming that unknown sizes do."""
     return _Search(_32_BITS.highest).find(scope, name).is_within(_32_BITS)
 
 

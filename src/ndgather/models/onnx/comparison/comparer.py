@@ -111,7 +111,6 @@ class Comparer:
 
     @property
     def names(self) -> list[str]:
-        """The names of the outputs of the traced model."""
         return list(dict.fromkeys([*self.outputs, *self.traced.names]))
 
     def process(self, runtime: str, model: TracedModel) -> RuntimeProcess:

@@ -246,7 +246,6 @@ class _Searcher:
         return process
 
     def _require_loaded(self, path: object) -> None:
-        """Raise NotLoadedError if no runtime could load the model."""
         if any(process.version for process in self._loaded.values()):
             return
         for name, process in self._loaded.items():

@@ -156,7 +156,6 @@ def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:
 
 
 def _outcome(run: NodeRun) -> str:
-    """Return the outcome of a node in one runtime as a single line."""
     parts = [run.status]
     if run.inputs_differ:
         parts = [f"{run.status} for its inputs, which already differ"]

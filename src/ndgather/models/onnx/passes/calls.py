@@ -138,7 +138,6 @@ class GatherCall:
         return next((what for rule, what in results.items() if rule not in before), None)
 
     def change_operator(self, name: str) -> None:
-        """Change the call to an equivalent ONNX operator."""
         change = (self.name, name)
         self.name, self.domain = name, DEFAULT_DOMAIN
         if change not in EQUIVALENCES:
@@ -154,7 +153,6 @@ class GatherCall:
             raise self.cannot_become(name, difference)
 
     def dims(self, role: Role) -> tuple[Dim, ...]:
-        """Return the shape of an input; raise ModelError if its rank is unknown."""
         dims = self.types[role].dims
         if dims is None:
             raise self.cannot_become(self.name, f"the rank of {role.value} is not known")
@@ -239,7 +237,6 @@ def fit(call: GatherCall, function: Operator) -> None:
 
 
 def _attributes(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> dict[str, Any]:
-    """Return the attributes of the call in another version, omitting defaults."""
     reduction = target.attribute("reduction")
     words = {item.reduction: item.word for item in reduction.choices} if reduction else {}
     if meaning.reduction is not Reduction.NONE and meaning.reduction not in words:

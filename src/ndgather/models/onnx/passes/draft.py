@@ -106,7 +106,6 @@ class Draft:
         what: str,
         severity: Severity = Severity.PORTABLE,
     ) -> None:
-        """Add a finding about a node or a value."""
         self.findings.append(Finding(where, str(operator), rule, what, severity))
 
     @property

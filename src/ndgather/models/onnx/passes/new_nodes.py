@@ -160,7 +160,6 @@ class SizedNodes(NewNodes):
         return self.constant(array, dtype=dtype)
 
     def numbers(self, sizes: Sequence[Size], dtype: str = "int64") -> str:
-        """Return a vector that contains `sizes`."""
         if not any(size.open for size in sizes):
             return self.constant([size.number for size in sizes], "sizes", dtype)
         items = [self._number(size) for size in sizes]
@@ -252,7 +251,6 @@ class SizedNodes(NewNodes):
         self.check_opset()
 
     def check_opset(self) -> None:
-        """Raise ModelError if the opset is too old for one of the nodes."""
         has_zeros = any(item.name == "allowzero" for node in self.before for item in node.attribute)
         if has_zeros and self.opset < _ALLOWS_ZERO:
             raise ModelError(

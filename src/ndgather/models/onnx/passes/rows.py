@@ -167,7 +167,7 @@ class Rows:
         # Open sizes are read from a Shape as int64, so a single Cast at the end is enough.
         is_open = any(size.open for size in sizes)
         if adds_checks or (is_open and before == "int64"):
-            dtype = before  # a Cast could wrap an out-of-bounds index around into the bounds
+            dtype = before  # a Cast could turn an out-of-bounds index into a valid one
         elif before != dtype:
             name = new.cast(name, dtype)
         zero, size = new.constant(0, "zero", dtype), new.numbers(sizes, dtype)
@@ -332,7 +332,6 @@ class Rows:
         return call.new_difference(row, types, attributes)
 
     def _as_tuples(self, flat: str) -> str:
-        """Return row numbers as index tuples of length 1."""
         new = self.new
         flat = flat if new.dtype == "int64" else new.cast(flat, "int64")
         return new.compute("Reshape", flat, new.constant([-1, 1]))
@@ -494,7 +493,6 @@ class Rows:
         return name or None
 
     def _scatter_slices(self, name: str) -> None:
-        """Scatter whole slices along an axis as rows."""
         call, new, rank = self.call, self.new, len(self.data)
         order = [self.axis, *(axis for axis in range(rank) if axis != self.axis)]
         count = self.indices[self.axis]

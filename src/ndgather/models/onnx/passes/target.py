@@ -180,7 +180,6 @@ def opset_target(opset: int, model: ModelProto) -> Target | None:
 
 @cache
 def target_names() -> tuple[str, ...]:
-    """Return the names of the built-in targets."""
     names = (item.name for item in _FOLDER.iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 

@@ -83,7 +83,6 @@ class Rewrite(NewNodes):
         return messages.cannot_become(title, name, why)
 
     def get(self, name: str) -> Any:
-        """Return an attribute or its default."""
         for attribute in self.node.attribute:
             if attribute.name == name:
                 return attribute_value(attribute)
@@ -307,7 +306,6 @@ def _resize_to_10(node: Rewrite, target: OpSchema) -> None:
 
 
 def _pad_down(node: Rewrite, target: OpSchema) -> None:
-    """Write the pads of all axes instead of selected axes."""
     if not node.input(3):
         return
     axes, pads, rank = node.input_constant(3), node.input_constant(1), node.rank(0)
@@ -322,7 +320,6 @@ def _pad_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _shape_down(node: Rewrite, target: OpSchema) -> None:
-    """Compute all sizes and slice them."""
     start, end = node.get("start"), node.get("end")
     node.remove("start")
     node.remove("end")
@@ -374,7 +371,6 @@ def _crossed(node: Rewrite) -> bool:
 
 
 def _different_shapes(node: Rewrite) -> bool:
-    """Return whether the branches of an If may return different shapes."""
     shapes = [
         [tensor_type(output.type).dims for output in graph.output] for graph in subgraphs(node.node)
     ]

@@ -117,7 +117,6 @@ def _versions(op_type: str) -> tuple[int, ...]:
 
 
 def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
-    """Raise DTypeError if the type of an attribute differs from the schema."""
     for item in node.attribute:
         known: Any = schema.attributes.get(item.name)  # the stubs of onnx lack its type
         if known is not None and item.type not in {known.type.value, AttributeProto.UNDEFINED}:
@@ -268,7 +267,6 @@ def _check_step(node: Rewrite, target: OpSchema, step: Step) -> None:
 
 
 def _check_node(node: Rewrite, target: OpSchema) -> None:
-    """Check the attributes and inputs of a node against the schema `target`."""
     for attribute in node.node.attribute:
         if attribute.name not in target.attributes:
             raise node.cannot_become(target, f"it has no {attribute.name}")

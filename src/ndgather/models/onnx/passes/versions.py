@@ -71,7 +71,6 @@ class ConvertVersions:
         return draft.changed()
 
     def _convert_graph(self, draft: Draft, body: InferredGraph) -> None:
-        """Convert the nodes of a graph and its subgraphs."""
         source = self.source.get(DEFAULT_DOMAIN, self.opset)
         for place in body:
             for inner in place.bodies:
@@ -183,7 +182,6 @@ class ConvertVersions:
         return call.name != operator and call.origin.kind.scatters == scatters
 
     def _version(self, domain: str) -> int:
-        """Return the version of a domain that the converted model will import."""
         if domain == DEFAULT_DOMAIN:
             return self.opset
         newest = max(item.version for item in operators(domain=domain))
@@ -247,7 +245,7 @@ def _move_constants(graph: GraphProto) -> None:
 
 
 def _set_output_types(scope: Scope, node: ReadNode) -> None:
-    """Copy output types that onnx does not infer from the declarations in the subgraphs."""
+    """Copy output types from the declarations in subgraphs if onnx did not infer them."""
     for graph in node.graphs:
         outputs = graph.output[1:] if node.op_type == "Loop" else graph.output
         for name, inner in zip(node.outputs, outputs, strict=False):
