@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from .cases import Case
 
 _DESCRIPTION = """\
-Measure calls on arrays that do not fit in memory, and compare them with the other
-libraries that read such arrays, and with a floor that only reads and decodes.
-Every answer is checked before it is timed. `python -m bench --suite stored` is the
-same command.
+Measure calls on stored arrays and compare them with other libraries and with a
+floor that only reads and decodes. Every result is checked before it is timed.
+`python -m bench --suite stored` is the same command.
 
-The arrays, 3.5 GB, are made once in the folder of --data.
+The arrays, 3.5 GB, are created once, in the folder given by --data.
 """
 
 
@@ -40,14 +39,14 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path(tempfile.gettempdir(), "ndgather-bench"),
         metavar="DIR",
-        help="the folder of the arrays (default: %(default)s)",
+        help="folder for the arrays (default: %(default)s)",
     )
-    add("--before", metavar="REV", help="the revision with which numpy-call is compared")
+    add("--before", metavar="REV", help="compare numpy-call with this revision")
     add(
         "--json",
         type=Path,
         metavar="FILE",
-        help="save the results here; other cases of a run in this file are kept",
+        help="save the results here; keep the other cases in this file",
     )
     add("--note", default="", metavar="TEXT", help="a sentence for the page about the machine")
     return parser
@@ -56,8 +55,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
-    Returns 0, or 1 if an answer of ours was wrong or took more memory than it may, or 2 if no case
-    matches.
+    Return 0, 1 if our result was wrong or exceeded its memory limit, or 2 if no case matches.
     """
     args = parser().parse_args(arguments)
     chosen = cases.select(args.case or ["*"], args.method)
@@ -94,7 +92,7 @@ def _measure(chosen: Sequence[Case], args: argparse.Namespace) -> int:
 
 
 def _fails(case: Case) -> bool:
-    """Check the answer of every method at reduced size; return whether ours is wrong."""
+    """Check the result of every method at reduced size; return whether ours is wrong."""
     if case.work == "instructions":
         return False
     agree, refusals = [], {}
@@ -106,7 +104,7 @@ def _fails(case: Case) -> bool:
             try:
                 child.check(own, method, methods.prepared(own, method)())
                 agree.append(method)
-            except Exception as error:  # a library may fail in any way
+            except Exception as error:  # a library may raise any error
                 refusals[method] = " ".join(str(error).split())[:160]
     print(f"{case.name:12} agree: {' '.join(agree)}", flush=True)
     for method, reason in refusals.items():

@@ -1,4 +1,4 @@
-"""The cases, the arguments of their calls, and the check of an answer."""
+"""The cases, the arguments of their calls, and the checks of their results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Place = Literal["local", "remote", "cluster"]
 THREADS = 2
 _READS_IN_FLIGHT = {"local": 2, "remote": 16, "cluster": 2}
 _WINDOW = (30, 30, 30)
-_BLOCK = 1 << 18  # answers are compared in blocks of this size
+_BLOCK = 1 << 18  # results are compared in blocks of this size
 _ITEM_BYTES = 4
 _POINT_BYTES = 8
 _CHUNK_ENTRY_BYTES = 16
@@ -41,7 +41,7 @@ _LOCAL = ("floor", "ndgather", "zarr", "zarr-fused", "tensorstore", "dask", "xar
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of the table."""
+    """A row of the table."""
 
     name: str
     why: str
@@ -57,11 +57,11 @@ _REMOTE: Any = {"place": "remote", "methods": ("ndgather", "zarr", "zarr-fused",
 CASES = (
     Case(
         "points-1e7",
-        "satellite passes through a volume: thousands of points per chunk",
+        "satellite tracks through a volume: thousands of points per chunk",
         "points",
         10_000_000,
     ),
-    Case("points-1e6", "a ship's log or a station list", "points", 1_000_000),
+    Case("points-1e6", "the log of a ship or a list of stations", "points", 1_000_000),
     Case("sharded-1e5", _SHARDED, "points", 100_000, store="sharded"),
     Case("sharded-1e7", _SHARDED, "points", 10_000_000, store="sharded"),
     Case(
@@ -78,7 +78,7 @@ CASES = (
     Case("remote-1e7", "many points over HTTP, 30 ms per request", "points", 10_000_000, **_REMOTE),
     Case(
         "cluster-1e7",
-        "two processes of dask.distributed share the reads",
+        "two worker processes of dask.distributed",
         "points",
         10_000_000,
         ("ndgather", "dask"),
@@ -86,7 +86,7 @@ CASES = (
     ),
     Case(
         "labels-1e6",
-        "nearest latitude and longitude of an array in memory",
+        "nearest latitude and longitude, in an array in memory",
         "labels",
         1_000_000,
         ("ndgather", "xarray"),
@@ -94,7 +94,7 @@ CASES = (
     ),
     Case(
         "scatter-1e6",
-        "points added to a grid of 64 chunks that does not fit in memory",
+        "points added to a stored grid of 64 chunks",
         "scatter",
         1_000_000,
         ("ndgather", "loop"),
@@ -102,7 +102,7 @@ CASES = (
     ),
     Case(
         "numpy-call",
-        "the cost for arrays in memory: instructions of one small call",
+        "arrays in memory: instructions of a small call",
         "instructions",
         20_000,
         ("ndgather", "before"),
@@ -112,7 +112,7 @@ CASES = (
 
 
 def select(names: Sequence[str], methods: Sequence[str] | None = None) -> tuple[Case, ...]:
-    """Return the cases whose names match, with all of their methods or only `methods`."""
+    """Return the cases whose names match, with all methods or only `methods`."""
     cases = [case for case in CASES if any(fnmatchcase(case.name, name) for name in names)]
     if methods is not None:
         kept = (tuple(name for name in case.methods if name in methods) for case in cases)
@@ -122,7 +122,7 @@ def select(names: Sequence[str], methods: Sequence[str] | None = None) -> tuple[
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One call on an array, which a server may serve at `url`."""
+    """A call on an array, which is read from `url` if there is one."""
 
     case: Case
     size: Size
@@ -135,7 +135,7 @@ class Request:
 
     @property
     def grid(self) -> int:
-        """Side of the smallest part of the array that can be read."""
+        """Side length of the smallest part of the array that can be read."""
         return self.size.inner if self.case.store == "sharded" else self.size.chunk
 
     @cached_property
@@ -162,7 +162,7 @@ class Request:
 
     @cached_property
     def labels(self) -> tuple[Array, Array]:
-        """Latitudes and longitudes near those of `labelled`."""
+        """Random labels near the coordinates of `labelled`."""
         rng, count = np.random.default_rng(2), self.size.count(self.case.count)
         return rng.uniform(-90, 90, count), rng.uniform(0, _LONGITUDES[-1], count)
 
@@ -180,7 +180,7 @@ class Request:
 
     @property
     def allowed_bytes(self) -> int:
-        """The memory that a call may take; docs/guarantees.md explains the terms. 0: no limit."""
+        """The memory limit of a call, or 0; docs/guarantees.md explains the terms."""
         if self.case.work in ("scatter", "labels") or self.case.place == "cluster":
             return 0
         files = (path for path in (self.path / "c").rglob("*") if path.is_file())
@@ -197,7 +197,7 @@ class Request:
         )
 
     def touched(self) -> list[tuple[int, ...]]:
-        """Return the chunks that contain an element of the answer, in C order."""
+        """Return the chunks that contain an element of the result, in C order."""
         mask = np.zeros((self.side // self.grid,) * 3, bool)
         first = self.indices // self.grid
         if self.case.work == "windows":
@@ -209,7 +209,7 @@ class Request:
         return [tuple(chunk) for chunk in np.argwhere(mask).tolist()]
 
     def check(self, answer: Array) -> None:
-        """Raise AssertionError if an answer differs from the values of the field."""
+        """Raise AssertionError if a result differs from the values of the field."""
         if self.case.work == "labels":
             rows, columns = (
                 np.rint((labels - values[0]) / (values[1] - values[0])).astype(np.int64)
@@ -235,7 +235,7 @@ class Request:
         return field.values(*columns)
 
     def check_target(self, array: Array) -> None:
-        """Raise AssertionError if the array that was scattered into is wrong."""
+        """Raise AssertionError if the target of a scatter has wrong values."""
         side, grid = self.side, self.grid
         cells = np.ravel_multi_index(tuple(self.indices.T), (side,) * 3)
         sums = np.bincount(cells, self.updates, side**3).astype(np.float32).reshape((side,) * 3)
@@ -246,7 +246,7 @@ class Request:
 
 
 def labelled() -> tuple[Array, dict[str, Array]]:
-    """Return a field on latitudes and longitudes, in memory, and its coordinates."""
+    """Return an in-memory field on latitudes and longitudes, and its coordinates."""
     rows, columns = np.ix_(np.arange(len(_LATITUDES)), np.arange(len(_LONGITUDES)))
     coordinates = {"lat": _LATITUDES, "lon": _LONGITUDES}
     return field.values(rows, columns, np.zeros((1, 1), np.int64)), coordinates

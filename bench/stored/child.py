@@ -1,4 +1,4 @@
-"""Child process of `measure.py`: one method, called once for its memory and then in turns."""
+"""The child process of `measure.py`, which runs a method once for its memory and then in turns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check(request: Request, method: str, answer: Any) -> None:
-    """Raise AssertionError if an answer, or the array that was written to, is wrong."""
+    """Raise AssertionError if a result or the target of a scatter is wrong."""
     if request.case.work == "scatter":
         request.check_target(methods.zarr_array(request))
     elif method != "floor":
@@ -27,7 +27,7 @@ def check(request: Request, method: str, answer: Any) -> None:
 
 
 def reset_peak() -> int:
-    """Set the peak memory of this process to what it holds now, and return that in bytes."""
+    """Reset the peak memory of this process to its current memory and return it in bytes."""
     Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
 
@@ -50,7 +50,7 @@ class _Server:
         return self.first(*arguments) if name == "first" else self.turn()[1]
 
     def first(self, request: Request, small: Request, method: str) -> dict[str, float]:
-        """Make the call for its answer and memory, after imports and a small call."""
+        """Import packages, make a small call, then check the call and measure its memory."""
         if request.case.work != "scatter":
             methods.prepared(small, method)()
         self.run = methods.prepared(request, method)
@@ -67,7 +67,7 @@ class _Server:
         return measured
 
     def turn(self) -> tuple[Any, dict[str, float]]:
-        """Make the call; return its result, its time, and the time of all processors."""
+        """Make the call; return its result, its wall time and its processor time."""
         gc.collect()
         used, started = getrusage(RUSAGE_SELF), perf_counter()
         answer = self.run()

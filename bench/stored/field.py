@@ -1,4 +1,4 @@
-"""The arrays of the cases; every value is a function of its place, to check every answer."""
+"""The arrays of the cases; each value is a function of its position, so results can be checked."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_LEVEL = 3  # of zstd
-_NOISE_BITS = 4  # neighbours differ, as measured values do
+_LEVEL = 3  # compression level of zstd
+_NOISE_BITS = 4  # like measured values, neighbors differ
 _TO_TOP = np.uint32(32 - _NOISE_BITS)
 _NOISE = np.float32(1 << _NOISE_BITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The sides of the arrays, all of which are cubes of cubes."""
+    """The side lengths of arrays, shards and chunks, all of which are cubes."""
 
     side: int
     chunk: int
     shard: int
     inner: int
-    target: int  # side of the array that is scattered into
-    share: int  # of the points, rows and windows of a case
+    target: int  # side length of the target of a scatter
+    share: int  # divides the number of points, rows and windows of a case
 
     def count(self, count: int) -> int:
         return max(count // self.share, 20)
@@ -42,7 +42,7 @@ REDUCED = Size(side=64, chunk=16, shard=32, inner=8, target=32, share=2000)
 
 
 def values(*coordinates: Array) -> NDArray[np.float32]:
-    """Return a slope plus four bits of noise at coordinates, which zstd compresses to a third."""
+    """Return a slope with four bits of noise; zstd compresses it to a third."""
     i, j, k = (axis.astype(np.uint32) for axis in coordinates)
     noise = _mixed((i << np.uint32(20)) + (j << np.uint32(10)) + k) >> _TO_TOP
     slope = (i * np.uint32(2) + j + k).astype(np.float32)
@@ -50,7 +50,7 @@ def values(*coordinates: Array) -> NDArray[np.float32]:
 
 
 def _mixed(number: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return numbers whose bits depend on all bits of the arguments."""
+    """Hash integers so that each bit depends on all bits of the argument."""
     number = number ^ (number >> np.uint32(16))
     number *= np.uint32(0x7FEB352D)
     number ^= number >> np.uint32(15)
@@ -60,7 +60,7 @@ def _mixed(number: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def store(folder: Path, name: str, size: Size) -> Path:
-    """Return the path of a zarr array, which is made if it does not exist."""
+    """Return the path of a zarr array; create it if it does not exist."""
     path = folder / f"{name}-{size.side}.zarr"
     if not path.exists():
         part = path.with_suffix(".part")

@@ -1,4 +1,4 @@
-"""Measure a case: every method in a process of its own, in turns; or instructions of a call."""
+"""Measure a case: methods in their own processes and in turns, or the instructions of a call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OWN = "ndgather"
 NOT_COMPARED = (OWN, "floor")
-_SLOW = 1.5  # times the fastest: a slower method takes no further turns
+_SLOW = 1.5  # a method this many times as slow as the fastest takes no further turns
 
 _FEW_CALLS = 100
 _CODE = """
@@ -41,7 +41,7 @@ _COUNT = re.compile(r"Collected : (\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One method: seconds of every turn, and bytes of the first; or why there are none."""
+    """The measurements of a method: seconds of all turns, bytes of the first, or a refusal."""
 
     method: str
     wall: tuple[float, ...] = ()
@@ -62,7 +62,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The methods of one case; `allowed_bytes` is the memory that our call may take, or 0."""
+    """The methods of a case; `allowed_bytes` is the memory limit of our call, or 0."""
 
     case: str
     methods: tuple[Measured, ...]
@@ -87,13 +87,13 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether our answer was wrong, or the call took more memory than it may."""
+        """True if our result was wrong or the call exceeded its memory limit."""
         own = next((each for each in self.methods if each.method == OWN), None)
         return own is not None and (bool(own.refusal) or own.memory > self.allowed_bytes > 0)
 
 
 def measure(case: Case, folder: Path, rounds: int, before: str | None) -> Result:
-    """Return the measurements of every method of the case."""
+    """Measure every method of a case."""
     if case.work == "instructions":
         return Result(case=case.name, methods=_instructions(case, before))
     with ExitStack() as stack:
@@ -139,7 +139,7 @@ def measure(case: Case, folder: Path, rounds: int, before: str | None) -> Result
 
 @contextmanager
 def requested(case: Case, size: fields.Size, folder: Path) -> Iterator[Request]:
-    """Make the array of the case, and serve it if the case is remote."""
+    """Create the array of a case, and serve it if the case is remote."""
     path = folder if case.store == "memory" else fields.store(folder, case.store, size)
     if case.place != "remote":
         yield Request(case=case, size=size, path=path)
@@ -154,7 +154,7 @@ def requested(case: Case, size: fields.Size, folder: Path) -> Iterator[Request]:
 
 
 def own_copy(method: str, request: Request, stack: ExitStack) -> Request:
-    """Return the request, with a copy of the array for the method if the call writes."""
+    """Return the request; if the call writes, with a copy of the array for this method."""
     if request.case.work != "scatter":
         return request
     copy = request.path.with_suffix(f".{method}")
@@ -165,7 +165,7 @@ def own_copy(method: str, request: Request, stack: ExitStack) -> Request:
 
 
 def _instructions(case: Case, before: str | None) -> tuple[Measured, ...]:
-    """Count the instructions of a call by valgrind, in this build and in the revision `before`."""
+    """Count the instructions of a call with valgrind, in this build and in revision `before`."""
     if shutil.which("valgrind") is None:
         return tuple(
             Measured(method=method, refusal="valgrind is not installed") for method in case.methods
@@ -182,7 +182,7 @@ def _instructions(case: Case, before: str | None) -> tuple[Measured, ...]:
 
 
 def _instructions_of_a_call(folder: Path, calls: int) -> float:
-    """Return the difference of two processes, so that the start of Python cancels out."""
+    """Return the difference of two processes, so that Python's startup cancels out."""
     totals = []
     for number in (_FEW_CALLS, _FEW_CALLS + calls):
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={os.devnull}"]

@@ -1,6 +1,6 @@
-"""The methods that make the call of a case; each imports the libraries that it needs.
+"""The methods that are compared; each imports the libraries that it needs.
 
-A method is a function of the request and its name, and returns the prepared call.
+A method is a function that returns the prepared call for a request.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     Run = Callable[[], Any]
 
-_ENTRY_BYTES = 16  # of the index of a shard: offset and size of an inner chunk
+_ENTRY_BYTES = 16  # an entry in the index of a shard: offset and size of an inner chunk
 _CHECKSUM_BYTES = 4
 _WORKERS = 2
 _DIMS = ("i", "j", "k")
 
 
 def zarr_array(request: Request, mode: str = "r") -> Any:
-    """Return the array of the request, from a folder or over HTTP."""
+    """Open the array of the request in a folder or over HTTP."""
     zarr: Any = import_module("zarr")
     if not request.url:
         return zarr.open_array(str(request.path), mode=mode)
@@ -45,7 +45,7 @@ def zarr_array(request: Request, mode: str = "r") -> Any:
 
 
 def labelled_array(request: Request) -> tuple[Any, dict[str, Any]]:
-    """Return a DataArray in memory and the labels of points in it."""
+    """Return a DataArray in memory and labels of points."""
     xarray: Any = import_module("xarray")
     array = xarray.DataArray(*labelled(), dims=("lat", "lon"))
     latitudes, longitudes = request.labels
@@ -57,7 +57,7 @@ def labelled_array(request: Request) -> tuple[Any, dict[str, Any]]:
 
 @cache
 def cluster_client() -> Any:
-    """Return the client of a cluster of two processes, which ends with this process."""
+    """Return the client of a cluster of two processes; it is closed at exit."""
     distributed: Any = import_module("distributed")
     cluster = distributed.LocalCluster(
         n_workers=_WORKERS, threads_per_worker=1, processes=True, dashboard_address=None
@@ -108,7 +108,7 @@ def floor(request: Request, _: str) -> Run:
 
 
 def _chunk_files(request: Request) -> list[tuple[Path, int, int]]:
-    """Return file, offset and number of bytes of every chunk that the call touches."""
+    """Return the file, the offset and the size of every chunk that the call touches."""
     root = request.path / "c"
     if request.case.store != "sharded":
         paths = [root.joinpath(*map(str, chunk)) for chunk in request.touched()]
@@ -131,7 +131,7 @@ def _chunk_files(request: Request) -> list[tuple[Path, int, int]]:
 
 
 def zarr(request: Request, method: str) -> Run:
-    """Return zarr's selection of points, by its default pipeline or the fused one of zarr 3.4."""
+    """Return zarr's selection of points, with the default or the fused pipeline of zarr 3.4."""
     package: Any = import_module("zarr")
     if method == "zarr-fused":
         fused = "FusedCodecPipeline"
@@ -185,7 +185,7 @@ def dask(request: Request, _: str) -> Run:
     """Return dask's vindex, graph and computation, on two threads or on the cluster."""
     package: Any = import_module("dask.array")
     if request.case.place == "cluster":
-        cluster_client()  # dask uses it from now on
+        cluster_client()  # dask uses the latest client
     else:
         import_module("dask").config.set(scheduler="threads", num_workers=THREADS)
     array = package.from_zarr(str(request.path))
@@ -196,14 +196,14 @@ def dask(request: Request, _: str) -> Run:
         columns = (*columns, slice(None))
 
     def select() -> Any:
-        """Make the graph and compute it, since both are part of the call."""
+        """Create the graph and compute it, because both are part of the call."""
         return array.vindex[columns].compute()
 
     return select
 
 
 def xarray(request: Request, _: str) -> Run:
-    """Return the selection from a lazy array, or by labels from an array in memory."""
+    """Return a selection from a lazy array, or a selection by labels from an array in memory."""
     package: Any = import_module("xarray")
     if request.case.work == "labels":
         array, points = labelled_array(request)
@@ -217,7 +217,7 @@ def xarray(request: Request, _: str) -> Run:
 
 
 def loop(request: Request, _: str) -> Run:
-    """Return a plain loop over chunks: one sort, and ``np.add.at`` for the points of a chunk."""
+    """Return a plain loop over chunks with ``np.add.at`` for the sorted points of each chunk."""
     array = zarr_array(request, "r+")
     side = request.grid
     per_axis = request.side // side
@@ -244,5 +244,5 @@ _METHODS = {
 
 
 def prepared(request: Request, method: str) -> Run:
-    """Return the call of a method: "zarr-fused" is `zarr` with another pipeline."""
+    """Return the call of a method; "zarr-fused" is `zarr` with another pipeline."""
     return _METHODS[method.partition("-")[0]](request, method)

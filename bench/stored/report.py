@@ -1,4 +1,4 @@
-"""The results as lines, and as a page."""
+"""Reports of the results: lines for the terminal, and a page."""
 
 from __future__ import annotations
 
@@ -25,48 +25,40 @@ _PAGE = """\
 
 <!-- Written by the benchmark from its results; do not edit. -->
 
-The time and the extra memory of calls on arrays in files, in buckets and on a cluster: ndgather
-beside zarr, dask, xarray and tensorstore, and beside a floor that only reads and decodes the same
-chunks.
+Time and memory of calls on arrays in files, in buckets and on a cluster, compared with zarr, dask,
+xarray and tensorstore. The floor only reads and decodes the chunks that a call touches.
 
 Measured on {where.processor}, {where.processors} processors, {where.system}, \
 Python {where.python}, {where.date}.{note}
 
 {summary}
 
-## How it was measured
+## Method
 
-Every method runs in its own process with two threads, and reads files from the page cache. It
-makes the call once before anything is timed. The result of this call is compared with the values of
-the field, and its extra memory is the peak of resident memory minus the resident memory before the
-call. Then the methods take turns, and times are medians. CPU is the processor time of all threads.
-A method that is more than 1.5 times slower than the fastest other method takes no further turns.
-The floor reads and decodes the chunks that the call touches and does nothing else.
-[Guarantees](guarantees.md) explain how much memory a call of ndgather may use.
+Each method runs in its own process with two threads and reads files from the page cache. The result
+of a first call is checked, and its extra memory is the increase of the peak resident memory. Then
+the methods take turns. Times are medians; CPU is the processor time of all threads. A method more
+than 1.5 times as slow as the fastest other one is called only once (*).
+[Guarantees](guarantees.md) explain the memory limit of ndgather.
 
-The array has 1024^3 float32 elements (4.3 GB) in chunks of 128^3, compressed by zstd at level 3 to
-a third of their size. Sharded arrays have shards of 256^3 and chunks of 32^3. Every element is a
-function of its position.
+The array has 1024^3 float32 elements (4.3 GB) in chunks of 128^3, or in shards of 256^3 with inner
+chunks of 32^3. zstd at level 3 compresses it to a third of its size.
 
-## Every case
-
-A time with an asterisk is of a single call.
+## Cases
 {cases}
 
-## How to repeat it
+## Reproduce
 
     pip install --editable . --group test
     python -m bench --suite stored --page
 
-## Versions
-
-{versions}
+Versions: {versions}.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One run of the benchmark."""
+    """A run of the benchmark."""
 
     setting: Setting
     results: tuple[Result, ...]
@@ -78,7 +70,7 @@ def setting() -> Setting:
 
 
 def lines(result: Result) -> Iterator[str]:
-    """Yield the methods of a case as text, and the memory that our call may take."""
+    """Yield the methods of a case as text, and the memory limit of our call."""
     yield f"\n{result.case}"
     for measured in result.methods:
         cells = "  ".join(f"{text:>10}" for text in _cells(measured))
@@ -88,7 +80,7 @@ def lines(result: Result) -> Iterator[str]:
 
 
 def _allowed(result: Result) -> str:
-    return f"ndgather may use {bytes_text(result.allowed_bytes)} of extra memory."
+    return f"Limit for ndgather: {bytes_text(result.allowed_bytes)}"
 
 
 def _cells(measured: Measured) -> tuple[str, str, str]:
@@ -111,12 +103,14 @@ def page(run: Record, note: str = "") -> str:
         note=f"\n\n{note}" if note else "",
         summary="\n".join(_summary(run.results)),
         cases="\n".join(line for result in run.results for line in _section(result)),
-        versions="\n".join(f"- {name} {text}" for name, text in run.setting.versions.items()),
+        versions=", ".join(
+            f"{name} {text.partition(',')[0]}" for name, text in run.setting.versions.items()
+        ),
     )
 
 
 def _summary(results: Sequence[Result]) -> Iterator[str]:
-    yield "| case | ndgather | fastest other | floor | extra memory | of that other |"
+    yield "| case | ndgather | fastest other | floor | extra memory | other's memory |"
     yield "|---|---:|---:|---:|---:|---:|"
     for result in results:
         own, other, floor = result.own, result.fastest_other, result.floor

@@ -1,6 +1,6 @@
-"""An HTTP server of a folder that waits before it answers: ``python -m bench.stored.server``.
+"""A slow HTTP server for a folder: ``python -m bench.stored.server``.
 
-It prints its port once it listens, and ends with its standard input.
+It prints its port once it listens, and exits at the end of its standard input.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def test_a_run_reads_back_and_makes_a_page(tmp_path: Path) -> None:
     assert "\n\nA note.\n\n| case |" in page
     assert "| `points-1e7` | 2.1 s* | 3 s* (zarr) | 2 s | 150 B | 700 B |" in page
     assert "| xarray | ImportError: no xarray |  |  |" in page
-    assert "ndgather may use 100 B of extra memory." in page
+    assert "Limit for ndgather: 100 B" in page
 
 
 def test_no_such_case_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
