@@ -92,7 +92,7 @@ std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan
   const Size first = windows || !call.negative ? 0 : -entry.size;
   std::string text = std::string(call.caller) + ": " + name + "[" + where + "] = ";
   text += is_signed ? std::to_string(static_cast<std::int64_t>(bad.value)) : std::to_string(bad.value);
-  text += windows ? " lets a window of size " + std::to_string(wide) + " stick out of axis " : " is outside axis ";
+  text += windows ? " makes a window of size " + std::to_string(wide) + " extend past axis " : " is outside axis ";
   text += std::to_string(entry.axis - call.skip) + " of data, which has size " + std::to_string(entry.size);
   text += !windows && entry.size == 0
               ? " (the axis is empty)"

@@ -156,8 +156,8 @@
     call.data = toArray(call, "data", given.data);
     const name = call.windows ? "starts" : "indices";
     if (call.tuples && Array.isArray(given.indices) && !given.indices.length) {
-      const what = `${name} = [] does not say how many axes an index tuple has`;
-      const hint = "; for no points of k axes, write np.empty((0, k), int)";
+      const what = `${name} = [] does not give the length of an index tuple`;
+      const hint = "; for no tuples of length k, write np.empty((0, k), int)";
       throw error("ShapeError", call, what, "an array of integers", hint);
     }
     call.indices = toArray(call, name, given.indices);
@@ -190,7 +190,7 @@
     for (const mode of modes) checkChoice(call, "mode", mode, known);
     if (call.windows && ![1, depth].includes(modes.length)) {
       const what = `mode = (${quoted(modes)}) has ${modes.length} modes for windows with ${depth} axes`;
-      throw error("AttributeValueError", call, what, "one for all axes, or one for every axis");
+      throw error("AttributeValueError", call, what, "one mode for all axes, or one per axis");
     }
     call.modes = modes.length === depth ? modes : Array(depth).fill(modes[0]);
     call.mode = new Set(modes).size > 1 ? modes.join(",") : modes[0];
@@ -213,14 +213,14 @@
         where.unshift(position % size);
         position = Math.floor(position / size);
       }
-      const what = `updates${where.length ? `[${where.join(", ")}]` : ""} = ${value} cannot be held by data.dtype = ${dtype}`;
-      throw error("DTypeError", call, what, "values of that type, floating ones may be rounded");
+      const what = `updates${where.length ? `[${where.join(", ")}]` : ""} = ${value} cannot be represented in data.dtype = ${dtype}`;
+      throw error("DTypeError", call, what, "values of that type, floats may be rounded");
     }
     call.updates = { dtype, typed, shape, values: values.map((value) => cast(value, dtype)) };
     checkChoice(call, "reduction", call.reduction, Object.keys(REDUCTIONS));
     if (dtype === "bool" && call.reduction === "mean") {
       const allowed = quoted(Object.keys(REDUCTIONS).filter((reduction) => reduction !== "mean"));
-      throw error("DTypeError", call, "reduction = 'mean' has no meaning for data.dtype = bool", allowed);
+      throw error("DTypeError", call, "reduction = 'mean' is not defined for data.dtype = bool", allowed);
     }
   }
 
@@ -236,11 +236,11 @@
     const fill = call.fill_value;
     if (!call.mode.includes("fill")) {
       const modes = new Set(call.modes).size > 1 ? `(${quoted(call.modes)})` : `'${call.mode}'`;
-      const what = `fill_value is given, but mode = ${modes} fills nothing`;
+      const what = `fill_value is given, but mode = ${modes} does not use it`;
       throw error("AttributeValueError", call, what, "mode='fill'");
     }
     if (!isHeld(fill, dtype)) {
-      const what = `fill_value = ${repr(fill)} cannot be held by data.dtype = ${dtype}`;
+      const what = `fill_value = ${repr(fill)} cannot be represented in data.dtype = ${dtype}`;
       throw error("DTypeError", call, what, "one value of that type");
     }
     call.fill_value = cast(fill, dtype);
@@ -280,7 +280,7 @@
     const elements = call.function !== "gather";
     if (elements && data.length !== indices.length) {
       const what = `indices.shape = ${shown(indices)} has rank ${indices.length}, but data.shape = ${shown(data)} has rank ${data.length}`;
-      throw error("ShapeError", call, what, "the same rank", "; gather and scatter_nd take one index for a whole slice");
+      throw error("ShapeError", call, what, "the same rank", "; to index whole slices, use gather or scatter_nd");
     }
     if (call.axis < -data.length || call.axis >= data.length)
       throw outOfRange(call, "axis", -data.length, data.length - 1, `data of shape ${shown(data)}`);
@@ -326,7 +326,7 @@
     const { window_shape: window, depth } = call;
     if (depth !== window.length || depth > data.length) {
       const what =
-        `starts.shape[-1] = ${depth} does not fit window_shape = ${shown(window)} and data ` +
+        `starts.shape[-1] = ${depth} does not match window_shape = ${shown(window)} and data ` +
         `${shown(data)}; starts.shape = ${shown(starts)}`;
       const allowed = window.length > data.length ? `0..${data.length}` : `${window.length}, as window_shape has`;
       throw error("ShapeError", call, what, allowed, TUPLES);
@@ -334,7 +334,7 @@
     const canBeLarger = (axis) => call.modes[axis] === "fill" || (data[axis] && call.modes[axis] in PADDED);
     const axis = window.findIndex((size, n) => size > data[n] && !canBeLarger(n));
     if (axis >= 0) {
-      const what = `window_shape[${axis}] = ${window[axis]} is more than data.shape[${axis}] = ${data[axis]}: every window sticks out`;
+      const what = `window_shape[${axis}] = ${window[axis]} is more than data.shape[${axis}] = ${data[axis]}: no window fits`;
       throw error("ShapeError", call, what, `0..${data[axis]}, or mode='fill'`);
     }
     return [...call.lead, ...window, ...data.slice(depth)];
@@ -344,7 +344,7 @@
     const [data, indices, updates] = [call.data.shape, call.indices.shape, call.updates.shape];
     if (shown(updates) === shown(call.shape)) return;
     const fits = call.tuples && indices.length === 1 && shown(updates) === shown([...indices, ...data.slice(1)]);
-    const what = `updates.shape = ${shown(updates)} does not fit indices and data`;
+    const what = `updates.shape = ${shown(updates)} does not match indices and data`;
     throw error("ShapeError", call, what, shown(call.shape), fits ? COLUMN : "; updates are not broadcast");
   }
 
@@ -427,7 +427,7 @@
     const axis = call.tuples ? call.batch_dims + n : call.axis;
     const size = call.data.shape[axis];
     const wide = call.window_shape[n];
-    const what = call.windows ? `lets a window of size ${wide} stick out of` : "is outside";
+    const what = call.windows ? `makes a window of size ${wide} extend past` : "is outside";
     let allowed = size ? `allowed: ${-size}..${size - 1}` : "the axis is empty";
     if (call.windows) allowed = `allowed: 0..${size - wide}`;
     const others = bad.length > 1 ? `; ${bad.length} of ${values.length} entries of ${name} are out of bounds` : "";

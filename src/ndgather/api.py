@@ -448,8 +448,8 @@ def gather_windows(
     >>> gather_windows(data, [[0, 0], [3, 1]], (2, 2))
     Traceback (most recent call last):
     ...
-    ndgather.errors.IndexOutOfBoundsError: gather_windows: starts[1, 0] = 3 lets a window of size \
-2 stick out of axis 0 of data, which has size 4 (allowed: 0..2)
+    ndgather.errors.IndexOutOfBoundsError: gather_windows: starts[1, 0] = 3 makes a window of size \
+2 extend past axis 0 of data, which has size 4 (allowed: 0..2)
     """
     shape = sizes("gather_windows", "window_shape", window_shape)
     options = {"mode": window_mode("gather_windows", mode, len(shape)), "fill_value": fill_value}

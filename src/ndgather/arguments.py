@@ -77,7 +77,7 @@ def checked(
         call = replace(call, mode=mode, reduction=reduction, use_init_val=use_init_val)
         if not any_start and dtype is not None and not reductions.has_start(call, dtype):
             raise DTypeError(
-                f"{caller}: use_init_val = False has no meaning for reduction = {reduction!r} of "
+                f"{caller}: use_init_val = False is not defined for reduction = {reduction!r} of "
                 f"data.dtype = {dtype}, which has no 0 to start from (allowed: True)"
             )
         return call
@@ -99,8 +99,8 @@ def check_storage_options(call: Call) -> Call:
         progress = None
     elif progress is not None and progress is not True and not callable(progress):
         raise DTypeError(
-            f"{caller}: progress = {shown_value(progress)} cannot be called (allowed: True, or a "
-            f"function of the numbers of chunks done and in all)"
+            f"{caller}: progress = {shown_value(progress)} is not callable (allowed: True, or a "
+            f"function of the completed and total numbers of chunks)"
         )
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise DTypeError(
@@ -122,8 +122,8 @@ def byte_count(caller: str, memory: object) -> int:
     elif isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
         return int(memory)
     raise AttributeValueError(
-        f"{caller}: memory = {shown_value(memory)} is not a number of bytes (allowed: an integer "
-        f"from 0 on, or a number with a unit, such as '512 MiB'; units are "
+        f"{caller}: memory = {shown_value(memory)} is not a number of bytes (allowed: a "
+        f"non-negative integer, or a number with a unit, such as '512 MiB'; units are "
         f"{', '.join(filter(None, _UNITS))})"
     )
 
@@ -163,7 +163,7 @@ def window_mode(caller: str, mode: object, depth: int) -> Mode | tuple[Mode, ...
     if len(known) not in (1, depth):
         raise AttributeValueError(
             f"{caller}: mode = {shown_value(mode)} has {len(known)} modes for windows with "
-            f"{depth} axes (allowed: one for all axes, or one for every axis)"
+            f"{depth} axes (allowed: one mode for all axes, or one per axis)"
         )
     return known if len({*known}) > 1 else (*known, Mode.RAISE)[0]
 
@@ -244,7 +244,7 @@ def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
 
     def refusal(_: object) -> ShapeError:
         what = f"{caller}: {argument} = {shown_value(value)} is not a shape"
-        return ShapeError(f"{what} (allowed: a sequence of integers from 0 on)")
+        return ShapeError(f"{what} (allowed: a sequence of non-negative integers)")
 
     with messages.converted_errors(refusal):
         shape = tuple(map(operator.index, value))  # type: ignore[call-overload]  # or it raises
@@ -493,8 +493,8 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
             raise out_of_bounds(call, facts)
         case "indices_changed":
             raise NdgatherError(
-                f"{caller}: indices changed while they were read (another thread wrote an entry "
-                f"that is out of bounds, and replaced it)"
+                f"{caller}: indices changed while they were read (another thread wrote an "
+                f"out-of-bounds entry and replaced it)"
             )
         case "index_dtype":
             raise index_dtype(caller, call.indices.dtype, call.indices_name)
@@ -524,9 +524,8 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
             raise messages.window_too_large(caller, first, data, call.window_shape)
         case "result_rank" | "result_size" if call.kind.windows:
             raise ShapeError(
-                f"{caller}: window_shape = {shown(call.window_shape)} makes more windows of data "
-                f"{shown(data)} than can be counted (allowed: less than 2**63 bytes and at most 64 "
-                f"axes in all)"
+                f"{caller}: window_shape = {shown(call.window_shape)} selects too many elements of "
+                f"data {shown(data)} (allowed: less than 2**63 bytes and at most 64 axes in total)"
             )
         case "batch_size":
             raise messages.batch_sizes_differ(caller, first, data, indices)
@@ -558,8 +557,7 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
             if strides is not None:
                 what = f"out.strides = {shown(strides)} let"
             raise AttributeValueError(
-                f"{caller}: {what} elements of out share memory (allowed: strides that keep them "
-                f"apart)"
+                f"{caller}: {what} elements of out share memory (allowed: strides without overlap)"
             )
         case _:
             raise AssertionError(f"the core refused a call by an unknown rule: {refusal}")

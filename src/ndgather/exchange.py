@@ -174,9 +174,9 @@ def opened(call: Call, argument: str = "data") -> Any:
 
     def not_stored(error: Exception | None) -> DTypeError:  # such as a group or a closed file
         return DTypeError(
-            f"{call.caller}: {argument} = {type(call.data).__name__} object is not stored, or not "
-            f"writeable (allowed: an array of zarr, tensorstore or h5py, a memory map, or a "
-            f"DataArray that is read lazily: xarray.open_dataset(path, chunks=None)[name])"
+            f"{call.caller}: {argument} = {type(call.data).__name__} object is not a stored array, "
+            f"or is not writeable (allowed: a zarr, tensorstore or h5py array, a memory map, or a "
+            f"lazy DataArray: xarray.open_dataset(path, chunks=None)[name])"
         )
 
     if open_array is None:

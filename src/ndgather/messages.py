@@ -87,7 +87,7 @@ ELSEWHERE = {
 
 # Static hints. Each must be true for every call that violates its rule.
 TUPLES = "index tuples are on the last axis, as argwhere returns them"
-SLICES = "gather and scatter_nd take one index for a whole slice"
+SLICES = "to index whole slices, use gather or scatter_nd"
 BATCH_AXES = "batch axes come before axis"
 NO_BROADCAST = "updates are not broadcast"
 ORDERS = {
@@ -204,15 +204,15 @@ def basic_indexing(caller: str, argument: str, value: object) -> DTypeError:
 
 def separate_indices(caller: str, name: str, count: int, hint: str) -> DTypeError:
     return DTypeError(
-        f"{caller}: {name} = tuple of {plural(count, 'array')} would not name the points that it "
-        f"names in NumPy's brackets (allowed: one array of integers){hint}"
+        f"{caller}: {name} = tuple of {plural(count, 'array')} would not select the same "
+        f"elements as in NumPy indexing (allowed: one array of integers){hint}"
     )
 
 
 def no_index_tuples(caller: str, name: str, value: object) -> ShapeError:
     return ShapeError(
-        f"{caller}: {name} = {shown_value(value)} does not say how many axes an index tuple has "
-        f"(allowed: an array of integers); for no points of k axes, write "
+        f"{caller}: {name} = {shown_value(value)} does not give the length of an index tuple "
+        f"(allowed: an array of integers); for no tuples of length k, write "
         f"np.empty((0, k), int)"
     )
 
@@ -230,13 +230,13 @@ def costly_conversion(
 ) -> DTypeError:
     return DTypeError(
         f"{caller}: {argument} = {type(value).__name__} object is {what} and is not converted "
-        f"unasked (allowed: an array in the memory of the CPU, such as by {conversion})"
+        f"implicitly (allowed: an array in CPU memory, for example by {conversion})"
     )
 
 
 def of_netcdf4(caller: str, argument: str, value: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: {argument} = {type(value).__name__} object is of netCDF4, and its missing "
+        f"{caller}: {argument} = {type(value).__name__} object is from netCDF4, and its missing "
         f"values would become numbers (allowed: {argument}[...], a masked array; for values "
         f"that are read chunk by chunk, xarray.open_dataset(path)[name], or "
         f"h5py.File(path)[name] as they are stored)"
@@ -245,7 +245,7 @@ def of_netcdf4(caller: str, argument: str, value: object) -> DTypeError:
 
 def text_not_opened(caller: str, argument: str, path: str) -> DTypeError:
     return DTypeError(
-        f"{caller}: {argument} = {shown_value(path)} is text, which is not opened (allowed: an "
+        f"{caller}: {argument} = {shown_value(path)} is not opened automatically (allowed: an "
         f"array, opened by the library that reads it)"
     )
 
@@ -253,36 +253,36 @@ def text_not_opened(caller: str, argument: str, path: str) -> DTypeError:
 def table(caller: str, argument: str, value: object) -> DTypeError:
     kind = type(value)
     return DTypeError(
-        f"{caller}: {argument} = {kind.__name__} object is of {kind.__module__.partition('.')[0]}, "
-        f"whose columns and tables are not accepted (allowed: an array, such as "
-        f"numpy.asarray({argument}) of columns of one NumPy dtype without nulls)"
+        f"{caller}: {argument} = {kind.__name__} object is from "
+        f"{kind.__module__.partition('.')[0]}, whose columns and tables are not accepted (allowed: "
+        f"an array, such as numpy.asarray({argument}) of columns of one NumPy dtype without nulls)"
     )
 
 
 def rules_lost(caller: str, argument: str, value: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: {argument} = {type(value).__name__} object has a unit or other rules, which "
-        f"are not known here (allowed: a plain array, in the unit that is meant)"
+        f"{caller}: {argument} = {type(value).__name__} object has a unit or custom arithmetic, "
+        f"which would be lost (allowed: a plain array in the intended unit)"
     )
 
 
 def masked_array(caller: str, argument: str) -> DTypeError:
     return DTypeError(
-        f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array, with "
+        f"{caller}: {argument} = masked array would lose its mask (allowed: a plain array with "
         f"its masked elements filled)"
     )
 
 
 def fill_value_lost(caller: str, value: object, dtype: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: fill_value = {shown_value(value)} cannot be held by data.dtype = {dtype} "
-        f"(allowed: one value of that type)"
+        f"{caller}: fill_value = {shown_value(value)} cannot be represented in data.dtype = "
+        f"{dtype} (allowed: one value of that type)"
     )
 
 
 def fill_value_unused(caller: str, mode: object) -> AttributeValueError:
     return AttributeValueError(
-        f"{caller}: fill_value is given, but mode = {shown_value(mode)} fills nothing "
+        f"{caller}: fill_value is given, but mode = {shown_value(mode)} does not use it "
         f"(allowed: mode='fill')"
     )
 
@@ -295,8 +295,8 @@ def updates_dtype(caller: str, updates: object, data: object, name: str) -> DTyp
 
 def update_lost(caller: str, update: str, dtype: object) -> DTypeError:
     return DTypeError(
-        f"{caller}: {update} cannot be held by data.dtype = {dtype} (allowed: values of that type, "
-        f"floating ones may be rounded)"
+        f"{caller}: {update} cannot be represented in data.dtype = {dtype} (allowed: values of "
+        f"that type, floats may be rounded)"
     )
 
 
@@ -304,15 +304,15 @@ def reduction_type(
     caller: str, reduction: str, dtype: object, supported: Sequence[str]
 ) -> DTypeError:
     return DTypeError(
-        f"{caller}: reduction = {reduction!r} has no meaning for data.dtype = {dtype} "
+        f"{caller}: reduction = {reduction!r} is not defined for data.dtype = {dtype} "
         f"(allowed: {', '.join(map(repr, supported))})"
     )
 
 
 def no_reduction(caller: str, reduction: str, library: str) -> DTypeError:
     return DTypeError(
-        f"{caller}: reduction = {reduction!r} is not one that {library} has on this device "
-        f"(allowed: arrays in the memory of the CPU)"
+        f"{caller}: reduction = {reduction!r} is not supported by {library} on this device "
+        f"(allowed: arrays in CPU memory)"
     )
 
 
@@ -332,15 +332,15 @@ def out_not_an_array(caller: str, out: object) -> DTypeError:
 def out_of_another_library(caller: str, out: object, data: object) -> DTypeError:
     own = type(data).__name__ if hasattr(type(data), "__array__") else "NumPy"
     return DTypeError(
-        f"{caller}: out = {type(out).__name__} object is of another library than data (allowed: "
-        f"an array of the library of data, which is {own})"
+        f"{caller}: out = {type(out).__name__} object does not belong to the library of data "
+        f"(allowed: an array of that library, {own})"
     )
 
 
 def unknown_values(caller: str, argument: str, value: object, why: str, convert: str) -> DTypeError:
     return DTypeError(
-        f"{caller}: {argument} = {type(value).__name__} object {why}, and data is of another "
-        f"library (allowed: data of the library of {argument}); write {convert}(data)"
+        f"{caller}: {argument} = {type(value).__name__} object {why}, and data belongs to "
+        f"another library (allowed: data from the library of {argument}); write {convert}(data)"
     )
 
 
@@ -382,7 +382,7 @@ def index_out_of_bounds(
     allowed = f"allowed: {lowest}..{size - 1}" if size else "the axis is empty"
     what = "is outside"
     if window is not None:
-        name, what = "starts", f"lets a window of size {window[axis]} stick out of"
+        name, what = "starts", f"makes a window of size {window[axis]} extend past"
         allowed = f"allowed: {lowest}..{size - window[axis]}"
     others = f"; {count} of {total} entries of {name} are out of bounds" if count > 1 else ""
     return IndexOutOfBoundsError(
@@ -437,7 +437,7 @@ def rank_too_low(
 
 def depth_unknown(caller: str, argument: str) -> ShapeError:
     return ShapeError(
-        f"{caller}: {argument}.shape[-1] is not known, which says how many axes are indexed "
+        f"{caller}: {argument}.shape[-1], the length of an index tuple, is not known "
         f"(allowed: a known size)"
     )
 
@@ -494,7 +494,7 @@ def updates_do_not_fit(
     caller: str, updates: Shape, expected: Shape, name: str = "updates", hint: str = ""
 ) -> ShapeError:
     return ShapeError(
-        f"{caller}: {name}.shape = {shown(updates)} does not fit indices and data "
+        f"{caller}: {name}.shape = {shown(updates)} does not match indices and data "
         f"(allowed: {shown(expected)}){hint and f'; {hint}'}"
     )
 
@@ -504,7 +504,7 @@ def windows_do_not_fit(caller: str, data: Shape, starts: Shape, window: Shape) -
         f"0..{len(data)}" if len(window) > len(data) else f"{len(window)}, as window_shape has"
     )
     return ShapeError(
-        f"{caller}: starts.shape[-1] = {starts[-1]} does not fit window_shape = {shown(window)} "
+        f"{caller}: starts.shape[-1] = {starts[-1]} does not match window_shape = {shown(window)} "
         f"and data {shown(data)}; starts.shape = {shown(starts)} (allowed: {allowed}); {TUPLES}"
     )
 
@@ -512,7 +512,7 @@ def windows_do_not_fit(caller: str, data: Shape, starts: Shape, window: Shape) -
 def window_too_large(caller: str, axis: int, data: Shape, window: Shape) -> ShapeError:
     return ShapeError(
         f"{caller}: window_shape[{axis}] = {window[axis]} is more than data.shape[{axis}] = "
-        f"{data[axis]}: every window sticks out (allowed: 0..{data[axis]}, or mode='fill')"
+        f"{data[axis]}: no window fits (allowed: 0..{data[axis]}, or mode='fill')"
     )
 
 
@@ -599,7 +599,7 @@ def not_storable(path: object, what: str, kind: str) -> FileError:
 
 
 def unknown_suffix(path: object, suffixes: Iterable[str]) -> FileError:
-    return FileError(f"{path}: unknown kind of file (allowed: {listed(suffixes)})")
+    return FileError(f"{path}: unknown file type (allowed: {listed(suffixes)})")
 
 
 def tensor_elsewhere(name: str) -> FileError:
@@ -625,7 +625,7 @@ def in_node(error: Exception, name: str, op_type: str, output: str = "") -> Exce
 
 def input_shape(name: str, shape: Shape, declared: Shape) -> ShapeError:
     return ShapeError(
-        f"input {name!r}: shape = {shown(shape)} is not what the model takes "
+        f"input {name!r}: shape = {shown(shape)} does not match the model "
         f"(allowed: {shown(declared)})"
     )
 
@@ -635,7 +635,7 @@ def not_a_tensor(role: str, name: str, what: str) -> ModelError:
 
 
 def only_onnx(option: str) -> ModelError:
-    return ModelError(f"{option} is not taken for an IR (allowed: an ONNX model)")
+    return ModelError(f"{option} is not supported for OpenVINO IR (allowed: an ONNX model)")
 
 
 def cannot_become(row: object, target: object, why: str) -> ModelError:

@@ -123,7 +123,7 @@ def _out_of_bounds(
         if size == 0:
             what = f"is outside {axis} (allowed: empty ranges)"
         elif start < 0:
-            what += f"; from the end it is {start + size}" if start >= -size else ""
+            what += f"; counted from the end, it is {start + size}" if start >= -size else ""
     elif by_lengths:
         name, value = "lengths", length
         what = f"from starts[{where}] = {start} ends beyond {axis} (allowed: 0..{size - start})"
@@ -131,7 +131,7 @@ def _out_of_bounds(
         name, value = "stops", start + length
         what = f"is beyond {axis} (allowed: {start}..{size})"
     count = int(outside.sum())
-    others = f"; {count} of {len(outside)} ranges are outside" if count > 1 else ""
+    others = f"; {count} of {len(outside)} ranges are out of bounds" if count > 1 else ""
     return IndexOutOfBoundsError(
         f"{call.caller}: {name}[{where}] = {value} {what}{others}",
         position=(where,),

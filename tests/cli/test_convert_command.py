@@ -78,7 +78,7 @@ REFUSED = {
                "directory"),
     "a place": ("convert model.onnx -o none/new.onnx", "none/new.onnx: cannot be written: there is "
                 "no folder none"),
-    "a kind of file": ("convert model.onnx -o new.npy", "new.npy: unknown kind of file (allowed: "
+    "a kind of file": ("convert model.onnx -o new.npy", "new.npy: unknown file type (allowed: "
                        ".onnx)"),
 }  # fmt: skip
 

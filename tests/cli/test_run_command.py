@@ -150,15 +150,15 @@ REFUSED = {
     ),
     "an input of another dtype": (
         "run model.onnx --input data=indices.npy --input indices=indices.npy",
-        "input 'data': dtype = int64 is not what the model takes (allowed: int16)",
+        "input 'data': dtype = int64 does not match the model (allowed: int16)",
     ),
     "an input of another rank": (
         "run model.onnx --input data=data.npy --input indices=flat.npy",
-        "input 'indices': shape = (2,) is not what the model takes (allowed: (N, 2))",
+        "input 'indices': shape = (2,) does not match the model (allowed: (N, 2))",
     ),
     "an input of another size": (
         "run model.onnx --input data=data.npy --input indices=triples.npy",
-        "input 'indices': shape = (1, 3) is not what the model takes (allowed: (N, 2))",
+        "input 'indices': shape = (1, 3) does not match the model (allowed: (N, 2))",
     ),
     "an index out of bounds": (
         "run model.onnx --input data=data.npy --input indices=bad.npy",
@@ -183,7 +183,7 @@ REFUSED = {
     ),
     "an output of an unknown kind": (
         f"{GOOD} --output picked=kept.txt",
-        "kept.txt: unknown kind of file (allowed: .npy, .pb)",
+        "kept.txt: unknown file type (allowed: .npy, .pb)",
     ),
 }
 

@@ -179,11 +179,11 @@ REFUSED = {
     "no table": ("sel sst.nc none.csv -o out.csv", r"none.csv: cannot be read: no such file .*"),
     "another kind of table": (
         "sel sst.nc points.xls -o out.csv",
-        r"points.xls: unknown kind of file \(allowed: .csv, .tsv, .csv.gz, .tsv.gz, .parquet\)",
+        r"points.xls: unknown file type \(allowed: .csv, .tsv, .csv.gz, .tsv.gz, .parquet\)",
     ),
     "another kind of output": (
         "sel sst.nc points.csv -o out.txt",
-        r"out.txt: unknown kind of file \(allowed: .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .nc\)",
+        r"out.txt: unknown file type \(allowed: .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .nc\)",
     ),
     "an empty table": (
         "sel sst.nc empty.csv -o out.csv",

@@ -51,7 +51,7 @@ def test_columns_are_refused_as_data(make):
     }
     for name, call in calls.items():
         with pytest.raises(
-            DTypeError, match=rf"^{name}: (data|cotangent) = \w+ object is of "
+            DTypeError, match=rf"^{name}: (data|cotangent) = \w+ object is from "
         ) as e:
             call()
         assert "numpy.asarray(" in str(e.value)
@@ -68,7 +68,7 @@ def test_columns_of_every_dtype_are_refused_as_data_of_operators(make):
         if name == "float16" and make in (pd.Index, COLUMNS["nullable array of pandas"]):
             continue  # pandas has no such array
         column = make(np.array([1, 0], name))
-        with pytest.raises(DTypeError, match=r"data = .* object is of "):
+        with pytest.raises(DTypeError, match=r"data = .* object is from "):
             ndgather.operator("GatherND", version=13)(column, [[1]])
 
 

@@ -278,7 +278,7 @@ REFUSED = [
     (
         "CVE-2021-37655",
         SHAPE,
-        "updates.shape = (5,) does not fit indices and data",
+        "updates.shape = (5,) does not match indices and data",
         [
             way
             for strings in (np.array(["vvv"]), np.array(["vvv"], object), np.array([b"vvv"]))
@@ -445,7 +445,7 @@ REFUSED = [
     (
         "CVE-2023-25659",
         SHAPE,
-        "updates.shape = (5, 1) does not fit",
+        "updates.shape = (5, 1) does not match",
         scatters_nd(
             np.zeros(1016, F4), [[0xDEADBEEF], [405], [519], [758], [1015]], np.ones((5, 1))
         ),
@@ -495,7 +495,7 @@ REFUSED = [
         (
             identifier,
             SHAPE,
-            f"updates.shape = ({count},) does not fit",
+            f"updates.shape = ({count},) does not match",
             scatters_nd(np.zeros(9, F4), [[2], [7], [1]], np.ones(count)),
         )
         for identifier, count in (
@@ -681,7 +681,7 @@ REFUSED = [
     (
         "CVE-2023-52303",
         SHAPE,
-        "updates.shape = () does not fit",
+        "updates.shape = () does not match",
         [
             plain("scatter_elements", np.array([5], I4), [2**62], I4(7)),
             published("ScatterElements", 18, np.array([5], I4), [2**62], I4(7)),

@@ -434,17 +434,17 @@ def test_an_input_with_a_value_of_its_own_may_be_left_out():
         (
             {"x": DATA.astype(np.float64)},
             DTypeError,
-            "input 'x': dtype = float64 is not what the model takes (allowed: float32)",
+            "input 'x': dtype = float64 does not match the model (allowed: float32)",
         ),
         (
             {"x": DATA[0]},
             ShapeError,
-            "input 'x': shape = (4,) is not what the model takes (allowed: (N, ?))",
+            "input 'x': shape = (4,) does not match the model (allowed: (N, ?))",
         ),
         (
             {"x": DATA, "y": DATA[:, :3]},
             ShapeError,
-            "input 'y': shape = (3, 3) is not what the model takes (allowed: (N, 4))",
+            "input 'y': shape = (3, 3) does not match the model (allowed: (N, 4))",
         ),
         (
             {"x": DATA, "y": DATA[:2]},

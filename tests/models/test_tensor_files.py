@@ -85,7 +85,7 @@ UNREADABLE = {
     "none.npz": "none.npz: cannot be read: no such file or directory",
     "none.pb": "none.pb: cannot be read: no such file or directory",
     "folder.npy": "folder.npy: cannot be read: is a directory",
-    "notes.txt": "notes.txt: unknown kind of file (allowed: .npy, .pb)",
+    "notes.txt": "notes.txt: unknown file type (allowed: .npy, .pb)",
     "text.npy": "text.npy: is not a complete .npy file: the magic string is not correct; ",
     "empty.npy": "empty.npy: is not a complete .npy file: EOF: reading magic string, ",
     "short.npy": "short.npy: is not a complete .npy file: mmap length is greater than file size",
@@ -188,7 +188,7 @@ def test_bits_of_a_type_that_npy_has_not_are_kept(here):
 UNWRITABLE = {
     "none/a.npy": (ARRAY, "none/a.npy: cannot be written: there is no folder none"),
     "folder.npy": (ARRAY, "folder.npy: cannot be written: exists and is not a regular file"),
-    "a.txt": (ARRAY, "a.txt: unknown kind of file (allowed: .npy, .pb)"),
+    "a.txt": (ARRAY, "a.txt: unknown file type (allowed: .npy, .pb)"),
     "a.npy": (
         np.array(["ends in NUL\0"], object),
         "a.npy: cannot be written: dtype object with these values cannot be stored in a .npy file",

@@ -228,6 +228,6 @@ def test_a_reduction_without_a_meaning_is_refused_in_the_words_of_the_version():
     with pytest.raises(errors.DTypeError) as refused:
         scatter(np.zeros(2, np.complex64), [[0]], np.ones(1, np.complex64), reduction="max")
     assert str(refused.value) == (
-        "ai.onnx ScatterND-18: reduction = 'max' has no meaning for data.dtype = complex64 "
+        "ai.onnx ScatterND-18: reduction = 'max' is not defined for data.dtype = complex64 "
         "(allowed: 'none', 'add', 'mul')"
     )

@@ -137,9 +137,9 @@ def test_rank_of_data_is_deduced_from_updates():
 def test_first_sizes_that_leave_no_rank_for_updates_are_refused():
     op = operator("ScatterND")
     assert op.infer_shape((4, 5), RankAtLeast((3, 2)), (3, 2)) == (4, 5)
-    with pytest.raises(errors.ShapeError, match="does not fit indices"):
+    with pytest.raises(errors.ShapeError, match="does not match indices"):
         op.infer_shape((4, 5), RankAtLeast((1, 2, 3, 4)), (1, 5))
-    with pytest.raises(errors.ShapeError, match="does not fit indices"):
+    with pytest.raises(errors.ShapeError, match="does not match indices"):
         op.infer_shape(RankAtLeast((4, 5, 6)), (7, 1), (7, 5))
 
 
@@ -148,7 +148,7 @@ def test_depth_and_rank_of_indices_are_deduced_from_updates():
     data, updates = TensorType(None, (4, 5)), TensorType(None, (3,))
     found = op.infer(data, TensorType(None, RankAtLeast((3,))), updates)
     assert (found.depth, found.inputs[1].shape) == (2, (3, 2))
-    with pytest.raises(errors.ShapeError, match="does not fit indices"):
+    with pytest.raises(errors.ShapeError, match="does not match indices"):
         op.infer(data, TensorType(None, RankAtLeast((3, 3))), updates)
 
 

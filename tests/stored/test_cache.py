@@ -285,7 +285,7 @@ def test_what_is_not_stored_is_no_array_to_cache(wrong):
 
 @pytest.mark.parametrize("path", ["era.zarr/t2m", Path("era.zarr/t2m")])
 def test_the_path_of_an_array_is_not_opened(path):
-    text = r"array = 'era.zarr/t2m' is text, which is not opened"
+    text = r"array = 'era.zarr/t2m' is not opened automatically"
     with pytest.raises(DTypeError, match=f"cached: {text}"):
         ndgather.cached(path)
     with pytest.raises(DTypeError, match=f"estimate: {text.replace('array', 'data', 1)}"):

@@ -205,7 +205,7 @@ def test_memory_bounds_what_is_held():
         ({"memory": -1}, AttributeValueError, "memory = -1 is not"),
         ({"memory": 1.5}, AttributeValueError, "memory = 1.5 is not"),
         ({"memory": True}, AttributeValueError, "memory = True is not"),
-        ({"progress": 3}, DTypeError, "progress = 3 cannot be called"),
+        ({"progress": 3}, DTypeError, "progress = 3 is not callable"),
         ({"executor": 3}, DTypeError, "executor = 3 has no method submit"),
     ],
 )

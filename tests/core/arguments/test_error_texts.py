@@ -235,7 +235,7 @@ BAD_SHAPE = (
         function="gather_elements",
         indices=(0, 1),
         text="gather_elements: indices.shape = (2,) has rank 1, but data.shape = (2, 3) has rank 2 "
-        "(allowed: the same rank); gather and scatter_nd take one index for a whole slice",
+        "(allowed: the same rank); to index whole slices, use gather or scatter_nd",
     ),
     Bad(
         name="longer off the axis",
@@ -325,7 +325,7 @@ BAD_DTYPE = (
         name="masked indices",
         error=DTypeError,
         indices=np.ma.array([[0, 1], [1, 2]], mask=[[0, 0], [1, 1]]),
-        text="gather_nd: indices = masked array would lose its mask (allowed: a plain array, with "
+        text="gather_nd: indices = masked array would lose its mask (allowed: a plain array with "
         "its masked elements filled)",
     ),
 )
@@ -422,14 +422,14 @@ BAD_OPTION = (
         name="fill_value without mode fill",
         error=AttributeValueError,
         options={"fill_value": 0},
-        text="gather_nd: fill_value is given, but mode = 'raise' fills nothing "
+        text="gather_nd: fill_value is given, but mode = 'raise' does not use it "
         "(allowed: mode='fill')",
     ),
     Bad(
         name="fill_value without mode fill, mode clip",
         error=AttributeValueError,
         options={"fill_value": 0, "mode": "clip"},
-        text="gather_nd: fill_value is given, but mode = 'clip' fills nothing "
+        text="gather_nd: fill_value is given, but mode = 'clip' does not use it "
         "(allowed: mode='fill')",
     ),
     *(
@@ -438,7 +438,7 @@ BAD_OPTION = (
             error=DTypeError,
             data=DATA.astype(dtype),
             options={"fill_value": value, "mode": "fill"},
-            text=f"gather_nd: fill_value = {value!r} cannot be held by data.dtype = {dtype} "
+            text=f"gather_nd: fill_value = {value!r} cannot be represented in data.dtype = {dtype} "
             "(allowed: one value of that type)",
         )
         for dtype, value in (
@@ -504,7 +504,7 @@ BAD_OUT = (
         options={"out": overlapping((2,), (0,))},
         out_shape=None,
         text="gather_nd: out.strides = (0,) let elements of out share memory "
-        "(allowed: strides that keep them apart)",
+        "(allowed: strides without overlap)",
     ),
     Bad(
         name="out overlaps itself in part",
@@ -512,7 +512,7 @@ BAD_OUT = (
         options={"out": overlapping((2,), (4,))},
         out_shape=None,
         text="gather_nd: out.strides = (4,) let elements of out share memory "
-        "(allowed: strides that keep them apart)",
+        "(allowed: strides without overlap)",
     ),
     Bad(
         name="rows of out overlap",
@@ -521,7 +521,7 @@ BAD_OUT = (
         options={"out": overlapping((2, 3), (16, 8))},
         out_shape=None,
         text="gather_nd: out.strides = (16, 8) let elements of out share memory "
-        "(allowed: strides that keep them apart)",
+        "(allowed: strides without overlap)",
     ),
 )
 

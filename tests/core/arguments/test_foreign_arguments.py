@@ -376,7 +376,7 @@ def test_indices_that_an_option_changes_are_read_as_they_are_then():
 @pytest.mark.parametrize("path", ["era.zarr/t2m", "s3://bucket/era.zarr/t2m", Path("a.npy")])
 def test_text_is_not_opened(path):
     text = (
-        f"{str(path)!r} is text, which is not opened (allowed: an array, opened by the library "
+        f"{str(path)!r} is not opened automatically (allowed: an array, opened by the library "
         "that reads it)"
     )
     with pytest.raises(DTypeError) as refused:

@@ -51,7 +51,7 @@ SLIPS = {
     "one index for a row": (
         lambda: scatter_elements(DATA, [0, 2], DATA[:2]),
         ShapeError,
-        "; gather and scatter_nd take one index for a whole slice",
+        "; to index whole slices, use gather or scatter_nd",
     ),
     "the order of torch": (
         lambda: gather(DATA, 1, [[0], [2]]),

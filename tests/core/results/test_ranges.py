@@ -136,12 +136,13 @@ def test_one_length_for_all():
     ("starts", "options", "error", "text"),
     [
         ([0, -2], {"stops": [1, 3]}, IndexOutOfBoundsError, r"starts\[1\] = -2 is before axis 0 of "
-         r"data, which has size 6 \(allowed: 0\.\.5\); from the end it is 4$"),
+         r"data, which has size 6 \(allowed: 0\.\.5\); counted from the end, it is 4$"),
         ([0, 7], {"stops": [1, 8]}, IndexOutOfBoundsError, r"starts\[1\] = 7 is beyond axis 0"),
         ([0, 4], {"stops": [1, 9]}, IndexOutOfBoundsError, r"stops\[1\] = 9 is beyond axis 0 of "
          r"data, which has size 6 \(allowed: 4\.\.6\)$"),
         ([0, 4, 5], {"lengths": [1, 3, 2]}, IndexOutOfBoundsError, r"lengths\[1\] = 3 from "
-         r"starts\[1\] = 4 ends beyond axis 0 .*\(allowed: 0\.\.2\); 2 of 3 ranges are outside$"),
+         r"starts\[1\] = 4 ends beyond axis 0 .*\(allowed: 0\.\.2\); 2 of 3 ranges are out of "
+         r"bounds$"),
         ([0, 4], {"stops": [1, 3]}, AttributeValueError, r"stops\[1\] = 3 is before starts\[1\] = "
          r"4 \(allowed: 4 or more\)$"),
         ([0], {"lengths": [-1]}, AttributeValueError, r"lengths\[0\] = -1 is negative"),

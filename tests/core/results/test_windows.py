@@ -80,7 +80,9 @@ def test_a_patch_over_the_date_line():
     np.testing.assert_array_equal(patch, np.hstack([world[16:18, 34:], world[16:18, :2]]))
     [patch] = gather_windows(world, [[17, 34]], (2, 4), mode=("edge", "wrap"))
     np.testing.assert_array_equal(patch[0], patch[1])
-    with pytest.raises(IndexOutOfBoundsError, match=r"starts\[0, 0\] = 17 lets a window of size 2"):
+    with pytest.raises(
+        IndexOutOfBoundsError, match=r"starts\[0, 0\] = 17 makes a window of size 2"
+    ):
         gather_windows(world, [[17, 34]], (2, 4), mode=("raise", "wrap"))
 
 
@@ -169,26 +171,26 @@ def test_a_window_around_each_place_of_a_picture():
         (
             (DATA, [[0, 0], [1, 4], [-1, 0]], (2, 2)),
             IndexOutOfBoundsError,
-            "gather_windows: starts[1, 1] = 4 lets a window of size 2 stick out of axis 1 of "
+            "gather_windows: starts[1, 1] = 4 makes a window of size 2 extend past axis 1 of "
             "data, which has size 5 (allowed: 0..3); 2 of 6 entries of starts are out of bounds",
         ),
         (
             (DATA, [[-1]], (1,)),
             IndexOutOfBoundsError,
-            "gather_windows: starts[0, 0] = -1 lets a window of size 1 stick out of axis 0 of "
+            "gather_windows: starts[0, 0] = -1 makes a window of size 1 extend past axis 0 of "
             "data, which has size 4 (allowed: 0..3)",
         ),
         (
             (DATA, [0, 1], (2,)),
             ShapeError,
-            "gather_windows: starts.shape[-1] = 2 does not fit window_shape = (2,) and data "
+            "gather_windows: starts.shape[-1] = 2 does not match window_shape = (2,) and data "
             "(4, 5); starts.shape = (2,) (allowed: 1, as window_shape has); index tuples are "
             "on the last axis, as argwhere returns them",
         ),
         (
             (DATA, [[0, 0, 0]], (1, 1, 1)),
             ShapeError,
-            "gather_windows: starts.shape[-1] = 3 does not fit window_shape = (1, 1, 1) and data "
+            "gather_windows: starts.shape[-1] = 3 does not match window_shape = (1, 1, 1) and data "
             "(4, 5); starts.shape = (1, 3) (allowed: 0..2); index tuples are on the last axis, as "
             "argwhere returns them",
         ),
@@ -201,14 +203,14 @@ def test_a_window_around_each_place_of_a_picture():
         (
             (DATA, [[0, 0]], (2, 6)),
             ShapeError,
-            "gather_windows: window_shape[1] = 6 is more than data.shape[1] = 5: every window "
-            "sticks out (allowed: 0..5, or mode='fill')",
+            "gather_windows: window_shape[1] = 6 is more than data.shape[1] = 5: no window "
+            "fits (allowed: 0..5, or mode='fill')",
         ),
         (
             (DATA, [[0, 0]], 2),
             ShapeError,
-            "gather_windows: window_shape = 2 is not a shape (allowed: a sequence of integers from "
-            "0 on)",
+            "gather_windows: window_shape = 2 is not a shape (allowed: a sequence of "
+            "non-negative integers)",
         ),
         (
             (DATA, [[0.0, 0.0]], (1, 1)),
@@ -219,8 +221,8 @@ def test_a_window_around_each_place_of_a_picture():
         (
             (np.broadcast_to(DATA[0, 0], 2**59), [[0], [0]], (2**59,)),
             ShapeError,
-            f"gather_windows: window_shape = ({2**59},) makes more windows of data ({2**59},) than "
-            "can be counted (allowed: less than 2**63 bytes and at most 64 axes in all)",
+            f"gather_windows: window_shape = ({2**59},) selects too many elements of data "
+            f"({2**59},) (allowed: less than 2**63 bytes and at most 64 axes in total)",
         ),
     ],
 )
@@ -233,7 +235,7 @@ def test_what_is_refused(arguments, error, text):
 
 @pytest.mark.parametrize("mode", ["fill", "wrap", "edge", "reflect"])
 def test_too_many_windows_are_those_of_all_data(mode):
-    with pytest.raises(ShapeError, match=r"makes more windows of data \(9, 2\) than can be"):
+    with pytest.raises(ShapeError, match=r"selects too many elements of data \(9, 2\) \(allowed"):
         gather_windows(np.zeros((9, 2)), [[-5]], (2**61,), mode=mode)
 
 
@@ -249,12 +251,12 @@ def test_too_many_windows_are_those_of_all_data(mode):
         (
             {"mode": ["wrap"] * 3},
             AttributeValueError,
-            "has 3 modes for windows with 2 axes (allowed: one for all axes, or one for every",
+            "has 3 modes for windows with 2 axes (allowed: one mode for all axes, or one per axis",
         ),
         ({"mode": 3}, AttributeValueError, "mode = 3 is unknown"),
-        ({"mode": "edge", "fill_value": 1}, AttributeValueError, "mode = 'edge' fills nothing"),
-        ({"mode": "fill", "window_shape": (10**30, 1)}, ShapeError, "more windows of data"),
-        ({"fill_value": 3}, AttributeValueError, "mode = 'raise' fills nothing"),
+        ({"mode": "edge", "fill_value": 1}, AttributeValueError, "mode = 'edge' does not use it"),
+        ({"mode": "fill", "window_shape": (10**30, 1)}, ShapeError, "too many elements of data"),
+        ({"fill_value": 3}, AttributeValueError, "mode = 'raise' does not use it"),
         ({"fill_value": 0.5, "mode": "fill"}, DTypeError, "fill_value = 0.5"),
         ({"out": np.zeros((1, 2, 3), int)}, ShapeError, "(allowed: (1, 2, 2))"),
         ({"out": np.zeros((1, 2, 2), int).T}, ShapeError, "out.shape = (2, 2, 1)"),

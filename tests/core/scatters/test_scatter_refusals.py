@@ -41,16 +41,16 @@ CASES = [
      "-2..1)"),
     # shapes
     (ND | {"updates": INTS[:1]}, ShapeError,
-     "scatter_nd: updates.shape = (1, 3) does not fit indices and data (allowed: (2, 3)); "
+     "scatter_nd: updates.shape = (1, 3) does not match indices and data (allowed: (2, 3)); "
      "updates are not broadcast"),
     (ND | {"data": OBJECTS, "updates": OBJECTS[:, :2]}, ShapeError,
-     "scatter_nd: updates.shape = (2, 2) does not fit indices and data (allowed: (2, 3)); "
+     "scatter_nd: updates.shape = (2, 2) does not match indices and data (allowed: (2, 3)); "
      "updates are not broadcast"),
     (ND | {"updates": 5, "reduction": "mean"}, ShapeError,
-     "scatter_nd: updates.shape = () does not fit indices and data (allowed: (2, 3)); updates "
+     "scatter_nd: updates.shape = () does not match indices and data (allowed: (2, 3)); updates "
      "are not broadcast"),
     (ELEMENTS | {"updates": INTS}, ShapeError,
-     "scatter_elements: updates.shape = (2, 3) does not fit indices and data (allowed: (1, 3)); "
+     "scatter_elements: updates.shape = (2, 3) does not match indices and data (allowed: (1, 3)); "
      "updates are not broadcast"),
     (ND | {"indices": np.zeros((2, 3), int)}, ShapeError,
      "scatter_nd: indices.shape[-1] = 3 is more than the 2 axes that data (2, 3) has; "
@@ -64,7 +64,7 @@ CASES = [
      "be larger than data (2, 3) only on axis 0 (allowed: 0..3)"),
     (ELEMENTS | {"indices": [0]}, ShapeError,
      "scatter_elements: indices.shape = (1,) has rank 1, but data.shape = (2, 3) has rank 2 "
-     "(allowed: the same rank); gather and scatter_nd take one index for a whole slice"),
+     "(allowed: the same rank); to index whole slices, use gather or scatter_nd"),
     # types
     (ND | {"indices": [[0.0], [1.0]]}, DTypeError,
      "scatter_nd: indices.dtype = float64 is not an integer type (allowed: int8..int64, "
@@ -77,10 +77,10 @@ CASES = [
     (ND | {"data": OBJECTS}, DTypeError,
      "scatter_nd: updates.dtype = int64 differs from data.dtype = object (allowed: object)"),
     (ND | {"updates": [[1, 2, 3], [4, 5.5, 6]]}, DTypeError,
-     "scatter_nd: updates[1, 1] = 5.5 cannot be held by data.dtype = int64 (allowed: values of "
-     "that type, floating ones may be rounded)"),
+     "scatter_nd: updates[1, 1] = 5.5 cannot be represented in data.dtype = int64 (allowed: "
+     "values of that type, floats may be rounded)"),
     (ND | {"updates": np.ma.masked_array(INTS)}, DTypeError,
-     "scatter_nd: updates = masked array would lose its mask (allowed: a plain array, with its "
+     "scatter_nd: updates = masked array would lose its mask (allowed: a plain array with its "
      "masked elements filled)"),
     (ND | {"data": {1: 2}}, DTypeError,
      "scatter_nd: data = dict object is not an array (allowed: an array, a number or nested "
@@ -93,10 +93,10 @@ CASES = [
     (ND | {"reduction": "sum", "use_init_val": False}, AttributeValueError,
      f"scatter_nd: reduction = 'sum' is unknown (allowed: {ALL}); write 'add'"),
     (ND | {"data": INTS.astype("F"), "updates": INTS.astype("F"), "reduction": "min"}, DTypeError,
-     "scatter_nd: reduction = 'min' has no meaning for data.dtype = complex64 (allowed: 'none', "
+     "scatter_nd: reduction = 'min' is not defined for data.dtype = complex64 (allowed: 'none', "
      "'add', 'sub', 'mul', 'mean')"),
     (ND | {"data": INTS > 2, "updates": INTS > 2, "reduction": "mean"}, DTypeError,
-     "scatter_nd: reduction = 'mean' has no meaning for data.dtype = bool (allowed: 'none', "
+     "scatter_nd: reduction = 'mean' is not defined for data.dtype = bool (allowed: 'none', "
      "'add', 'sub', 'mul', 'min', 'max')"),
     (ND | {"mode": "fill"}, AttributeValueError,
      "scatter_nd: mode = 'fill' is unknown (allowed: 'raise', 'wrap', 'clip', 'drop')"),
@@ -121,14 +121,14 @@ CASES = [
     (ND | {"data": READ_ONLY, "out": READ_ONLY, "reduction": "mean"}, AttributeValueError,
      "scatter_nd: out is read-only (allowed: a writeable array)"),
     (ND | {"out": REPEATED}, AttributeValueError,
-     "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides that "
-     "keep them apart)"),
+     "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides "
+     "without overlap)"),
     (ND | {"data": REPEATED, "out": REPEATED}, AttributeValueError,
-     "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides that "
-     "keep them apart)"),
+     "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides "
+     "without overlap)"),
     (ND | {"out": REPEATED, "use_init_val": False, "reduction": "add"}, AttributeValueError,
-     "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides that "
-     "keep them apart)"),
+     "scatter_nd: out.strides = (0, 8) let elements of out share memory (allowed: strides "
+     "without overlap)"),
 ]  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def test_what_is_no_number_is_only_replaced(dtype, reduction):
                 data, [[0]], data[:1], reduction=reduction, use_init_val=use_init_val
             )
         assert str(caught.value) == (
-            f"scatter_nd: reduction = {reduction!r} has no meaning for data.dtype = {dtype} "
+            f"scatter_nd: reduction = {reduction!r} is not defined for data.dtype = {dtype} "
             f"(allowed: 'none')"
         )
     np.testing.assert_array_equal(ndgather.scatter_nd(data, [[0]], data[:1]), data, strict=True)
@@ -226,8 +226,8 @@ def test_lists_that_would_lose_a_value(dtype, given):
     with pytest.raises(DTypeError) as caught:
         ndgather.scatter_nd(data, [[0], [1]], given)
     assert str(caught.value) == (
-        f"scatter_nd: updates[0] = {given[0]!r} cannot be held by data.dtype = {data.dtype} "
-        f"(allowed: values of that type, floating ones may be rounded)"
+        f"scatter_nd: updates[0] = {given[0]!r} cannot be represented in data.dtype = {data.dtype} "
+        f"(allowed: values of that type, floats may be rounded)"
     )
 
 

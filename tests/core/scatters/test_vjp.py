@@ -182,7 +182,7 @@ REFUSALS = [
     (
         lambda: vjp.gather_nd([1.0], (3,), [[0], [1]]),
         ShapeError,
-        "vjp.gather_nd: cotangent.shape = (1,) does not fit indices and data (allowed: (2,))",
+        "vjp.gather_nd: cotangent.shape = (1,) does not match indices and data (allowed: (2,))",
     ),
     (
         lambda: vjp.scatter_nd([1.0], [[0]], "mul"),

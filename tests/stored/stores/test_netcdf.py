@@ -25,7 +25,7 @@ def test_a_variable_of_netcdf4_is_refused_with_what_to_write(tmp_path):
             with pytest.raises(DTypeError) as refused:
                 call()
             text = str(refused.value)
-            assert f"{name} = Variable object is of netCDF4, and its missing values would" in text
+            assert f"{name} = Variable object is from netCDF4, and its missing values would" in text
             assert f"allowed: {name}[...], a masked array" in text
             assert "xarray.open_dataset(path)[name]" in text
         picked = ndgather.gather_nd(variable[...], [[0], [1]])

@@ -213,7 +213,7 @@ def _fit_dtype(port: Port, array: Array) -> Array:
     if dtype.type is np.void and dtype.fields is None and dtype.itemsize == declared.itemsize:
         return array.view(declared)
     raise DTypeError(
-        f"input {port.name!r}: dtype = {dtype} is not what the model takes (allowed: "
+        f"input {port.name!r}: dtype = {dtype} does not match the model (allowed: "
         f"{port_dtype_name(declared)})"
     )
 
