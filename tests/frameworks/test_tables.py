@@ -148,7 +148,7 @@ def test_nulls_and_other_dtypes_are_refused(column):
 
 
 def test_missing_values_are_refused():
-    with pytest.raises(DTypeError, match=r"^gather: fill_value = <NA> cannot be held"):
+    with pytest.raises(DTypeError, match=r"^gather: fill_value = <NA> cannot be represented"):
         ndgather.gather(DATA, [9], mode="fill", fill_value=pd.NA)
     with pytest.raises(DTypeError):
         ndgather.scatter_nd(DATA, [[0], [1]], [1, pd.NA])
