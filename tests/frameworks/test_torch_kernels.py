@@ -418,7 +418,7 @@ def test_programs_share_a_long_row(rng):
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_window_that_starts_before_data_is_out_of_bounds(size):
-    with pytest.raises(IndexOutOfBoundsError, match=r"starts\[0, 0\] = -1 lets a window"):
+    with pytest.raises(IndexOutOfBoundsError, match=r"starts\[0, 0\] = -1 makes a window"):
         ndgather.gather_windows(placed(torch.ones(size)), placed([[-1]]), (1,))
 
 
