@@ -56,7 +56,7 @@ INDICES = {
     "zarr": stored,
 }
 HINT = re.compile(
-    r"(?:, write|; write|the index tuples of a mask are|one index for each slice is|for example by) "
+    r"(?:, write|; write|the index tuples of a mask are|one index for each slice is|example by) "
     r"(?P<text>.*?)(?:, for (?P<function>gather_nd|scatter_nd)|, for index arrays .*)?$"
 )
 
