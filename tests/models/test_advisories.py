@@ -1004,7 +1004,7 @@ def test_answered(tmp_path, desired, ways):
 
 @pytest.mark.parametrize("identifier", ["CVE-2020-15210", "numpy-9293", "numpy-6272"])
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
-def test_a_result_may_take_the_place_of_an_input(identifier, mode):
+def test_out_may_be_an_input(identifier, mode):
     data = np.arange(128.0 * 20).reshape(20, 128)
     places = np.random.default_rng(0).permutation(128)
     desired = data[:, places]
@@ -1016,7 +1016,7 @@ def test_a_result_may_take_the_place_of_an_input(identifier, mode):
 
 
 @pytest.mark.parametrize("identifier", ["numpy-26844", "numpy-8043"])
-def test_indices_may_overlap_what_they_change(identifier):
+def test_indices_may_overlap_the_scattered_array(identifier):
     line = np.arange(10)
     ndgather.scatter_elements(line[2:], line[:-2], np.full(8, 3), mode="drop", out=line[2:])
     assert_same_elements(line, np.array([0, 1, 3, 3, 3, 3, 3, 3, 3, 3]))
@@ -1027,7 +1027,7 @@ def test_indices_may_overlap_what_they_change(identifier):
 
 @pytest.mark.parametrize("identifier", ["numpy-31940"])
 @pytest.mark.parametrize("bad", [0, 500, 9_999])
-def test_an_error_leaves_out_whole(identifier, bad):
+def test_an_error_leaves_out_unchanged(identifier, bad):
     places = np.zeros(10_000, I8)
     places[bad] = 100
     out = np.arange(10_000.0)
@@ -1040,7 +1040,7 @@ def test_an_error_leaves_out_whole(identifier, bad):
 
 
 @pytest.mark.parametrize("identifier", ["pytorch-1193"])
-def test_out_needs_not_be_contiguous(identifier):
+def test_out_may_be_non_contiguous(identifier):
     room = np.zeros((6, 8), F4)
     ndgather.gather_elements(TABLE, np.zeros((3, 4), I8), out=room[::2, ::2])
     desired = np.zeros((6, 8), F4)

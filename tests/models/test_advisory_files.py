@@ -97,7 +97,7 @@ def onnx_version():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 @pytest.mark.parametrize("location", OUTSIDE)
-def test_tensors_outside_of_the_folder_of_a_model_are_not_read(folder, location, capsys):
+def test_external_tensors_outside_the_model_folder_are_not_read(folder, location, capsys):
     if location is by_a_second_name and onnx_version() < (1, 21):
         pytest.skip("this version of onnx reads files of several names")
     path = folder / "model.onnx"
@@ -122,7 +122,7 @@ def test_tensors_outside_of_the_folder_of_a_model_are_not_read(folder, location,
 
 @pytest.mark.parametrize("identifier", ["CVE-2025-51480", "GHSA-q56x-g2fj-4rj6"])
 @pytest.mark.parametrize("place", ["../victim", "sub/../../victim", "victim"])
-def test_nothing_is_written_where_a_model_says(folder, identifier, place):
+def test_models_cannot_choose_where_files_are_written(folder, identifier, place):
     victim = (folder / place).resolve()
     victim.write_bytes(b"what was there")
     model = gather_model(location=place)
@@ -149,7 +149,7 @@ def test_nothing_is_written_where_a_model_says(folder, identifier, place):
     ],
     ids=str,
 )
-def test_tensors_are_looked_for_only_inside_their_file(folder, identifier, entries):
+def test_tensor_offsets_must_lie_within_their_file(folder, identifier, entries):
     (folder / "weights").write_bytes(SECRET.tobytes())
     path = folder / "model.onnx"
     path.write_bytes(gather_model(location="weights", **entries).SerializeToString())
@@ -159,7 +159,7 @@ def test_tensors_are_looked_for_only_inside_their_file(folder, identifier, entri
 
 @pytest.mark.parametrize("identifier", ["CVE-2020-15211"])
 @pytest.mark.parametrize("inputs", [("data", ""), ("", "indices"), ("data",), ("data", "nothing")])
-def test_inputs_of_a_node_that_are_not_there(folder, identifier, inputs):
+def test_missing_node_inputs_raise_errors(folder, identifier, inputs):
     (folder / "weights").write_bytes(SECRET.tobytes())
     path = folder / "model.onnx"
     path.write_bytes(gather_model(inputs, location="weights").SerializeToString())
@@ -196,7 +196,7 @@ IR = """<net name="n" version="11"><layers>
         ("2", "2", "1"),
     ],
 )
-def test_edges_that_lead_nowhere(folder, identifier, layer, port, to):
+def test_edges_to_missing_layers_raise_errors(folder, identifier, layer, port, to):
     path = folder / "model.xml"
     inputs = {"data": SECRET, "at": np.array([[2], [0]])}
     path.write_text(IR.format(layer="1", port="0", to="1"))
@@ -207,7 +207,7 @@ def test_edges_that_lead_nowhere(folder, identifier, layer, port, to):
 
 
 @pytest.mark.parametrize("identifier", ["openvino-duplicate-layer"])
-def test_two_layers_of_one_number(folder, identifier):
+def test_duplicate_layer_ids_raise_errors(folder, identifier):
     path = folder / "model.xml"
     second = '<layer id="0" name="other" type="Parameter" version="opset1"/></layers>'
     text = IR.format(layer="1", port="0", to="1")
@@ -218,7 +218,7 @@ def test_two_layers_of_one_number(folder, identifier):
 
 @pytest.mark.parametrize("identifier", ["openvino-large-dims"])
 @pytest.mark.parametrize("size", ["1000000000000", "9223372036854775807", "9223372036854775808"])
-def test_declared_sizes_reserve_nothing(folder, identifier, size):
+def test_declared_sizes_do_not_allocate_memory(folder, identifier, size):
     path = folder / "model.xml"
     text = IR.format(layer="1", port="0", to="1")
     path.write_text(text.replace('shape="3"', f'shape="{size},{size}"'))
@@ -227,7 +227,7 @@ def test_declared_sizes_reserve_nothing(folder, identifier, size):
 
 
 @pytest.mark.parametrize("identifier", ["CVE-2019-6446"])
-def test_pickles_are_never_run(tmp_path, identifier):
+def test_pickles_are_never_loaded(tmp_path, identifier):
     class Opens:
         def __reduce__(self):
             return open, (str(tmp_path / "ran"), "w")

@@ -267,7 +267,7 @@ def answer_of(function, arguments, thing):
     ("name", "argument"), [(name, each) for name, (_, given) in CALLS.items() for each in given]
 )
 @pytest.mark.usefixtures("folder")
-def test_any_argument_gives_the_answer_that_it_should_or_an_error_of_ours(name, argument):
+def test_any_argument_gives_the_expected_result_or_a_package_error(name, argument):
     function, given = CALLS[name]
     good, _ = answer_of(function, given, "what is right")
     for thing, value in THINGS.items():
@@ -280,7 +280,7 @@ def test_any_argument_gives_the_answer_that_it_should_or_an_error_of_ours(name, 
 
 @pytest.mark.parametrize("argument", ["data", "indices"])
 @pytest.mark.usefixtures("folder")
-def test_any_input_of_a_model_gives_its_output_or_an_error_of_ours(argument):
+def test_any_model_input_gives_the_output_or_a_package_error(argument):
     """Of a model only an array of the dtype and shape that it declares is an input."""
     ir = openvino.Model.load("model.xml")
     for thing, value in THINGS.items():
@@ -293,14 +293,14 @@ def test_any_input_of_a_model_gives_its_output_or_an_error_of_ours(argument):
                 assert error is not None, (thing, answer)
 
 
-def test_a_mask_of_an_input_is_refused():
+def test_masked_arrays_are_refused():
     masked = np.ma.array(INPUTS["data"], mask=True)
     with pytest.raises(DTypeError, match=r"masked array would lose its mask"):
         onnx_models.run(MODEL, {**INPUTS, "data": masked})
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_the_bytes_of_an_onnx_model_are_read_as_the_model(kind):
+def test_onnx_models_can_be_passed_as_bytes(kind):
     serialized = kind(MODEL.SerializeToString())
 
     outputs = onnx_models.run(serialized, INPUTS)
@@ -312,7 +312,7 @@ def test_the_bytes_of_an_onnx_model_are_read_as_the_model(kind):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_the_bytes_of_an_ir_are_read_as_the_model(folder, kind):
+def test_ir_can_be_passed_as_bytes(folder, kind):
     content = kind((folder / "model.xml").read_bytes())
 
     outputs = openvino.run(content, INPUTS)
@@ -321,7 +321,7 @@ def test_the_bytes_of_an_ir_are_read_as_the_model(folder, kind):
     assert openvino.check(content) == openvino.check(folder / "model.xml")
 
 
-def test_inputs_of_a_model_may_be_lists():
+def test_model_inputs_may_be_lists():
     inputs = {"data": [[1.5, 2.5], [3.5, 4.5]], "indices": [[1]]}
     with pytest.raises(NdgatherError, match="input 'data': dtype = float64"):
         onnx_models.run(MODEL, inputs)
@@ -329,13 +329,13 @@ def test_inputs_of_a_model_may_be_lists():
     np.testing.assert_array_equal(output, INPUTS["data"][1:], strict=True)
 
 
-def test_an_input_that_is_no_array_is_refused_by_name():
+def test_inputs_that_are_not_arrays_are_named_in_the_error():
     with pytest.raises(NdgatherError, match=r"input 'data' is a NeedsGradient.*requires grad"):
         onnx_models.run(MODEL, {**INPUTS, "data": NeedsGradient()})
 
 
 @pytest.mark.parametrize("inputs", [None, [ARRAYS[0]], "data"])
-def test_inputs_that_are_no_mapping_are_refused(inputs):
+def test_inputs_must_be_a_mapping(inputs):
     with pytest.raises(NdgatherError, match=r"run: inputs = .* is not a mapping"):
         onnx_models.run(MODEL, inputs)
 
@@ -345,7 +345,7 @@ def test_inputs_that_are_no_mapping_are_refused(inputs):
     [openvino.run, openvino.check, onnx_models.run, onnx_models.check],
     ids=["IR run", "IR check", "ONNX run", "ONNX check"],
 )
-def test_what_is_no_model_is_refused_by_the_names_of_the_call(read):
+def test_errors_for_invalid_models_name_the_function_and_argument(read):
     inputs = [INPUTS] if read.__name__ == "run" else []
     with pytest.raises(NdgatherError, match=rf"^{read.__name__}: model = NoneType"):
         read(None, *inputs)
@@ -356,7 +356,7 @@ def test_what_is_no_model_is_refused_by_the_names_of_the_call(read):
     [openvino.check, onnx_models.check, onnx_models.infer],
     ids=["IR check", "ONNX check", "ONNX infer"],
 )
-def test_a_path_in_an_error_breaks_no_line_and_commands_no_terminal(read):
+def test_paths_in_errors_are_escaped(read):
     with pytest.raises(FileError) as refusal:
         read("no\0such\x1b[31m\nfile")
     assert str(refusal.value).startswith(r"no\x00such\x1b[31m\nfile: cannot be read")
@@ -364,6 +364,6 @@ def test_a_path_in_an_error_breaks_no_line_and_commands_no_terminal(read):
 
 
 @pytest.mark.parametrize("name", [name for name in onnx_models.__all__ if name.islower()])
-def test_an_unknown_option_of_any_function_is_named(name):
+def test_unknown_options_are_named_in_the_error(name):
     with pytest.raises(CallError, match=rf"^{name}: nonsense = 1 is not an argument"):
         getattr(onnx_models, name)(nonsense=1)

@@ -52,7 +52,7 @@ def test_official_node_test(name):
         assert (run.gather_nodes, run.remaining_nodes) == (not replaced, replaced)
 
 
-def test_the_official_tests_are_all_there(capsys):
+def test_all_official_tests_are_run(capsys):
     ours = [name for name in ALL if not REPLACED.match(name)]
     with capsys.disabled():
         print(f" [{len(ALL)} official node tests: {len(ours)} of our operators] ", end="")

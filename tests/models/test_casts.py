@@ -24,7 +24,7 @@ F32, F64 = np.float32, np.float64
         (np.array(7, np.uint64), "int64", np.array(7)),
     ],
 )
-def test_values_that_the_other_type_holds(given, dtype, expected):
+def test_representable_values_are_converted(given, dtype, expected):
     np.testing.assert_array_equal(converted(given, dtype), expected, strict=True)
 
 
@@ -45,12 +45,12 @@ def test_values_that_the_other_type_holds(given, dtype, expected):
         (np.array([1j]), "float64", "dtype = complex128 cannot be converted to float64"),
     ],
 )
-def test_values_that_it_does_not_hold_are_refused(given, dtype, what):
+def test_unrepresentable_values_are_refused(given, dtype, what):
     with pytest.raises(DTypeError) as refused:
         converted(given, dtype)
     assert str(refused.value).startswith(what)
 
 
-def test_the_same_type_is_the_same_array():
+def test_converting_to_the_same_type_returns_the_array():
     array = np.array([np.nan])
     assert converted(array, "float64") is array

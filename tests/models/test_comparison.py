@@ -88,7 +88,7 @@ def odd_runtimes(tmp_path, monkeypatch):
     return package
 
 
-def test_who_differs_where_and_by_which_rule(odd_runtimes):
+def test_report_contains_runtime_node_and_rule_of_each_difference(odd_runtimes):
     del odd_runtimes
     found = onnx_models.compare(
         MODEL, FEEDS, runtimes=["reference", "odd_runtimes.clamps", "odd_runtimes.dies"]
@@ -113,7 +113,7 @@ def test_who_differs_where_and_by_which_rule(odd_runtimes):
     assert found.origins == ()  # the gather at fault is the origin itself
 
 
-def test_a_report_names_those_who_obey_among_those_that_ran_a_node(
+def test_report_names_the_correct_runtimes_among_those_that_ran_the_node(
     odd_runtimes, ndgather_in, tmp_path
 ):
     del odd_runtimes
@@ -130,7 +130,7 @@ def test_a_report_names_those_who_obey_among_those_that_ran_a_node(
     assert not rest
 
 
-def test_a_search_tries_sizes_that_fit_each_other():
+def test_search_draws_compatible_sizes():
     (found,) = onnx_models.search(
         MODEL, 8, most=1, runtimes=["reference"]
     )  # rows and columns share a size
@@ -138,7 +138,7 @@ def test_a_search_tries_sizes_that_fit_each_other():
     assert len(found.inputs["rows"]) == len(found.inputs["columns"])
 
 
-def test_what_cannot_be_compared_is_refused():
+def test_invalid_comparisons_raise_errors():
     model = onnx.ModelProto()
     model.CopyFrom(MODEL)
     del model.opset_import[:]
@@ -150,7 +150,7 @@ def test_what_cannot_be_compared_is_refused():
         onnx_models.search(model, 2, runtimes=["reference"])
 
 
-def test_a_report_on_the_command_line(ndgather_in, tmp_path):
+def test_compare_command_prints_the_report(ndgather_in, tmp_path):
     """A name in the model does not command the terminal."""
     model = onnx.ModelProto()
     model.CopyFrom(MODEL)
@@ -191,9 +191,7 @@ RNG = np.random.default_rng(3)
     ],
     ids=str,
 )
-def test_the_indices_that_lead_to_an_element_are_those_that_change_it(
-    name, data, indices, attributes
-):
+def test_reported_indices_are_those_that_affect_the_element(name, data, indices, attributes):
     """Where one index tuple is set to another value, only what it leads to may change."""
     op = operator(name, opset=18)
     values = np.arange(np.prod(data)).reshape(data)
@@ -220,7 +218,7 @@ def test_the_indices_that_lead_to_an_element_are_those_that_change_it(
             assert op(values, other, **attributes)[place] != result[place]
 
 
-def test_a_search_finds_inputs_on_which_they_part_and_makes_them_small(odd_runtimes):
+def test_search_finds_and_reduces_counterexamples(odd_runtimes):
     del odd_runtimes
     runtimes = ["odd_runtimes.clamps"]
     (found,) = onnx_models.search(MODEL, 40, most=1, sizes={"N": 9}, runtimes=runtimes)
@@ -230,7 +228,7 @@ def test_a_search_finds_inputs_on_which_they_part_and_makes_them_small(odd_runti
     assert (clamps.status, clamps.obeys) == ("differs", False)
 
 
-def test_each_runtime_gets_its_providers_and_libraries(odd_runtimes):
+def test_providers_and_libraries_can_be_set_per_runtime(odd_runtimes):
     """A mapping is for the named runtimes, and a list for all that load files."""
     del odd_runtimes
     found = onnx_models.compare(
@@ -246,7 +244,9 @@ def test_each_runtime_gets_its_providers_and_libraries(odd_runtimes):
     assert found.runs[2].status == "ran"
 
 
-def test_the_command_gives_providers_and_libraries_by_runtime(odd_runtimes, ndgather_in, tmp_path):
+def test_compare_command_sets_providers_and_libraries_per_runtime(
+    odd_runtimes, ndgather_in, tmp_path
+):
     del odd_runtimes
     onnx.save(MODEL, tmp_path / "model.onnx")
     np.savez(tmp_path / "all.npz", **FEEDS)
@@ -259,7 +259,7 @@ def test_the_command_gives_providers_and_libraries_by_runtime(odd_runtimes, ndga
     assert "two : refused: ValueError: ('A', 'B') ('l=1.so',) None" in outcome.out
 
 
-def test_the_command_gives_the_reference_nothing_to_load_unless_it_is_alone(
+def test_compare_command_omits_providers_for_the_reference_evaluator(
     odd_runtimes, ndgather_in, tmp_path
 ):
     del odd_runtimes
@@ -277,7 +277,7 @@ def test_the_command_gives_the_reference_nothing_to_load_unless_it_is_alone(
         assert "'reference' does not support providers" in outcome.err
 
 
-def test_things_to_load_for_who_loads_none_are_refused():
+def test_providers_for_the_reference_evaluator_are_refused():
     for providers in (["CPU"], {"reference": ["CPU"]}):
         with pytest.raises(ModelError, match="'reference' does not support providers"):
             onnx_models.compare(MODEL, FEEDS, runtimes=["reference"], providers=providers)
@@ -287,7 +287,7 @@ def test_things_to_load_for_who_loads_none_are_refused():
         onnx_models.compare(MODEL, FEEDS, runtimes=["reference"], libraries={"openvino": ["x"]})
 
 
-def test_a_search_is_json_whether_it_finds_anything_or_not(odd_runtimes, ndgather_in, tmp_path):
+def test_search_prints_json_with_and_without_counterexamples(odd_runtimes, ndgather_in, tmp_path):
     del odd_runtimes
     onnx.save(MODEL, tmp_path / "model.onnx")
     onnx.save(
@@ -318,7 +318,7 @@ def test_a_search_is_json_whether_it_finds_anything_or_not(odd_runtimes, ndgathe
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_rule_that_decides(data, theirs, rule, decided):
+def test_explanations_name_the_rule(data, theirs, rule, decided):
     node = helper.make_node("Gather", ["d", "i"], ["y"])
     (op_node,) = op_nodes(
         helper.make_model(
@@ -330,7 +330,7 @@ def test_the_rule_that_decides(data, theirs, rule, decided):
     assert (found.rule, found.decided) == (rule, decided)
 
 
-def test_which_of_two_updates_stays_is_open():
+def test_order_of_duplicate_updates_is_undefined():
     node = helper.make_node("ScatterND", ["d", "i", "u"], ["y"])
     (op_node,) = op_nodes(
         helper.make_model(
@@ -359,7 +359,7 @@ def test_which_of_two_updates_stays_is_open():
         ("ScatterElements", "max", np.nan, [1, 1], "NaN", False),
     ],
 )
-def test_the_rule_that_decides_of_a_scatter(kind, reduction, first, at, rule, decided):
+def test_explanations_of_scatters_name_the_rule(kind, reduction, first, at, rule, decided):
     node = helper.make_node(kind, ["d", "i", "u"], ["y"], reduction=reduction)
     graph = helper.make_graph([node], "g", [], [])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
@@ -376,7 +376,7 @@ SOFT = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
 SOFT_FEEDS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "at": np.array([0])}
 
 
-def test_a_difference_that_no_gather_makes_is_located(odd_runtimes):
+def test_differences_caused_by_other_operators_are_located(odd_runtimes):
     del odd_runtimes
     found = onnx_models.compare(SOFT, SOFT_FEEDS, runtimes=["reference", "odd_runtimes.soft"])
     assert not found.same
@@ -396,7 +396,7 @@ HIDDEN = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
     { s = Softmax(x)  u = Gather(s, at)  z = Sub(u, u)  y = Relu(z)  w = Gather(x, at) }""")
 
 
-def test_a_difference_that_reaches_no_output_is_named_too(odd_runtimes):
+def test_differences_that_do_not_affect_outputs_are_reported(odd_runtimes):
     del odd_runtimes
     found = onnx_models.compare(HIDDEN, SOFT_FEEDS, runtimes=["reference", "odd_runtimes.soft"])
     assert (found.same, found.outputs) == (False, ())
@@ -406,7 +406,7 @@ def test_a_difference_that_reaches_no_output_is_named_too(odd_runtimes):
     )
 
 
-def test_every_kind_of_difference_has_a_rule(odd_runtimes):
+def test_counterexamples_of_each_kind_have_a_rule(odd_runtimes):
     del odd_runtimes
     few = {"N": 2, "M": 1}  # each try of a runtime that dies begins a process
     for model, other, sizes in ((SOFT, "soft", {}), (MODEL, "dies", few), (MODEL, "refuses", few)):
@@ -423,7 +423,7 @@ def test_every_kind_of_difference_has_a_rule(odd_runtimes):
         assert node == ("Softmax of s" if other == "soft" else node)
 
 
-def test_the_advice_for_an_attribute_of_a_later_opset(ndgather_in, tmp_path):
+def test_advice_for_an_attribute_of_a_later_opset_is_to_convert(ndgather_in, tmp_path):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[3] x, int64[2] i, float[2] u) => (float[3] y)
         { y = ScatterElements<reduction = "max">(x, i, u) }""")
@@ -444,7 +444,7 @@ TWICE = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
     { p = GatherND(data, rows)  q = GatherND(data, at) }""")
 
 
-def test_all_kinds_of_differences_are_a_table(odd_runtimes, ndgather_in, tmp_path):
+def test_all_kinds_of_differences_are_printed_as_a_table(odd_runtimes, ndgather_in, tmp_path):
     del odd_runtimes
     onnx.save(TWICE, tmp_path / "model.onnx")
     kinds = onnx_models.search(TWICE, 16, runtimes=["reference", "odd_runtimes.clamps"])
@@ -478,7 +478,7 @@ def test_all_kinds_of_differences_are_a_table(odd_runtimes, ndgather_in, tmp_pat
         assert outcome.err.endswith(f"ndgather compare: error: {text}\n")
 
 
-def test_a_scalar_of_a_branch_may_have_an_axis_of_one():
+def test_scalars_from_branches_may_have_shape_1():
     """OpenVINO returns a scalar that leaves a branch as an array of shape (1,)."""
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (bool c, float[3, 2] x, int64[] i) => (float[2] y)
@@ -503,7 +503,7 @@ def test_a_scalar_of_a_branch_may_have_an_axis_of_one():
 
 @pytest.mark.parametrize("valid", [True, False])
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
-def test_edge_cases_of_indices_are_those_of_their_axis(dtype, valid):
+def test_edge_cases_of_indices_depend_on_the_axis_size(dtype, valid):
     """Of indices into an axis of size 7, each end counted from each side, and what is beyond."""
     drawn = set()
     for seed in range(300):

@@ -17,7 +17,7 @@ CORPORA = Path(__file__).parents[2] / "fuzz" / "corpus"
 
 
 @pytest.mark.parametrize(("name", "reader"), [("onnx", onnx_models), ("ir", ir_models)])
-def test_every_input_has_an_answer(name, reader):
+def test_corpus_inputs_give_results_or_package_errors(name, reader):
     with zipfile.ZipFile(CORPORA / f"{name}.zip") as corpus:
         assert len(corpus.namelist()) > 100
         for each in corpus.namelist():
@@ -44,19 +44,19 @@ def desk():
         (ModelError("x" * 10_001), BrokenPromiseError),
     ],
 )
-def test_other_errors_break_the_promise(desk, error, caught):
+def test_other_errors_fail_the_fuzz_target(desk, error, caught):
     with pytest.raises(caught), desk.judged():
         raise error
 
 
-def test_errors_of_the_package_keep_it(desk):
+def test_package_errors_pass_the_fuzz_target(desk):
     with desk.judged():
         raise ModelError("one line")
     with desk.judged(may_lack_memory=True):
         raise MemoryError
 
 
-def test_files_outside_of_the_folder_break_it(desk):
+def test_reading_files_outside_the_folder_fails_the_fuzz_target(desk):
     outside = desk.folder.parent / "outside.bin"
     with pytest.raises(BrokenPromiseError, match="touched"), desk.judged():
         outside.read_bytes()

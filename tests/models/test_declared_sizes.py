@@ -63,7 +63,7 @@ def model_of(call, *, sizes, stale, as_output, steps, opset=18):
     steps=st.lists(st.sampled_from(["Neg", "Identity", "Abs"]), min_size=1, max_size=2),
 )
 @settings(max_examples=8 * EXAMPLES)
-def test_sizes_of_inputs_count_and_not_stale_declarations(
+def test_input_sizes_take_precedence_over_stale_declarations(
     call, how, as_output, named, open_axes, other, steps
 ):
     shape, axes = call[1][0].shape, open_axes[: call[1][0].ndim]
@@ -94,7 +94,7 @@ def test_sizes_of_inputs_count_and_not_stale_declarations(
 @pytest.mark.parametrize(
     "how", [{"opset": 10}, {"opset": 13}, {"target": "basic"}, {"target": "qnn"}]
 )
-def test_a_declaration_that_contradicts_is_refused_everywhere(how, as_output):
+def test_contradictory_declarations_are_refused(how, as_output):
     data, indices = np.zeros((3, 4), np.float32), np.array([-1, 0])
     call = "Gather", (data, indices), {"axis": 0}, data[indices]
     model, _ = model_of(call, sizes=[3, 4], stale=[2, 4], as_output=as_output, steps=["Neg"])
@@ -107,7 +107,7 @@ def test_a_declaration_that_contradicts_is_refused_everywhere(how, as_output):
         assert text in str(refusal.value)
 
 
-def test_a_stale_declaration_is_dropped_if_new_nodes_read_the_size():
+def test_stale_declarations_are_dropped_if_new_nodes_read_the_size():
     data, indices = np.zeros((3, 4), np.float32), np.array([-1, 0])
     call = "Gather", (data, indices), {"axis": 0}, data[indices]
     model, _ = model_of(call, sizes=["N", 4], stale=[2, 4], as_output=False, steps=["Neg"])
@@ -123,7 +123,7 @@ def test_a_stale_declaration_is_dropped_if_new_nodes_read_the_size():
     assert finding.what == text
 
 
-def test_a_model_whose_shapes_follow_a_stale_declaration_is_refused():
+def test_models_with_shape_nodes_and_stale_declarations_are_refused():
     """In onnxruntime its Shape returns the declared size, and in other runtimes the true one."""
     graph = helper.make_graph(
         [
@@ -147,7 +147,7 @@ def test_a_model_whose_shapes_follow_a_stale_declaration_is_refused():
         onnx_models.convert(model, target="basic")
 
 
-def test_a_size_that_nothing_proves_is_named_in_a_finding():
+def test_unproven_declared_sizes_are_reported():
     """A size of NonZero is known in a run alone."""
     graph = helper.make_graph(
         [

@@ -57,7 +57,7 @@ def test_tensor_scatter_runs_in_a_model():
 
 
 @pytest.mark.parametrize("last", [(), ("",)])
-def test_an_optional_input_may_be_left_out_in_a_model(last):
+def test_optional_inputs_may_be_omitted(last):
     model, table, scales = blocks(last=last)
     ids = np.array([2, -1, 7])
     (rows,) = onnx_models.run(model, {"ids": ids}, runtime="reference").values()
@@ -66,7 +66,7 @@ def test_an_optional_input_may_be_left_out_in_a_model(last):
 
 
 @pytest.mark.parametrize("last", [[], [""], ["at"]])
-def test_a_node_without_an_optional_input_is_compared(last):
+def test_nodes_without_an_optional_input_are_compared(last):
     model = onnx.ModelProto.FromString(CACHE.SerializeToString())
     model.graph.node[0].input[2:] = last
     report = onnx_models.compare(model, INPUTS, runtimes=["reference"])
@@ -76,7 +76,7 @@ def test_a_node_without_an_optional_input_is_compared(last):
 @pytest.mark.parametrize("mode", ["linear", "circular"])
 @pytest.mark.parametrize("axis", [1, 2])
 @pytest.mark.parametrize("runtime", ["reference", "onnxruntime"])
-def test_runtimes_write_a_cache_alike(runtime, axis, mode):
+def test_tensor_scatter_agrees_with_onnxruntime(runtime, axis, mode):
     pytest.importorskip("onnx" if runtime == "reference" else runtime)
     shape = (2, 5, 4)
     model = onnx.ModelProto.FromString(CACHE.SerializeToString())
@@ -105,7 +105,7 @@ def test_runtimes_write_a_cache_alike(runtime, axis, mode):
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
-def test_onnxruntime_takes_blocks_alike(bits):
+def test_gather_block_quantized_agrees_with_onnxruntime(bits):
     pytest.importorskip("onnxruntime")
     model, _, _ = blocks()
     model.graph.node[0].attribute[0].i = bits
@@ -121,7 +121,7 @@ def test_onnxruntime_takes_blocks_alike(bits):
     assert run.status == "same" or (is_older and run.status == "refused")
 
 
-def test_types_are_inferred_where_onnx_knows_nothing():
+def test_types_are_inferred_for_operators_unknown_to_onnx():
     model, _, _ = blocks()
     model.graph.output[0].ClearField("type")
     (output,) = onnx_models.infer(model).graph.output
@@ -135,7 +135,7 @@ def test_types_are_inferred_where_onnx_knows_nothing():
     assert known.graph.input[1].type.tensor_type.shape.dim[1].dim_value == 3
 
 
-def test_conversion_keeps_it_or_says_that_there_is_nothing_equal():
+def test_conversion_keeps_the_node_or_raises_an_error():
     newer = onnx_models.convert(CACHE, opset=25)
     assert [node.op_type for node in newer.graph.node] == ["TensorScatter"]
     same = onnx_models.convert(CACHE, operator="GatherND")
@@ -150,7 +150,7 @@ def test_conversion_keeps_it_or_says_that_there_is_nothing_equal():
 
 
 @pytest.mark.parametrize("model", [CACHE, blocks()[0]], ids=lambda model: model.graph.name)
-def test_it_stays_if_a_target_does_not_take_it(model):
+def test_nodes_that_a_target_does_not_support_stay(model):
     (report,) = onnx_models.conversion(model, target="basic").nodes
     assert report.stays
     assert report.why == f"basic does not support {model.graph.node[0].op_type}"
@@ -158,7 +158,7 @@ def test_it_stays_if_a_target_does_not_take_it(model):
         onnx_models.convert(model, target="basic")
 
 
-def test_a_cache_stays_for_a_target_that_takes_it():
+def test_tensor_scatter_stays_for_targets_that_support_it():
     converted = onnx_models.convert(CACHE, target="onnxruntime")
     assert list(converted.graph.node) == list(CACHE.graph.node)
 
@@ -177,7 +177,7 @@ def layer(name, opset, shapes):
     return LAYER.format(name, opset, "".join(ports), dims).encode()
 
 
-def test_slice_scatter_runs_in_an_ir_with_and_without_axes():
+def test_slice_scatter_runs_in_ir_with_and_without_axes():
     limits = [("I32", (1,))] * 3
     text = layer("SliceScatter", 15, [("FP32", (2, 3)), ("FP32", (1, 3)), *limits])
     inputs = {
@@ -194,7 +194,7 @@ def test_slice_scatter_runs_in_an_ir_with_and_without_axes():
         openvino.run(few, inputs)
 
 
-def test_scatter_update_runs_in_an_ir():
+def test_scatter_update_runs_in_ir():
     shapes = [("FP32", (2, 3)), ("I32", (1,)), ("FP32", (2, 1)), ("I32", ())]
     text = layer("ScatterUpdate", 3, shapes)
     data, updates = np.zeros((2, 3), np.float32), np.ones((2, 1), np.float32)

@@ -35,7 +35,7 @@ ERROR = Finding(
 )
 
 
-def test_the_table_starts_with_the_worst_and_ends_with_the_counts():
+def test_table_is_sorted_by_severity_and_ends_with_counts():
     assert as_text([PORTABLE, ERROR], width=0).splitlines() == [
         "severity  where    operator             rule         what is wrong",
         "error     pick     ai.onnx GatherND-13  index range  indices[0, 0] = 7 is outside axis 1",
@@ -47,23 +47,23 @@ def test_the_table_starts_with_the_worst_and_ends_with_the_counts():
     ]
 
 
-def test_the_last_column_is_broken_to_fit():
+def test_last_column_is_wrapped():
     lines = as_text([PORTABLE, ERROR], width=80).splitlines()[:-2]
     assert max(map(len, lines)) <= 80
     assert len(lines) > 3
     assert " ".join(" ".join(lines).split()).count("device takes [one, two]") == 1
 
 
-def test_no_findings_say_so():
+def test_empty_findings_are_printed_as_a_message():
     assert as_text([]) == summary([]) == "nothing found"
 
 
-def test_only_errors_are_errors():
+def test_has_errors_ignores_other_severities():
     assert has_errors([PORTABLE, ERROR])
     assert not has_errors([PORTABLE])
 
 
-def test_as_data_they_survive_json():
+def test_findings_survive_a_json_round_trip():
     assert json.loads(json.dumps(to_json([PORTABLE]))) == [
         {
             "where": "layer 3",
@@ -97,7 +97,7 @@ IN_CODE = re.compile(r"\.(cc|cpp|cu|h|hpp|py)\b:?\d*|0x[0-9a-f]{6,}|/project/|_s
 
 @pytest.mark.parametrize(("text", "shapes"), BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("runtime", ["reference", "onnxruntime", "openvino"])
-def test_a_model_that_a_library_refuses(runtime, text, shapes):
+def test_library_errors_become_package_errors_with_cause(runtime, text, shapes):
     if runtime != "reference":
         pytest.importorskip(runtime)
     feeds = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
@@ -113,7 +113,7 @@ def test_a_model_that_a_library_refuses(runtime, text, shapes):
 
 
 @pytest.mark.parametrize("function", [onnx_models.infer, onnx_models.load])
-def test_bytes_that_are_no_model(function):
+def test_invalid_bytes_raise_an_error(function):
     with pytest.raises(NdgatherError) as refused:
         function(b"no model")
     assert refused.value.__cause__ is not None

@@ -116,7 +116,7 @@ CHAINS = [identities, gathers_of_integers, gathers_of_sizes, indices_of_indices]
         ),
     ],
 )
-def test_time_is_linear_in_nodes(make, call):
+def test_time_is_linear_in_the_number_of_nodes(make, call):
     assert is_linear(CALLS[call], make(FEW), make(MANY))
 
 
@@ -145,13 +145,13 @@ def ir_of_integers(count):
     return f'<net name="chain" version="11">{text}</net>'.encode()
 
 
-def test_the_time_of_an_ir_is_linear_in_layers():
+def test_ir_time_is_linear_in_the_number_of_layers():
     few, many = ir_of_integers(FEW), ir_of_integers(MANY)
     assert {finding.rule for finding in openvino.check(few)} == {"64-bit integers"}
     assert is_linear(openvino.check, few, many)
 
 
-def test_names_that_are_taken_get_the_next_number():
+def test_duplicate_names_get_the_next_number():
     taken = {"x", "x_3"}
     assert [unique("x", taken) for _ in range(4)] == ["x_2", "x_4", "x_5", "x_6"]
     assert [unique("y", taken) for _ in range(40)] == ["y", *(f"y_{n}" for n in range(2, 41))]

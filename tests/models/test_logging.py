@@ -27,13 +27,13 @@ def of(log, level):
     return [each.getMessage() for each in log.records if each.levelno == level]
 
 
-def test_a_run_says_where_and_how_long(log):
+def test_runs_log_runtime_and_time(log):
     onnx.run(parse_model(MODEL), INPUTS, runtime="reference")
     (ran,) = of(log, logging.INFO)
     assert ran.startswith("model: 1 node ran in ndgather and 1 node in the reference evaluator, ")
 
 
-def test_a_run_in_a_runtime_says_what_was_compared(log):
+def test_runs_in_a_runtime_log_the_number_of_compared_nodes(log):
     pytest.importorskip("onnxruntime")
     onnx.run(parse_model(MODEL), INPUTS, runtime="onnxruntime")
     loaded, ran = of(log, logging.INFO)
@@ -42,7 +42,7 @@ def test_a_run_in_a_runtime_says_what_was_compared(log):
     assert ran.startswith("model: 2 nodes ran in onnxruntime, 1 node compared, ")
 
 
-def test_another_runtime_than_the_usual_one_is_a_warning(log):
+def test_falling_back_to_another_runtime_logs_a_warning(log):
     pytest.importorskip("onnxruntime")
     model = parse_model(MODEL)
     model.ir_version = 10_000  # which onnxruntime does not know
@@ -51,14 +51,14 @@ def test_another_runtime_than_the_usual_one_is_a_warning(log):
     assert "onnxruntime cannot load it" in warning
 
 
-def test_a_comparison_says_what_became_of_each_runtime(log):
+def test_comparisons_log_the_outcome_of_each_runtime(log):
     onnx.compare(parse_model(MODEL), INPUTS, runtimes=["reference"])
     (ran,) = of(log, logging.INFO)
     assert ran.startswith("reference ")
     assert ran.endswith(": ran")
 
 
-def test_nothing_is_printed_where_nobody_listens(capfd):
+def test_nothing_is_printed_without_a_log_handler(capfd):
     logger = logging.getLogger("ndgather")
     assert any(isinstance(each, logging.NullHandler) for each in logger.handlers)
     onnx.run(parse_model(MODEL), INPUTS, runtime="reference")

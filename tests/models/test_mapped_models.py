@@ -91,7 +91,7 @@ def whole(proto, folder):
     return proto
 
 
-def test_it_is_the_model_of_the_file(path):
+def test_mapped_models_equal_loaded_models(path):
     found, folder = files.map_model(path, "run")
     outside = {tensor.name: map_tensor(tensor, folder) for tensor in external_tensors(found)}
     assert set(outside) == {"table", "halves", "wide"}
@@ -104,7 +104,7 @@ def test_it_is_the_model_of_the_file(path):
     assert found == expected
 
 
-def test_large_constants_of_nodes_stay_in_the_file_too(in_nodes):
+def test_large_constants_of_nodes_are_mapped(in_nodes):
     found, folder = files.map_model(in_nodes, "run")
     tensors = list(external_tensors(found))
     outside = {tensor.name: map_tensor(tensor, folder) for tensor in tensors}
@@ -120,7 +120,7 @@ def test_large_constants_of_nodes_stay_in_the_file_too(in_nodes):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_model_with_large_constants_runs_as_ever(in_nodes, first):
+def test_mapped_models_with_large_constants_run(in_nodes, first):
     pytest.importorskip("onnxruntime")
     feeds = {"ids": np.array([0, 299, -1]), "first": np.array(first)}
     run = onnx_models.load(in_nodes, runtime="onnxruntime", in_place=True).run(feeds)
@@ -133,7 +133,7 @@ def test_a_model_with_large_constants_runs_as_ever(in_nodes, first):
         onnx_models.run(in_nodes, {**feeds, "ids": np.array([300])}, runtime="onnxruntime")
 
 
-def test_a_tensor_that_is_written_in_two_parts_is_read_whole(path):
+def test_tensors_in_two_parts_are_not_mapped(path):
     """Protobuf merges the parts of a message: here the second one has the values."""
     table = numpy_helper.from_array(TENSORS["table"], "table")
     second = numpy_helper.from_array(TENSORS["table"][::-1], "table")
@@ -159,7 +159,7 @@ def _field(number, content):
     return bytes([number << 3 | 2, *length, size]) + content
 
 
-def test_it_runs_as_the_model_of_the_file(path):
+def test_mapped_models_run_like_loaded_models(path):
     pytest.importorskip("onnxruntime")
     feeds = {"ids": np.array([0, 299, -1])}
     loaded = [
@@ -173,13 +173,13 @@ def test_it_runs_as_the_model_of_the_file(path):
     np.testing.assert_allclose(one[0], reference, rtol=1e-5)
 
 
-def test_a_bad_index_is_told_as_ever(path):
+def test_out_of_bounds_indices_in_mapped_models_raise_the_same_error(path):
     pytest.importorskip("onnxruntime")
     with pytest.raises(NdgatherError, match=r"indices\[0\] = 300 is outside axis 0 of data"):
         onnx_models.run(path, {"ids": np.array([300])}, runtime="onnxruntime")
 
 
-def test_a_file_of_two_names_is_read_whole(path):
+def test_hard_linked_files_are_not_mapped(path):
     os.link(path, path.with_name("other.onnx"))
     found, _ = files.map_model(path, "run")
     assert not list(external_tensors(found))
@@ -188,7 +188,7 @@ def test_a_file_of_two_names_is_read_whole(path):
 
 @settings(max_examples=min(60, settings.default.max_examples), deadline=None)
 @given(st.data())
-def test_damage_is_read_as_onnx_reads_it(tmp_path_factory, data):
+def test_damaged_files_are_parsed_like_onnx_or_refused(tmp_path_factory, data):
     """Whatever the bytes are, it is a model that onnx reads from them too, or a refusal."""
     tensor = numpy_helper.from_array(np.zeros((300, 64), np.float32), "t")
     nodes = [
@@ -248,7 +248,7 @@ print(peak() - before)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the file is that of Linux")
 @pytest.mark.parametrize("in_node", [False, True])
-def test_large_tensors_take_no_memory_twice(path, in_node):
+def test_large_tensors_are_not_copied(path, in_node):
     pytest.importorskip("onnxruntime")
     model = onnx.load(path)
     size = 64 << 20
@@ -273,7 +273,7 @@ INFER = "from ndgather.models.onnx.inference import infer_mapped; infer_mapped(p
 @pytest.mark.parametrize(
     ("work", "most"), [("onnx.check(path)", 0.6), (INFER, 0.6), ("onnx.infer(path)", 1.7)]
 )
-def test_checks_and_types_need_no_values_of_large_tensors(path, work, most):
+def test_check_and_infer_do_not_read_large_tensors(path, work, most):
     size = 64 << 20
     model = onnx.load(path)
     del model.graph.initializer[0]
@@ -319,7 +319,7 @@ def in_a_cache(folder, data="blobs/def", model="blobs/abc"):
 ROW = np.array([[4, 5, 6, 7]], np.float32)
 
 
-def test_external_data_are_found_where_the_links_of_a_cache_lead(tmp_path):
+def test_external_data_behind_cache_links_is_found(tmp_path):
     path = in_a_cache(tmp_path / "hub")
     assert not onnx_models.check(path)
     assert onnx_models.infer(path).graph.output[0].name == "y"
@@ -334,7 +334,7 @@ def test_external_data_are_found_where_the_links_of_a_cache_lead(tmp_path):
 
 
 @pytest.mark.parametrize("model", ["blobs/abc", "snapshots/rev/onnx/real.onnx"])
-def test_a_link_that_leaves_both_folders_is_refused_and_said_to_be_a_link(tmp_path, model):
+def test_links_out_of_both_folders_are_refused(tmp_path, model):
     path = in_a_cache(tmp_path / "hub", data="secret/def", model=model)
     for work in (onnx_models.check, onnx_models.infer):
         with pytest.raises(FileError, match=r"location = 'm.data' is a link to '.*/secret/def'"):

@@ -83,7 +83,7 @@ def wrong(monkeypatch):
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_every_runtime_gives_the_definition(runtime):
+def test_every_runtime_returns_the_defined_result(runtime):
     feeds = {"data": DATA, "indices": INDICES}
     found = onnx_models.run(MODEL, feeds, runtime=runtime)
     np.testing.assert_array_equal(found["y"], EXPECTED, strict=True)
@@ -93,7 +93,7 @@ def test_every_runtime_gives_the_definition(runtime):
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int32"])
-def test_integers_are_printed_as_those_of_numpy(runtime, dtype):
+def test_integers_are_printed_like_numpy_integers(runtime, dtype):
     """Of two integer types of one size NumPy prints only one by its name alone."""
     model = parse_model(f"""<ir_version: 8, opset_import: ["" : 16]>
         pick ({dtype}[a, b] data, int64[n, 2] indices) => ({dtype}[n] y)
@@ -103,7 +103,7 @@ def test_integers_are_printed_as_those_of_numpy(runtime, dtype):
     assert repr(result) == repr(reference.gather_nd(data, INDICES))
 
 
-def test_a_value_that_differs_ends_the_run_by_the_name_of_its_node(wrong):
+def test_a_different_value_raises_an_error_that_names_the_node(wrong):
     def changed(value):
         value = value.copy()
         value[1] = 99
@@ -123,14 +123,14 @@ def test_a_value_that_differs_ends_the_run_by_the_name_of_its_node(wrong):
     np.testing.assert_array_equal(result.outputs[0].array, EXPECTED)
 
 
-def test_a_result_of_another_shape_or_type_differs(wrong):
+def test_results_with_another_shape_or_type_differ(wrong):
     wrong.change["picked"] = lambda value: value[:1]
     with pytest.raises(ModelError, match=r"returns float32 \(1,\), and .* returns float32 \(2,\)"):
         onnx_models.run(MODEL, {"data": DATA, "indices": INDICES}, runtime=wrong.__name__)
 
 
 @pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime"))
-def test_an_index_out_of_bounds_is_our_error_in_every_runtime(runtime):
+def test_out_of_bounds_indices_raise_the_same_error_in_every_runtime(runtime):
     bad = np.array([[0, 1], [2, 9]])
     text = r"GatherND-13: indices\[1, 1\] = 9 is outside axis 1 of data, which has size 4"
     with pytest.raises(IndexOutOfBoundsError, match=text):
@@ -138,7 +138,7 @@ def test_an_index_out_of_bounds_is_our_error_in_every_runtime(runtime):
 
 
 @pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime"))
-def test_the_node_at_fault_is_named_among_nodes_without_names(runtime):
+def test_the_faulty_node_is_identified_among_unnamed_nodes(runtime):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
         pick (float[a, b] data, int64[n, 2] one, int64[m, 2] other) => (float[n] y, float[m] z)
         { y = GatherND(data, one)  z = GatherND(data, other) }""")
@@ -148,7 +148,7 @@ def test_the_node_at_fault_is_named_among_nodes_without_names(runtime):
         onnx_models.run(model, feeds, runtime=runtime)
 
 
-def test_no_node_is_blamed_where_several_may_have_been_refused(wrong):
+def test_no_node_is_named_if_several_may_have_failed(wrong):
     class Session:
         def run(self, names, inputs):
             raise RuntimeError("Failed while running GatherND node. Name:'' Status Message: no")
@@ -163,7 +163,7 @@ def test_no_node_is_blamed_where_several_may_have_been_refused(wrong):
         one.run(feeds)
 
 
-def test_an_index_out_of_bounds_is_our_error_where_the_runtime_says_nothing(wrong):
+def test_out_of_bounds_indices_raise_an_error_even_if_the_runtime_ignores_them(wrong):
     del wrong
     bad = np.array([[0, 1], [2, 9]])
     with pytest.raises(IndexOutOfBoundsError, match="outside axis 1"):
@@ -172,7 +172,7 @@ def test_an_index_out_of_bounds_is_our_error_where_the_runtime_says_nothing(wron
 
 @pytest.mark.parametrize("runtime", in_every("onnxruntime", "openvino"))
 @pytest.mark.parametrize("taken", [True, False])
-def test_nodes_in_the_branches_of_an_if_are_compared_where_they_run(runtime, taken):
+def test_nodes_in_branches_are_compared_if_they_run(runtime, taken):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
         branch (bool c, float[3, 4] data, int64[n, 2] indices) => (float[m] y)
         { y = If(c) <
@@ -190,7 +190,7 @@ def test_nodes_in_the_branches_of_an_if_are_compared_where_they_run(runtime, tak
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_a_branch_in_a_branch_is_not_compared_where_it_is_not_taken(wrong, taken):
+def test_nested_branches_that_do_not_run_are_not_compared(wrong, taken):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
         branches (bool b, float[3, 4] data, int64[n] rows) => (float[m, 4] y)
         { t = Constant<value = bool {1}>()  c = Or(t, b)
@@ -207,7 +207,7 @@ def test_a_branch_in_a_branch_is_not_compared_where_it_is_not_taken(wrong, taken
     assert (result.gather_nodes, result.left) == (int(taken), ())
 
 
-def test_nodes_in_a_function_of_another_opset_are_left_and_said(wrong):
+def test_nodes_in_functions_of_another_opset_are_reported_as_not_compared(wrong):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18, "local" : 1]>
         g (float[3, 4] data, int64[n] rows) => (float[n, 4] y) { y = local.pick(data, rows) }
         <domain: "local", opset_import: ["" : 15]>
@@ -219,7 +219,7 @@ def test_nodes_in_a_function_of_another_opset_are_left_and_said(wrong):
 
 
 @pytest.mark.parametrize("runtime", in_every("onnxruntime"))
-def test_nodes_in_a_loop_are_left_and_said(runtime):
+def test_nodes_in_loops_are_reported_as_not_compared(runtime):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
         loop (int64 n, float[3] data) => (float[k] ys)
         { t = Constant<value = bool {1}>()
@@ -235,7 +235,7 @@ def test_nodes_in_a_loop_are_left_and_said(runtime):
 
 
 @pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime"))
-def test_a_sequence_does_not_stop_the_other_outputs(runtime, ndgather_in, tmp_path, caplog):
+def test_sequence_outputs_do_not_prevent_other_outputs(runtime, ndgather_in, tmp_path, caplog):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[3] data) => (seq(float[3]) many, float[3] out)
         { many = SequenceConstruct(data)  out = Neg(data) }""")
@@ -270,7 +270,7 @@ def test_slices_of_strings(runtime):
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_a_table_in_a_file_of_its_own_is_found_and_compared(runtime, tmp_path):
+def test_nodes_with_external_data_are_compared(runtime, tmp_path):
     table = np.arange(40, dtype=np.float32).reshape(10, 4)
     tensor = onnx.numpy_helper.from_array(table, "table")
     node = helper.make_node("Gather", ["table", "rows"], ["y"])
@@ -289,7 +289,7 @@ def test_a_table_in_a_file_of_its_own_is_found_and_compared(runtime, tmp_path):
     assert result.gather_nodes == 1
 
 
-def test_a_runtime_that_is_not_known_or_not_installed_is_refused():
+def test_unknown_and_missing_runtimes_raise_errors():
     with pytest.raises(ModelError, match="runtime = 'nothing' is unknown"):
         onnx_models.run(MODEL, {}, runtime="nothing")
     if not _there("openvino"):
@@ -299,7 +299,7 @@ def test_a_runtime_that_is_not_known_or_not_installed_is_refused():
 
 @pytest.mark.parametrize("runtime", in_every("onnxruntime"))
 @pytest.mark.parametrize("last", [-1, 9])
-def test_a_file_is_run_as_its_model_in_memory_is(runtime, last, tmp_path):
+def test_files_and_models_in_memory_run_alike(runtime, last, tmp_path):
     """Of a file only the tensors that our nodes read are kept while the runtime has the rest."""
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)
     model = onnx.ModelProto()
@@ -323,16 +323,16 @@ def test_a_file_is_run_as_its_model_in_memory_is(runtime, last, tmp_path):
 
 @pytest.mark.parametrize("runtime", [None, "reference", *in_every("onnxruntime", "openvino")])
 @pytest.mark.parametrize(("option", "value"), [("providers", "Abacus"), ("libraries", "none.so")])
-def test_a_provider_or_a_library_that_is_not_there_is_no_reason_to_run_elsewhere(
-    runtime, option, value, capfd
-):
+def test_missing_providers_and_libraries_do_not_cause_a_fallback(runtime, option, value, capfd):
     with pytest.raises(ModelError, match=re.escape(value)):
         onnx_models.load(MODEL, runtime=runtime, **{option: [value]})
     assert "Falling back" not in "".join(capfd.readouterr())
 
 
 @pytest.mark.parametrize("runtime", in_every("onnxruntime"))
-def test_what_no_runtime_loads_runs_in_the_evaluator_and_says_why(runtime, ndgather_in, tmp_path):
+def test_models_that_onnxruntime_cannot_load_fall_back_to_the_evaluator(
+    runtime, ndgather_in, tmp_path
+):
     text = """<ir_version: 8, opset_import: ["" : 16]>
         add (int16[2] a) => (int16[2] y) { y = Max(a, a) }"""  # onnxruntime has it for no int16
     feeds = {"a": np.array([1, 2], np.int16)}
@@ -348,7 +348,7 @@ def test_what_no_runtime_loads_runs_in_the_evaluator_and_says_why(runtime, ndgat
 
 
 @pytest.mark.parametrize("runtime", in_every("onnxruntime"))
-def test_maps_of_a_classifier_become_a_matrix(runtime):
+def test_classifier_maps_become_a_matrix(runtime):
     zipped = helper.make_node(
         "ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b"]
     )
@@ -413,7 +413,7 @@ def test_maps_of_a_classifier_become_a_matrix(runtime):
         (f"{'x' * 5_000}{'y' * 10**6}{'z' * 5_000}", f"{'x' * 5_000} ... {'z' * 5_000}"),
     ],
 )
-def test_a_refusal_is_told_without_the_places_in_the_code_of_a_runtime(wrong, text, said):
+def test_runtime_errors_are_shown_without_source_locations(wrong, text, said):
     def session(source, options):
         raise RuntimeError(text)
 
@@ -452,13 +452,13 @@ def crashing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("runtime", [None, *RUNTIMES])
-def test_a_run_in_a_child_returns_what_a_run_here_returns(runtime):
+def test_isolated_runs_return_the_same_results(runtime):
     feeds = {"data": DATA, "indices": INDICES}
     outputs = onnx_models.run(MODEL, feeds, runtime=runtime, isolate=True)
     np.testing.assert_array_equal(outputs["y"], EXPECTED, strict=True)
 
 
-def test_an_error_in_a_child_is_the_error_here():
+def test_isolated_runs_raise_the_same_errors():
     feeds = {"data": DATA, "indices": np.array([[0, 1], [3, 0]])}
     with pytest.raises(IndexOutOfBoundsError, match=r"indices\[1, 0\] = 3 is outside") as here:
         onnx_models.run(MODEL, feeds)
@@ -468,13 +468,13 @@ def test_an_error_in_a_child_is_the_error_here():
     assert vars(child.value) == vars(here.value)
 
 
-def test_a_crash_of_a_child_is_an_error(crashing):
+def test_crashes_of_isolated_runs_raise_errors(crashing):
     runtime = crashing("os.kill(os.getpid(), signal.SIGSEGV)")
     with pytest.raises(ModelError, match="model: the process that ran it has ended: SIGSEGV"):
         onnx_models.run(MODEL, {"data": DATA, "indices": INDICES}, runtime=runtime, isolate=True)
 
 
-def test_a_timeout_ends_a_run(crashing):
+def test_timeouts_terminate_runs(crashing):
     feeds, runtime = {"data": DATA, "indices": INDICES}, crashing("time.sleep(60)")
     start = time.monotonic()
     with pytest.raises(ModelError, match=r"model: .*: it did not end in 1\.5 s \(the limit of"):
@@ -483,7 +483,7 @@ def test_a_timeout_ends_a_run(crashing):
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
-def test_a_timeout_is_a_time(timeout):
+def test_invalid_timeouts_raise_errors(timeout):
     with pytest.raises(
         ModelError, match=r"run: timeout = .* is out of range \(allowed: positive finite numb"
     ):
@@ -492,7 +492,7 @@ def test_a_timeout_is_a_time(timeout):
         onnx_models.compare(MODEL, {}, runtimes=["reference"], timeout=timeout)
 
 
-def test_the_default_of_a_run_is_that_of_the_command(monkeypatch):
+def test_run_and_the_command_have_the_same_default_runtime(monkeypatch):
     chosen = []
     load = onnx_models.load
 
@@ -524,7 +524,7 @@ def without_one(value):
     return value
 
 
-def test_lost_updates_are_explained_with_what_helps(wrong):
+def test_lost_updates_are_explained_with_a_remedy(wrong):
     wrong.change["lost"] = without_one
     with pytest.raises(ModelError) as refusal:
         onnx_models.run(SUMS, SUM_FEEDS, runtime=wrong.__name__)
@@ -536,7 +536,7 @@ def test_lost_updates_are_explained_with_what_helps(wrong):
         assert what in text
 
 
-def test_a_run_goes_on_with_our_result_of_a_node(wrong):
+def test_own_results_replace_the_result_of_a_node(wrong):
     wrong.change["lost"] = without_one
     model = onnx_models.load(SUMS, runtime=wrong.__name__, own_results=True)
     for _ in range(2):
@@ -550,7 +550,7 @@ def test_a_run_goes_on_with_our_result_of_a_node(wrong):
     np.testing.assert_array_equal(found["z"], np.array([4, 10], np.float32))
 
 
-def test_our_results_of_several_nodes_replace_those_of_the_runtime(wrong):
+def test_own_results_replace_the_results_of_several_nodes(wrong):
     wrong.change |= {"lost": without_one, "picked": without_first}
     result = onnx_models.load(SUMS, runtime=wrong.__name__, own_results=True).run(SUM_FEEDS)
     np.testing.assert_array_equal(result.outputs[1].array, np.array([4, 10], np.float32))
@@ -561,7 +561,7 @@ def without_first(value):
     return np.concatenate([value[1:], value[:1]])
 
 
-def test_our_result_does_not_replace_a_refusal(wrong):
+def test_own_results_do_not_replace_errors(wrong):
     feeds = {**SUM_FEEDS, "at": np.array([[2], [0], [9]])}
     with pytest.raises(ModelError):
         onnx_models.run(SUMS, feeds, runtime=wrong.__name__, own_results=True)
@@ -574,7 +574,7 @@ MANY = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
 
 @pytest.mark.parametrize("runtime", in_every("onnxruntime", "openvino"))
 @pytest.mark.parametrize("way", ["one thread", "our results", "target"])
-def test_what_helps_counts_every_update(runtime, way):
+def test_the_remedies_apply_every_update(runtime, way):
     at = np.random.default_rng(1).integers(0, 1000, (200000, 1))
     feeds = {
         "data": np.zeros((1000, 16), np.float32),
@@ -591,7 +591,7 @@ def test_what_helps_counts_every_update(runtime, way):
         np.testing.assert_array_equal(found, counts)
 
 
-def test_the_calls_of_loading_per_tensor_are_few(wrong, tmp_path, monkeypatch):
+def test_loading_makes_few_calls_per_tensor(wrong, tmp_path, monkeypatch):
     """Tensors share a file, which is checked once; without gathers, nodes are only counted."""
     monkeypatch.setattr(wrong, "session", lambda source, options: None)
     counts = []

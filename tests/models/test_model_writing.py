@@ -52,14 +52,14 @@ def names(folder):
     return sorted(each.name for each in folder.iterdir())
 
 
-def test_a_conversion_knows_the_folder_of_its_tensors(source, tmp_path):
+def test_conversions_know_the_folder_of_external_tensors(source, tmp_path):
     onnx_models.save(onnx_models.conversion(source, opset=11), tmp_path / "older.onnx")
 
     assert_runs(tmp_path / "older.onnx")
     assert names(tmp_path) == ["from", "older.onnx"]
 
 
-def test_tensors_that_are_not_beside_the_file_are_refused_without_their_folder(source, tmp_path):
+def test_external_tensors_in_another_folder_require_folder(source, tmp_path):
     converted = onnx_models.convert(source, opset=11)
 
     with pytest.raises(FileError) as refusal:
@@ -74,7 +74,7 @@ def test_tensors_that_are_not_beside_the_file_are_refused_without_their_folder(s
     assert_runs(tmp_path / "older.onnx")
 
 
-def test_tensors_stay_beside_a_file_in_their_folder(source):
+def test_external_tensors_stay_in_place_in_the_same_folder(source):
     onnx_models.save(onnx_models.convert(source, opset=11), source.parent / "older.onnx")
 
     assert_runs(source.parent / "older.onnx")
@@ -83,7 +83,7 @@ def test_tensors_stay_beside_a_file_in_their_folder(source):
 
 
 @pytest.mark.parametrize("held", ["memory", "file"])
-def test_a_model_that_is_too_large_has_its_tensors_in_a_file_of_their_own(
+def test_tensors_of_large_models_are_written_to_a_separate_file(
     source, tmp_path, monkeypatch, held
 ):
     monkeypatch.setattr(files, "LARGEST_MODEL", TABLE.nbytes)
@@ -103,7 +103,7 @@ def test_a_model_that_is_too_large_has_its_tensors_in_a_file_of_their_own(
     assert offsets == [0, -(-TABLE.nbytes // 4096) * 4096]
 
 
-def test_a_model_that_is_too_large_is_not_changed_when_it_is_written(tmp_path, monkeypatch):
+def test_saving_does_not_modify_large_models(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LARGEST_MODEL", TABLE.nbytes)
     model = table_model()
 
@@ -112,7 +112,7 @@ def test_a_model_that_is_too_large_is_not_changed_when_it_is_written(tmp_path, m
     assert model == table_model()
 
 
-def test_a_model_that_is_too_large_without_its_tensors_is_refused(tmp_path, monkeypatch):
+def test_models_too_large_without_tensors_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LARGEST_MODEL", 10)
 
     with pytest.raises(FileError, match="too large even without its tensors"):
@@ -120,7 +120,7 @@ def test_a_model_that_is_too_large_without_its_tensors_is_refused(tmp_path, monk
     assert names(tmp_path) == []
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(source, tmp_path, monkeypatch):
+def test_failed_writes_leave_no_files(source, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LARGEST_MODEL", TABLE.nbytes)
     if os.geteuid() == 0:
         (tmp_path / "large.onnx").mkdir()  # a superuser writes into folders that nobody may
@@ -132,9 +132,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(source, tmp_path, monkeypa
     assert not Path(tmp_path / "large.onnx.data").exists()
 
 
-def test_a_model_that_is_too_large_for_onnx_is_converted_without_its_large_tensors(
-    tmp_path, monkeypatch
-):
+def test_models_too_large_for_onnx_are_converted(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LARGEST_MODEL", TABLE.nbytes)
     monkeypatch.setattr(files, "LARGE", TABLE.nbytes)
     model = table_model()

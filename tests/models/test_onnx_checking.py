@@ -68,7 +68,7 @@ def found(model):
     }
 
 
-def test_a_plain_model_has_no_findings():
+def test_valid_models_have_no_findings():
     assert onnx_models.check(one_node()) == ()
 
 
@@ -130,7 +130,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("model", "rule", "what", "runtimes"), ERRORS.values(), ids=ERRORS)
-def test_what_the_version_forbids_is_an_error(model, rule, what, runtimes):
+def test_violations_of_the_version_are_errors(model, rule, what, runtimes):
     (finding,) = onnx_models.check(model)
 
     assert (finding.severity, finding.rule) == (ERROR, rule)
@@ -289,7 +289,7 @@ OTHERS = {
     ("condition", "model", "detail", "runtimes"),
     [(condition, *case) for condition, cases in OTHERS.items() for case in cases],
 )
-def test_what_is_allowed_and_not_the_same_everywhere(condition, model, detail, runtimes):
+def test_differences_between_runtimes_are_findings(condition, model, detail, runtimes):
     findings = [each for each in onnx_models.check(model) if each.rule == condition]
 
     assert findings
@@ -313,11 +313,11 @@ NOT_MET = {
 
 
 @pytest.mark.parametrize("model", NOT_MET.values(), ids=NOT_MET)
-def test_no_finding_without_its_condition(model):
+def test_findings_require_their_condition(model):
     assert onnx_models.check(model) == ()
 
 
-def test_each_condition_has_a_remark_and_a_case():
+def test_every_runtime_note_has_a_test_case():
     assert {note.rule for note in RUNTIME_NOTES} == set(CONDITIONS)
     errors = {note.rule for note in RUNTIME_NOTES if note.severity is ERROR}
     assert set(OTHERS) | errors == set(CONDITIONS)
@@ -325,7 +325,7 @@ def test_each_condition_has_a_remark_and_a_case():
         assert note.source.startswith("https://")
 
 
-def test_what_inference_learns_counts():
+def test_inferred_types_are_used_in_checks():
     """Only through the node before is the type of data known, and the size of its axis."""
     model = text_model(
         "wide = Cast<to = 7>(data) [pick] picked = GatherND(wide, at) out = Cast<to = 1>(picked)",
@@ -338,7 +338,7 @@ def test_what_inference_learns_counts():
     assert rules == {"64-bit integers", "negative index"}
 
 
-def test_nodes_in_functions_are_looked_at_for_each_call():
+def test_nodes_in_functions_are_checked_for_each_call():
     model = text_model(
         "out = my.functions.Pick(data, indices) other = my.functions.Pick(small, indices)",
         "<int64[1,1] indices = {4}>",
@@ -354,7 +354,7 @@ def test_nodes_in_functions_are_looked_at_for_each_call():
     assert "indices[0, 0] = 4 is outside axis 0 of data, which has size 2" in finding.what
 
 
-def test_a_function_of_another_version_is_judged_by_its_own():
+def test_functions_are_checked_in_their_own_opset():
     model = text_model(
         "out = my.functions.Pick(data, indices)",
         functions="""<domain: "my.functions", opset_import: ["" : 11]>
@@ -367,7 +367,7 @@ def test_a_function_of_another_version_is_judged_by_its_own():
     assert (finding.operator, finding.rule) == ("ai.onnx GatherND-11", "attributes")
 
 
-def test_nodes_without_a_name_are_named_by_their_output_and_place():
+def test_unnamed_nodes_are_identified_by_output_and_path():
     branch = "() => (float[1,4] t) { t = GatherND(data, indices) }"
     model = text_model(
         f"[f] out = If(yes) <then_branch = b {branch}, else_branch = b {branch}>",
@@ -380,7 +380,7 @@ def test_nodes_without_a_name_are_named_by_their_output_and_place():
     assert wheres == ["f/GatherND of t", "f/GatherND of t"]
 
 
-def test_a_declaration_that_is_wrong_is_an_error():
+def test_wrong_declarations_are_errors():
     model = one_node()
     model.graph.output[0].CopyFrom(info("out", FLOAT, [2, 9]))
 
@@ -391,7 +391,7 @@ def test_a_declaration_that_is_wrong_is_an_error():
     )
 
 
-def test_what_the_checker_of_onnx_refuses_is_an_error():
+def test_onnx_checker_errors_are_findings():
     model = one_node()
     model.graph.node.add(op_type="Neg", input=["nothing"], output=["more"])
 
@@ -400,7 +400,7 @@ def test_what_the_checker_of_onnx_refuses_is_an_error():
     assert "nothing" in finding.what
 
 
-def test_files(tmp_path):
+def test_models_in_files_are_checked(tmp_path):
     path = tmp_path / "model.onnx"
     model = one_node(indices=np.array([[9]]))
     onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
@@ -411,7 +411,7 @@ def test_files(tmp_path):
         onnx_models.check(tmp_path / "none.onnx")
 
 
-def test_what_runtimes_do_with_one_index_is_one_finding():
+def test_one_finding_covers_all_runtimes():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         last (float[N, 2] x) => (float[1, 2] y)
         <int64[1] end = {-1}> { y = Gather(x, end) }""")
@@ -426,7 +426,7 @@ def test_what_runtimes_do_with_one_index_is_one_finding():
     assert "notes" not in diagnostics.to_json([finding])[0]
 
 
-def test_nodes_that_differ_in_the_values_of_indices_have_findings_of_their_own():
+def test_nodes_with_different_index_values_have_separate_findings():
     values = [[0, 2], [0, -1], [1, 2], [-3, -2], [0, 5]]
     nodes = [
         f"a{n} = Constant <value_ints = {value}> ()\ny{n} = Gather (data, a{n})"
@@ -447,7 +447,7 @@ def test_nodes_that_differ_in_the_values_of_indices_have_findings_of_their_own()
     ]
 
 
-def test_a_file_of_a_tensor_that_is_too_short_is_an_error(tmp_path):
+def test_short_external_files_are_errors(tmp_path):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         add (float[3] x) => (float[3] y) { y = Add(x, table) }""")
     tensor = model.graph.initializer.add(name="table", data_type=1, dims=[750_000_000])
@@ -490,7 +490,7 @@ def with_sparse(place, values, positions, dims):
 SPARSE = pytest.mark.parametrize("place", ["initializer", "constant", "branch"])
 
 
-def test_several_sparse_tensors_are_read():
+def test_multiple_sparse_tensors_are_read():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         sum (float[4] x) => (float[4] y)
         { p = Sum(x, a, b)
@@ -505,7 +505,7 @@ def test_several_sparse_tensors_are_read():
 
 
 @SPARSE
-def test_a_sparse_tensor_is_read(place):
+def test_sparse_tensors_are_read(place):
     x = np.array([10, 11, 12, 13], np.float32)
     for positions in [1, 2], [[1], [2]]:
         model = with_sparse(place, [3, 2], positions, [3])
@@ -543,7 +543,7 @@ def test_a_sparse_tensor_is_read(place):
     ],
     ids=str,
 )
-def test_a_sparse_tensor_stays_sparse_unless_it_is_rewritten(place, options, stays):
+def test_sparse_tensors_stay_sparse_unless_rewritten(place, options, stays):
     model = with_sparse(place, [3, 2], [1, 2], [3])
 
     infers = options is None
@@ -562,20 +562,20 @@ def test_a_sparse_tensor_stays_sparse_unless_it_is_rewritten(place, options, sta
 @pytest.mark.parametrize(
     ("positions", "dims"), [([1, 7], [3]), ([-1, 1], [3]), ([[0], [1]], [3, 3]), ([1, 2], [-3])]
 )
-def test_a_sparse_tensor_that_is_none_is_an_error(place, positions, dims):
+def test_invalid_sparse_tensors_are_errors(place, positions, dims):
     with pytest.raises(FileError, match=r"^constant 'at': is not a sparse tensor of shape "):
         onnx_models.check(with_sparse(place, [3, 2], positions, dims))
 
 
 @SPARSE
-def test_a_large_sparse_tensor_is_named(place):
+def test_large_sparse_tensors_are_reported(place):
     finding = onnx_models.check(with_sparse(place, [3, 2], [1, 2], [10**12]))[0]
     assert finding.severity is Severity.PORTABLE
     assert finding.what.startswith("'at' is a sparse tensor of more than 1048576 elements, whose")
 
 
 @pytest.mark.parametrize("call", [onnx_models.check, onnx_models.convert])
-def test_an_empty_file_and_a_cycle_are_refused(call, tmp_path):
+def test_empty_files_and_cycles_are_refused(call, tmp_path):
     (tmp_path / "m.onnx").touch()
     with pytest.raises(ModelError, match=r"m\.onnx: is empty \(allowed: an ONNX model\)"):
         call(tmp_path / "m.onnx")
@@ -590,7 +590,7 @@ def test_an_empty_file_and_a_cycle_are_refused(call, tmp_path):
         assert str(refused.value) == text
 
 
-def test_the_long_name_of_the_domain_is_no_finding():
+def test_the_domain_name_ai_onnx_is_accepted():
     model = one_node("Gather", indices=(2,))
     before = onnx_models.check(model)
     model.opset_import[0].domain = model.graph.node[0].domain = "ai.onnx"
@@ -603,7 +603,7 @@ WITHOUT_AN_IMPORT = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" :
       [pick] z = Gather(k, i) }"""
 
 
-def test_a_domain_that_is_not_imported_is_one_finding_with_the_name_of_its_node():
+def test_missing_imports_are_reported_once():
     model = parse_model(WITHOUT_AN_IMPORT)
     del model.opset_import[1:]
 
@@ -615,7 +615,7 @@ def test_a_domain_that_is_not_imported_is_one_finding_with_the_name_of_its_node(
     )
 
 
-def test_a_model_without_that_import_is_converted_and_inferred():
+def test_models_with_missing_imports_are_converted_and_inferred():
     model = parse_model(WITHOUT_AN_IMPORT)
     del model.opset_import[1:]
     converted = onnx_models.convert(model, opset=18)
@@ -635,7 +635,7 @@ def test_a_model_without_that_import_is_converted_and_inferred():
         ("[ok] a = Relu(x)  [bad] y = MatMul(a, x)", "bad"),
     ],
 )
-def test_what_onnx_refuses_names_the_node(text, where):
+def test_onnx_errors_name_the_node(text, where):
     model = parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
         g (float[2, 3] x) => (float[n, m] y) {{ {text} }}""")
     (found,) = onnx_models.check(model)
@@ -670,7 +670,7 @@ REPEATED = "repeated updates"
     ],
     ids=str,
 )
-def test_updates_that_onnxruntime_loses_are_a_finding(indices, reduction, kind, found):
+def test_lost_updates_in_onnxruntime_are_a_finding(indices, reduction, kind, found):
     findings = onnx_models.check(scatter_of(indices, reduction, kind))
     lost = [each for each in findings if each.rule == REPEATED]
     assert bool(lost) is found
@@ -680,7 +680,7 @@ def test_updates_that_onnxruntime_loses_are_a_finding(indices, reduction, kind, 
         assert lost[0].what.endswith("(--threads 1, convert --target onnxruntime)")
 
 
-def test_unique_indices_lose_no_updates():
+def test_unique_indices_have_no_lost_update_finding():
     data = np.arange(5000).reshape(-1, 1)
     model = one_node("ScatterND", (5000, 4), data, updates=(5000, 4), opset=18, reduction="add")
     assert REPEATED not in {each.rule for each in onnx_models.check(model)}
@@ -689,7 +689,7 @@ def test_unique_indices_lose_no_updates():
     assert REPEATED in {each.rule for each in onnx_models.check(model)}
 
 
-def test_types_of_other_operators_that_an_opset_does_not_take_are_errors():
+def test_unsupported_types_of_other_operators_are_errors():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 12]>
         g (bfloat16[2] x) => (bfloat16[2] y) { y = Add(x, x) }""")
     (finding,) = onnx_models.check(model)

@@ -153,7 +153,7 @@ def test_batch_dims_become_coordinates_in_opset_11(known, call):
     assert_same_run(before, after, inputs)
 
 
-def test_batch_sizes_that_differ_are_still_refused():
+def test_different_batch_sizes_still_raise_errors():
     data, indices = np.arange(12).reshape(3, 4), np.zeros((2, 1), np.int64)
     inputs = {"data": data, "indices": indices}
     before = call_model("GatherND", inputs, known=False, rank=1, batch_dims=1)
@@ -168,7 +168,7 @@ def test_batch_sizes_that_differ_are_still_refused():
 
 
 @given(call=gather_nd_calls(), int32=st.booleans())
-def test_contributed_nodes_become_nodes_of_onnx(call, int32):
+def test_microsoft_nodes_become_onnx_nodes(call, int32):
     data, indices, _ = call
     call = (data, indices, 0)
     if result_rank(*call) < 0:
@@ -200,7 +200,7 @@ def test_contributed_nodes_become_nodes_of_onnx(call, int32):
 
 
 @given(call=gather_nd_calls())
-def test_nodes_of_onnx_become_contributed_ones(call):
+def test_onnx_nodes_become_microsoft_nodes(call):
     data, indices, batch_dims = call
     inputs = {"data": data, "indices": indices}
     before = call_model("GatherND", inputs, rank=result_rank(*call), batch_dims=batch_dims)
@@ -279,7 +279,7 @@ def test_gather_nd_along_the_last_axis_becomes_gather_elements(data):
 @pytest.mark.parametrize(("source", "target"), [("Gather", "GatherElements")] * 1 + [
     ("GatherElements", "Gather")
 ])  # fmt: skip
-def test_flat_gathers_are_one(source, target):
+def test_gathers_of_vectors_are_equivalent(source, target):
     inputs = {"data": np.arange(5), "indices": np.array([4, -2, 0], np.int32)}
     before = call_model(source, inputs, rank=1, axis=0)
 
@@ -309,7 +309,7 @@ def test_scatter_elements_becomes_scatter_nd(call, reduction):
 @pytest.mark.parametrize("source", [11, 12, 13, 16, 18, 25])
 @pytest.mark.parametrize("op_type", ["GatherND", "GatherElements", "Gather", "ScatterND",
                                      "ScatterElements"])  # fmt: skip
-def test_every_version_to_every_other(op_type, source, target):
+def test_every_version_converts_to_every_other(op_type, source, target):
     inputs = {"data": np.arange(6).reshape(3, 2), "indices": np.array([[0, 1], [-1, 0]])}
     rank = 1 if op_type == "GatherND" else 3 if op_type == "Gather" else 2
     if op_type.startswith("Scatter"):
@@ -326,7 +326,7 @@ def test_every_version_to_every_other(op_type, source, target):
     assert_same_run(before, after, inputs)
 
 
-def test_negative_constants_are_counted_from_the_front_for_gather_1():
+def test_negative_constants_are_normalized_for_gather_1():
     node = helper.make_node("Gather", ["data", "indices"], ["out"], axis=1)
     before = model_of(
         [node],
@@ -361,7 +361,7 @@ def surrounded_model(opset=13, *, branch=False):
 
 @pytest.mark.parametrize("branch", [False, True], ids=["graph", "branch"])
 @pytest.mark.parametrize(("source", "target"), [(12, 13), (12, 18), (13, 14), (13, 20)])
-def test_nodes_of_others_are_converted_too(source, target, branch):
+def test_other_nodes_are_converted(source, target, branch):
     before = surrounded_model(source, branch=branch)
 
     after = onnx_models.convert(before, opset=target)
@@ -372,7 +372,7 @@ def test_nodes_of_others_are_converted_too(source, target, branch):
     assert_same_run(before, after, inputs)
 
 
-def test_nodes_in_branches_are_rewritten_there():
+def test_nodes_in_branches_are_rewritten_in_place():
     """Both branches read what stands outside; the names of what is added are new in each."""
 
     before = text_model(
@@ -395,7 +395,7 @@ def test_nodes_in_branches_are_rewritten_there():
         assert_same_run(before, after, inputs)
 
 
-def test_a_domain_alone_may_be_imported():
+def test_models_may_import_only_com_microsoft():
     """A model of contributed nodes only need not import ONNX at all."""
     before = model_of(
         [helper.make_node("GatherND", ["data", "indices"], ["out"], domain="com.microsoft")],
@@ -412,7 +412,7 @@ def test_a_domain_alone_may_be_imported():
     assert_same_run(before, onnx_models.convert(before, target="basic"), inputs)
 
 
-def test_what_was_made_is_declared():
+def test_new_values_are_declared():
     inputs = [info("data", FLOAT, ["N", 4]), info("indices", INT64, ["N", 1])]
     before = model_of(
         [helper.make_node("GatherND", ["data", "indices"], ["out"], batch_dims=1)],
@@ -427,7 +427,7 @@ def test_what_was_made_is_declared():
     assert (made.name, dims) == (after.graph.node[-1].input[1], ["N", 2])
 
 
-def test_functions_are_put_in_place_of_their_calls():
+def test_functions_are_inlined():
     before = text_model(
         "out = my.functions.Pick(data, indices)",
         functions="""<domain: "my.functions", opset_import: ["" : 13]>
@@ -553,7 +553,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("case", "error", "text"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_expressed_is_refused_by_node(case, error, text):
+def test_nodes_without_an_equivalent_are_named_in_the_error(case, error, text):
     model, target = case
 
     with pytest.raises(error) as refusal:
@@ -565,7 +565,7 @@ def test_what_cannot_be_expressed_is_refused_by_node(case, error, text):
 @pytest.mark.parametrize(
     "how", [{"opset": 10}, {"opset": 12}, {"opset": 20}, {"target": "basic"}, {"domain": "ai.onnx"}]
 )
-def test_a_reduction_of_another_kind_is_refused_by_name(value, how):
+def test_unsupported_reductions_are_named_in_the_error(value, how):
     arrays = {"data": np.zeros(3, np.float32), "indices": np.zeros(1, np.int64)}
     arrays["updates"] = np.ones(1, np.float32)
     model = call_model("ScatterElements", arrays, opset=18, rank=1, reduction=value)
@@ -585,7 +585,7 @@ def test_a_reduction_of_another_kind_is_refused_by_name(value, how):
         ("Split", {"num_outputs": [2]}),
     ],
 )
-def test_attributes_of_other_operators_have_the_kind_of_their_schema(op_type, attributes, opset):
+def test_attributes_must_have_the_type_in_the_schema(op_type, attributes, opset):
     node = helper.make_node(op_type, ["x"], ["y"], name="node", **attributes)
     model = model_of([node], [info("x", FLOAT, [2, 3])], [info("y")], opset=18)
 
@@ -594,7 +594,7 @@ def test_attributes_of_other_operators_have_the_kind_of_their_schema(op_type, at
         onnx_models.convert(model, opset=opset)
 
 
-def test_a_type_that_is_not_known_is_refused():
+def test_unknown_types_are_refused():
     model = model_of(
         [
             helper.make_node("Mystery", ["data"], ["secret"], domain="com.microsoft"),
@@ -622,13 +622,13 @@ def test_a_type_that_is_not_known_is_refused():
         ({"opset": 0}, "opset = 0 is not a possible target (allowed: 1.."),
     ],
 )  # fmt: skip
-def test_a_target_that_is_not_there_is_refused(target, text):
+def test_unknown_opsets_domains_and_operators_are_refused(target, text):
     with pytest.raises(ModelError) as refusal:
         onnx_models.convert(surrounded_model(), **target)
     assert str(refusal.value).startswith(text)
 
 
-def test_the_model_given_is_not_changed():
+def test_the_model_is_not_modified():
     model = surrounded_model()
     before = model.SerializeToString()
 
@@ -637,12 +637,12 @@ def test_the_model_given_is_not_changed():
     assert model.SerializeToString() == before
 
 
-def test_nothing_to_do_changes_nothing():
+def test_conversion_to_the_same_opset_changes_nothing():
     model = surrounded_model()
     assert onnx_models.convert(model) == model
 
 
-def test_what_is_refused_before_is_refused_after():
+def test_converted_models_raise_the_same_errors():
     inputs = {"data": np.arange(12).reshape(3, 4), "indices": np.array([[3], [4], [0]])}
     before = call_model("GatherND", inputs, rank=1, batch_dims=1)
     for target in {"opset": 11}, {"domain": "com.microsoft"}:
@@ -655,7 +655,7 @@ def test_what_is_refused_before_is_refused_after():
 
 @settings(max_examples=20)
 @given(call=gather_nd_calls())
-def test_other_runtimes_give_the_same(call):
+def test_converted_models_agree_in_other_runtimes(call):
     """An independent runtime takes what was written, where it has the type."""
     onnxruntime = pytest.importorskip("onnxruntime")
     data, indices, batch_dims = call
@@ -677,7 +677,7 @@ def scatter_elements_of(opset, reduction):
 
 
 @pytest.mark.parametrize(("word", "expected"), [("max", [4, 5, 9]), ("min", [1, 5, 3])])
-def test_a_word_that_a_later_opset_has_is_repaired_there_and_said(word, expected):
+def test_attribute_values_of_later_opsets_are_repaired_and_reported(word, expected):
     model, inputs = scatter_elements_of(17, word)
 
     repaired = onnx_models.conversion(model, opset=18)
@@ -696,7 +696,7 @@ def test_a_word_that_a_later_opset_has_is_repaired_there_and_said(word, expected
         onnx_models.convert(scatter_elements_of(17, "maximum")[0], opset=18)
 
 
-def test_an_operator_replaces_the_nodes_that_it_can_and_the_others_are_listed():
+def test_operator_replaces_convertible_nodes_and_reports_others():
     nodes = [
         helper.make_node("Gather", ["data", "rows"], ["first"], name="rows", axis=0),
         helper.make_node("Gather", ["data", "rows"], ["second"], name="columns", axis=1),
@@ -738,7 +738,7 @@ NEVER_NEGATIVE = {
 
 
 @pytest.mark.parametrize("name", NEVER_NEGATIVE)
-def test_indices_that_are_never_negative_stay_as_they_are_in_old_opsets(name):
+def test_non_negative_indices_are_unchanged_in_old_opsets(name):
     model = parse_model(f"""<ir_version: 8, opset_import: ["" : 13]>
         g (float[5] x) => (float[n] y) <int64[1] k = {{2}}, int64[1] zero = {{0}}>
         {{ {NEVER_NEGATIVE[name]}  y = Gather(x, i) }}""")
@@ -761,7 +761,7 @@ def test_indices_that_are_never_negative_stay_as_they_are_in_old_opsets(name):
         ("GatherElements", (5, 4)),
     ],
 )
-def test_indices_count_from_the_front_in_old_opsets(text, shape, opset):
+def test_negative_indices_are_normalized_in_old_opsets(text, shape, opset):
     dims = f"[{', '.join(map(str, shape))}]" if shape else ""
     model = parse_model(f"""<ir_version: 8, opset_import: ["" : 13]>
         g (float[5, 4] x, int64{dims} i) => (float y)
@@ -784,7 +784,7 @@ def test_indices_count_from_the_front_in_old_opsets(text, shape, opset):
             onnx_models.run(after, feeds, runtime="reference")
 
 
-def test_constants_that_nothing_reads_any_more_go():
+def test_unused_constants_are_dropped():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 13]>
         g (float[5, 4] x) => (float[n, 4] y, float[5, 4] z)
         <int64[1] s = {1}, int64[1] e = {3}, int64[1] a = {0}, float unused = {1.0}>
@@ -811,7 +811,7 @@ ADDED = {
 
 @pytest.mark.parametrize("name", ADDED)
 @pytest.mark.parametrize("valid", [True, False])
-def test_what_a_conversion_adds_is_converted_further(name, valid):
+def test_added_nodes_are_converted_further(name, valid):
     text, inputs, source, targets = ADDED[name]
     model = parse_model(
         f'<ir_version: 8, opset_import: ["" : {source}]> g ({inputs}) => (float s) {{ {text} }}'
@@ -841,7 +841,7 @@ def test_what_a_conversion_adds_is_converted_further(name, valid):
         ("s = ReduceL2(x, a)", 18),
     ],
 )
-def test_what_no_function_says_is_refused_without_a_recursion(text, source):
+def test_unconvertible_functions_raise_errors_without_recursion(text, source):
     model = parse_model(
         f'<ir_version: 8, opset_import: ["" : {source}]> '
         f"g (double[3] x, int64[1] a) => (double[3] s) {{ {text} }}"
@@ -851,7 +851,7 @@ def test_what_no_function_says_is_refused_without_a_recursion(text, source):
     assert "recursion" not in str(refusal.value)
 
 
-def test_a_scatter_of_opset_9_goes_on_to_every_opset():
+def test_scatter_of_opset_9_converts_to_every_opset():
     model = parse_model("""<ir_version: 4, opset_import: ["" : 9]>
         g (float[3,4] x, int64[3,1] j, float[3,1] w) => (float[3,4] o)
         { o = Scatter<axis = 1>(x, j, w) }""")
@@ -864,7 +864,7 @@ def test_a_scatter_of_opset_9_goes_on_to_every_opset():
 
 
 @pytest.mark.parametrize("how", [{"opset": 7}, {"opset": 15}, {"target": "basic"}], ids=str)
-def test_only_what_a_conversion_leaves_unread_goes(how):
+def test_values_unused_in_the_source_are_kept(how):
     model = parse_model("""<ir_version: 8, opset_import: ["": 13]>
         g (float[3] x) => (float[3] y) <float[2] spare = {1.0, 2.0}> {
             never = Neg (x)

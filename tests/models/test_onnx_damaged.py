@@ -25,7 +25,7 @@ def gather(**attributes):
     return helper.make_node("GatherND", ["data", "at"], ["out"], name="pick", **attributes)
 
 
-def test_a_constant_without_an_output():
+def test_constants_without_an_output():
     model = model_of(helper.make_node("Constant", [], [], value_int=1), gather())
     with pytest.raises(ModelError, match="Output 0 is out of bounds"):
         models.infer(model)
@@ -34,7 +34,7 @@ def test_a_constant_without_an_output():
 
 @pytest.mark.parametrize("name", ["value_int", "value_ints"])
 @pytest.mark.parametrize("kind", [AttributeProto.UNDEFINED, AttributeProto.STRING, 99])
-def test_a_constant_of_another_type_than_it_says(name, kind):
+def test_constants_with_a_wrong_declared_type(name, kind):
     node = helper.make_node("Constant", [], ["c"], value_int=1)
     node.attribute[0].name = name
     node.attribute[0].ClearField("type")
@@ -45,7 +45,7 @@ def test_a_constant_of_another_type_than_it_says(name, kind):
 
 
 @pytest.mark.parametrize("work", [models.infer, partial(models.convert, operator="Gather")])
-def test_an_attribute_without_a_type(work):
+def test_attributes_without_a_type(work):
     node = helper.make_node("GatherElements", ["data", "at"], ["out"], name="pick", axis=1)
     node.attribute[0].ClearField("type")
     with pytest.raises(AttributeValueError) as refusal:
@@ -56,7 +56,7 @@ def test_an_attribute_without_a_type(work):
     assert [each.rule for each in models.check(model_of(node))] == ["attributes"]
 
 
-def test_an_attribute_from_a_call_that_there_is_not():
+def test_attribute_references_outside_functions():
     node = gather(batch_dims=0)
     node.attribute[0].ref_attr_name = "shared"
     with pytest.raises(AttributeValueError) as refusal:
@@ -67,14 +67,14 @@ def test_an_attribute_from_a_call_that_there_is_not():
     assert "\n" not in str(refusal.value)
 
 
-def test_nodes_that_make_values_of_the_same_names():
+def test_nodes_with_duplicate_output_names():
     branch = helper.make_graph([gather()], "b", [], [OUT])
     double = helper.make_node("If", ["data"], ["out"], then_branch=branch, else_branch=branch)
     inferred = models.infer(model_of(double, helper.make_node("Identity", ["data"], ["out"])))
     assert [node.op_type for node in inferred.graph.node] == ["If", "Identity"]
 
 
-def test_an_attribute_that_is_no_text():
+def test_attributes_that_are_not_utf_8():
     node = helper.make_node("ScatterND", ["data", "at", "at"], ["out"], name="put", reduction="add")
     node.attribute[0].s = b"\xff\xfe"
     with pytest.raises(AttributeValueError) as refusal:
@@ -85,7 +85,7 @@ def test_an_attribute_that_is_no_text():
 
 
 @pytest.mark.parametrize("opset", [2**31, 2**63 - 1, -(2**63)])
-def test_a_version_that_no_schema_has(opset):
+def test_versions_without_a_schema(opset):
     other = helper.make_node("Identity", ["data"], ["same"])
     with pytest.raises(NdgatherError):
         models.convert(model_of(other, gather(), opset=opset), opset=13)
@@ -93,7 +93,7 @@ def test_a_version_that_no_schema_has(opset):
 
 @pytest.mark.parametrize("batch_dims", [-(2**31), -3, 2**32 - 5, 2**63 - 1])
 @pytest.mark.parametrize("around", [False, True])
-def test_batch_dims_that_make_onnx_read_beyond_its_memory(batch_dims, around):
+def test_negative_batch_dims_are_hidden_from_onnx(batch_dims, around):
     node = gather(batch_dims=batch_dims)
     if around:
         branch = helper.make_graph([node], "b", [], [OUT])
@@ -107,14 +107,14 @@ def test_batch_dims_that_make_onnx_read_beyond_its_memory(batch_dims, around):
     assert model.opset_import == model_of(node).opset_import
 
 
-def test_batch_dims_that_onnx_reads_though_they_say_to_be_no_number():
+def test_batch_dims_with_a_wrong_type_are_hidden_from_onnx():
     node = gather(batch_dims=-(2**31))
     node.attribute[0].type = AttributeProto.GRAPHS
     assert {each.rule for each in models.check(model_of(node))} == {"types"}
 
 
 @pytest.mark.parametrize("batch_dims", [2**31, 2**63 - 1])
-def test_batch_dims_of_a_refused_node_are_not_counted_to(batch_dims):
+def test_huge_batch_dims_of_invalid_nodes_take_no_time(batch_dims):
     node = gather(batch_dims=batch_dims)
     model = model_of(node)
     for info in model.graph.input:
@@ -124,7 +124,7 @@ def test_batch_dims_of_a_refused_node_are_not_counted_to(batch_dims):
     assert [each.rule for each in models.check(model)] == ["attributes"]
 
 
-def test_a_model_in_memory_with_a_name_that_is_no_text():
+def test_models_in_memory_with_names_that_are_not_utf_8():
     node = helper.make_node("GatherND", ["absent", "at"], ["out"])
     model = model_of(node)
     model.graph.output[0].type.tensor_type.shape.SetInParent()
@@ -137,7 +137,7 @@ def test_a_model_in_memory_with_a_name_that_is_no_text():
         )
 
 
-def test_a_node_that_is_refused_for_another_reason_is_kept_from_onnx_too():
+def test_other_invalid_nodes_are_hidden_from_onnx():
     node = gather(batch_dims=-(2**31))
     model = model_of(node)
     model.graph.initializer[0].raw_data += b"more than its dims say"
@@ -145,7 +145,7 @@ def test_a_node_that_is_refused_for_another_reason_is_kept_from_onnx_too():
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "\x1b[31m"])
-def test_names_stay_on_one_line_and_command_no_terminal(name):
+def test_names_in_errors_are_escaped(name):
     model = model_of(gather())
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = name
     model.graph.output[0].type.tensor_type.shape.dim.add().dim_param = name
@@ -177,7 +177,7 @@ WRAPPED = {
 @pytest.mark.parametrize("size", [-2, -(2**31), -(2**63)])
 @pytest.mark.parametrize("maker", MADE_BY)
 @pytest.mark.parametrize("within", [False, True])
-def test_sizes_below_0_that_make_onnx_read_beyond_its_memory(maker, size, within):
+def test_negative_sizes_are_hidden_from_onnx(maker, size, within):
     wrap = WRAPPED.get(maker, lambda declared: declared)
     source = helper.make_value_info("source", wrap(tuples_of(["N", size])))
     at = helper.make_value_info("at", tuples_of(["N", size]))
@@ -216,7 +216,7 @@ WORKS = [models.check, models.infer, models.load]
 
 @pytest.mark.parametrize("name", NO_MODELS)
 @pytest.mark.parametrize("work", WORKS)
-def test_a_file_that_is_no_model_is_refused(name, work, tmp_path):
+def test_files_that_are_not_models_are_refused(name, work, tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(NO_MODELS[name])
     with pytest.raises(ModelError, match=rf"{path}: is not an ONNX model, or is incomplete"):
@@ -224,7 +224,7 @@ def test_a_file_that_is_no_model_is_refused(name, work, tmp_path):
 
 
 @pytest.mark.parametrize("work", WORKS)
-def test_a_pointer_of_git_lfs_is_named(work, tmp_path):
+def test_git_lfs_pointers_are_recognized(work, tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n")
     with pytest.raises(ModelError, match=rf"{path}: is a pointer of Git LFS \(allowed: "):
@@ -233,7 +233,7 @@ def test_a_pointer_of_git_lfs_is_named(work, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:The onnxtxt format is experimental")
 @pytest.mark.parametrize("form", ["onnxtxt", "textproto", "json"])
-def test_the_advice_about_a_text_model_works(form, tmp_path):
+def test_hint_for_text_models_works(form, tmp_path):
     path, binary = tmp_path / f"model.{form}", tmp_path / "model.onnx"
     onnx.save(MODEL, path, format=form)
     with pytest.raises(ModelError) as refusal:
@@ -244,7 +244,7 @@ def test_the_advice_about_a_text_model_works(form, tmp_path):
     assert not models.check(binary)
 
 
-def test_a_truncated_file_says_that_it_ends_too_early(tmp_path):
+def test_truncated_files_are_recognized(tmp_path):
     content, path = MODEL.SerializeToString(), tmp_path / "model.onnx"
     without_imports = ModelProto(ir_version=8, graph=MODEL.graph).SerializeToString()
     whole_fields = {2, len(without_imports)}  # after the version, and after the graph

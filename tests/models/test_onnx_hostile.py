@@ -88,7 +88,7 @@ OUTSIDE = {
 
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("location", OUTSIDE.values(), ids=OUTSIDE)
-def test_tensors_outside_the_folder_of_the_model_are_refused(folder, location, entry):
+def test_tensors_outside_the_model_folder_are_refused(folder, location, entry):
     save(model(external(location=location)))
 
     with pytest.raises(FileError) as refusal:
@@ -128,7 +128,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize(("change", "text"), UNFIT.values(), ids=UNFIT)
-def test_tensors_that_their_file_does_not_hold_are_refused(folder, change, text):
+def test_tensors_not_contained_in_their_file_are_refused(folder, change, text):
     save(model(external(**{"location": "weights", **change})))
 
     with pytest.raises(FileError) as refusal:
@@ -139,20 +139,20 @@ def test_tensors_that_their_file_does_not_hold_are_refused(folder, change, text)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_refused_and_does_not_block(folder):
+def test_pipes_are_refused_without_blocking(folder):
     save(model(external(location="pipe")))
 
     with pytest.raises(FileError, match=r"pipe: cannot be read: is not a regular file$"):
         ENTRIES["run"]()
 
 
-def test_tensors_in_the_folder_are_read(folder):
+def test_tensors_in_the_model_folder_are_read(folder):
     for location in "weights", "deep/../weights":
         save(model(external(location=location, offset=0, length=48)))
         np.testing.assert_array_equal(ENTRIES["run"]()["out"], np.array([1, 5]), strict=True)
 
 
-def test_indices_outside_the_folder_are_not_looked_at(folder):
+def test_indices_outside_the_model_folder_are_not_read(folder):
     tensor = external(location="../secret")
     tensor.name = "at"
     node = helper.make_node("Constant", [], ["at2"], value=tensor)
@@ -163,7 +163,7 @@ def test_indices_outside_the_folder_are_not_looked_at(folder):
         onnx_models.check("m.onnx")
 
 
-def test_without_a_folder_no_file_is_opened(folder):
+def test_models_in_memory_open_no_files(folder):
     proto = model(external(location="weights"))
     text = "constant 'data': cannot be read: it is in another file, and the folder of the model"
 
@@ -172,14 +172,14 @@ def test_without_a_folder_no_file_is_opened(folder):
     assert str(refusal.value).startswith(text)
 
 
-def test_a_tensor_file_names_no_other_file(folder):
+def test_pb_tensors_cannot_refer_to_other_files(folder):
     (folder / "t.pb").write_bytes(external(location="weights").SerializeToString())
 
     with pytest.raises(FileError, match="constant 'data': cannot be read: it is in another file"):
         tensor_files.read(Path("t.pb"))
 
 
-def test_a_model_does_not_replace_its_own_tensors(folder):
+def test_saving_does_not_overwrite_external_tensors(folder):
     save(model(external(location="weights")))
     proto = onnx_models.convert("m.onnx", opset=16)
 
@@ -222,7 +222,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize(("functions", "text"), ENDLESS.values(), ids=ENDLESS)
-def test_functions_without_end_are_refused(functions, text):
+def test_recursive_functions_are_refused(functions, text):
     proto = calling(*functions)
 
     for call in (onnx_models.infer, onnx_models.convert, lambda proto: onnx_models.run(proto, {})):
@@ -233,7 +233,9 @@ def test_functions_without_end_are_refused(functions, text):
 
 
 @pytest.mark.parametrize(("functions", "text"), ENDLESS.values(), ids=ENDLESS)
-def test_no_runtime_is_given_functions_without_end(folder, monkeypatch, functions, text):
+def test_recursive_functions_are_refused_before_a_runtime_loads_them(
+    folder, monkeypatch, functions, text
+):
     monkeypatch.syspath_prepend(folder)
     (folder / "given").mkdir()
     (folder / "given" / "runtime.py").write_text("def session(source, options): 1 / 0")
@@ -253,7 +255,7 @@ def test_no_runtime_is_given_functions_without_end(folder, monkeypatch, function
             assert text in str(refusal.value)
 
 
-def test_functions_with_an_end_run():
+def test_nested_functions_run():
     chain = [function(f"f{n}", f"f{n + 1}", f"f{n + 1}") for n in range(5)]
     proto = calling(function("f5", "Identity"), *reversed(chain))
 
@@ -262,7 +264,7 @@ def test_functions_with_an_end_run():
     )
 
 
-def test_protobuf_within_protobuf_is_refused(folder):
+def test_deeply_nested_protobuf_is_refused(folder):
     content = b""
     for _ in range(5000):
         for field in 0x32, 0x2A, 0x0A:  # a graph in an attribute in a node
@@ -277,7 +279,7 @@ def test_protobuf_within_protobuf_is_refused(folder):
             call()
 
 
-def test_a_model_beyond_what_protobuf_holds_is_not_read(folder):
+def test_files_larger_than_2_gib_are_not_read(folder):
     with (folder / "m.onnx").open("wb") as file:
         file.truncate(2**31)  # sparse: it takes no place on the disk
 
@@ -287,7 +289,7 @@ def test_a_model_beyond_what_protobuf_holds_is_not_read(folder):
 
 
 @pytest.mark.parametrize("suffix", ["json", "textproto", "onnxtxt", "onnx"])
-def test_texts_are_no_models(folder, suffix):
+def test_text_files_are_not_models(folder, suffix):
     (folder / f"m.{suffix}").write_text("{" * 100_000)
 
     with pytest.raises(ModelError, match=f"^m.{suffix}: is not an ONNX model, or is incomplete"):
@@ -312,7 +314,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("change", "entry", "text"), UNKNOWN.values(), ids=UNKNOWN)
-def test_what_no_model_has_is_refused_by_name(folder, change, entry, text):
+def test_invalid_fields_are_named_in_the_error(folder, change, entry, text):
     proto = model(numpy_helper.from_array(DATA, "data"))
     change(proto)
     content = proto.SerializeToString().replace(b"marked", b"\xffarked")
@@ -331,7 +333,7 @@ def damage(content):
             yield content[:at] + bytes([byte]) + content[at + 1 :]
 
 
-def test_damage_in_any_byte_is_found_or_refused_in_one_line(folder):
+def test_damaged_bytes_are_found_or_refused_in_one_line(folder):
     proto = model(numpy_helper.from_array(DATA, "data"))
     answers = 0
     for content in damage(proto.SerializeToString()):

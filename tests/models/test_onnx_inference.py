@@ -68,7 +68,7 @@ def pick_model(data, indices, *, op_type="GatherND", index=INT64, domain="", **a
         (["A", "B"], ["Q", 7], {"op_type": "Gather", "axis": -1}, ("A", "Q", 7)),
     ],
 )
-def test_shapes_go_on_to_the_nodes_after_ours(data, indices, options, shape):
+def test_inferred_shapes_propagate_to_later_nodes(data, indices, options, shape):
     inferred = onnx_models.infer(pick_model(data, indices, **options))
 
     assert shapes(inferred.graph) == {"picked": shape, "out": shape}
@@ -82,7 +82,7 @@ def test_an_unknown_rank_stays_unknown():
     assert inferred.graph.output[0].type.tensor_type.elem_type == FLOAT
 
 
-def test_both_inferences_in_turn_reach_the_end_of_a_chain():
+def test_alternating_inference_reaches_the_end_of_a_chain():
     """Three nodes that onnx knows nothing of, each behind one that we know nothing of."""
     model = text_model(
         "y0 = Neg(x0) x1 = com.microsoft.GatherND(y0, at) y1 = Neg(x1) "
@@ -104,7 +104,7 @@ def test_both_inferences_in_turn_reach_the_end_of_a_chain():
     }
 
 
-def test_what_a_node_learns_of_its_inputs_is_written():
+def test_inferred_input_types_are_declared():
     """`indices` comes from a node whose result onnx does not know; the batch axes are equal."""
     model = text_model(
         "indices = Tile(raw, times) picked = GatherND<batch_dims = 1>(data, indices)",
@@ -119,7 +119,7 @@ def test_what_a_node_learns_of_its_inputs_is_written():
     assert found["picked"] == (5, count)
 
 
-def test_nodes_in_branches_and_loops():
+def test_nodes_in_branches_and_loops_are_inferred():
     model = text_model(
         """chosen = If(yes) <
             then_branch = t () => (float t) { t1 = com.microsoft.GatherND(data, at) t = Neg(t1) },
@@ -137,7 +137,7 @@ def test_nodes_in_branches_and_loops():
     assert inner == [{f"{n}1": ("Q", "B"), n: ("Q", "B")} for n in ("t", "e")]
 
 
-def test_nodes_in_functions_are_known_by_their_calls():
+def test_nodes_in_functions_are_inferred_from_calls():
     model = text_model(
         "picked = my.functions.Pick(data, indices) out = my.functions.Pick(picked, few)",
         functions="""<domain: "my.functions", opset_import: ["com.microsoft" : 1]>
@@ -166,7 +166,7 @@ def test_shape_arithmetic_through_gather_is_kept():
     assert shapes(onnx_models.infer(model).graph)["out"] == ("B", "B")
 
 
-def test_the_model_given_is_not_changed():
+def test_the_model_is_not_modified():
     model = pick_model(["N", 3], ["M", 1])
     before = model.SerializeToString()
 
@@ -175,7 +175,7 @@ def test_the_model_given_is_not_changed():
     assert model.SerializeToString() == before
 
 
-def test_what_the_model_declares_stays_and_is_completed():
+def test_declared_types_are_kept_and_completed():
     model = pick_model([5, 4], ["M", 1], domain="com.microsoft")
     model.graph.output[0].CopyFrom(info("out", FLOAT, ["rows", None]))
     model.graph.value_info.add().CopyFrom(info("picked", FLOAT, ["rows", None]))
@@ -220,7 +220,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("model", "error", "text"), REFUSED.values(), ids=REFUSED)
-def test_what_no_run_can_do_is_refused_by_node(model, error, text):
+def test_impossible_types_raise_errors_that_name_the_node(model, error, text):
     with pytest.raises(error) as refusal:
         onnx_models.infer(model)
     op_type = model.graph.node[0].op_type
@@ -228,7 +228,7 @@ def test_what_no_run_can_do_is_refused_by_node(model, error, text):
 
 
 @pytest.mark.parametrize("axes", [(1.0, 1), (1, 1.0)])
-def test_an_attribute_is_of_its_type_whatever_was_inferred_before(axes):
+def test_attribute_types_are_checked_regardless_of_cached_inference(axes):
     for axis in axes:
         model = pick_model([2, 7], [3], op_type="Gather", axis=axis)
         if isinstance(axis, float):
@@ -252,7 +252,7 @@ def test_constant_indices_are_checked():
         )
 
 
-def test_indices_that_an_input_replaces_are_no_constants():
+def test_initializers_that_inputs_override_are_not_constants():
     model = model_of(
         [node("GatherND", "data indices", "out")],
         [info("data", FLOAT, [5, 2]), info("indices", INT64, [2, 1])],
@@ -279,7 +279,7 @@ def test_indices_that_an_input_replaces_are_no_constants():
     ],
     ids=["size", "rank", "type"],
 )  # fmt: skip
-def test_a_declaration_that_is_wrong_is_refused_by_node(declared, text):
+def test_wrong_declarations_raise_errors_that_name_the_node(declared, text):
     model = pick_model([5, 4], ["M", 1])
     model.graph.value_info.add().CopyFrom(declared)
 
@@ -288,7 +288,7 @@ def test_a_declaration_that_is_wrong_is_refused_by_node(declared, text):
     assert str(refusal.value) == f"node 'pick' (GatherND): value 'picked': {text}"
 
 
-def test_a_refusal_inside_a_branch_names_the_nodes_around_it():
+def test_errors_in_branches_name_the_enclosing_nodes():
     inner = "() => (float t) { [inner] t = GatherND<batch_dims = 1>(data, indices) }"
     model = text_model(
         f"[choose] out = If(yes) <then_branch = b {inner}, else_branch = b {inner}>",
@@ -301,7 +301,7 @@ def test_a_refusal_inside_a_branch_names_the_nodes_around_it():
         onnx_models.infer(model)
 
 
-def test_a_domain_that_is_not_imported_is_taken_for_its_first_version():
+def test_domains_without_import_default_to_version_1():
     model = pick_model([2, 3], [3, 1], domain="com.microsoft")
     imported = onnx_models.infer(model)
     del model.opset_import[1:]
@@ -309,7 +309,7 @@ def test_a_domain_that_is_not_imported_is_taken_for_its_first_version():
     assert onnx_models.infer(model).graph == imported.graph
 
 
-def test_values_in_files_of_their_own_are_read_from_the_folder_of_the_model(tmp_path):
+def test_external_values_are_read_from_the_model_folder(tmp_path):
     model = text_model("out = GatherND(data, indices)", inputs="float[5,2] data")
     model.graph.initializer.append(numpy_helper.from_array(np.array([[0], [7]]), "indices"))
     model.graph.output[0].type.tensor_type.ClearField("shape")

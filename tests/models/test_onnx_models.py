@@ -92,14 +92,14 @@ def ours(monkeypatch):
     ],
     ids=["ND", "ND-11", "Elements", "Elements axis", "Gather", "Gather axis", "contributed"],
 )
-def test_gather_nodes_are_ours(ours, model, expected):
+def test_gather_nodes_run_in_ndgather(ours, model, expected):
     out = run(model, {"data": DATA, "indices": INDICES})["out"]
 
     np.testing.assert_array_equal(out, expected, strict=True)
     assert ours == [model.graph.node[0].op_type]
 
 
-def test_batch_dims(ours):
+def test_batch_dims_in_models(ours):
     indices = np.array([[3], [0], [1]])
 
     out = run(gather_model(batch_dims=1), {"data": DATA, "indices": indices})["out"]
@@ -107,7 +107,7 @@ def test_batch_dims(ours):
     np.testing.assert_array_equal(out, reference.gather_nd(DATA, indices, 1), strict=True)
 
 
-def test_int32_indices_in_the_contributed_domain(ours):
+def test_int32_indices_in_com_microsoft(ours):
     model = gather_model(domain="com.microsoft", index=INT32)
 
     out = run(model, {"data": DATA, "indices": INDICES.astype(np.int32)})["out"]
@@ -115,7 +115,7 @@ def test_int32_indices_in_the_contributed_domain(ours):
     np.testing.assert_array_equal(out, np.array([1, 11], np.float32), strict=True)
 
 
-def test_an_attribute_that_the_operator_has_not_is_refused():
+def test_unknown_attributes_are_refused():
     model = gather_model(domain="com.microsoft", batch_dims=1)
 
     with pytest.raises(AttributeValueError) as refusal:
@@ -126,7 +126,7 @@ def test_an_attribute_that_the_operator_has_not_is_refused():
     )
 
 
-def test_an_operator_that_the_opset_has_not_is_refused():
+def test_operators_that_the_opset_lacks_are_refused():
     with pytest.raises(AttributeValueError) as refusal:
         run(gather_model(opset=10), {"data": DATA, "indices": INDICES})
     assert str(refusal.value) == (
@@ -163,7 +163,7 @@ def test_an_operator_that_the_opset_has_not_is_refused():
     ],
     ids=["attribute", "index type", "batch sizes", "type"],
 )
-def test_what_the_version_forbids_is_refused(model, text):
+def test_violations_of_the_version_are_refused(model, text):
     dtypes = [helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
               for port in model.graph.input]  # fmt: skip
 
@@ -172,7 +172,7 @@ def test_what_the_version_forbids_is_refused(model, text):
     assert str(refusal.value) == f"node 'pick' (GatherND): {text}"
 
 
-def test_other_nodes_run_around_ours(ours):
+def test_other_nodes_run_in_the_evaluator(ours):
     model = text_model(
         """turned = Transpose<perm = [1, 0]>(data)  picked = GatherND(turned, fixed)
            out = Add(picked, picked)""",
@@ -220,7 +220,7 @@ def branch_model():
     [(function_model(), "Pick"), (branch_model(), "If")],
     ids=["function", "branch"],
 )
-def test_nodes_inside_others_are_ours_too(ours, model, op_type):
+def test_nodes_in_subgraphs_and_functions_run_in_ndgather(ours, model, op_type):
     result = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
 
     np.testing.assert_array_equal(
@@ -259,7 +259,7 @@ def scan_model():
     [(loop_model(), 3, 3), (scan_model(), 2, 1)],
     ids=["loop", "scan"],
 )
-def test_nodes_in_loops_are_ours_too(ours, model, rounds, factor):
+def test_nodes_in_loops_run_in_ndgather(ours, model, rounds, factor):
     result = onnx_models.Model(model).run({"data": DATA, "indices": INDICES})
 
     expected = np.array([1, 11], np.float32) * np.float32(factor)
@@ -269,7 +269,7 @@ def test_nodes_in_loops_are_ours_too(ours, model, rounds, factor):
 
 
 @pytest.mark.parametrize("version", [12, 11])
-def test_a_function_has_versions_of_its_own_and_gives_attributes_on(version):
+def test_functions_have_their_own_opset_and_pass_attributes(version):
     model = text_model(
         "out = my.functions.Pick<shared = 1>(data, indices)",
         functions=f"""<domain: "my.functions", opset_import: ["" : {version}]>
@@ -289,7 +289,7 @@ def test_a_function_has_versions_of_its_own_and_gives_attributes_on(version):
 
 @pytest.mark.parametrize("imported", ["", "ai.onnx"])
 @pytest.mark.parametrize("written", ["", "ai.onnx"])
-def test_both_names_of_the_domain_of_onnx_are_one(ours, imported, written):
+def test_both_names_of_the_onnx_domain_are_equivalent(ours, imported, written):
     model = branch_model()
     model.opset_import[0].domain = imported
     for node in model.graph.node:
@@ -303,7 +303,7 @@ def test_both_names_of_the_domain_of_onnx_are_one(ours, imported, written):
     assert ours == ["GatherND"]
 
 
-def test_two_versions_of_one_domain_are_refused():
+def test_two_versions_of_a_domain_are_refused():
     model = gather_model()
     model.opset_import.add(domain="ai.onnx", version=11)
 
@@ -314,7 +314,7 @@ def test_two_versions_of_one_domain_are_refused():
     )
 
 
-def test_an_error_of_ours_keeps_its_class_and_facts():
+def test_package_errors_keep_their_class_and_attributes():
     with pytest.raises(IndexOutOfBoundsError) as refusal:
         run(gather_model(), {"data": DATA, "indices": BAD})
     error = refusal.value
@@ -324,7 +324,7 @@ def test_an_error_of_ours_keeps_its_class_and_facts():
     )  # fmt: skip
 
 
-def test_a_type_error_of_ours_is_not_hidden_by_the_evaluator():
+def test_type_errors_are_not_hidden_by_the_evaluator():
     model = text_model(
         "out = GatherND(data, indices)", inputs="float[a,b] data, float[n,2] indices"
     )
@@ -337,7 +337,7 @@ def test_a_type_error_of_ours_is_not_hidden_by_the_evaluator():
     )
 
 
-def test_an_error_of_another_node_is_one_line_with_its_name():
+def test_errors_of_other_nodes_are_one_line_with_the_name():
     model = text_model(
         "[sum] out = Add(data, other)",
         inputs="float[a,b] data, float[c,d] other",
@@ -361,7 +361,7 @@ def test_an_error_of_another_node_is_one_line_with_its_name():
     ],
     ids=["bfloat16", "string", "complex", "bool"],
 )
-def test_every_element_type(kind, array):
+def test_every_element_type_runs(kind, array):
     out = run(gather_model(kind=kind), {"data": array, "indices": INDICES})["out"]
 
     np.testing.assert_array_equal(out, array[[0, 2], [1, -1]], strict=True)
@@ -396,7 +396,7 @@ def test_float8_tensors_pass_through_other_nodes():
     ],
     ids=["byte order", "unnamed bytes", "fixed-width strings"],
 )
-def test_what_files_hold_is_made_what_the_model_takes(kind, given, taken):
+def test_file_contents_are_converted_to_the_input_type(kind, given, taken):
     out = run(gather_model(kind=kind), {"data": given, "indices": INDICES})["out"]
 
     np.testing.assert_array_equal(out, taken[[0, 2], [1, -1]], strict=True)
@@ -410,7 +410,7 @@ def two_input_model():
     return model
 
 
-def test_an_input_with_a_value_of_its_own_may_be_left_out():
+def test_inputs_with_a_default_may_be_omitted():
     out = run(two_input_model(), {"x": DATA})["out"]
     np.testing.assert_array_equal(out, DATA + DATA, strict=True)
 
@@ -454,13 +454,13 @@ def test_an_input_with_a_value_of_its_own_may_be_left_out():
     ],
     ids=["missing", "unknown", "dtype", "rank", "size", "named size"],
 )
-def test_inputs_that_do_not_fit_are_refused(inputs, error, text):
+def test_mismatched_inputs_are_refused(inputs, error, text):
     with pytest.raises(error) as refusal:
         run(two_input_model(), inputs)
     assert str(refusal.value) == text
 
 
-def test_inputs_that_are_no_tensors_are_refused():
+def test_inputs_that_are_not_tensors_are_refused():
     model = text_model(
         "out = SequenceLength(many)", inputs="seq(float[3]) many", output="int64 out"
     )
@@ -469,7 +469,7 @@ def test_inputs_that_are_no_tensors_are_refused():
         onnx_models.Model(model)
 
 
-def test_outputs_that_are_no_tensors_are_refused():
+def test_outputs_that_are_not_tensors_are_refused():
     model = text_model(
         "out = SequenceConstruct(data)", inputs="float[3,4] data", output="seq(float[3,4]) out"
     )
@@ -479,7 +479,7 @@ def test_outputs_that_are_no_tensors_are_refused():
 
 
 class TestFiles:
-    def test_external_data_is_found_beside_the_model(self, tmp_path):
+    def test_external_data_is_found_next_to_the_model(self, tmp_path):
         model = model_of(
             [helper.make_node("GatherND", ["data", "indices"], ["out"])],
             [info("data", FLOAT, [3, 4])],
@@ -498,7 +498,7 @@ class TestFiles:
         with pytest.raises(FileError, match=text):
             run(path, {"data": DATA})
 
-    def test_a_model_that_breaks_the_rules_is_refused(self, tmp_path):
+    def test_invalid_models_are_refused(self, tmp_path):
         path = tmp_path / "model.onnx"
         model = gather_model()
         model.graph.output[0].CopyFrom(info("out", FLOAT, ["n"]))
@@ -508,12 +508,12 @@ class TestFiles:
         with pytest.raises(ModelError, match=r"model\.onnx: is not a valid ONNX model: .*index"):
             onnx_models.load(path)
 
-    def test_a_file_that_is_not_there_is_refused(self, tmp_path):
+    def test_missing_files_are_refused(self, tmp_path):
         with pytest.raises(FileError, match=r"none\.onnx: cannot be read: no such file"):
             onnx_models.load(tmp_path / "none.onnx")
 
 
-def test_our_operators_serve_any_reference_evaluator(ours):
+def test_reference_ops_work_in_any_reference_evaluator(ours):
     evaluator = ReferenceEvaluator(gather_model(), new_ops=onnx_models.reference_ops())
 
     (out,) = evaluator.run(None, {"data": DATA, "indices": INDICES})
@@ -522,7 +522,7 @@ def test_our_operators_serve_any_reference_evaluator(ours):
     assert ours == ["GatherND"]
 
 
-def test_implementations_are_found_by_version():
+def test_implementation_depends_on_the_opset():
     for opset, version in [(11, 11), (12, 12), (13, 13), (25, 13)]:
         assert onnx_models.implementation("GatherND", "", opset).version == version
     assert onnx_models.implementation("Gather", "ai.onnx", 12).version == 11
@@ -532,7 +532,7 @@ def test_implementations_are_found_by_version():
 @pytest.mark.parametrize(
     ("kind", "values"), [("int64", [True, 2]), ("string", ["a", 1]), ("string", ["a\0", "b"])]
 )
-def test_lists_whose_elements_numpy_would_change_are_no_inputs(kind, values):
+def test_lists_that_numpy_would_convert_lossily_are_refused(kind, values):
     head = '<ir_version: 8, opset_import: ["" : 16]>'
     text = f"{head} same ({kind}[N] x) => ({kind}[N] y) {{ y = Identity(x) }}"
     model = onnx.parser.parse_model(text)

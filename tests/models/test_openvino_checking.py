@@ -63,12 +63,12 @@ def page_layer(batch_dims, data, indices, output):
 
 
 @pytest.mark.parametrize("example", PAGE)
-def test_the_examples_of_the_page_pass(findings, example):
+def test_examples_from_the_openvino_documentation_pass(findings, example):
     assert findings(page_layer(*example)) == ()
 
 
 @pytest.mark.parametrize("example", PAGE)
-def test_a_wrong_port_is_named_with_both_shapes(findings, example):
+def test_wrong_ports_are_reported_with_both_shapes(findings, example):
     *inputs, output = example
     wrong = (*output[:-1], output[-1] + 1)
     (finding,) = findings(page_layer(*inputs, wrong))
@@ -87,7 +87,7 @@ def test_a_wrong_port_is_named_with_both_shapes(findings, example):
         ((25, 125, -1), None),
     ],
 )
-def test_a_port_may_say_less_but_not_another_rank(findings, output, what):
+def test_ports_may_declare_less_but_not_another_rank(findings, output, what):
     found = findings(page_layer(*PAGE[0][:3], output))
     assert [each.what for each in found] == ([] if what is None else [what])
 
@@ -109,7 +109,7 @@ def test_a_port_may_say_less_but_not_another_rank(findings, output, what):
         ({"precision": "FP32"}, "types", "indices.dtype = float32 is not taken"),
     ],
 )
-def test_every_refusal_of_the_operator_is_a_finding(findings, change, rule, what):
+def test_operator_errors_are_findings(findings, change, rule, what):
     options = {"inputs": [(3, 4), (3, 1)], "output": (3,), "version": "opset8", "batch_dims": 1}
     assert findings(layer(0, "GatherND", **options)) == ()
     found = findings(layer(0, "GatherND", **{**options, **change}))
@@ -135,7 +135,7 @@ def gather_net(**change):
 CONSTANTS = np.array([2, 0], "<i4").tobytes() + np.array([1], "<i8").tobytes()
 
 
-def test_a_whole_network_passes(findings):
+def test_complete_networks_pass(findings):
     assert findings(gather_net(), CONSTANTS) == ()
 
 
@@ -223,14 +223,14 @@ def test_a_whole_network_passes(findings):
         ),
     ],
 )
-def test_a_broken_network_is_named(findings, change, where, rule, what):
+def test_broken_networks_are_reported(findings, change, where, rule, what):
     found = findings(gather_net(**change), CONSTANTS)
     assert any((each.where, each.rule) == (where, rule) and what in each.what for each in found), (
         found
     )
 
 
-def test_a_known_index_outside_a_known_axis_is_found_where_the_version_raises(findings):
+def test_known_out_of_bounds_indices_are_found_if_the_version_raises(findings):
     constants = np.array([3, 0], "<i4").tobytes() + np.array([1], "<i8").tobytes()
     assert findings(gather_net(), constants) == ()  # Gather-8 fills with zeros
     gather = layer(3, "Gather", [(2, 3), (2,), ()], (2, 2), version="opset7", batch_dims=0)
@@ -239,7 +239,7 @@ def test_a_known_index_outside_a_known_axis_is_found_where_the_version_raises(fi
     assert finding.what.startswith("indices[0] = 3 is outside axis 1 of data")
 
 
-def test_a_cycle_is_named_without_what_is_behind_it(findings):
+def test_cycles_are_reported_without_later_layers(findings):
     relus = [layer(each, "Relu", [(2,)], (2,)) for each in range(3)]
     text = net(
         [*relus, layer(3, "Result", [(2,)])],
@@ -250,7 +250,7 @@ def test_a_cycle_is_named_without_what_is_behind_it(findings):
     assert finding.what == "edges form a cycle"
 
 
-def test_layers_of_other_types_are_believed(findings):
+def test_ports_of_other_layers_are_trusted(findings):
     gather = layer(2, "GatherND", [(3, 4), (2, 1)], (2, 4), version="opset8", batch_dims=0)
     other = [layer(0, "Relu", [(3, 4)], (3, 4)), layer(1, "NonZero", [(3, 4)], (2, 1))]
     edges = [(0, 1, 1, 0), (0, 1, 2, 0), (1, 1, 2, 1)]
@@ -261,14 +261,14 @@ def test_layers_of_other_types_are_believed(findings):
     assert finding.what == "output port 2 declares (2, 5); inferred (2, 4)"
 
 
-def test_a_port_without_sizes_is_no_scalar_where_the_shape_is_known(findings):
+def test_ports_without_sizes_are_not_scalars_if_the_shape_is_known(findings):
     unknown = layer(3, "Gather", [(2, 3), (2,), ()], (), version="opset8", batch_dims=0)
     edges = [(0, 0, 3, 0), (1, 0, 3, 1), (2, 0, 3, 2)]
     (finding,) = findings(gather_net(gather=unknown, result="", edges=edges), CONSTANTS)
     assert finding.what == "output port 3 declares (); inferred (2, 2)"
 
 
-def test_sizes_that_only_inference_knows_are_carried_on(findings):
+def test_inferred_sizes_propagate(findings):
     """The first Gather declares dynamic sizes, the second is held to those that follow."""
     first = layer(3, "Gather", [(2, 3), (2,), ()], (-1, -1), version="opset8", batch_dims=0)
     second = layer(5, "GatherND", [(-1, -1), (7, 1)], (7, 9), version="opset8", batch_dims=0)
@@ -282,7 +282,7 @@ def test_sizes_that_only_inference_knows_are_carried_on(findings):
     assert [each.what for each in found] == ["output port 2 declares (7, 9); inferred (7, 2)"]
 
 
-def test_bodies_are_checked_and_named_by_their_layer(findings):
+def test_bodies_are_checked_and_identified_by_their_layer(findings):
     body = gather_net(result=layer(4, "Result", [(2, 9)])).removeprefix('<net version="11">')
     outer = (
         '<net><layers><layer id="7" name="choose" type="If" version="opset8">'
@@ -292,7 +292,7 @@ def test_bodies_are_checked_and_named_by_their_layer(findings):
     assert finding.where == "layer 7 'choose' then_body: layer 4 'result4'"
 
 
-def test_a_layer_that_is_not_ours_is_refused_when_it_should_run(tmp_path):
+def test_other_layers_are_refused_when_run(tmp_path):
     path = tmp_path / "model.xml"
     path.write_text(net([layer(5, "Relu", [(2,)], (2,), version="opset1")], []))
     with pytest.raises(ValueError, match=r"layer 5 .* 'Relu' of 'opset1' is not supported"):
@@ -315,7 +315,7 @@ ND = "layer 3 'gathernd3'"
         ("i32", (1, 0), []),
     ],
 )
-def test_what_openvino_does_otherwise_is_said_of_a_gather_nd(findings, precision, constants, said):
+def test_openvino_differences_are_reported_for_gather_nd(findings, precision, constants, said):
     network = gather_net(
         data=layer(0, "Parameter", output=(2, 3), element_type=precision, shape="2,3"),
         indices=layer(1, "Const", output=(2, 1), element_type="i32", shape="2,1", offset=0, size=8),
@@ -329,7 +329,7 @@ def test_what_openvino_does_otherwise_is_said_of_a_gather_nd(findings, precision
     assert all(each.operator == "openvino GatherND-8" for each in found)
 
 
-def test_what_openvino_does_otherwise_is_said_of_gather_elements(findings):
+def test_openvino_differences_are_reported_for_gather_elements(findings):
     network = gather_net(
         indices=layer(
             1, "Const", output=(1, 3), element_type="i32", shape="1,3", offset=0, size=12
@@ -356,9 +356,7 @@ def test_what_openvino_does_otherwise_is_said_of_gather_elements(findings):
         (None, (2, 1), (1, 1), []),
     ],
 )
-def test_updates_of_one_place_are_said_along_the_axis_that_is_an_input(
-    findings, axis, shape, places, said
-):
+def test_duplicate_indices_are_reported_along_an_axis_input(findings, axis, shape, places, said):
     sizes = ",".join(map(str, shape))
     kind, at = ("Parameter", {}) if axis is None else ("Const", {"offset": 8, "size": 8})
     network = gather_net(
@@ -375,7 +373,7 @@ def test_updates_of_one_place_are_said_along_the_axis_that_is_an_input(
     assert [each.rule for each in findings(network, stored)] == said
 
 
-def test_what_only_the_onnx_frontend_of_openvino_does_is_not_said(findings):
+def test_onnx_frontend_differences_are_not_reported_for_ir(findings):
     network = gather_net(
         data=layer(0, "Parameter", output=(-1, 3), element_type="f32", shape="?,3"),
         indices=layer(1, "Parameter", output=(2, 1), element_type="i32", shape="2,1"),
@@ -396,7 +394,7 @@ def test_what_only_the_onnx_frontend_of_openvino_does_is_not_said(findings):
         ("Relu", 1, ["64-bit integers"]),
     ],
 )
-def test_sizes_and_small_constants_need_no_64_bits(findings, kind, constant, said):
+def test_sizes_and_small_constants_fit_in_32_bits(findings, kind, constant, said):
     layers = [
         layer(0, "Parameter", output=(2, 3), precision="I64", element_type="i64", shape="2,3"),
         layer(1, kind, [(2, 3)], (2,), "I64", output_type="i64"),

@@ -95,13 +95,13 @@ def damaged(text, damage):
     return text
 
 
-def test_the_model_itself_passes_and_runs(folder):
+def test_the_undamaged_model_passes_and_runs(folder):
     assert not has_errors(openvino.check(folder / "model.xml"))
     assert sorted(openvino.run(folder / "model.xml", INPUTS)) == ["c", "t"]
 
 
 @given(damages())
-def test_damage_is_found_or_refused_in_one_line(folder, damage):
+def test_damaged_ir_is_found_or_refused_in_one_line(folder, damage):
     text = damaged((folder / "model.xml").read_text(), damage)
     (folder / "damaged.xml").write_text(text)
     try:

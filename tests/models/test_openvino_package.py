@@ -102,7 +102,7 @@ def peer(path, inputs):
 @pytest.mark.parametrize("constant", [("axis",), ("axis", "indices")])
 @pytest.mark.parametrize("sizes", [True, False])
 @pytest.mark.parametrize(("name", "version", "attributes", "arrays"), CASES)
-def test_operators_agree_with_the_package(
+def test_operators_agree_with_openvino(
     tmp_path, name, version, attributes, arrays, constant, sizes
 ):
     graph, inputs = one_node(name, version, attributes, arrays, constant=constant, sizes=sizes)
@@ -115,7 +115,7 @@ def test_operators_agree_with_the_package(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "uint8", "bool", "float16"])
-def test_every_type_of_constant_arrives(tmp_path, dtype):
+def test_constants_of_every_type_are_read(tmp_path, dtype):
     arrays = (data(3, 4, dtype=dtype), indices([[2], [0]], "int32"))
     graph, inputs = one_node("GatherND", 8, {"batch_dims": 0}, arrays, constant=("data", "indices"))
     path = tmp_path / "model.xml"
@@ -129,7 +129,7 @@ def test_every_type_of_constant_arrives(tmp_path, dtype):
     ("element", "values"),
     [("u2", [3, 0, 1, 2, 1]), ("u4", [15, 0, 7]), ("i4", [-8, 7, -1]), ("bf16", [1, -2, 0.5])],
 )
-def test_constants_that_the_package_writes_are_read(tmp_path, element, values):
+def test_constants_written_by_openvino_are_read(tmp_path, element, values):
     pytest.importorskip("ml_dtypes")
     constant = ov.op.Constant(getattr(ov.Type, element), ov.Shape([len(values)]), values)
     path = tmp_path / "model.xml"
@@ -140,7 +140,7 @@ def test_constants_that_the_package_writes_are_read(tmp_path, element, values):
     )
 
 
-def test_files_of_the_package_are_read_with_their_names_and_ranges(tmp_path):
+def test_files_written_by_openvino_keep_names_and_ranges(tmp_path):
     made = ov.opset15.parameter(
         ov.PartialShape([ov.Dimension(1, 5), ov.Dimension.dynamic()]), np.float32, name="x"
     )
@@ -173,7 +173,7 @@ def test_files_of_the_package_are_read_with_their_names_and_ranges(tmp_path):
         ("float32", "float16", [1.0009765, 65504.0, 1e-8, -2.5]),
     ],
 )
-def test_conversions_agree_where_the_value_says_how(tmp_path, source, target, values):
+def test_conversions_of_representable_values_agree(tmp_path, source, target, values):
     array = np.array(values, source)
     graph = Graph(
         name="convert",
@@ -188,7 +188,7 @@ def test_conversions_agree_where_the_value_says_how(tmp_path, source, target, va
     assert_same_elements(np.array(peer(path, {"x": array})["result"]), here)
 
 
-def test_an_empty_constant_arrives(tmp_path):
+def test_empty_constants_are_read(tmp_path):
     arrays = (data(3, 4), indices(np.zeros((0, 1))))
     graph, inputs = one_node("GatherND", 8, {"batch_dims": 0}, arrays, constant=("indices",))
     path = tmp_path / "model.xml"
@@ -197,7 +197,7 @@ def test_an_empty_constant_arrives(tmp_path):
     assert peer(path, inputs)["result"].shape == (0, 4)
 
 
-def test_values_under_several_names_arrive_under_each(tmp_path):
+def test_values_with_several_names_can_be_read_by_each(tmp_path):
     graph, inputs = one_node(*CASES[0])
     several = Graph(
         name="several",
@@ -218,7 +218,7 @@ def test_values_under_several_names_arrive_under_each(tmp_path):
         assert_same_elements(np.array(there[name]), value)
 
 
-def test_the_package_runs_a_file_with_other_layers_as_the_error_says(tmp_path):
+def test_openvino_runs_files_with_other_layers(tmp_path):
     ops = ov.opset8
     x = ops.parameter([-1, 4], np.float32, name="x")
     path = tmp_path / "soft.xml"
@@ -230,7 +230,7 @@ def test_the_package_runs_a_file_with_other_layers_as_the_error_says(tmp_path):
     assert result.shape == (1, 4)
 
 
-def test_an_input_has_all_names_of_its_tensor(tmp_path):
+def test_inputs_accept_all_names_of_their_tensor(tmp_path):
     model = parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[3,4] x, int64[2] i) => (float[2,4] z)
         { a = Identity(x)  z = Gather(a, i) }""")

@@ -58,11 +58,11 @@ def test_document_types_and_entities_are_refused(tmp_path, text):
         b"<net>\x00</net>",
     ],
 )
-def test_what_is_no_xml_is_refused(tmp_path, text):
+def test_invalid_xml_is_refused(tmp_path, text):
     assert refusal(tmp_path, text).startswith("cannot be read as XML: ")
 
 
-def test_another_root_is_refused(tmp_path):
+def test_other_root_elements_are_refused(tmp_path):
     assert refusal(tmp_path, "<html/>") == (
         "is not an OpenVINO IR: its root is 'html' (allowed: net, or a single layer)"
     )
@@ -81,7 +81,7 @@ def test_another_root_is_refused(tmp_path):
         (Limits(layers=1), "its count of layers exceeds the limit (allowed: at most 1)"),
     ],
 )
-def test_every_limit_has_its_words(tmp_path, limits, what):
+def test_every_limit_has_an_error_message(tmp_path, limits, what):
     inner = LAYER.format("<input><port id='0'><dim>1</dim></port></input>")
     text = f"<net><layers>{inner}{inner}</layers></net>"
     assert refusal(tmp_path, text, NdgatherError, limits) == what
@@ -89,7 +89,7 @@ def test_every_limit_has_its_words(tmp_path, limits, what):
     assert len(read(tmp_path / "model.xml").layers) == 2
 
 
-def test_depth_is_refused_before_the_tree_is_whole(tmp_path):
+def test_excessive_depth_is_refused_while_parsing(tmp_path):
     assert "its depth" in refusal(tmp_path, "<net>" + "<a>" * 1_000_000)
 
 
@@ -108,7 +108,7 @@ def test_depth_is_refused_before_the_tree_is_whole(tmp_path):
         ('<input><port id="&#10;"/></input>', r"layer 1 port '\n': id = '\n' is not a valid value"),
     ],
 )
-def test_ports_that_make_no_sense_are_refused(tmp_path, text, what):
+def test_invalid_ports_are_refused(tmp_path, text, what):
     message = refusal(tmp_path, LAYER.format(text))
     assert message.startswith(what)
     assert len(message) < 200
@@ -131,11 +131,11 @@ def test_ports_that_make_no_sense_are_refused(tmp_path, text, what):
         ),
     ],
 )
-def test_elements_without_what_they_need_are_refused(tmp_path, text, what):
+def test_incomplete_elements_are_refused(tmp_path, text, what):
     assert refusal(tmp_path, text) == what
 
 
-def test_files_that_cannot_be_read_say_why(tmp_path):
+def test_unreadable_files_raise_errors_with_the_reason(tmp_path):
     with pytest.raises(FileError, match=r"absent\.xml: cannot be read: no such file"):
         read(tmp_path / "absent.xml")
     with pytest.raises(FileError, match="is a directory"):
@@ -143,13 +143,13 @@ def test_files_that_cannot_be_read_say_why(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_refused_and_does_not_block(tmp_path):
+def test_pipes_are_refused_without_blocking(tmp_path):
     os.mkfifo(tmp_path / "pipe.xml")
     with pytest.raises(FileError, match="is not a regular file"):
         read(tmp_path / "pipe.xml")
 
 
-def test_names_of_tensors_are_a_list_with_escaped_commas(tmp_path):
+def test_tensor_names_are_a_list_with_escaped_commas(tmp_path):
     path = tmp_path / "model.xml"
     path.write_text(
         '<layer id="0" type="X"><output><port id="0" names="a,b\\,c, d"/></output></layer>'
@@ -158,7 +158,7 @@ def test_names_of_tensors_are_a_list_with_escaped_commas(tmp_path):
     assert port.names == ("a", "b,c", "d")
 
 
-def test_layers_of_bodies_are_read_too(tmp_path):
+def test_layers_of_bodies_are_read(tmp_path):
     path = tmp_path / "model.xml"
     body = f"<layers>{LAYER.format('')}</layers><edges/>"
     path.write_text(
@@ -178,12 +178,12 @@ def test_layers_of_bodies_are_read_too(tmp_path):
         ("...", None),
     ],
 )
-def test_declared_shapes(text, bounds):
+def test_declared_shapes_are_parsed(text, bounds):
     assert declared_shape(text) == bounds
 
 
 @pytest.mark.parametrize("text", ["a", "1,,2", "-3", "5..1", "1..x", "9223372036854775808", "٣"])
-def test_texts_that_are_no_shapes(text):
+def test_invalid_shapes_are_refused(text):
     with pytest.raises(ValueError, match=r"^"):
         declared_shape(text)
 
@@ -206,7 +206,7 @@ def constants(tmp_path):
     return Constants(path=path)
 
 
-def test_a_constant_is_what_lies_at_its_place(constants):
+def test_constants_are_read_at_their_offset(constants):
     np.testing.assert_array_equal(
         constants.read(CONST), np.arange(6, dtype=np.int32).reshape(2, 3), strict=True
     )
@@ -243,7 +243,7 @@ def test_a_constant_is_what_lies_at_its_place(constants):
         ),
     ],
 )
-def test_constants_are_looked_for_only_inside_their_file(constants, changes, kind, what):
+def test_constants_must_lie_within_their_file(constants, changes, kind, what):
     layer = replace(CONST, attributes={**CONST.attributes, **changes})
     with pytest.raises(kind) as caught:
         constants.read(layer)
@@ -251,7 +251,7 @@ def test_constants_are_looked_for_only_inside_their_file(constants, changes, kin
     assert "\n" not in str(caught.value)
 
 
-def test_no_file_of_constants_is_needed_until_one_is_read(tmp_path):
+def test_constants_file_is_opened_lazily(tmp_path):
     path = tmp_path / "model.xml"
     path.write_text(LAYER.format(""))
     assert len(Model.load(path).network.layers) == 1
@@ -272,7 +272,7 @@ def test_no_file_of_constants_is_needed_until_one_is_read(tmp_path):
         ("u64", np.array([1, 2, 2**64 - 1], "<u8").tobytes(), np.array([1, 2, 2**64 - 1], "u8")),
     ],
 )
-def test_constants_of_every_kind_of_type(tmp_path, element, content, expected):
+def test_constants_of_every_element_type(tmp_path, element, content, expected):
     pytest.importorskip("ml_dtypes")
     (tmp_path / "model.bin").write_bytes(content)
     attributes = {"element_type": element, "shape": "3", "offset": "0", "size": str(len(content))}
@@ -283,7 +283,7 @@ def test_constants_of_every_kind_of_type(tmp_path, element, content, expected):
 
 
 @pytest.mark.parametrize("element", ["nf4", "u1", "u3", "u6", "string"])
-def test_types_without_arrays_are_refused_by_name(tmp_path, element):
+def test_unsupported_element_types_are_named_in_the_error(tmp_path, element):
     (tmp_path / "model.bin").write_bytes(b"\0" * 8)
     bits = {"nf4": 4, "u1": 1, "u3": 3, "u6": 6, "string": 8}[element]
     attributes = {"element_type": element, "shape": "8", "offset": "0", "size": str(bits)}

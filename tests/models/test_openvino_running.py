@@ -67,7 +67,7 @@ FRONT = {"axis": np.array(0)}
     st.sets(st.sampled_from(("data", "indices"))),
     st.booleans(),
 )
-def test_a_gather_returns_what_the_definition_says(tmp_path_factory, call, constant, sizes):
+def test_gathers_follow_the_definition(tmp_path_factory, call, constant, sizes):
     assume(not bad_entries(call))
     name, version = OPERATORS[call.function]
     options = {key: value for key, value in call.options.items() if key != "mode"}
@@ -90,7 +90,7 @@ def test_a_gather_returns_what_the_definition_says(tmp_path_factory, call, const
     assert_same_elements(result, expected(call))
 
 
-def test_constants_keep_types_that_numpy_does_not_name(tmp_path):
+def test_constants_keep_types_unknown_to_numpy(tmp_path):
     ids = ("bfloat16", (3, 1, 2))
     tokens = {"max_seq_len": np.array([2]), "end_token": np.array(0)}
     tokens = {name: array.astype(ml_dtypes.bfloat16) for name, array in tokens.items()}
@@ -100,7 +100,7 @@ def test_constants_keep_types_that_numpy_does_not_name(tmp_path):
 
 
 @pytest.mark.parametrize("dims", [None, (), (None,), ("N", 0, 3), (2, None), (1,) * 6])
-def test_what_is_known_of_a_shape_is_read_as_it_was_written(tmp_path, dims):
+def test_partial_shapes_are_read(tmp_path, dims):
     made = graph("Gather", "openvino", 8, [(F, dims), (I, dims)], FRONT)
     if dims == ():
         made = graph("Gather", "openvino", 8, [(F, (3,)), (I, dims)], FRONT)
@@ -114,7 +114,7 @@ def test_what_is_known_of_a_shape_is_read_as_it_was_written(tmp_path, dims):
         )
 
 
-def test_a_check_copies_no_large_constant(tmp_path):
+def test_check_does_not_copy_large_constants(tmp_path):
     constants = {"data": np.ones(2**24, np.uint8), "axis": np.array(0)}
     write_ir(graph("Gather", "openvino", 8, [(I, (3,))], constants), tmp_path / "m.xml")
     tracemalloc.start()
@@ -125,7 +125,7 @@ def test_a_check_copies_no_large_constant(tmp_path):
         tracemalloc.stop()
 
 
-def test_two_results_of_one_name_are_told_apart_by_their_layers(tmp_path):
+def test_results_with_the_same_name_are_distinguished_by_layer(tmp_path):
     made = graph("GatherND", "openvino", 8, [(F, (4,)), (L, (2, 1))])
     twice = (GraphOutput(name="y", value="out"), GraphOutput(name="z", value="out"))
     path = tmp_path / "model.xml"
@@ -134,7 +134,7 @@ def test_two_results_of_one_name_are_told_apart_by_their_layers(tmp_path):
     assert [each.name for each in Model.load(path).outputs] == ["y", "z/result"]
 
 
-def test_layers_of_one_name_are_other_values(tmp_path):
+def test_layers_with_the_same_name_are_distinct_values(tmp_path):
     """The names of layers are unique in files of OpenVINO; nothing makes others so."""
     made = graph("Gather", "openvino", 8, [(F, (3,))], {"indices": np.array([2, 0]), **FRONT})
     path = tmp_path / "model.xml"
@@ -155,7 +155,7 @@ RANGES = {  # a declared shape, sizes that it takes, and those that it does not
 
 
 @pytest.mark.parametrize("declared", RANGES)
-def test_only_sizes_in_the_range_of_an_input_are_taken(tmp_path, declared):
+def test_input_sizes_must_be_in_the_declared_range(tmp_path, declared):
     made = graph("Gather", "openvino", 8, [(F, (None,)), (L, (None,))], FRONT)
     path = tmp_path / "model.xml"
     write_ir(made, path)
@@ -174,7 +174,7 @@ FLAGS = {"true": True, "True": True, "1": True, "false": False, "False": False, 
 
 
 @pytest.mark.parametrize("text", [*FLAGS, "yes", "TRUE", "2", ""])
-def test_texts_of_flags(tmp_path, text):
+def test_boolean_attributes_are_parsed(tmp_path, text):
     element = (F, (2,)), (L, (1,)), (F, (1,))
     options = {"reduction": "sum", "use_init_val": False}
     made = graph("ScatterElementsUpdate", "openvino", 12, [*element], FRONT, **options)
@@ -190,7 +190,7 @@ def test_texts_of_flags(tmp_path, text):
     np.testing.assert_array_equal(openvino.run(path, inputs)["y"], expected, strict=True)
 
 
-def test_an_input_and_a_result_between_nodes_are_outputs_too(tmp_path):
+def test_inputs_and_intermediate_results_can_be_outputs(tmp_path):
     made = graph("Gather", "openvino", 8, [(F, (3,))], {"indices": np.array([2, 0]), **FRONT})
     second = replace(made.nodes[0], name="m", inputs=("out", "axis", "axis"), output="last")
     outputs = [GraphOutput(name=name, value=name) for name in ("data", "out", "last")]
@@ -202,7 +202,7 @@ def test_an_input_and_a_result_between_nodes_are_outputs_too(tmp_path):
     assert (run.gather_nodes, run.remaining_nodes) == (2, 0)
 
 
-def test_a_bad_index_names_its_node(tmp_path):
+def test_out_of_bounds_index_errors_name_the_node(tmp_path):
     write_ir(graph("GatherND", "openvino", 8, [(F, (4,)), (L, (1, 1))]), tmp_path / "model.xml")
     inputs = {"data": np.arange(4, dtype=F), "indices": np.array([[4]])}
     with pytest.raises(IndexOutOfBoundsError, match=r"node 'n' .*indices\[0, 0\] = 4"):

@@ -45,7 +45,7 @@ FIXED = {
 
 @NEEDS_ONNXRUNTIME
 @pytest.mark.parametrize("function", OPERATORS)
-def test_options_that_meet_keep_their_meaning(function, tmp_path, draws):
+def test_pairs_of_options_keep_their_meaning(function, tmp_path, draws):
     targets = ("basic", *SMALL, *draws.sample(TARGETS, 2))
     more = FIXED | {
         "indices": ("expanded", "input", "constant"),

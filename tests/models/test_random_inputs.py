@@ -22,7 +22,7 @@ TOKENS = model("""g (int32[batch, length] tokens, int64[batch, length] mask) => 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_tokens_stay_within_their_table_and_reach_its_end(seed):
+def test_random_tokens_cover_the_whole_table(seed):
     made = onnx_models.random_inputs(TOKENS, seed, sizes={"length": 200})
     assert made["tokens"].dtype == np.int32
     assert made["tokens"].shape == made["mask"].shape == (1, 200)
@@ -31,7 +31,7 @@ def test_tokens_stay_within_their_table_and_reach_its_end(seed):
     onnx_models.run(TOKENS, made, runtime="reference")
 
 
-def test_tuples_are_valid_on_every_axis_they_address():
+def test_random_index_tuples_are_valid_on_every_axis():
     pick = model("pick (float[9, 2, 5] d, int64[M, 3] at) => (float[M] y) { y = GatherND(d, at) }")
     made = onnx_models.random_inputs(pick, 1, sizes={"M": 60})
     assert made["at"].max() == 1
@@ -39,7 +39,7 @@ def test_tuples_are_valid_on_every_axis_they_address():
 
 
 @pytest.mark.parametrize("op_type", ["Gather", "GatherElements", "GatherND"])
-def test_indices_that_are_gathered_first_are_valid_where_they_are_used(op_type):
+def test_gathered_indices_are_valid(op_type):
     at = "of" if op_type == "GatherND" else "at"
     twice = model(f"""g (int64[50] table) => (float[n] y)
         <float[3] data = {{1, 2, 3}}, int64[4, 1] of = {{4, 3, 2, 1}}, int64[4] at = {{4, 3, 2, 1}}>
@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_inputs():
     np.testing.assert_array_equal(first["tokens"], again["tokens"], strict=True)
 
 
-def test_what_is_open_can_be_set_by_name_or_by_place():
+def test_open_sizes_can_be_set_by_name_or_axis():
     relu = model("g (float[?, 3, h, ?] x) => (float[a, b, c, d] y) { y = Relu(x) }")
     assert onnx_models.random_inputs(relu)["x"].shape == (1, 3, 64, 64)
     made = onnx_models.random_inputs(relu, sizes={"h": 5, "x[3]": 6, "x[0]": 2})
@@ -62,7 +62,7 @@ def test_what_is_open_can_be_set_by_name_or_by_place():
         onnx_models.random_inputs(relu, sizes={"w": 5})
 
 
-def test_sizes_beyond_any_array_are_refused():
+def test_excessive_sizes_are_refused():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         pick (float[N, M] data, int64[K, 1] rows) => (float[K, M] y)
         { y = GatherND(data, rows) }""")
@@ -74,7 +74,7 @@ def test_sizes_beyond_any_array_are_refused():
 
 
 @pytest.mark.parametrize("axis", [helper.make_graph([], "b", [], []), "a", [0], 1.0])
-def test_an_attribute_of_the_wrong_kind_is_refused_as_check_does(axis):
+def test_attributes_of_the_wrong_type_raise_the_error_that_check_finds(axis):
     indexed = model("""g (float[3, 4] x, int64[2] i) => (float[2, 4] y)
         { y = Gather(x, i) }""")
     indexed.graph.node[0].attribute.append(helper.make_attribute("axis", axis))

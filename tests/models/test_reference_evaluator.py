@@ -134,7 +134,7 @@ def is_right(found, expected):
 
 
 @pytest.mark.parametrize(("model", "inputs", "expected"), WRONG.values(), ids=WRONG)
-def test_what_onnx_computes_wrongly_is_refused_with_the_way_out(model, inputs, expected):
+def test_operators_that_onnx_computes_wrongly_are_refused_with_a_hint(model, inputs, expected):
     assert not is_right(ReferenceEvaluator(model).run(None, inputs)[-1], expected)
 
     node = next(item for item in model.graph.node if item.op_type != "Constant")
@@ -147,12 +147,12 @@ def test_what_onnx_computes_wrongly_is_refused_with_the_way_out(model, inputs, e
 
 
 @pytest.mark.parametrize(("model", "inputs", "expected"), RIGHT.values(), ids=RIGHT)
-def test_what_onnx_computes_right_runs(model, inputs, expected):
+def test_operators_that_onnx_computes_correctly_run(model, inputs, expected):
     *_, found = onnx_models.run(model, inputs, runtime="reference").values()
     assert is_right(found, expected)
 
 
-def test_an_optional_is_refused():
+def test_optional_types_are_refused():
     with pytest.raises(ModelError, match=r"Optional.*returns a list instead of its input"):
         reference(
             """<ir_version: 8, opset_import: ["" : 18]> g (float[3] x) => (float[n] y)
@@ -173,7 +173,7 @@ def test_an_optional_is_refused():
     ],
     ids=["a branch", "a function"],
 )
-def test_a_node_within_another_is_refused(text):
+def test_wrong_operators_in_subgraphs_and_functions_are_refused(text):
     model = parse_model('<ir_version: 8, opset_import: ["" : 17, "my" : 1]> ' + text)
     with pytest.raises(ModelError, match=r"LRN.*computes it wrongly"):
         onnx_models.run(
@@ -181,7 +181,7 @@ def test_a_node_within_another_is_refused(text):
         )
 
 
-def test_a_declared_size_below_zero_is_unknown():
+def test_negative_declared_sizes_are_unknown():
     model = one_node(13, "Relu", ["x"])
     model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", FLOAT, [-1, 3]))
     assert str(onnx_models.Model(model).inputs[0]) == "x float32 (?, 3)"
@@ -191,7 +191,7 @@ def test_a_declared_size_below_zero_is_unknown():
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("opset", [9, 10])
-def test_scatter_of_the_first_opsets_runs(axis, opset):
+def test_scatter_9_runs(axis, opset):
     x, at = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([[0, 2], [1, 0]])
     updates = -np.ones((2, 2), np.float32)
     expected = x.copy()
@@ -206,7 +206,7 @@ def test_scatter_of_the_first_opsets_runs(axis, opset):
 
 @pytest.mark.parametrize(("given", "slope"), [("", 0.5), ("<alpha = 0.25>", 0.25)])
 @pytest.mark.parametrize("runtime", ["reference", "onnx.reference"])
-def test_attributes_of_functions_have_their_defaults(given, slope, runtime):
+def test_function_attributes_have_defaults(given, slope, runtime):
     model = parse_model(f"""<ir_version: 8, opset_import: ["" : 17, "my" : 1]>
         g (float[2] x, bool c) => (float[2] y, float[2] z)
         {{ y = my.Leaky{given}(x)
@@ -226,7 +226,7 @@ def test_attributes_of_functions_have_their_defaults(given, slope, runtime):
         np.testing.assert_array_equal(found[name], np.array([-slope, 2], np.float32))
 
 
-def test_a_node_that_the_evaluator_does_not_run_is_named():
+def test_unsupported_nodes_are_named_in_the_error():
     with pytest.raises(
         ModelError, match=r"node 'it' \(Gelu\): the reference evaluator does not support"
     ):

@@ -31,12 +31,12 @@ def test_only_public_names_are_listed(module):
     assert all(getattr(module, name) is not None for name in dir(module))
 
 
-def test_a_model_is_shown_as_its_inputs_and_outputs(printed):
+def test_models_are_shown_as_inputs_and_outputs(printed):
     loaded = onnx.load(MODEL)
     assert repr(loaded) == printed("infer model.onnx")
 
 
-def test_findings_are_shown_as_their_table(printed):
+def test_findings_are_shown_as_a_table(printed):
     wrong = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         pick (float[N, 2] data, int32[M, 1] rows) => (float[M, 2] picked)
         { picked = GatherND(data, rows) }""")
@@ -48,7 +48,7 @@ def test_findings_are_shown_as_their_table(printed):
     assert onnx.check(MODEL) == ()
 
 
-def test_a_conversion_is_shown_as_its_nodes(printed):
+def test_conversions_are_shown_as_nodes(printed):
     result = onnx.conversion(MODEL, opset=11)
     line = printed("convert model.onnx --opset 11 -o old.onnx")
     assert line == f"old.onnx: {result!r}"
@@ -62,7 +62,7 @@ def test_a_conversion_is_shown_as_its_nodes(printed):
         assert set(words) <= {*text.split(), words[0], words[1]}
 
 
-def test_a_comparison_is_shown_as_its_report(printed):
+def test_comparisons_are_shown_as_a_report(printed):
     inputs = {"data": np.zeros((3, 2), np.float32), "rows": np.array([[7]])}
     np.savez("all.npz", **inputs)
     report = onnx.compare(MODEL, inputs, runtimes=["reference"])

@@ -492,7 +492,7 @@ REFUSED = {
 @NEEDS_ONNXRUNTIME
 @pytest.mark.parametrize("direction", ["down", "up"])
 @pytest.mark.parametrize(("name", "version"), STEPS)
-def test_a_step_keeps_the_bytes_or_is_refused(name, version, direction):
+def test_steps_preserve_results_or_are_refused(name, version, direction):
     known = {
         each.since_version: each
         for each in defs.get_all_schemas_with_history()

@@ -221,7 +221,7 @@ def small_target(folder, name):
     opset=st.sampled_from([14, 18, 21]),
 )
 @settings(max_examples=4 * EXAMPLES)
-def test_gathers_become_basic(call, known, constant, checked, narrow, opset):
+def test_gathers_are_rewritten_for_basic(call, known, constant, checked, narrow, opset):
     model, inputs = model_of(call, known=known, constant=constant, narrow=narrow, opset=opset)
 
     result = onnx_models.convert(model, target="basic", checked=checked)
@@ -265,7 +265,7 @@ def allowed_updates(call):
 
 @given(call=calls(SCATTERS), constant=st.booleans(), checked=st.booleans(), narrow=st.booleans())
 @settings(max_examples=3 * EXAMPLES)
-def test_scatters_of_few_updates_or_of_constant_indices_become_basic(
+def test_scatters_with_few_updates_or_constant_indices_are_rewritten_for_basic(
     call, constant, checked, narrow
 ):
     model, inputs = model_of(call, known=True, constant=constant, narrow=narrow)
@@ -315,7 +315,7 @@ TARGETS = (
     checked=st.booleans(),
 )
 @settings(max_examples=6 * EXAMPLES)
-def test_a_target_takes_what_is_rewritten_for_it(target, call, constant, checked):
+def test_targets_support_the_rewritten_nodes(target, call, constant, checked):
     event(target)
     assert_taken(target, call, constant=constant, checked=checked)
 
@@ -337,7 +337,7 @@ def test_a_target_takes_what_is_rewritten_for_it(target, call, constant, checked
     known=False,
     constant=False,
 )
-def test_strings_that_onnxruntime_moves_stay_strings_that_it_moves(call, how, known, constant):
+def test_rewriting_preserves_strings_that_onnxruntime_copies_correctly(call, how, known, constant):
     """onnxruntime copies only the first string of each row in Gather."""
     assume(call[2].get("reduction", "none") == "none")
     model, inputs = model_of(call, known=known, constant=constant)
@@ -360,7 +360,7 @@ def test_strings_that_onnxruntime_moves_stay_strings_that_it_moves(call, how, kn
 
 
 @pytest.mark.parametrize(("count", "kept"), [(4096, False), (4097, True)])
-def test_many_repeated_updates_stay_where_onnxruntime_adds_all_of_them(count, kept):
+def test_many_duplicate_updates_are_not_moved_to_scatter_nd(count, kept):
     inputs = f"float[9] x, int64[{count}] i, float[{count}] u"
     model = parse_model(
         f"""<ir_version: 8, opset_import: ["": 18]> g ({inputs}) => (float[9] y)
@@ -377,7 +377,7 @@ def test_many_repeated_updates_stay_where_onnxruntime_adds_all_of_them(count, ke
 
 @pytest.mark.parametrize("dtype", ["float", "int64"])
 @pytest.mark.parametrize("word", ["add", "max", "min"])
-def test_a_rewritten_maximum_says_that_zeros_may_change_their_sign(word, dtype):
+def test_rewritten_maximum_reports_signs_of_zeros(word, dtype):
     model = parse_model(
         f"""<ir_version: 8, opset_import: ["": 18]>
         g ({dtype}[3] x, int64[2] i, {dtype}[2] u) => ({dtype}[3] y)
@@ -427,7 +427,7 @@ NARROW = """
 @NEEDS_ONNXRUNTIME
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("name", IN_BOUNDS)
-def test_narrow_indices_need_a_cast_alone_if_they_are_in_bounds(name, checked, tmp_path):
+def test_int32_targets_need_only_a_cast_if_indices_are_in_bounds(name, checked, tmp_path):
     inputs, nodes = IN_BOUNDS[name]
     model = parse_model(
         f"""<ir_version: 8, opset_import: ["": 18]> g ({inputs}) => (float[K,L] y)
@@ -464,7 +464,7 @@ def test_narrow_indices_need_a_cast_alone_if_they_are_in_bounds(name, checked, t
     negative=st.booleans(),
 )
 @settings(max_examples=EXAMPLES)
-def test_narrow_indices_need_one_node_more(folder, call, known, constant, negative):
+def test_int32_targets_need_at_most_one_more_node(folder, call, known, constant, negative):
     model, inputs = model_of(call, known=known, constant=constant)
     limit = f'{{ negative = {str(negative).lower()}, index_types = ["int32"] }}'
     text = 'operators = ["Add", "Less", "Where", "Cast", "Concat", "Reshape", "Slice", "Shape"]'
@@ -493,7 +493,7 @@ def test_narrow_indices_need_one_node_more(folder, call, known, constant, negati
 
 @pytest.mark.parametrize(("least", "most", "fits"), [(-5, 4, True), (-5, 5, False), (-6, 4, False)])
 @pytest.mark.parametrize("gather", ["GatherElements<axis = 0>", "GatherND"])
-def test_indices_can_be_out_of_bounds_from_the_size_on(least, most, fits, gather):
+def test_an_index_equal_to_the_size_is_out_of_bounds(least, most, fits, gather):
     depth = "[n, 1]" if gather == "GatherND" else "[n]"
     model = parse_model(
         f"""<ir_version: 8, opset_import: ["": 18]> g (float[5] x, int64{depth} i) => (float[n] y)
@@ -504,7 +504,7 @@ def test_indices_can_be_out_of_bounds_from_the_size_on(least, most, fits, gather
     assert node.outside.startswith("not possible: the indices are ") == fits
 
 
-def test_quotients_that_runtimes_round_in_two_ways_stay():
+def test_negative_quotients_are_not_folded():
     model = parse_model(
         """<ir_version: 8, opset_import: ["": 18]> g (float[5] x) => (float[1] y)
         <int64[1] seven = {-7}, int64[1] two = {2}> { k = Div(seven, two)  y = Gather(x, k) }"""
@@ -659,7 +659,7 @@ def why_not(target, kind, **options):
 
 
 @pytest.mark.parametrize("target", ["basic", *TARGETS])
-def test_every_limit_of_a_target_refuses_one_call_and_takes_another(target):
+def test_every_limit_rejects_one_call_and_accepts_another(target):
     takes, refuses = LIMITS[target]
     for kind in GATHERED:
         why = why_not(target, kind)
@@ -679,13 +679,13 @@ def folder(tmp_path_factory):
 
 @given(call=calls(GATHERS | SCATTERS), constant=st.booleans())
 @settings(max_examples=3 * EXAMPLES)
-def test_axes_are_merged_where_the_rank_is_limited(folder, call, constant):
+def test_axes_are_merged_if_the_rank_is_limited(folder, call, constant):
     assert not assert_taken(small_target(folder, "low"), call, constant=constant).stays
 
 
 @given(call=calls(GATHERS | SCATTERS), constant=st.booleans())
 @settings(max_examples=3 * EXAMPLES)
-def test_no_comparison_is_needed(folder, call, constant):
+def test_rewriting_works_without_comparisons(folder, call, constant):
     node = assert_taken(small_target(folder, "tall"), call, constant=constant)
 
     assert not {"Where", "Less", "Equal"} & set(re.findall(r"\w+", node.became))
@@ -694,7 +694,7 @@ def test_no_comparison_is_needed(folder, call, constant):
 
 @given(call=calls(GATHERS | SCATTERS))
 @settings(max_examples=3 * EXAMPLES)
-def test_rows_at_constant_places_become_slices(folder, call):
+def test_rows_at_constant_indices_become_slices(folder, call):
     node = assert_taken(small_target(folder, "slices"), call, constant=True)
 
     assert not node.stays or "are more than 16" in node.why
@@ -750,7 +750,7 @@ def test_expanded_indices_scatter_whole_slices(case, reduction, checked):
     draw=st.data(),
 )
 @settings(max_examples=2 * EXAMPLES)
-def test_updates_of_a_mask_are_gathered(shape, whole, turned, draw):
+def test_updates_at_mask_positions_are_gathered(shape, whole, turned, draw):
     deep = draw.draw(st.integers(1, len(shape)))
     assume(0 not in shape[deep:])
     # A mask of other sizes has elements at other places, however many they are.
@@ -783,7 +783,7 @@ def test_updates_of_a_mask_are_gathered(shape, whole, turned, draw):
 
 
 @pytest.mark.parametrize("batch_dims", [0, 1, 2])
-def test_batches_become_parts_of_index_tuples(batch_dims):
+def test_batch_coordinates_are_inserted_into_index_tuples(batch_dims):
     """Core ML has no batch_dims; of known sizes no offset has to be computed."""
     data = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
     shape = (*data.shape[:batch_dims], 5, 1)
@@ -802,7 +802,7 @@ def test_batches_become_parts_of_index_tuples(batch_dims):
     assert_results(conversion.model, {"data": data, "indices": indices}, expected)
 
 
-def test_sizes_that_are_known_become_constants():
+def test_known_sizes_become_constants():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[3, 4] data, float[5] like) => (float[5, 4] out, int64[K] size) {
           size = Shape(like)
@@ -828,7 +828,7 @@ def test_sizes_that_are_known_become_constants():
         np.testing.assert_array_equal(size, [5])
 
 
-def test_branches_that_are_known_replace_their_if():
+def test_known_branches_replace_the_if():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[3, 4] data, int64[2, 1] rows, bool open)
             => (float[2, 4] a, float[2, 4] b, float[3, 4] c) {
@@ -864,7 +864,7 @@ def test_branches_that_are_known_replace_their_if():
                 np.testing.assert_array_equal(result, expected)
 
 
-def test_an_output_of_a_known_branch_may_be_left_out():
+def test_outputs_of_known_branches_may_be_omitted():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         branches (float[3] x) => (float[3] out) <bool yes = {1}> {
           unread, out = If (yes) <
@@ -883,7 +883,7 @@ def test_an_output_of_a_known_branch_may_be_left_out():
 @pytest.mark.parametrize(
     ("op_type", "inputs"), [("If", []), ("If", ["yes"]), ("Shape", []), ("Size", [""])]
 )
-def test_invalid_nodes_of_other_operators_stay(op_type, inputs):
+def test_invalid_nodes_of_other_operators_are_kept(op_type, inputs):
     node = helper.make_node(op_type, inputs, ["out"])
     graph = helper.make_graph(
         [node],
@@ -896,7 +896,7 @@ def test_invalid_nodes_of_other_operators_stay(op_type, inputs):
     assert onnx_models.convert(model, target="basic").graph.node[0] == node
 
 
-def test_attributes_of_the_default_are_left_out():
+def test_default_attributes_are_omitted():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[5] data, int64[3, 1] at, float[3] new) => (float[5] out, float[3] back) {
           out = ScatterND<reduction = "none">(data, at, new)
@@ -910,7 +910,7 @@ def test_attributes_of_the_default_are_left_out():
 
 @given(call=calls(SCATTERS), constant=st.booleans(), opset=st.sampled_from([11, 13, 16]))
 @settings(max_examples=2 * EXAMPLES)
-def test_reductions_that_an_opset_does_not_have_are_unrolled(call, constant, opset):
+def test_unsupported_reductions_are_unrolled(call, constant, opset):
     model, inputs = model_of(call, known=True, constant=constant)
     reduction = call[2]["reduction"]
     taken = reduction == "none" or (opset == 16 and reduction in {"add", "mul"})
@@ -930,7 +930,7 @@ def test_reductions_that_an_opset_does_not_have_are_unrolled(call, constant, ops
         assert_results(conversion.model, inputs, call[-1])
 
 
-def test_every_target_names_its_source_and_its_date():
+def test_every_target_has_a_source_and_a_date():
     assert target_names() == ("basic", *TARGETS)
     for name in target_names():
         target = load_target(name)
@@ -961,7 +961,7 @@ NODE_TESTS = {
 
 @pytest.mark.parametrize("checked", [False, True], ids=["", "checked"])
 @pytest.mark.parametrize("name", NODE_TESTS)
-def test_every_node_test_of_onnx_becomes_basic(name, checked):
+def test_every_onnx_node_test_is_rewritten_for_basic(name, checked):
     case = NODE_TESTS[name]
 
     conversion = onnx_models.conversion(case.model, target="basic", checked=checked)
@@ -973,7 +973,7 @@ def test_every_node_test_of_onnx_becomes_basic(name, checked):
         assert_results(conversion.model, dict(zip(names, inputs, strict=True)), expected)
 
 
-def test_operators_without_rules_are_named():
+def test_operators_without_rules_are_reported():
     model = parse_model("""<ir_version: 5, opset_import: ["" : 10]>
         g (float[5] data, int64[3] at, float[3] new) => (float[5] out)
         { out = Scatter(data, at, new) }""")
@@ -994,7 +994,7 @@ def test_operators_without_rules_are_named():
         ("basic", 8, "needs Less, which opset 8 does not have (allowed: opset 9 or later)"),
     ],
 )
-def test_operators_that_an_old_opset_does_not_have_are_named(target, opset, why):
+def test_operators_missing_in_old_opsets_are_reported(target, opset, why):
     model = parse_model(f"""<ir_version: 5, opset_import: ["" : {opset}]>
         g (float[5, 4] data, int64[3] at) => (float[3, 4] out) {{ out = Gather(data, at) }}""")
 
@@ -1046,7 +1046,7 @@ ONE = """<ir_version: 8, opset_import: ["" : 18]>
     { out = ScatterND(data, at, new) }"""
 
 
-def test_what_no_rule_expresses_stays_and_is_named():
+def test_nodes_without_a_rule_stay_and_are_reported():
     (node,) = onnx_models.conversion(parse_model(ONE), target="basic").nodes
 
     assert node.stays
@@ -1056,7 +1056,7 @@ def test_what_no_rule_expresses_stays_and_is_named():
         onnx_models.convert(parse_model(ONE), target="basic")
 
 
-def test_an_index_that_is_out_of_range_stays_so_if_it_is_checked():
+def test_checked_indices_stay_out_of_bounds():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[2, 3] data, int64[1, 2] at) => (float[1] out) { out = GatherND(data, at) }""")
     inputs = {"data": np.arange(6, dtype=np.float32).reshape(2, 3), "at": np.array([[0, 3]])}
@@ -1078,7 +1078,7 @@ def test_an_index_that_is_out_of_range_stays_so_if_it_is_checked():
     draw=st.data(),
 )
 @settings(max_examples=6 * EXAMPLES)
-def test_the_report_says_what_becomes_of_an_index_that_is_out_of_range(target, call, checked, draw):
+def test_report_describes_out_of_bounds_indices(target, call, checked, draw):
     op_type, (data, indices, *updates), attributes, result = call
     assume(indices.size)
     indices, wrong = indices.copy(), draw.draw(st.integers(0, indices.size - 1))
@@ -1112,7 +1112,7 @@ def test_the_report_says_what_becomes_of_an_index_that_is_out_of_range(target, c
                 np.testing.assert_array_equal(results[0], expected)
 
 
-def test_indices_that_cannot_be_negative_are_not_folded():
+def test_non_negative_indices_are_not_normalized():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[3, 4] data, bool[3, 4] mask) => (float[M] out)
         { found = NonZero(mask)
@@ -1138,7 +1138,7 @@ def test_indices_that_cannot_be_negative_are_not_folded():
         ("below = Less(at, zero)  behind = Add(at, three)  rows = Where(below, behind, at)", True),
     ],
 )
-def test_indices_count_from_the_end_only_where_their_nodes_allow_it(lines, folded):
+def test_indices_are_normalized_only_if_they_may_be_negative(lines, folded):
     text = f"""<ir_version: 8, opset_import: ["" : 18]>
         g (float[3, 4] data, int64[2] at, bool[2] mask, float[3] score, string[2] words)
           => (float[M, 4] out)
@@ -1153,7 +1153,7 @@ def test_indices_count_from_the_end_only_where_their_nodes_allow_it(lines, folde
     assert node.became == ("Add, Less, Where, Gather" if folded else "ai.onnx Gather-13")
 
 
-def test_indices_become_int32_where_the_target_takes_nothing_else(tmp_path):
+def test_indices_become_int32_if_the_target_requires_it(tmp_path):
     target = written_target(
         tmp_path,
         "small",
@@ -1185,7 +1185,7 @@ def test_indices_become_int32_where_the_target_takes_nothing_else(tmp_path):
         ("GatherElements", [[0, -1, 1, 2]], lambda data, at: gather_elements(data, at, 0)),
     ],
 )
-def test_constant_indices_become_the_type_that_a_target_takes(tmp_path, op, at, meant):
+def test_constant_indices_are_converted_to_a_supported_type(tmp_path, op, at, meant):
     target = written_target(
         tmp_path,
         "one",
@@ -1212,7 +1212,7 @@ def test_constant_indices_become_the_type_that_a_target_takes(tmp_path, op, at, 
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max"])
 @pytest.mark.parametrize("kind", ["ScatterND", "ScatterElements"])
 @pytest.mark.parametrize("constant", [False, True])
-def test_few_updates_are_combined_with_indices_of_int32(tmp_path, kind, reduction, constant):
+def test_few_updates_are_combined_using_int32_indices(tmp_path, kind, reduction, constant):
     target = written_target(
         tmp_path,
         "narrow",
@@ -1239,7 +1239,7 @@ def test_few_updates_are_combined_with_indices_of_int32(tmp_path, kind, reductio
     assert_results(conversion.model, inputs, expected)
 
 
-def test_a_sum_by_matmul_is_only_made_on_request():
+def test_sums_use_matmul_only_on_request():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (float[5, 2] data, int64[20, 1] at, float[20, 2] new) => (float[5, 2] out)
         { out = ScatterND<reduction = "add">(data, at, new) }""")
@@ -1285,7 +1285,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "what"), WRONG)
-def test_a_target_that_is_wrong_is_refused(tmp_path, text, what):
+def test_invalid_targets_are_refused(tmp_path, text, what):
     place = tmp_path / "own.toml"
     place.write_text(text)
 
@@ -1294,7 +1294,7 @@ def test_a_target_that_is_wrong_is_refused(tmp_path, text, what):
     assert str(caught.value).startswith(str(place))
 
 
-def test_an_unknown_target_is_refused():
+def test_unknown_targets_are_refused():
     with pytest.raises(ModelError, match=r"target = 'basik' .* did you mean 'basic'\?"):
         onnx_models.convert(parse_model(ONE), target="basik")
     with pytest.raises(FileError, match="cannot be read"):

@@ -54,7 +54,7 @@ def test_npy_files_are_mapped_read_only(here, array):
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_archives_are_read_whole(here, save):
+def test_archives_are_read(here, save):
     save("a.npz", first=ARRAY, second=np.array(1))
 
     read = tensor_files.read_archive(Path("a.npz"))
@@ -114,7 +114,7 @@ def claiming(shape):
 
 
 @pytest.mark.parametrize(("place", "text"), UNREADABLE.items(), ids=UNREADABLE)
-def test_what_cannot_be_read_is_refused(here, place, text):
+def test_unreadable_files_are_refused(here, place, text):
     (here / "folder.npy").mkdir()
     for name in "notes.txt", "text.npy", "text.npz", "text.pb":
         (here / name).write_text("a text that is no array")
@@ -146,7 +146,7 @@ def test_what_cannot_be_read_is_refused(here, place, text):
         ("a.npz", np.savez_compressed, tensor_files.read_archive),
     ],
 )
-def test_a_file_cut_at_any_byte_is_refused_in_one_line(here, name, save, read):
+def test_truncated_tensor_files_are_refused_in_one_line(here, name, save, read):
     save(name, ARRAY)
     whole = Path(name).read_bytes()
     for size in range(len(whole)):
@@ -175,7 +175,7 @@ def test_strings_become_fixed_width(here):
     np.testing.assert_array_equal(np.load("a.npy"), np.array(["a", "bé"]), strict=True)
 
 
-def test_bits_of_a_type_that_npy_has_not_are_kept(here):
+def test_bits_of_types_unknown_to_npy_are_kept(here):
     array = ARRAY.astype(ml_dtypes.bfloat16)
 
     tensor_files.write_all({here / "a.npy": array})
@@ -205,7 +205,7 @@ UNWRITABLE = {
 
 
 @pytest.mark.parametrize(("name", "case"), UNWRITABLE.items(), ids=UNWRITABLE)
-def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, name, case):
+def test_unwritable_arrays_are_refused(tmp_path, monkeypatch, name, case):
     monkeypatch.chdir(tmp_path)
     array, text = case
     (tmp_path / "folder.npy").mkdir()
@@ -226,7 +226,7 @@ class TestAnUnfinishedFile:
         return here / "a.npy"
 
     @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
-    def test_is_not_seen_and_is_removed_after_an_error(self, old, error):
+    def test_is_hidden_and_removed_after_an_error(self, old, error):
         def write(part):
             part.write_bytes(b"half of")
             np.testing.assert_array_equal(np.load(old), ARRAY, strict=True)
@@ -238,7 +238,7 @@ class TestAnUnfinishedFile:
         np.testing.assert_array_equal(np.load(old), ARRAY, strict=True)
         assert [path.name for path in old.parent.iterdir()] == ["a.npy"]
 
-    def test_is_removed_where_the_old_one_cannot_be_replaced(self, old, monkeypatch):
+    def test_is_removed_if_the_old_file_cannot_be_replaced(self, old, monkeypatch):
         def refuse(*_):
             raise PermissionError(13, "Permission denied")
 
@@ -252,7 +252,7 @@ class TestAnUnfinishedFile:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links and modes are of POSIX")
-def test_a_link_is_followed_and_modes_are_the_usual(here):
+def test_links_are_followed_and_default_modes_are_used(here):
     np.save("target.npy", ARRAY)
     (here / "link.npy").symlink_to("target.npy")
 
@@ -268,7 +268,7 @@ def test_a_link_is_followed_and_modes_are_the_usual(here):
 GIB = 2**30
 
 
-def test_a_short_file_takes_little_memory_whatever_is_allowed(tmp_path):
+def test_short_files_need_little_memory(tmp_path):
     path = tmp_path / "short"
     path.write_bytes(b"content")
     tracemalloc.start()
@@ -280,7 +280,7 @@ def test_a_short_file_takes_little_memory_whatever_is_allowed(tmp_path):
 
 
 @pytest.mark.parametrize("most", [6, 7, 8])
-def test_the_limit_is_the_last_size_that_is_read(tmp_path, most):
+def test_files_up_to_the_limit_are_read(tmp_path, most):
     path = tmp_path / "short"
     path.write_bytes(b"content")
     if most >= 7:
@@ -309,7 +309,7 @@ def writing(text):
     return lambda part: part.write_text(text)
 
 
-def test_all_files_are_made_before_one_takes_its_place(folder):
+def test_all_files_are_written_before_any_is_replaced(folder):
     seen = []
 
     def make(part):
@@ -323,7 +323,7 @@ def test_all_files_are_made_before_one_takes_its_place(folder):
 
 
 @pytest.mark.parametrize("error", [OSError, MemoryError, KeyboardInterrupt])
-def test_where_the_second_cannot_be_made_the_first_stays(folder, error):
+def test_first_file_is_unchanged_if_the_second_cannot_be_written(folder, error):
     def make(part):
         part.write_text("half of")
         raise error(28, "No space left on device")
@@ -338,7 +338,7 @@ def test_where_the_second_cannot_be_made_the_first_stays(folder, error):
 
 @pytest.mark.skipif(not hasattr(os, "link"), reason="this system has no hard links")
 @pytest.mark.parametrize("name", ["a", "new"])
-def test_where_the_second_cannot_take_its_place_the_first_is_taken_back(folder, name):
+def test_first_file_is_restored_if_the_second_cannot_be_replaced(folder, name):
     Path("folder").mkdir()
     Path("folder/in it").touch()
 
@@ -349,7 +349,7 @@ def test_where_the_second_cannot_take_its_place_the_first_is_taken_back(folder, 
     assert sorted(path.name for path in folder.iterdir()) == ["a", "b", "folder"]
 
 
-def test_an_unfinished_file_is_beside_its_place_and_goes(folder):
+def test_temporary_files_are_in_the_same_folder_and_removed(folder):
     names = []
 
     def make(part):
@@ -364,12 +364,12 @@ def test_an_unfinished_file_is_beside_its_place_and_goes(folder):
     assert texts(folder) == TEXT
 
 
-def test_a_folder_that_is_not_there_is_named(folder):
+def test_missing_folders_are_named_in_the_error(folder):
     with pytest.raises(FileError, match=r"^none.a: cannot be written: no such file or directory$"):
         tensor_files.replace_file((Path("none/a"), writing("new")))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc takes no files of anyone")
-def test_a_folder_that_takes_no_files_is_named():
+def test_read_only_folders_are_named_in_the_error():
     with pytest.raises(FileError, match=r"^/proc/a: cannot be written: "):
         tensor_files.replace_file((Path("/proc/a"), writing("new")))

@@ -261,7 +261,7 @@ def assert_identity(before, after):
         for name, case in CASES.items()
     ],
 )
-def test_a_step_changes_no_number(text, inputs, source, target):
+def test_steps_preserve_results(text, inputs, source, target):
     before = model_of(text, inputs, source)
     mark_nodes(before.graph)
     before.doc_string, before.producer_name, before.model_version = "a model", "a tool", 3
@@ -346,7 +346,7 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("text", "inputs", "source", "target", "why"), REFUSED.values(), ids=REFUSED
 )
-def test_what_a_version_cannot_say_is_refused_by_name(text, inputs, source, target, why):
+def test_unsupported_attributes_are_named_in_the_error(text, inputs, source, target, why):
     with pytest.raises(NdgatherError) as refusal:
         onnx_models.convert(model_of(text, inputs, source), opset=target)
     assert why in str(refusal.value)
@@ -430,7 +430,7 @@ REASONS = {
 @pytest.mark.parametrize(
     ("text", "inputs", "source", "target", "why"), REASONS.values(), ids=REASONS
 )
-def test_the_reason_of_a_step_is_the_end_of_its_error(text, inputs, source, target, why):
+def test_errors_end_with_the_reason_of_the_step(text, inputs, source, target, why):
     with pytest.raises(ModelError) as refusal:
         onnx_models.convert(model_of(text, inputs, source), opset=target)
     assert re.fullmatch(r".* cannot become \w+-\d+: " + re.escape(why), str(refusal.value))
@@ -449,7 +449,7 @@ def test_the_reason_of_a_step_is_the_end_of_its_error(text, inputs, source, targ
         ("y = Dropout(x, s, s, s)", 13, 10),
     ],
 )
-def test_what_is_not_understood_is_never_deleted(text, opset, target):
+def test_unknown_attributes_and_inputs_are_never_dropped(text, opset, target):
     model = parse_model(
         f'<ir_version: 8, opset_import: ["": {opset}]> g (float[3,3] x) => (float[3,3] y)'
         f" <int64[1] s = {{1}}> {{ {text} }}"
@@ -462,7 +462,7 @@ def test_what_is_not_understood_is_never_deleted(text, opset, target):
 @pytest.mark.parametrize(
     ("dtype", "refused"), [("float", True), ("bfloat16", True), ("int32", False)]
 )
-def test_remainders_of_floats_with_the_sign_of_the_divisor_came_late(dtype, refused):
+def test_float_mod_without_fmod_requires_opset_28(dtype, refused):
     model = model_of("y = Mod(x, z)", f"{dtype}[2] x, {dtype}[2] z", 28)
     if refused:
         with pytest.raises(NdgatherError, match="it supports floats with fmod = 1 only"):
@@ -473,13 +473,13 @@ def test_remainders_of_floats_with_the_sign_of_the_divisor_came_late(dtype, refu
     assert onnx_models.convert(model, opset=27).graph.node[0].attribute[0].i == 1
 
 
-def test_sizes_of_0_that_only_a_run_knows_are_refused():
+def test_sizes_that_may_be_0_are_refused():
     model = model_of("y = Reshape<allowzero=1>(x, s)", "float[N] x, int64[2] s", 14)
     with pytest.raises(ModelError, match="it has no allowzero, which is 1"):
         onnx_models.convert(model, opset=13)
 
 
-def test_models_of_the_first_opsets_are_converted_by_onnx_first():
+def test_models_older_than_opset_7_must_first_be_converted_by_onnx():
     model = model_of("y = Add<broadcast=1, axis=0>(x, z)", "float[2,3] x, float[2] z", 6)
     with pytest.raises(
         ModelError, match=r"a model of opset 6 \(allowed: opset 7 or later for both"
@@ -494,7 +494,7 @@ def test_models_of_the_first_opsets_are_converted_by_onnx_first():
     np.testing.assert_array_equal(outputs_of(after, feeds)[0], expected, strict=True)
 
 
-def test_functions_of_another_opset_are_inlined_if_their_operators_are_the_same_there():
+def test_functions_of_another_opset_are_inlined_if_operators_are_equal():
     text = """<ir_version: 8, opset_import: ["": 18, "my": 1]>
         g (float[2,3,4] x) => (float[2,3,1] y) { y = my.Most(x) }
         <domain: "my", opset_import: ["": %d]> Most (d) => (m)
@@ -514,7 +514,7 @@ def test_functions_of_another_opset_are_inlined_if_their_operators_are_the_same_
     assert model.functions[0].opset_import[0].version == 17
 
 
-def test_ir_version_is_raised_where_an_opset_needs_it():
+def test_ir_version_is_raised_if_the_opset_requires_it():
     model = model_of("y = Relu(x)", FLOATS, 13)
     model.ir_version = 4
 
@@ -525,7 +525,7 @@ def test_ir_version_is_raised_where_an_opset_needs_it():
 @pytest.mark.parametrize(
     ("opset", "ir_version"), [(17, 8), (15, 8), (13, 7), (11, 6), (9, 4), (7, 4)]
 )
-def test_ir_version_goes_down_with_the_opset(opset, ir_version):
+def test_ir_version_is_lowered_with_the_opset(opset, ir_version):
     model = model_of("y = Relu(x)", FLOATS, 18)
     model.ir_version = 10
     model.graph.initializer.add().CopyFrom(onnx.numpy_helper.from_array(np.ones(4, "f"), "w"))
@@ -538,7 +538,7 @@ def test_ir_version_goes_down_with_the_opset(opset, ir_version):
     onnx.checker.check_model(after)
 
 
-def test_constants_of_the_oldest_format_need_a_newer_one_in_old_opsets():
+def test_constants_raise_the_ir_version_of_old_models():
     model = model_of("c = Constant<value=int64[2] {0,1}>() y = Gather(x, c)", FLOATS, 9)
     model.ir_version = 3  # in which every initializer has to be an input
 
@@ -640,7 +640,7 @@ ROWS = {
 @pytest.mark.parametrize(
     ("text", "inputs", "newer", "older", "written", "refused", "why"), ROWS.values(), ids=ROWS
 )
-def test_a_row_writes_one_value_and_refuses_another(
+def test_table_rows_convert_one_value_and_refuse_another(
     text, inputs, newer, older, written, refused, why
 ):
     before = model_of(text, inputs, newer)
@@ -680,7 +680,7 @@ UPWARDS = {
 @pytest.mark.parametrize(
     ("text", "inputs", "older", "newer", "written"), UPWARDS.values(), ids=UPWARDS
 )
-def test_a_newer_version_gets_what_the_older_one_does(text, inputs, older, newer, written):
+def test_newer_versions_keep_the_older_behavior(text, inputs, older, newer, written):
     after = onnx_models.convert(model_of(text, inputs, older), opset=newer)
     node = next(
         each for each in after.graph.node if each.op_type in {"RoiAlign", "GridSample", "Resize"}
@@ -697,7 +697,7 @@ def test_dft_gets_its_axis_as_an_input():
 
 
 @pytest.mark.parametrize(("spatial", "refused"), [(1, False), (0, True)])
-def test_batch_normalization_loses_only_the_usual_statistics(spatial, refused):
+def test_batch_normalization_drops_only_the_default_of_spatial(spatial, refused):
     model = model_of(
         f"y = BatchNormalization<spatial={spatial}>(x, s, s, s, s)", f"{SQUARE}, float[2] s", 8
     )
@@ -708,7 +708,7 @@ def test_batch_normalization_loses_only_the_usual_statistics(spatial, refused):
         assert not onnx_models.convert(model, opset=9).graph.node[0].attribute
 
 
-def test_space_to_depth_in_another_order_becomes_its_function():
+def test_space_to_depth_crd_becomes_its_function_body():
     model = model_of('y = SpaceToDepth<blocksize=2, mode="CRD">(x)', SQUARE, 28)
     kinds = [each.op_type for each in onnx_models.convert(model, opset=27).graph.node]
     assert "SpaceToDepth" not in kinds
@@ -716,7 +716,7 @@ def test_space_to_depth_in_another_order_becomes_its_function():
 
 
 @pytest.mark.parametrize(("name", "inputs"), [("Hyper", "x"), ("Scatter", "x, z, x")])
-def test_an_operator_that_a_version_does_not_have_is_named(name, inputs):
+def test_missing_operators_are_named_in_the_error(name, inputs):
     model = model_of(f"y = {name}({inputs})", "float[2] x, int64[2] z", 13)
     with pytest.raises(NdgatherError, match=f"node {name} of 'y'"):
         onnx_models.convert(model, opset=12)
@@ -753,7 +753,7 @@ NOT_THE_SAME_TWICE = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUni
 
 @pytest.mark.slow
 @NEEDS_ONNXRUNTIME
-def test_the_node_tests_of_onnx_through_every_version_of_their_operators():
+def test_onnx_node_tests_convert_through_all_versions():
     """Each goes to every older version that its operators have, and back; half a minute."""
     from onnx.backend.test.case.node import collect_testcases  # noqa: PLC0415 - takes long
 

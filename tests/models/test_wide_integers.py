@@ -26,7 +26,7 @@ WIDE = [("differs", "64-bit integers", "Gather of z")]
         "k = Constant<value = int64[1] {0}>()  s = Shape(x)  g = Gather(s, k)  v = Identity(g)",
     ],
 )
-def test_what_cannot_need_64_bits_is_not_found(body):
+def test_values_that_fit_in_32_bits_have_no_finding(body):
     assert found_in(f"g (float[n, 3] x) => (int64[m, k] y) {{ {body}  {GATHER} }}") == []
 
 
@@ -41,13 +41,13 @@ def test_what_cannot_need_64_bits_is_not_found(body):
         "s = Shape(x)  v = Mul(s, s)",
     ],
 )
-def test_what_can_need_64_bits_is_found(body):
+def test_values_that_may_need_64_bits_have_a_finding(body):
     inputs = "float[n, 3] x, int64[2] i"
     assert found_in(f"g ({inputs}) => (int64[m, k] y) {{ {body}  {GATHER} }}") == WIDE
 
 
 @pytest.mark.parametrize("wide", ["data", "updates"])
-def test_data_and_updates_can_need_64_bits(wide):
+def test_data_and_updates_may_need_64_bits(wide):
     data, updates = ("v", "u") if wide == "updates" else ("u", "v")
     body = f"""v = Shape(x)  u = Identity(i)  at = Constant<value = int64[1,1] {{0}}>()
         y = ScatterND({data}, at, {updates})"""
@@ -56,13 +56,13 @@ def test_data_and_updates_can_need_64_bits(wide):
     assert found_in(text.replace("Identity(i)", "Shape(x)")) == []
 
 
-def test_a_type_that_the_opset_does_not_take_is_found():
+def test_types_unsupported_by_the_opset_are_found():
     text = "g (int64[2] x) => (int64[2] y) { y = Clip(x) }"
     assert found_in(text, 11) == [("error", "onnx.checker", "Clip of y")]
     assert found_in(text, 12) == []
 
 
-def test_scatter_is_found_before_and_after_it_was_replaced():
+def test_scatter_is_reported_before_and_after_its_replacement():
     text = """g (float[3] x, int64[1] i, float[1] u) => (float[3] y) { y = Scatter(x, i, u) }"""
     assert found_in(text, 10) == [("portable", "opset", "Scatter of y")]
     assert found_in(text, 11) == [("error", "opset", "Scatter of y")]
