@@ -131,8 +131,8 @@ def test_killed_worker_is_replaced_or_raises(tmp_path, failures):
                 progress=kill,
             )
 
-        # Without patience it is an error if the worker had a task of the call, as it mostly has.
-        # Now and then distributed fails itself while it unpacks that error.
+        # With no retries, it is an error if the worker had a task of the call, which is usual.
+        # Sometimes distributed itself fails while it unpacks that error.
         told = "KilledWorker|ValueError: too many values to unpack"
         error = None if failures else pytest.RaisesExc(StoredArrayError, match=told)
         try:

@@ -1,4 +1,4 @@
-"""dask arrays as data, indices and updates give what the loops of the definition give."""
+"""dask arrays as data, indices and updates give the results of the plain loops."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ DTYPES = [each for each in DATA_DTYPES if each.names is None]
 
 
 def computed(result, desired):
-    """Return the values of a lazy result, which has the shape, dtype and chunks that it says."""
+    """Return the values of a lazy result after checking its shape, dtype and chunks."""
     assert isinstance(result, da.Array)
     assert result.shape == desired.shape
     assert result.dtype == desired.dtype
@@ -42,7 +42,7 @@ def computed(result, desired):
 
 
 def refusal(function, arguments, options):
-    """Return the error of bad indices: at the call, or where they are lazy, when computed."""
+    """Return the error of bad indices, at the call or, if they are lazy, when computed."""
     lazily = partial(getattr(ndgather, function), *arguments, **options)
     if isinstance(arguments[1], da.Array):
         lazily = partial(lazily().compute, scheduler="synchronous")
@@ -53,7 +53,7 @@ def refusal(function, arguments, options):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_option_pairs_follow_the_definition(function, draws):
-    """Chunks of every array meet each other, and duplicates, layouts and the other options."""
+    """All pairs of chunks, duplicates, layouts and the other options."""
     chunkings = ("in memory", *CHUNKINGS)
     more = {
         "dtype": ("f4", "f8", "F", *draws.sample(DTYPES, 4)),
@@ -76,7 +76,7 @@ def test_option_pairs_follow_the_definition(function, draws):
 
 
 def lazy_arguments(random, row, call):
-    """Return the arrays of a call, of which one or more are dask arrays."""
+    """Return the arrays of a call; one or more are dask arrays."""
     arguments = list(call.arguments())
     chunkings = [row["data chunks"], row.get("index chunks", "in memory")]
     if call.scatters:
@@ -86,7 +86,7 @@ def lazy_arguments(random, row, call):
     elif not call.scatters and "in memory" not in chunkings:
         chunkings[random.randrange(2)] = "in memory"
     for number, (array, chunking) in enumerate(zip(arguments, chunkings, strict=True)):
-        alone = not array.ndim and not moves_as_bytes(array.dtype)  # dask keeps the element alone
+        alone = not array.ndim and not moves_as_bytes(array.dtype)  # dask unwraps a scalar
         if chunking != "in memory" and not alone:
             blocks = chunks_of(random, array.shape, chunking)
             arguments[number] = da.from_array(array, chunks=blocks, name=False)

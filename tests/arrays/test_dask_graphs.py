@@ -1,4 +1,4 @@
-"""What is in the graph of a lazy result, when blocks are computed, and what is refused."""
+"""The graphs of lazy results, the blocks that are computed, and refused calls."""
 
 import pickle
 import threading
@@ -30,7 +30,7 @@ CHUNKS = (3, 4, 5)
 
 
 class Blocks:
-    """A dask array that notes which of its blocks are computed."""
+    """A dask array that records which of its blocks are computed."""
 
     def __init__(self, values=DATA, chunks=CHUNKS):
         self.computed = []
@@ -115,7 +115,7 @@ def test_building_a_graph_takes_linear_time():
         return time.process_time() - start
 
     few = min(seconds(2_000) for _ in range(3))
-    # 12 times if linear, 64 times if quadratic; other work on the machine adds to a turn
+    # 12 times if linear, 64 times if quadratic, plus time of other processes
     assert any(seconds(16_000) < 36 * few for _ in range(8))
 
 
@@ -272,7 +272,7 @@ UNLIKE = {
 
 @pytest.mark.parametrize(("block", "dtype"), UNLIKE.values(), ids=UNLIKE)
 def test_blocks_with_undeclared_dtypes_are_refused(block, dtype):
-    """dask believes what it is told of blocks that it has not computed."""
+    """dask does not verify the declared dtype of blocks that it has not computed."""
     lazy = da.from_delayed(dask.delayed(lambda: block)(), (2,), dtype)
     assert type(lazy._meta) is np.ndarray
     for call in (
@@ -426,7 +426,7 @@ def test_the_functions_work_in_map_blocks():
 
 
 def test_later_changes_of_arguments_do_not_affect_the_result():
-    """Indices, starts, updates and fill values are those of the call."""
+    """Indices, starts, updates and fill values keep their values at the time of the call."""
     values = np.arange(24.0).reshape(6, 4)
     data = da.from_array(values.copy(), chunks=(2, 3))
     indices, starts = np.array([[5], [0], [3]]), np.array([[-2, 0], [4, 1]])
@@ -469,7 +469,7 @@ def test_first_error_in_c_order_may_be_in_any_block(bad):
 
 
 def test_different_calls_with_lazy_indices_have_different_keys():
-    """What is computed together is computed once for each key."""
+    """dask computes each key only once."""
     rows = np.array([[0, 9], [2, 1]])
     lazy, data = da.from_array(rows, chunks=(1, 2)), np.arange(12.0).reshape(3, 4)
     calls = [

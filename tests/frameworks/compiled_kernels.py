@@ -1,4 +1,4 @@
-"""What the kernels of torch tensors compile to, without a device: `python -m` prints a table."""
+"""The compiled code of the GPU kernels, without a device; `python -m` prints a table."""
 
 import re
 import subprocess
@@ -38,7 +38,7 @@ def _of(kind, shape, indices, updates=None, dtype=torch.float32):
     return kind, torch.empty(shape, dtype=dtype), torch.zeros(indices, dtype=_LONG), updates
 
 
-# What every call stands for, its arguments, its options.
+# Name of a call, its arguments, its options.
 CALLS = {
     "rows of 512 bytes": (_rows(128), {}),
     "rows of 8 KiB": (_rows(2048), {"mode": "clip"}),
@@ -74,15 +74,15 @@ CALLS = {
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel for a target."""
+    """A kernel compiled for a target."""
 
     kernel: str
     registers: int
-    spilled: int  # registers, or bytes of a stack
-    text: str  # of its assembly
+    spilled: int  # registers, or bytes on the stack
+    text: str  # bytes of assembly
 
     def widest(self, action):
-        """Return how many bytes the widest `load` or `store` moves."""
+        """Return the size in bytes of the widest `load` or `store`."""
         if self.text.lstrip().startswith("//"):
             names = {"load": "ld", "store": "st"}
             pattern = rf"\b{names[action]}\.global(?:\.v(\d))?\.b(\d+)"
@@ -93,7 +93,7 @@ class Compiled:
 
 
 def compiled(name, target):
-    """Return what the kernels of a call compile to; none of them runs."""
+    """Return the compiled kernels of a call without running them."""
     (kind, data, indices, updates), options = CALLS[name]
     call = Call(kind, Kind(kind), data, indices, updates, **options)
     call = checks.checked(checks.with_nonnegative_axes(call))

@@ -1,8 +1,8 @@
-"""Which tests run as Triton interprets the kernels, and which otherwise; devices for JAX."""
+"""Selection of the tests that run in Triton's interpreter; devices for JAX."""
 
 import os
 
-# Before JAX is imported: arrays are on the first device unless a test says otherwise.
+# Before JAX is imported: arrays are on the first device unless a test chooses another.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
 collect_ignore = []

@@ -1,4 +1,4 @@
-"""Calls of all functions with NumPy arrays, for tests that run them with arrays of another kind."""
+"""Random NumPy calls of all functions, for tests that repeat them with other libraries."""
 
 from dataclasses import dataclass
 
@@ -17,22 +17,22 @@ REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 
 @dataclass(frozen=True)
 class Drawn:
-    """One call: its arrays, its options, and what its definition makes of them."""
+    """A call: its arrays, its options, and the result of its definition."""
 
     name: str
     data: np.ndarray
     indices: np.ndarray
     updates: np.ndarray | None
     options: dict
-    environment: str | None = None  # of the caller, for libraries whose arrays the core takes
+    environment: str | None = None  # the name in errors, if the core accepts the arrays
 
     def expected(self):
-        """Return the result, if the indices are in bounds."""
+        """Return the result; the indices must be in bounds."""
         given = (self.data, self.indices) + (() if self.updates is None else (self.updates,))
         return getattr(reference, self.name)(*given, **self.options)
 
     def error(self):
-        """Return what the call with NumPy arrays raises for an index; None where it does not."""
+        """Return the error that the call with NumPy arrays raises for an index, or None."""
         try:
             self.run(np.asarray)
         except IndexOutOfBoundsError as error:
@@ -40,7 +40,7 @@ class Drawn:
         return None
 
     def run(self, convert, **more):
-        """Make the call with arrays that `convert` makes of those of NumPy."""
+        """Run the call with arrays converted by `convert`."""
         given = [convert(self.data), convert(self.indices)]
         if self.updates is not None:
             given.append(convert(self.updates))
@@ -49,7 +49,7 @@ class Drawn:
 
 @st.composite
 def index_values(draw, shape, sizes, dtype, stray, from_end=True):
-    """Draw index values for axes of `sizes`; where `stray`, some are out of bounds."""
+    """Draw index values for axes of `sizes`; if `stray`, some are out of bounds."""
     room = 2 if stray else 0
     ranges = []
     for size in sizes:
@@ -61,7 +61,7 @@ def index_values(draw, shape, sizes, dtype, stray, from_end=True):
 
 @st.composite
 def drawn_calls(draw, names, dtypes, index_dtypes=("int64", "int32"), reductions=REDUCTIONS):
-    """Draw a call of one of `names`; most have results, some are empty or out of bounds."""
+    """Draw a call of one of `names`; some are empty or out of bounds."""
     name = draw(st.sampled_from(names))
     least = draw(st.sampled_from([1, 1, 1, 0]))
     shape = draw(st.lists(st.integers(least, 4), min_size=1, max_size=3))
@@ -74,7 +74,7 @@ def drawn_calls(draw, names, dtypes, index_dtypes=("int64", "int32"), reductions
         modes = ("raise", "clip", "fill", "wrap", "edge", "reflect")
     options = {"mode": draw(st.sampled_from(modes))}
     if options["mode"] == "fill" and draw(st.booleans()):
-        # No element of data, which are 64 at most, but a true one; int8 holds it.
+        # Not among the elements of data, of which there are at most 64; int8 can represent it.
         options["fill_value"] = data.dtype.type(96).item()
     lead = tuple(draw(st.lists(st.integers(least, 3), max_size=2)))
     stray = options["mode"] != "raise" or draw(st.integers(0, 4)) == 0
@@ -93,7 +93,7 @@ def drawn_calls(draw, names, dtypes, index_dtypes=("int64", "int32"), reductions
 
 @st.composite
 def _places(draw, name, shape, lead, dtype, stray, options):
-    """Draw indices, and the shape of the slices that they name; add the options they need."""
+    """Draw indices and the shape of their slices; add the options that they need."""
     rank = len(shape)
     if name.endswith("_nd"):
         batch = draw(st.integers(0, rank - 1)) if name == "gather_nd" else 0
@@ -113,7 +113,7 @@ def _places(draw, name, shape, lead, dtype, stray, options):
     options["axis"] = axis
     if name == "gather":
         batch = draw(st.integers(0, axis % rank))
-        # Counted from the last axis of indices it is at least -rank of data.
+        # Counted from the last axis of indices, it is at least the negative rank of data.
         from_end = 0 < len(lead) <= rank and draw(st.booleans())
         options["batch_dims"] = -len(lead) if from_end else batch
         return draw(index_values((*shape[:batch], *lead), [shape[axis]], dtype, stray)), ()

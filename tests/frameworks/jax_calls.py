@@ -1,4 +1,4 @@
-"""Calls with arrays of JAX, by each of those who carry them out."""
+"""Calls with JAX arrays on every route."""
 
 from contextlib import contextmanager
 

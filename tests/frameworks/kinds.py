@@ -1,4 +1,4 @@
-"""Every kind of array that is taken: how one is made, and what has to come along in a result."""
+"""Every supported array type: how to create it, and what a result must keep."""
 
 import tempfile
 from collections.abc import Callable
@@ -27,12 +27,12 @@ import zarr
 import ndgather
 
 TABLE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-TAKEN_TWICE_OR_NOT = [[1, 1], [1, 1], [0, 0]]  # the gradient of a sum of what `taken` takes
+TAKEN_TWICE_OR_NOT = [[1, 1], [1, 1], [0, 0]]  # the gradient of a sum of the gathered elements
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of array: how one is made of a NumPy array and read, and what it keeps."""
+    """An array type: how to create it from a NumPy array, how to read it, and what it keeps."""
 
     name: str
     make: Callable[[np.ndarray], Any]
@@ -87,7 +87,7 @@ def mapped(values):
 
 
 def read_by(method, kind):
-    """Return what reads arrays of a kind by a method, and leaves those of NumPy."""
+    """Return a function that reads arrays with a method, and returns NumPy arrays unchanged."""
     return lambda array: getattr(array, method)() if isinstance(array, kind) else array
 
 
@@ -101,13 +101,13 @@ KINDS = (
         make=np.ma.array,
         keeps=(
             ("mask", lambda _: taken(np.ma.array([1, 2], mask=[1, 0])).mask.tolist() == [0, 1]),
-            ("masked where filled", lambda data: filled(data).mask.tolist() == [[0, 0], [1, 1]]),
+            ("filled elements masked", lambda data: filled(data).mask.tolist() == [[0, 0], [1, 1]]),
         ),
     ),
     Kind(
         name="other subclass of a NumPy array",
         make=lambda values: values.view(np.recarray),
-        keeps=(("class, with its attributes", lambda data: type(taken(data)) is type(data)),),
+        keeps=(("class and attributes", lambda data: type(taken(data)) is type(data)),),
     ),
     Kind(
         name="PyTorch tensor",
@@ -143,7 +143,7 @@ KINDS = (
         read=read_by("unwrap_numpy", ndonnx.Array),
         keeps=(
             (
-                "values that are not known yet",
+                "unknown values",
                 lambda _: len(taken(ndonnx.argument(shape=(3,), dtype=ndonnx.int64)).shape) == 1,
             ),
         ),
@@ -158,7 +158,7 @@ KINDS = (
         make=lambda values: xr.DataArray(values, dims=("x", "y"), coords={"y": [10, 20]}),
         keeps=(
             (
-                "dimensions that are copied whole, with coordinates",
+                "dimensions and coordinates of slices",
                 lambda data: taken(data).y.values.tolist() == [10, 20],
             ),
         ),
@@ -166,18 +166,18 @@ KINDS = (
     Kind(
         name="dask array",
         make=lambda values: dask.array.from_array(values, chunks=2),
-        keeps=(("chunks: nothing is computed", lambda data: taken(data).chunks == ((2,), (2,))),),
+        keeps=(("chunks, nothing computed", lambda data: taken(data).chunks == ((2,), (2,))),),
     ),
     Kind(name="zarr array", make=lambda values: zarr.array(values, store={}), in_place=True),
-    Kind(name="HDF5 data set", make=in_hdf5, in_place=True),
+    Kind(name="HDF5 dataset", make=in_hdf5, in_place=True),
     Kind(name="memory map", make=mapped),
     Kind(
-        name="sparse array of pydata",
+        name="pydata sparse array",
         make=sparse.COO.from_numpy,
         read=read_by("todense", sparse.COO),
     ),
     Kind(
-        name="sparse array of SciPy",
+        name="SciPy sparse array",
         make=scipy.sparse.csr_array,
         read=read_by("toarray", scipy.sparse.csr_array),
     ),

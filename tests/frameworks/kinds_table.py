@@ -1,6 +1,6 @@
-"""The table of docs/kinds.md: what every function gives back for every kind of array.
+"""The table of docs/kinds.md: the type of the result for every function and array type.
 
-``python -m tests.frameworks.kinds_table`` writes it anew.
+``python -m tests.frameworks.kinds_table`` rewrites it.
 """
 
 import re
@@ -18,12 +18,12 @@ HEAD = (
     "`gather_nd`, `gather_elements`, `gather`",
     "`gather_windows`",
     "`scatter_nd`, `scatter_elements`",
-    "what comes along",
+    "kept",
 )
 GATHERS = ("gather_nd", "gather_elements", "gather")
 SCATTERS = ("scatter_nd", "scatter_elements")
 
-# The arguments of each function after data, for data of two axes and of one.
+# The arguments of each function after data, for 2-d and 1-d data.
 CALLS = {
     2: {
         "gather_nd": ([[2], [0]],),
@@ -45,7 +45,7 @@ CALLS = {
 
 
 def outcome(kind, function):
-    """Call a function and check the values; return the type of the result, or that it raises."""
+    """Call a function and check the values; return the type of the result, or "raises"."""
     arguments = [*CALLS[kind.axes][function]]
     expected = getattr(ndgather, function)(np.asarray(kind.read(kind.data)), *arguments)
     data = kind.data
@@ -63,7 +63,7 @@ def outcome(kind, function):
 
 
 def cell(kind, functions):
-    """Return what all of these functions give back."""
+    """Return the common outcome of these functions."""
     found = {outcome(kind, each) for each in functions}
     return " or ".join(sorted(found))
 
@@ -80,7 +80,7 @@ def table():
 
 
 def written():
-    """Return the table as it stands in the page."""
+    """Return the table in the page."""
     return [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
 
 

@@ -1,4 +1,4 @@
-"""The suites of NumPy, torch and JAX: answers agree, and the page keeps what other suites wrote."""
+"""The suites of NumPy, torch and JAX: results agree, and the page keeps the other suites."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from bench.__main__ import main
 from bench.frameworks.__main__ import measure, write_page
 from bench.frameworks.cases import CASES
 
-pytest.importorskip("torch")  # of programs in other processes
+pytest.importorskip("torch")  # child processes
 
 
 @pytest.mark.parametrize("suite", ["numpy", "torch", "jax"])
@@ -31,7 +31,7 @@ def test_page_has_a_line_for_each_case_of_both_suites(tmp_path):
 
 
 def test_results_of_the_gpu_benchmark_agree():
-    """In a process of its own, where Triton interprets the kernels if there is no GPU."""
+    """In a separate process; without a GPU, Triton's interpreter runs the kernels."""
     command = [sys.executable, "-m", "bench.gpu", "--quick"]
     root = Path(__file__).parents[2]
     run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Tensors and arrays of JAX: results do not depend on floating-point environments."""
+"""Tensors and JAX arrays: results do not depend on the floating-point environment."""
 
 from functools import partial
 
@@ -64,7 +64,7 @@ def test_means_of_short_floats(name, dtype):
 @pytest.mark.parametrize("reduction", ["add", "min", "max"])
 @pytest.mark.parametrize("route", ["handler", "callback"])
 def test_xla_threads(route, reduction):
-    """They flush subnormal numbers; the first such call also makes the threads of the core."""
+    """XLA threads flush subnormal numbers; the first call also creates the core's threads."""
     before = get_route()
     set_route(route)
     try:

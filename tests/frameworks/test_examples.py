@@ -1,4 +1,4 @@
-"""The examples in torch, as people run them: each checks its result, and says what it found."""
+"""The torch examples, run as programs: each checks its result and prints it."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")  # of programs in other processes
+pytest.importorskip("torch")  # child processes
 
 ROOT = Path(__file__).parents[2]
 

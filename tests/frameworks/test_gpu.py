@@ -1,6 +1,6 @@
-"""Tensors and arrays of JAX on a GPU: what no interpreter shows.
+"""Tensors and JAX arrays on a GPU: behavior that no interpreter shows.
 
-`make test-gpu` runs these where there is one.
+`make test-gpu` runs these on a GPU.
 """
 
 import threading
@@ -30,7 +30,7 @@ def rng():
 
 
 def drawn(rng, shape, dtype):
-    """Return a tensor of any bits of a dtype, but for booleans; floats are mostly near 1."""
+    """Return a tensor of random bits, but valid booleans; floats are mostly near 1."""
     if dtype == torch.bool:
         return torch.from_numpy(rng.integers(0, 2, shape)).to(dtype)
     if dtype.is_floating_point and dtype.itemsize > 1:
@@ -44,7 +44,7 @@ def drawn(rng, shape, dtype):
 
 @pytest.mark.parametrize("dtype", COPIED, ids=str)
 def test_large_gathers_equal_the_core(dtype, rng):
-    """Points, rows of many sizes, elements along each axis, windows; with every mode."""
+    """Points, rows of many sizes, elements along each axis and windows, in every mode."""
     calls = [
         ("gather_nd", (300, 200), rng.integers(-310, 310, (50_000, 2)), {}),
         ("gather_nd", (700, 5, 7), rng.integers(-700, 700, (9_000, 1)), {}),
@@ -85,7 +85,7 @@ def test_large_gathers_equal_the_core(dtype, rng):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_large_scatters_have_the_bits_of_the_core(dtype, reduction, rng):
-    """All destinations differ, some repeat, one takes all; elements, short rows and long rows."""
+    """Destinations are distinct, duplicate or all equal; elements, short rows and long rows."""
     if dtype == torch.bool and reduction == "mean":
         return
     options = {"reduction": reduction}
@@ -112,7 +112,7 @@ def test_large_scatters_have_the_bits_of_the_core(dtype, reduction, rng):
 
 
 def test_a_bad_index_leaves_the_gpu_usable(rng):
-    """The first in order is named, whatever number of programs meet one."""
+    """The first bad index is named even if several programs find one."""
     data = torch.arange(600.0, device="cuda").reshape(200, 3)
     indices = torch.from_numpy(rng.integers(0, 200, (400_000, 1)))
     bad = np.sort(rng.choice(400_000, 50, replace=False))
@@ -135,7 +135,7 @@ def test_a_bad_index_leaves_the_gpu_usable(rng):
 
 
 def test_streams_and_threads_are_independent(rng):
-    """Each thread calls on a stream of its own; half of them have a bad index."""
+    """Each thread calls on its own stream; half of them have a bad index."""
     data = torch.from_numpy(rng.normal(size=(5_000, 16))).cuda()
     failures = []
 
@@ -167,7 +167,7 @@ def test_streams_and_threads_are_independent(rng):
 
 
 def test_calls_wait_for_earlier_work_of_their_stream():
-    """Indices that a long kernel on the same stream still writes are read after it."""
+    """Indices that a long kernel on the same stream is still writing are read afterwards."""
     stream = torch.cuda.Stream()
     data = torch.arange(2**20, device="cuda")
     with torch.cuda.stream(stream):
@@ -208,7 +208,7 @@ def test_captured_calls_can_be_replayed_with_other_values(reduction, mode, rng):
 
 
 def test_more_than_2_31_elements():
-    """Results, data, updates and destinations beyond what 32 bits count."""
+    """Results, data, updates and destinations beyond 32-bit offsets."""
     step = torch.arange(2**20, device="cuda").remainder(251).to(torch.uint8)
     data = step.repeat(2**11 + 3)  # 2**31 + 3 * 2**20
     far = torch.tensor([[len(data) - 1], [-len(data)], [2**31 + 7], [-1]], device="cuda")
@@ -291,7 +291,7 @@ def test_gradients_equal_the_cpu(reduction, rng):
 
 
 def test_compiled_programs(rng):
-    """Inductor makes kernels of what stands around the calls."""
+    """Inductor compiles the code around the calls."""
 
     @torch.compile(fullgraph=True, dynamic=True)
     def step(data, indices, updates):
@@ -314,7 +314,7 @@ def test_compiled_programs(rng):
 
 
 def test_arrays_of_other_libraries_on_the_gpu(rng):
-    """Arrays of CuPy are tensors that share their memory, and come back as arrays of CuPy."""
+    """CuPy arrays become tensors that share their memory, and results are CuPy arrays."""
     cupy = pytest.importorskip("cupy")
     data = rng.normal(size=(50, 3))
     indices = rng.integers(-50, 50, (400, 1))
@@ -335,7 +335,7 @@ def test_arrays_of_other_libraries_on_the_gpu(rng):
 
 @pytest.mark.parametrize("wait", [True, False])
 def test_out_of_bounds_index_of_any_operator_is_reported(wait):
-    """Without the block torch would end the process."""
+    """Without the block, torch would end the process."""
     table, wild = torch.rand(50, 4, device="cuda"), torch.tensor([3, 50], device="cuda")
     for call in (
         lambda: torch.nn.functional.embedding(wild, table),
@@ -353,7 +353,7 @@ def test_out_of_bounds_index_of_any_operator_is_reported(wait):
 
 
 def test_memory_is_released(rng):
-    """A call keeps no memory but its result."""
+    """A call keeps no memory except its result."""
     data = torch.from_numpy(rng.normal(size=(1000, 64))).cuda()
     indices = torch.from_numpy(rng.integers(0, 1000, (4000, 1))).cuda()
     updates = data[indices[:, 0]]
@@ -367,7 +367,7 @@ def test_memory_is_released(rng):
 
 
 def test_arrays_of_jax(rng):
-    """XLA assigns in any order: the last update is chosen before; sums are in any order."""
+    """XLA assigns in any order, so the last update is selected before; sums are in any order."""
     jax = pytest.importorskip("jax")
     device = next((each for each in jax.devices() if each.platform == "gpu"), None)
     if device is None:

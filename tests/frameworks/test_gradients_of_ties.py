@@ -1,4 +1,4 @@
-"""Gradients of scatters where elements are equal, zero, NaN or infinite, by three frameworks."""
+"""Gradients of scatters with equal, zero, NaN and infinite elements, in three frameworks."""
 
 import math
 
@@ -12,7 +12,7 @@ import ndgather
 from ndgather import vjp
 
 NAN, INFINITE = math.nan, math.inf
-# What data and updates are drawn from.
+# The values of data and updates.
 ALPHABETS = {
     "ties": (1, 2),
     "one value": (3,),
@@ -22,14 +22,14 @@ ALPHABETS = {
     "all": (1, 2, 0.0, -0.0, NAN, INFINITE, -INFINITE),
 }
 SIZE, COUNT, DROPPED = 5, 7, 9
-# Where updates go: the more places, the fewer meet; most of the last two are met by none.
+# Destinations of updates: the more there are, the fewer duplicates.
 SPREADS = (0, 0, 0, 1, 1, 2, 3, DROPPED), (2,)
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 FUNCTIONS = ("scatter_nd", "scatter_elements")
 
 
 def slopes(reduction, use_init_val, data, places, updates):
-    """Return how each element of the result changes with those of data, and with updates."""
+    """Return the derivatives of each element of the result by data and by updates."""
     of_data, of_updates = np.zeros((SIZE, SIZE)), np.zeros((SIZE, COUNT))
     data, updates = data.tolist(), updates.tolist()
     for place in range(SIZE):
@@ -50,7 +50,7 @@ def slopes(reduction, use_init_val, data, places, updates):
                 slope = 1 / len(parts)
             elif reduction == "mul":
                 slope = math.prod(values[:part] + values[part + 1 :])
-            else:  # those that are equal to the result share its change; NaN is the result of NaN
+            else:  # operands equal to the result share its change; a NaN result equals NaN operands
                 result = getattr(np, reduction)(values)
                 equal = [np.array_equal(each, result, equal_nan=True) for each in values]
                 slope = equal[part] / sum(equal)
@@ -59,7 +59,7 @@ def slopes(reduction, use_init_val, data, places, updates):
 
 
 def summed(table, factors):
-    """Return the sums of a table along its first axis, each times a factor, without what is 0."""
+    """Return the sums of a table along its first axis times factors, skipping zero factors."""
     with np.errstate(invalid="ignore"):
         return np.where(table == 0, 0, table * np.reshape(factors, (-1, 1))).sum(axis=0)
 
@@ -69,7 +69,7 @@ def arguments(function, places):
 
 
 def by_torch(function, places, options, data, updates, weights, tangents):
-    """Return the gradients of a weighted sum by a call that is recorded; it has no tangents."""
+    """Return the gradients of a weighted sum from a recorded call, which has no tangents."""
     data, updates = (torch.tensor(each, requires_grad=True) for each in (data, updates))
     places = arguments(function, torch.from_numpy(places))
     result = getattr(ndgather, function)(data, places, updates, **options)
@@ -77,7 +77,7 @@ def by_torch(function, places, options, data, updates, weights, tangents):
 
 
 def by_operator(function, places, options, data, updates, weights, tangents):
-    """Return gradients and tangents by the transforms of torch."""
+    """Return the gradients and tangents from torch's transforms."""
     places = arguments(function, torch.from_numpy(places))
 
     def call(data, updates):
@@ -124,7 +124,7 @@ def test_tied_elements_share_the_gradient(reduction, use_init_val, library, draw
         tables = slopes(reduction, use_init_val, data, places, updates)
         weights = np.array([1.0, 2, 4, 8, 16])
         tangents = np.arange(1.0, 1 + SIZE), np.arange(3.0, 3 + COUNT)
-        if reduction in ("none", "add", "sub"):  # what does not move takes nothing along
+        if reduction in ("none", "add", "sub"):  # elements with factor 0 contribute nothing
             weights[draws.randrange(SIZE)] = draws.choice((NAN, INFINITE))
             tangents[0][draws.randrange(SIZE)] = draws.choice((NAN, INFINITE))
             tangents[1][draws.randrange(COUNT)] = draws.choice((NAN, INFINITE))

@@ -1,6 +1,6 @@
-"""Fill values and updates of every dtype by every road: exact, rounded as floats, or refused.
+"""Fill values and updates of every dtype for every data type: exact, rounded as floats, or refused.
 
-A road is a kind of data. `tests.definitions.held` has the numbers, and what becomes of them.
+`tests.definitions.held` has the numbers and their expected values.
 """
 
 from collections.abc import Callable
@@ -54,17 +54,17 @@ OF_MLX = ("bool", *INTEGERS, "float16", "float32", "complex64")
 
 @dataclass(frozen=True, kw_only=True)
 class Road:
-    """How data of one axis are made of NumPy's, and a result, or data in place, is read."""
+    """A way to create 1-d data from a NumPy array, and to read a result or changed data."""
 
     make: Callable[[np.ndarray], Any]
     dtypes: tuple[str, ...] = PLAIN
     read: Callable[[Any], Any] = np.asarray
     call: Callable[..., Any] = lambda function, *arrays, **options: function(*arrays, **options)
-    own: Callable[[np.ndarray], Any] | None = None  # makes an array of its library
+    own: Callable[[np.ndarray], Any] | None = None  # converts an array to its library
     settings: Callable[[], AbstractContextManager] = nullcontext
     in_place: bool = False
     scatters: bool = True
-    one_in: int = 1  # of so many pairs of a dtype and a class
+    one_in: int = 1  # tests one in this many pairs of a dtype and a class
 
 
 def in_tensorstore(values):
@@ -137,7 +137,7 @@ ROADS = {
         make=lambda values: zarr.create_array(
             {},
             data=values,
-            config={"write_empty_chunks": True},  # a chunk of -0.0 is not of zeros
+            config={"write_empty_chunks": True},  # a chunk of -0.0 does not consist of zeros
         ),
         in_place=True,
         one_in=4,
@@ -174,7 +174,7 @@ ROADS = {
     "MLX": Road(make=mx.array, dtypes=OF_MLX, read=np.array, own=mx.array),
     "ndonnx": Road(
         make=ndonnx.asarray,
-        dtypes=tuple(name for name in REAL if name != "uint64"),  # of which it keeps 53 digits
+        dtypes=tuple(name for name in REAL if name != "uint64"),  # which has 53 bits of precision
         read=lambda array: array.unwrap_numpy(),
         scatters=False,
         one_in=20,
@@ -193,7 +193,7 @@ def filled(road, name, value, function):
 
 
 def updated(road, name, updates, function):
-    """Return the element that was updated; after an error data are as they were."""
+    """Return the updated element; after an error, data must be unchanged."""
     data = road.make(np.zeros(2, dtype_of(name)))
     before = bytes(road.read(data)) if road.in_place else b""
     options = {"out": data} if road.in_place else {}
@@ -208,7 +208,7 @@ def updated(road, name, updates, function):
 
 
 def some_of(road, classes, draws):
-    """Return pairs of a dtype and a class: all, or one in so many where calls take long."""
+    """Return pairs of a dtype and a class: all of them, or fewer if calls are slow."""
     pairs = list(product(road.dtypes, classes))
     return draws.sample(pairs, -(-len(pairs) // road.one_in))
 
@@ -249,7 +249,7 @@ def test_numbers_of_every_other_dtype_are_kept_exactly_or_refused(name, draws):
             run = partial(updated, road, dtype, of_source, draws.choice(tuple(ONE)))
             if source == dtype:
                 if isinstance(of_source, np.ndarray) and dtype not in PLAIN and road.own:
-                    continue  # some libraries do not know arrays of them
+                    continue  # some libraries cannot convert arrays of these
                 assert_is(run(), value, dtype)
             else:
                 with pytest.raises(DTypeError):
@@ -266,7 +266,7 @@ def test_values_other_than_numbers_are_refused(name, draws):
         with road.settings(), pytest.raises(DTypeError):
             filled(road, dtype, value, draws.choice(tuple(OUTSIDE)))
         if road.scatters:
-            with road.settings(), pytest.raises(NdgatherError):  # of several numbers: of shapes
+            with road.settings(), pytest.raises(NdgatherError):  # several numbers
                 updated(road, dtype, [value], draws.choice(tuple(ONE)))
 
 
@@ -280,7 +280,7 @@ MASKED = {
 @pytest.mark.parametrize("form", MASKED)
 @pytest.mark.parametrize("name", ROADS)
 def test_losing_a_mask_is_refused(name, form):
-    """Of indices, starts, stops and lengths on every road; of updates where data have no mask."""
+    """As indices, starts, stops and lengths for all data; as updates if data has no mask."""
     road, make = ROADS[name], MASKED[form]
     places = make(np.zeros(1, np.int64))
     rows = places if form == "a list with a masked element" else make(np.zeros((1, 1), np.int64))
@@ -323,7 +323,7 @@ def test_losing_a_mask_is_refused(name, form):
 @pytest.mark.parametrize("function", OUTSIDE)
 @pytest.mark.parametrize("name", [name for name in ROADS if name != "masked array"])
 def test_a_masked_fill_value_is_refused(name, function):
-    """Also where nothing is filled."""
+    """Even if no element is filled."""
     road = ROADS[name]
     inside = {"gather_windows": ([[0]], (1,)), "gather_ranges": ([0], [1]), "gather_nd": ([[0]],)}
     for value in (np.ma.masked, np.ma.array(1.0, mask=True), np.ma.array(1.0)):

@@ -1,6 +1,6 @@
-"""Every hint is followed literally: the call that it recommends gives the result that was meant.
+"""Every hint works: the recommended call gives the intended result.
 
-Data and indices are of every pair of libraries. What was meant is computed by plain loops.
+Data and indices have every pair of libraries. Plain loops compute the intended result.
 """
 
 import re
@@ -39,7 +39,7 @@ def stored(values):
 
 DATA = {
     "list": list,
-    "numpy": lambda values: np.array(values, np.float32),  # which JAX has too
+    "numpy": lambda values: np.array(values, np.float32),  # an expression that JAX supports too
     "torch": torch.tensor,
     "jax": jnp.array,
     "dask": lazy,
@@ -62,7 +62,7 @@ HINT = re.compile(
 
 
 def follow(function, *given, **options):
-    """Make a call that is refused, and then up to three calls that the last error recommends."""
+    """Make a refused call, then up to three calls that the last error recommends."""
     names = list(ndgather.api.SIGNATURES[function].parameters)[: len(given)]
     named = dict(zip(names, given, strict=False)) | options
     if function.startswith("scatter"):
@@ -76,7 +76,7 @@ def follow(function, *given, **options):
         hint = HINT.search(str(error))
         assert hint is not None, str(error)
         argument, text = re.match(r"\w+: (\w+)", str(error))[1], hint["text"]
-        if text == "compute())":  # in brackets, as what is allowed
+        if text == "compute())":  # in parentheses, after "allowed:"
             text = f"{argument}.compute()"
         letters = dict(zip("ijkl", given[1:], strict=False))
         value = eval(text, MODULES | FUNCTIONS | letters | named)
@@ -125,7 +125,7 @@ class TestIndices:
             assert_is(follow("gather_nd", numbers, (make([2, 0, 1]), columns)), wanted)
 
     def test_a_tuple_with_masks(self, data, make):
-        if make in (INDICES["pandas"], stored):  # their dtypes and ranks: others are enough
+        if make in (INDICES["pandas"], stored):  # their dtypes and ranks; others are equivalent
             return
         numbers, wanted = data(NUMBERS), [NUMBERS[0][1], NUMBERS[2][3]]
         rows, columns = make([True, False, True]), make([False, True, False, True])
@@ -140,7 +140,7 @@ class TestIndices:
         mixed = (
             make([True, False]),
             make([1, 2]),
-        )  # as many as axes: NumPy would make a mask 1 and 0
+        )  # as many as there are axes: NumPy would convert a mask to 1 and 0
         assert_is(follow("gather_nd", numbers, mixed), [NUMBERS[0][1], NUMBERS[0][2]])
         if make is not lazy:
             with pytest.raises(NdgatherError, match=r"of one kind\)$"):
@@ -202,7 +202,7 @@ def test_no_points(data, empty):
         assert_is(follow("scatter_nd", data(NUMBERS), empty, []), NUMBERS)
     for none in (np.array([]), torch.tensor([]), jnp.array([]), INDICES["strict"]([]), range(0)):
         assert_is(follow("gather_nd", data(NUMBERS), none), [])
-    all_of_it = ndgather.gather_nd(data(NUMBERS), [[]])  # a list of one empty index tuple
+    all_of_it = ndgather.gather_nd(data(NUMBERS), [[]])  # a list with an empty index tuple
     assert_is(all_of_it, [NUMBERS])
 
 
@@ -253,7 +253,7 @@ def test_basic_indexing(data, indices, function):
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 @pytest.mark.parametrize("mode", ["wrap", "edge", "reflect", "clip", "fill", ()], ids=str)
 def test_every_mode_accepts_windows_without_axes(data, mode):
-    """The error said that edge is unknown, and suggested edge."""
+    """The error used to call edge unknown and recommend edge."""
     one = np.zeros((1, 0), int)
     assert_is(ndgather.gather_windows(data(NUMBERS), one, (), mode=mode), [NUMBERS])
     if data is DATA["jax"]:

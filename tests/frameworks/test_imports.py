@@ -1,4 +1,4 @@
-"""No package of arrays is imported before a caller does so."""
+"""ndgather imports no array library before its caller does."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""All functions on arrays of JAX give what the definitions say, whoever carries them out."""
+"""All functions on JAX arrays follow the definitions on every route."""
 
 from functools import partial
 
@@ -27,15 +27,15 @@ few = settings(max_examples=8)
 
 
 def types_of(route, dtypes):
-    """Return those whose elements XLA moves, and adds, as the definitions say."""
+    """Return the dtypes that XLA gathers, and adds, exactly as defined."""
     if route != "native":
         return dtypes
     return [each for each in dtypes if each.isbuiltin == 1 and each.char != "e"]
 
 
 def outcome(route, call, *arrays):
-    """Return the result of a call, or None after the error of its first bad entry was checked."""
-    # XLA itself computes in the environment of its threads, which flush subnormal numbers.
+    """Return the result of a call, or None after checking the error of its first bad entry."""
+    # XLA computes in the environment of its own threads, which flush subnormal numbers.
     assume(route != "native" or call.environment is None)
     bad = bad_entries(call)
     if not bad:
@@ -49,7 +49,7 @@ def outcome(route, call, *arrays):
 
 
 def with_subnormals_as_zero(array):
-    """Return a copy in which each part of a subnormal number is a zero of the same sign."""
+    """Return a copy in which each subnormal part of a number is a zero of the same sign."""
     if array.dtype.kind == "c":
         result = array.copy()
         result.real, result.imag = map(with_subnormals_as_zero, (array.real, array.imag))
@@ -93,7 +93,7 @@ def test_scatters(route, function, long, drawn):
                     result, wanted = map(with_subnormals_as_zero, (result, wanted))
                 products = wanted.dtype.kind == "c" and call.options.get("reduction") == "mul"
                 if products and route == "native":
-                    # XLA may round once where a product of complex numbers has three roundings.
+                    # XLA may round once in a product of complex numbers that has three roundings.
                     rtol = 64 * np.finfo(wanted.dtype).eps
                     np.testing.assert_allclose(result, wanted, rtol=rtol, strict=True)
                 else:

@@ -1,4 +1,4 @@
-"""What else takes arrays of JAX: vjp, operators, export; and what is refused, with which text."""
+"""vjp, published operators and export with JAX arrays; refused calls and their errors."""
 
 from functools import partial
 
@@ -235,7 +235,7 @@ WEAK = {
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", WEAK)
 def test_results_are_not_weakly_typed(name, route):
-    """Otherwise a result would follow the type of what it is added to."""
+    """Otherwise, adding a result to an array would change the dtype of the sum."""
     for number, other in ((2.0, jnp.bfloat16), (2, jnp.int8)):
         weak = jnp.broadcast_to(jnp.asarray(number), (3,))
         assert weak.weak_type
@@ -255,7 +255,7 @@ def test_weakly_typed_updates_are_exact():
             ndgather.scatter_nd(jnp.zeros(2, dtype), [[1]], weak[None])
 
 
-# Their lower 32 bits are inside.
+# Their lower 32 bits are in bounds.
 FAR = np.array([[2**40 + 1, -(2**41) + 1], [-(2**62) + 2, 2**62 + 2]])
 
 

@@ -1,4 +1,4 @@
-"""Arguments at the limits of what arrays of JAX can be: refused in our words."""
+"""Arguments at the limits of JAX arrays are refused with our errors."""
 
 from functools import partial
 
@@ -81,7 +81,7 @@ def test_indices_of_axes_longer_than_32_bits(mode):
 
 
 def test_out_of_bounds_index_of_an_empty_result_raises():
-    """XLA leaves such calls out."""
+    """XLA removes such calls."""
     with pytest.raises(IndexOutOfBoundsError, match=r"^gather: indices\[0\] = 5 is outside axis 0"):
         ndgather.gather(jnp.zeros((3, 0)), [5])
     assert ndgather.gather(jnp.zeros((3, 0)), [5], mode="fill").shape == (1, 0)
@@ -177,7 +177,7 @@ CHANGED = [
     dict.fromkeys(("data", "updates", "result"), "complex64") | {"reduction": 5},
     dict.fromkeys(("data", "updates", "result"), "float8_e4m3fn") | {"table": (10,)},
     {"kind": 0, "data": (3, 3), "places": (2, 2), "window": (1,), "result": (2, 3)},
-    # XLA packs several of these into one byte.
+    # XLA packs several of these into a byte.
     *(
         dict.fromkeys(("data", "updates", "result"), name) | {"reduction": 0}
         for name in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")
@@ -187,7 +187,7 @@ CHANGED = [
 
 @pytest.mark.parametrize("changed", [{}, *CHANGED], ids=str)
 def test_exported_call_that_was_changed_is_refused(changed):
-    """By the handler itself: an exported program is a file, which others may have written."""
+    """By the handler itself, because an exported program is a file from any source."""
 
     def shape_of(name, shape):
         found = changed.get(name)
@@ -215,7 +215,7 @@ def test_exported_call_that_was_changed_is_refused(changed):
 
 
 def test_handler_of_a_newer_interface_is_not_used():
-    """With one of them registered no function of JAX would run."""
+    """If it were registered, no function of JAX would run."""
     made, major, minor = _core.jax_handler
     assert operation.usable((made, major, minor)) is made
     assert operation.usable((made, major, minor + 1000)) is None
@@ -224,7 +224,7 @@ def test_handler_of_a_newer_interface_is_not_used():
 
 
 def test_reduction_without_a_derivative_raises():
-    """No rule takes an unknown name for one that it knows."""
+    """No rule accepts a name that it does not know."""
     call = operation.Operation(
         *("scatter_nd", Kind.SCATTER_ND, None, None), reduction="power", route="scatter"
     )

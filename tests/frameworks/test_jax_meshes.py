@@ -1,4 +1,4 @@
-"""Calls on several devices: `jax.shard_map`, arrays in parts, axes of either type."""
+"""Calls on several devices: `jax.shard_map`, sharded arrays, axes of both types."""
 
 from contextlib import nullcontext
 
@@ -32,7 +32,7 @@ def mesh_of(kind):
 
 
 def by_hand(function, specs, *arrays):
-    """Call a function for every device, with its parts of the arrays, one after another."""
+    """Call a function for one device after another, with its parts of the arrays."""
     results = []
     for device in range(DEVICES):
         pairs = zip(arrays, specs, strict=True)

@@ -1,4 +1,4 @@
-"""vmap, grad, jvp and jit of the functions on arrays of JAX, against loops and differences."""
+"""vmap, grad, jvp and jit of the functions, compared with loops and finite differences."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ from tests.frameworks.jax_calls import ROUTES, carried_out_by
 few = settings(max_examples=6)
 rng = np.random.default_rng(0)
 
-# A function of data, with shapes and indices that repeat, and how it is called.
+# A function of data, with shapes and duplicate indices, and its arguments.
 DATA = jnp.asarray(rng.standard_normal((4, 3, 5)), jnp.float32)
 PAIRS = jnp.array([[[0, 2], [3, 0]], [[0, 2], [-1, -1]]])
 OF_DATA = {
@@ -73,7 +73,7 @@ def test_scatters_have_first_and_second_derivatives(route, name):
 
 
 def loop(function, axes, *arrays):
-    """Return what vmap is to give, one element of the batch after the other."""
+    """Return the expected result of vmap by a loop over the batch."""
     size = next(a.shape[0] for a, axis in zip(arrays, axes, strict=True) if axis == 0)
     return np.stack(
         [
@@ -163,7 +163,7 @@ def test_vmap_of_scatters(route, reduction, axes):
 
 
 def slow_derivative(reduction, data, places, updates, use_init_val, of_data, of_updates):
-    """Return the tangent of a scatter of numbers, by loops: that of each element in turn."""
+    """Return the tangent of a scatter by loops over its elements."""
     tangent = of_data.copy()
     for at in range(len(data)):
         factors = [(updates[n], of_updates[n]) for n, place in enumerate(places) if place == at]
@@ -186,7 +186,7 @@ def slow_derivative(reduction, data, places, updates, use_init_val, of_data, of_
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize("reduction", ["mul", "min", "max"])
 def test_nonlinear_reductions(route, reduction, use_init_val):
-    """Factors may be zero, several of them too, and equal extremes share their change."""
+    """Several factors may be zero, and tied extremes share their change."""
     draw = np.random.default_rng(5)
     data, updates = (draw.integers(-2, 3, n).astype(np.float32) for n in (6, 12))
     places = draw.integers(0, 5, 12)
@@ -290,7 +290,7 @@ def test_out_of_bounds_index_under_vmap_is_named(route):
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_custom_vjp_receives_the_residuals(compiled):
-    """Those of NumPy come back as a class of JAX, which has no unit."""
+    """NumPy residuals come back as a JAX class, which has no unit."""
     indices, shape = np.array([[1], [1], [0]]), (3, 2)
 
     @jax.custom_vjp

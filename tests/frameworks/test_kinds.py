@@ -1,4 +1,4 @@
-"""The table of docs/kinds.md says what calls give back."""
+"""The table of docs/kinds.md shows the types of results."""
 
 from contextlib import suppress
 
@@ -27,10 +27,10 @@ def test_table_matches_the_types_of_results():
 
 
 def arrays_of(values):
-    """Return arrays of all kinds that can be made of `values`, by name."""
+    """Return `values` as arrays of all types that support them, by name."""
     made = {}
     for kind in KINDS:
-        with suppress(Exception):  # a kind of floats, or of one axis
+        with suppress(Exception):  # a type with floats only, or with a single axis
             made[kind.name] = kind.make(values)
     return made
 
@@ -60,7 +60,7 @@ REFUSED = (
 
 
 def numbers_of(value):
-    """Return an argument as NumPy's numbers, by the library that it is of."""
+    """Return an argument as NumPy numbers, depending on its library."""
     read = next((kind.read for kind in KINDS if type(kind.data) is type(value)), np.asarray)
     if hasattr(value, "compute"):
         value = value.compute()
@@ -146,7 +146,7 @@ def test_operators_check_dtypes_of_every_library():
 
 
 def test_operators_check_shapes_before_values():
-    """Sizes that are not known yet stay open, and shapes that a version joins are joined."""
+    """Unknown sizes stay unknown, and operators that merge axes merge them."""
     gather = ndgather.operator("GatherND", domain="openvino", version=5)
     data, indices = np.arange(8.0).reshape(2, 2, 2), np.zeros((2, 2, 1), np.int64)
     expected = gather(data, indices, batch_dims=2)

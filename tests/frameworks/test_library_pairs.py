@@ -1,6 +1,6 @@
-"""Calls whose arguments come from different libraries, in every pair, against plain loops.
+"""Calls with arguments from every pair of libraries, compared with plain loops.
 
-The rule of `docs/kinds.md`: the result has the library, device and dtype of data, or the call is
+According to `docs/kinds.md`, the result has the library, device and dtype of data, or the call is
 refused.
 """
 
@@ -82,7 +82,7 @@ FRAMEWORKS = ("torch", "jax", "strict")
 
 
 def make(library, array):
-    """Return an array of a library with these elements, or None if the library has none."""
+    """Return an array of a library with these elements, or None if it cannot have them."""
     if library != "numpy":
         if array.dtype not in NATIVE:
             return MAKERS[library](array) if library == "dask" else None
@@ -96,7 +96,7 @@ def make(library, array):
 
 
 def values_of(result):
-    """Return a result as a NumPy array; a lazy one is computed."""
+    """Return a result as a NumPy array; lazy results are computed."""
     if isinstance(result, dask.array.Array):
         return np.asarray(result.compute(scheduler="synchronous"))
     if isinstance(result, KINDS["strict"]):
@@ -106,14 +106,14 @@ def values_of(result):
 
 @dataclass(kw_only=True)
 class Mixed:
-    """A drawn call, and the libraries of its arguments."""
+    """A drawn call and the libraries of its arguments."""
 
     call: calls.PublicCall
-    axes: int  # so many axes of size 1 its arrays have in front of what is drawn
+    axes: int  # the number of leading axes of size 1 that its arrays have in addition
     libraries: dict
     arguments: dict
     out: object = None
-    differs: bool = False  # whether updates have another dtype than data
+    differs: bool = False  # whether updates and data have different dtypes
 
     def run(self):
         more = {} if self.out is None else {"out": self.out}
@@ -135,7 +135,7 @@ class Mixed:
 
     @property
     def may_refuse(self):
-        """Whether an error other than that of an index is an answer."""
+        """Whether the call may raise an error other than for an index."""
         libraries, call = self.libraries, self.call
         data = libraries["data"]
         others = [libraries[name] for name in libraries if name not in ("data", "out")]
@@ -156,7 +156,7 @@ class Mixed:
 
 
 def mixed_of(choose, row, call):
-    """Return a call whose arguments come from the libraries of a row."""
+    """Return a call whose arguments have the libraries of a row."""
     axes = 0
     if call.function.endswith("_elements") and not call.data.dtype.names and row["many axes"]:
         axes = choose.choice((64, 63, 33, 32)) - call.data.ndim
@@ -203,7 +203,7 @@ def mixed_of(choose, row, call):
 
 
 def blank(shape, dtype):
-    """Return an array all of whose bytes are 0xA5, if its elements are bytes."""
+    """Return an array of bytes 0xA5, if its elements may have any bytes."""
     room = np.empty(shape, dtype)
     if calls.moves_as_bytes(dtype) and dtype.itemsize:
         room.view(f"V{dtype.itemsize}")[...] = b"\xa5" * dtype.itemsize
@@ -211,7 +211,7 @@ def blank(shape, dtype):
 
 
 def own_memory(array):
-    """Return a writeable copy in C order, with all bytes."""
+    """Return a writable, row-major copy with all bytes."""
     if not calls.moves_as_bytes(array.dtype) or not array.dtype.itemsize:
         return array.copy()
     return array.view(f"V{array.dtype.itemsize}").copy().view(array.dtype)
@@ -251,7 +251,7 @@ def compare(mixed):
         assert out is None or result is out
         assert not mixed.differs or mixed.libraries["updates"] == "list", "rounded"
         values, wanted = values_of(result), desired.dtype
-        if mixed.kind == "dask":  # which joins blocks in native byte order
+        if mixed.kind == "dask":  # concatenation uses native byte order
             values, wanted = values.astype(native(values.dtype)), native(wanted)
         assert values.dtype == wanted, f"{values.dtype}, not {wanted}"
         assert_same(mixed, values, desired)
@@ -259,7 +259,7 @@ def compare(mixed):
 
 
 def outcome(mixed):
-    """Return the result of a call, computed, or an error of this package."""
+    """Return the computed result of a call, or its ndgather error."""
     try:
         result = mixed.run()
         if isinstance(result, dask.array.Array):
@@ -274,7 +274,7 @@ def native(dtype):
 
 
 def held(call):
-    """Return a call with updates in the dtype of data, whatever becomes of their values."""
+    """Return a call with updates in the dtype of data, even if their values change."""
     if call.updates is None or call.updates.dtype == call.data.dtype:
         return call
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -343,7 +343,7 @@ def test_arguments_of_several_libraries_follow_the_definition_or_raise(function,
                 raise
 
 
-# What has elements, sizes or values that another library does not know, or none at all.
+# Arrays with elements, sizes or values that another library does not have.
 ODD = {
     "key of JAX": lambda: jax.random.split(jax.random.key(0), 3),
     "int4 of JAX": lambda: jnp.array([1, 0, 1], "int4"),
@@ -417,7 +417,7 @@ def test_unusual_arrays_give_a_result_or_an_error(library, draws):
         except (NdgatherError, MemoryError):
             continue
         except (TypeError, RuntimeError, ValueError) as error:
-            # Some results cannot be read here: of `meta`, with a gradient.
+            # Some results cannot be read here, for example on `meta` or with a gradient.
             if any("/src/ndgather/" in each.filename for each in frames_of(error)):
                 raise
 

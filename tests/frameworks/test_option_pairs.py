@@ -1,4 +1,4 @@
-"""For arrays of each library, every pair of options meets; the result is that of the loops."""
+"""All pairs of options for arrays of each library give the results of the loops."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,14 +25,14 @@ from tests.frameworks.jax_calls import ROUTES, carried_out_by
 
 NUMBERS = ("?", "i1", "u1", "i4", "i8", "f4", "f8", "F", "u2")
 INTEGERS = ("i8", "i4", "i1", "u1", "u2", "u8")
-VERSIONS = ("2023.12", "2024.12", "2025.12")  # of the array API standard
-#: Libraries make NumPy's layouts their own; the tests of mixed libraries draw them.
+VERSIONS = ("2023.12", "2024.12", "2025.12")  # array API standard
+#: Libraries choose their own layouts; the tests of mixed libraries draw NumPy's.
 LAYOUTS = {"layout": ("C",), "index layout": ("C",)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Library:
-    """How arrays of a library are made and read, and which dtypes its calls take."""
+    """How to create and read arrays of a library, and the dtypes that its calls support."""
 
     make: Callable[[np.ndarray], Any]
     kind: type
@@ -63,7 +63,7 @@ LIBRARIES = {
 
 @pytest.fixture
 def library(request, monkeypatch):
-    if request.param == "strict on a GPU":  # whose memory tensors share, as they share the CPU's
+    if request.param == "strict on a GPU":  # whose memory tensors share, as on the CPU
         monkeypatch.setattr(standard, "_ON_GPU", (1,))
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     return LIBRARIES[request.param]
@@ -85,10 +85,10 @@ def test_option_pairs_follow_the_definition(library, function, draws):
 
 
 def compare(library, row, call):
-    if row.get("route") == "native":  # threads of XLA have an environment of their own
+    if row.get("route") == "native":  # XLA threads have their own environment
         call = replace(call, environment=None)
     if library.kind is jax.Array and "raise" in (mode := call.options["mode"]) and "fill" in mode:
-        return  # JAX fills where it cannot raise
+        return  # JAX fills if it cannot raise
     route, version = row.get("route", "handler"), row.get("version", VERSIONS[0])
     strict_version = array_api_strict.ArrayAPIStrictFlags(api_version=version)
     with strict_version, carried_out_by(route), np.errstate(all="ignore"):

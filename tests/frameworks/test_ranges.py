@@ -1,4 +1,4 @@
-"""Ranges of arrays of other libraries: the values are of the library, and have its gradients."""
+"""Ranges of arrays of other libraries: values have the library and gradients of data."""
 
 import array_api_strict
 import jax

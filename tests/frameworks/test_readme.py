@@ -1,4 +1,4 @@
-"""What the README shows of torch and JAX runs as it is pasted, in an interpreter of its own."""
+"""The README's torch and JAX examples run as pasted, in a separate interpreter."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The reference has an entry for every public name of the adapters of torch and JAX."""
+"""The reference has an entry for every public name of the torch and JAX adapters."""
 
 import pytest
 

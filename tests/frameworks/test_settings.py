@@ -1,4 +1,4 @@
-"""Settings of torch, JAX and NumPy that a program may have: results and errors are the same."""
+"""Results and errors do not depend on the settings of torch, JAX and NumPy."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Arrays of the array API standard: what comes back, and that it is the definition."""
+"""Arrays of the array API standard: results follow the definition and have the right type."""
 
 import tracemalloc
 import warnings
@@ -29,7 +29,7 @@ def assert_is(actual, expected, kind, to_numpy=np.asarray):
 
 
 def check(call, kind, convert, to_numpy):
-    """Run a call: its result is that of the definition, its error that of NumPy arrays."""
+    """Run a call: its result must follow the definition, and its error must equal NumPy's."""
     refused = call.error()
     if refused is None:
         assert_is(call.run(convert), call.expected(), kind, to_numpy)
@@ -48,7 +48,7 @@ def test_ndonnx_gathers_with_known_values(call):
 @pytest.mark.parametrize("dtype", ["uint64", "int64", "float64", "float32", "float16"])
 @pytest.mark.parametrize("mode", ["fill", "clip", "wrap"])
 def test_ndonnx_keeps_digits_and_signs(dtype, mode):
-    """onnxruntime adds both sides of a choice, and chooses of uint64 by float64."""
+    """onnxruntime's Where adds both sides, and converts uint64 to float64."""
     values = np.array([-0.0, np.nan, -np.inf, 0.0], dtype) if dtype[0] == "f" else None
     data = np.array([2**53 + 1, 1, 2**62 + 1, 0], dtype) * 2 + 1 if values is None else values
     options = {"fill_value": data[2 if dtype[0] == "i" else 0]} if mode == "fill" else {}
@@ -63,7 +63,7 @@ def test_ndonnx_keeps_digits_and_signs(dtype, mode):
 
 
 def model_of(mode, **options):
-    """Return a session of a model that gathers rows; its values are not known at the call."""
+    """Return a session of a model that gathers rows; its values are unknown at the call."""
     data = ndonnx.argument(shape=(3, 2), dtype=ndonnx.float32)
     indices = ndonnx.argument(shape=(4, 2), dtype=ndonnx.int64)
     result = ndgather.gather_nd(data, indices, mode=mode, **options)
@@ -123,7 +123,7 @@ def test_results_have_the_device_of_data():
 
 
 class OnDevice(array_api_strict._array_object.Array):
-    """An array that says it lies in the memory of a GPU."""
+    """An array that claims to be in the memory of a GPU."""
 
     def __dlpack_device__(self):
         return 2, 0
@@ -134,7 +134,7 @@ def test_arrays_on_another_device_are_not_copied():
     with pytest.raises(DTypeError, match=r"^gather: indices = ndarray object is not on the device"):
         ndgather.gather(data, np.array([1]))
     assert ndgather.gather(data, OnDevice._new(np.array([1]), data.device))[0] == 1
-    assert ndgather.gather(data, [1])[0] == 1  # a list is on no device
+    assert ndgather.gather(data, [1])[0] == 1  # a list has no device
     with pytest.raises(DTypeError, match=r"^scatter_nd: data = OnDevice object is on a device"):
         ndgather.scatter_nd(data, [[1]], [1])
     with pytest.raises(DTypeError, match=r"^gather: indices = OnDevice object is on another dev"):
@@ -217,7 +217,7 @@ def test_scatter_in_place_does_not_copy_data():
     peaks = []
     for size in (2**12, 2**20):
         data = array_api_strict.asarray(np.zeros(size))
-        for _ in range(2):  # the first call imports what it needs
+        for _ in range(2):  # the first call imports modules
             tracemalloc.start()
             result = ndgather.scatter_nd(data, [[3], [5]], [1.0, 2.0], reduction="mean", out=data)
             peaks.append(tracemalloc.get_traced_memory()[1])
@@ -245,7 +245,7 @@ def test_fill_value_of_a_dtype_that_numpy_lacks():
 
 
 def test_published_operators_return_strict_arrays():
-    """Of GatherND-5 of OpenVINO the batch axes are one; updates of one element have any rank."""
+    """OpenVINO's GatherND-5 merges the batch axes; the updates of an element have any rank."""
     data, rows = np.arange(24.0).reshape(2, 3, 4), np.array([[[3], [0], [1]]] * 2)
     gather = ndgather.operator("GatherND", domain="openvino", version=5)
     found = gather(strict(data), strict(rows), batch_dims=2)

@@ -1,4 +1,4 @@
-"""Columns and tables of pandas, polars and Arrow are indices and updates, and never data."""
+"""Columns and tables of pandas, polars and Arrow are indices and updates, but not data."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ import pytest
 import ndgather
 from ndgather.errors import DTypeError
 
-LARGE = 2**53 + 1  # the first integer that float64 does not have
+LARGE = 2**53 + 1  # the first integer that float64 cannot represent
 DATA = np.arange(4)
 NAMES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 NAMES += ["float16", "float32", "float64"]
@@ -63,7 +63,7 @@ def test_columns_are_refused_as_data(make):
 
 @pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
 def test_columns_of_every_dtype_are_refused_as_data_of_operators(make):
-    """Arrow calls float16 halffloat, and float64 double; pandas and polars write capitals."""
+    """Arrow calls float16 halffloat and float64 double; pandas and polars use capitals."""
     for name in NAMES:
         if name == "float16" and make in (pd.Index, COLUMNS["nullable array of pandas"]):
             continue  # pandas has no such array

@@ -1,4 +1,4 @@
-"""Tensors of TensorFlow: values by the definition, in and out of graphs, with gradients."""
+"""TensorFlow tensors follow the definition, eagerly and in graphs, with gradients."""
 
 from functools import partial
 
@@ -268,7 +268,7 @@ def test_data_that_is_empty_at_run_time_is_filled():
 
 
 def test_unsupported_reductions_raise(monkeypatch):
-    """No rule takes an unknown name for one that it knows."""
+    """No rule accepts a name that it does not know."""
     names = ("none", "add", "sub", "mul", "min", "max", "mean", "power")
     monkeypatch.setattr(arguments, "REDUCTIONS", names)
     monkeypatch.setattr(arguments, "supported_reductions", lambda dtype: names)
@@ -277,7 +277,7 @@ def test_unsupported_reductions_raise(monkeypatch):
 
 
 TABLE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
-OUTSIDE = {  # each with the result for places 2 and 9, of which the last is outside of the table
+OUTSIDE = {  # each with the result for indices 2 and 9; the latter is out of bounds
     "gather": (ndgather.gather, [[5, 6], [0, 0]]),
     "gather_nd": (lambda t, i: ndgather.gather_nd(t, i[:, None]), [[5, 6], [0, 0]]),
     "elements": (lambda t, i: ndgather.gather_elements(t, i[:, None]), [[5], [0]]),

@@ -1,4 +1,4 @@
-"""`checked_indices` on planted faults: the operator, entry, value, axis, module and line."""
+"""`checked_indices` reports bad indices: the operator, entry, value, axis, module and line."""
 
 import ast
 import pickle
@@ -28,9 +28,9 @@ def ones(*shape):
     return torch.ones(*shape)
 
 
-# The operator and its argument, the axis and its size, the shape of the indices i, the values just
-# out of bounds, and the call: what the documentation of torch says of it. `32`: also of 32 bits.
-# Behind a stroke: what torch 2.15 and newer call in its place, for indices of 64 bits.
+# The operator and its argument, the axis and its size, the shape of the indices i, values just out
+# of bounds according to torch's documentation, and the call. `32`: also with 32-bit indices.
+# After a stroke: the operator that torch 2.15 and newer call instead, for 64-bit indices.
 FAULTS = """
 gather index 1 4 5,3 4,-1,32 X.gather(1, i)
 gather index 0 5 2,4 5,-1,32 torch.gather(X, 0, i)
@@ -122,7 +122,7 @@ FIRST_LINE = next(
 
 
 def planted():
-    """Yield every fault at the first, a middle and the last entry, of every type of indices."""
+    """Yield every bad index at the first, a middle and the last entry, for every dtype."""
     for number, row in enumerate(FAULTS):
         operator, argument, axis, size, shape, values, call = row.split(" ", 6)
         shape = () if shape == "-" else tuple(map(int, shape.split(",")))
@@ -156,7 +156,7 @@ def wait(request):
 
 
 def with_row(expected):
-    """The indices of a COO tensor have a row for every axis."""
+    """The indices of a COO tensor have a row for each axis."""
     operator, argument, axis, size, position, value = expected
     position = (axis, *position) if operator == "sparse_coo_tensor" else position
     return operator, argument, axis, size, position, value
@@ -179,7 +179,7 @@ def test_bad_index_is_named(code, indices, expected, line, wait):
 
 
 class Embedded(nn.Module):
-    """A module in whose parts an index may be out of bounds, each on a line of its own."""
+    """A module whose parts have an out-of-bounds index, each on its own line."""
 
     def __init__(self):
         super().__init__()
@@ -242,7 +242,7 @@ def test_module_without_a_parent_is_named_by_its_class():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_compiled_function_is_checked_and_restored(backend):
-    """Compiled outside of the block, it does not say that an index is wrong."""
+    """Compiled outside the block, it does not check indices."""
 
     def look_up(i):
         return F.embedding(i, X) * 2
@@ -264,7 +264,7 @@ def test_compiled_function_is_checked_and_restored(backend):
 
 
 class GathersBackward(torch.autograd.Function):
-    """Its backward pass reads an index that its forward pass does not."""
+    """Its backward pass reads an index that its forward pass does not read."""
 
     @staticmethod
     def forward(ctx, x, indices):
@@ -328,7 +328,7 @@ BACKWARD = {
 @pytest.mark.parametrize("operator", BACKWARD)
 @pytest.mark.parametrize("anomaly", [False, True])
 def test_recorded_line_of_the_forward_call_is_named(operator, anomaly):
-    """The indices are overwritten behind autograd's back between the passes."""
+    """The indices are overwritten between the passes, without autograd noticing."""
     x, indices = X.clone().requires_grad_(), T([0, 1, 2, 3, 0])
     with torch.autograd.set_detect_anomaly(anomaly, check_nan=False):
         result = BACKWARD[operator](x, indices)
@@ -461,7 +461,7 @@ def test_handlers_catch_the_same_errors_in_a_block(code, indices, expected, line
         eval(code, names)
     except (IndexError, RuntimeError) as error:
         plain = type(error)
-    else:  # torch does not notice it
+    else:  # torch does not detect it
         plain = IndexOutOfBoundsError
     with pytest.raises(plain) as caught, ndgather.checked_indices():
         eval(code, names)
@@ -486,7 +486,7 @@ def test_block_without_parentheses_raises():
 
         @ndgather.checked_indices
         def look_up():
-            """Never run."""
+            """Never called."""
 
     allowed = r"\(allowed: with ndgather.checked_indices\(\):\)"
     with pytest.raises(CallError, match=allowed), ndgather.checked_indices:

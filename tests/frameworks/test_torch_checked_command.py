@@ -1,4 +1,4 @@
-"""``ndgather checked``: a program runs as without it, until an index is out of bounds."""
+"""``ndgather checked``: a program runs as usual until an index is out of bounds."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")  # of programs in other processes
+pytest.importorskip("torch")  # child processes
 
 PROGRAM = """\
 import atexit
@@ -48,7 +48,7 @@ if __name__ == "__main__":
     atexit.register(print, "at exit")
     main(sys.argv[1])
 """
-# Enough of torch for what the program says without the command: to import all of it takes seconds.
+# A small part of torch, because importing all of it takes seconds.
 FEW_LINES = """\
 class nn:
     class Embedding:
@@ -301,7 +301,7 @@ def test_threads_are_checked(folder):
     found = run(folder, "-m", "ndgather", "checked", "threads.py")
     first = f"(2, 2) {outside(10)}"
     assert found.stdout.splitlines() == [first, outside(11), outside(12), outside(13)]
-    assert found.stderr == expected.stderr  # of a thread that fails by itself
+    assert found.stderr == expected.stderr  # a thread that fails on its own
 
 
 @pytest.mark.parametrize("how", ["subprocess", "spawn", "forkserver", "fork"])

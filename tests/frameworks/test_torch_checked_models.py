@@ -1,7 +1,7 @@
-"""`checked_indices` on right programs: the same bits as without it, and nothing is found.
+"""`checked_indices` does not change correct programs: the same bits, and no error.
 
-Models made of torch's own modules, transforms, tracers, other modes, processes and threads; and
-every operator of torch whose schema has a tensor of positions.
+Models of torch's own modules, transforms, tracers, other modes, processes and threads, and every
+operator of torch whose schema has a tensor of indices.
 """
 
 import contextlib
@@ -89,7 +89,7 @@ class Bags(nn.Module):
 
 
 class Segmenter(nn.Module):
-    """Convolutions, pooling with indices that are used again, labels of pixels."""
+    """Convolutions, pooling whose indices are reused, and labels of pixels."""
 
     def __init__(self):
         super().__init__()
@@ -105,7 +105,7 @@ class Segmenter(nn.Module):
 
 
 def suppressed(boxes, scores, threshold=0.3):
-    """Return the boxes that are left by non-maximum suppression."""
+    """Return the boxes that remain after non-maximum suppression."""
     order, kept = scores.argsort(descending=True), []
     while order.numel():
         best, order = order[0], order[1:]
@@ -239,7 +239,7 @@ class Losses(nn.Module):
 
 
 class Checkpointed(nn.Module):
-    """Recomputed in the backward pass, under autocast, with a look-up that keeps no gradient."""
+    """Recomputed in the backward pass, under autocast, with a lookup without a gradient."""
 
     def __init__(self):
         super().__init__()
@@ -254,7 +254,7 @@ class Checkpointed(nn.Module):
 
 
 class Windows(nn.Module):
-    """Relative positions, rolled windows, interpolation, dropout of channels, quantiles."""
+    """Relative positions, rolled windows, interpolation, channel dropout, quantiles."""
 
     def __init__(self):
         super().__init__()
@@ -289,7 +289,7 @@ MODELS = {
 
 
 def trained(model):
-    """Return all that two steps of training and an inference compute."""
+    """Return everything that two training steps and an inference compute."""
     model, found = copy.deepcopy(model), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(2):
@@ -384,7 +384,7 @@ def test_models_of_other_packages_compute_the_same_bits(name):
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("kind", ["encoder", "layer", "attention"])
 def test_fast_paths_of_torch_are_used(kind, padded):
-    """They compute other bits than the others do, and look whether a function mode is on."""
+    """They give different bits than the slow paths, and depend on active function modes."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
     modules = {
@@ -673,7 +673,7 @@ class Wrong(torch.utils.data.Dataset):
 
 @pytest.mark.parametrize("wait", [True, False])
 def test_error_of_a_worker_is_propagated(wait):
-    """A process that is forked in a block has the block; nobody would look at its flags."""
+    """A process forked in a block is in the block, but nothing would read its flags."""
     loader = torch.utils.data.DataLoader(Wrong(), num_workers=1)
     with ndgather.checked_indices(wait=wait), pytest.raises(IndexOutOfBoundsError, match="= 9 "):
         next(iter(loader))
@@ -708,7 +708,7 @@ def test_without_waiting_a_later_error_is_the_context():
 
 
 def test_without_check_an_error_is_raised_after_thousands_of_calls():
-    """What is kept of each lookup would otherwise pile up."""
+    """Otherwise, the kept flags would accumulate."""
     x = noise(5, 4)
     with ndgather.checked_indices(wait=False):
         x[BAD]
@@ -722,8 +722,8 @@ def test_importing_ndgather_does_not_import_torch():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-# Tensor arguments of the operators of torch that hold values or are written, by name. A name that
-# is new stands here, or its operator in the table or in READ_NONE.
+# Names of tensor arguments of torch's operators that hold values or are written. For a new name,
+# add it here, or its operator to the table or to READ_NONE.
 NAMES = """
 self out other input weight grad_output bias out0 out1 grad_input values out2 grad key value output
 x tensors query mask mat2 hx A running_mean running_var src grad_out scale out3 zero_point n
@@ -786,7 +786,7 @@ READ_NONE = {
     "linalg_ldl_solve": "pivots of LAPACK, whose signs have a meaning",
     "quantized_gru quantized_lstm": "sizes of batches, which torch reads on the host",
 }
-# What they check is in arguments that hold values in other operators.
+# The arguments that they check hold values in other operators.
 READ_BY_OTHER_NAMES = {
     "bernoulli",
     "bincount",
@@ -799,7 +799,7 @@ NEWER_READ_NONE = {"_cudnn_attention_forward_no_dropout_inplace": CUDA}  # of to
 
 
 def test_every_operator_that_reads_indices_is_known():
-    """A new release of torch may have an operator or an argument that nobody has thought about."""
+    """A new release of torch may have an operator or argument that is not in the tables."""
     read_none = {name for names in READ_NONE for name in names.split()}
     unknown, seen = [], set()
     for full in torch._C._dispatch_get_all_op_names():
@@ -820,7 +820,7 @@ def test_every_operator_that_reads_indices_is_known():
             name in read_none or name in NEWER_READ_NONE or operator_name(name) in OPERATORS
         ):
             seen.add(name)
-        elif held and not composite:  # a composite operator is made of others
+        elif held and not composite:  # a composite operator consists of others
             unknown.append((full, held))
     assert not unknown
     assert read_none <= seen

@@ -1,6 +1,6 @@
-"""`checked_indices` on values that a GPU asserts, and what its errors say to a user.
+"""`checked_indices` checks values that a GPU asserts, and its errors help the user.
 
-Every operator is tried one step beyond each border, and on the border itself.
+Every operator is tried one step beyond each bound, and at the bound itself.
 """
 
 import importlib
@@ -23,7 +23,7 @@ T = torch.tensor
 X = torch.arange(20.0).reshape(5, 4)
 SEVEN = torch.arange(7) % 5
 NAN, INF = math.nan, math.inf
-TINY = 5e-324  # the smallest denormal number
+TINY = 5e-324  # the smallest subnormal number
 
 # The operator, its argument, its problem, values that are refused, values that are allowed, and
 # the call, in which v holds one of them.
@@ -79,7 +79,7 @@ def test_error_counts_the_values():
     )
 
 
-# What else reads out of bounds, or asserts on a GPU: the call, and the begin of the text.
+# Other calls that read out of bounds or assert on a GPU, and the start of the error.
 OTHERS = """
 torch.multinomial(T([[0.5], [0.0]]), 1)|multinomial: input.sum(-1)[1] = 0.0 is not positive
 X.masked_scatter(X > 3, torch.ones(9))|masked_scatter: mask.sum() = 16 is more than
@@ -130,14 +130,14 @@ torch.sparse.sampled_addmm(CSR, X, X.T)|sparse_sampled_addmm: input.col_indices(
 torch.sparse.softmax(COO, 1)|sparse_softmax: input.indices()[1, 1] = 9 is
 """.strip().splitlines()
 csr, bsr, coo = torch.sparse_csr_tensor, torch.sparse_bsr_tensor, torch.sparse_coo_tensor
-unravel = torch.unravel_index  # as `from torch import unravel_index` keeps it
+unravel = torch.unravel_index  # as after `from torch import unravel_index`
 quantized = torch.ops.quantized
 ROWS8 = quantized.embedding_bag_byte_prepack(X)
 ROWS4 = quantized.embedding_bag_4bit_prepack(X)
 
-# Tensors that are made before the block.
+# Tensors created before the block.
 TWO, STARTS = torch.ones(2), T([0, 1, 2, 2, 2, 2])
-with warnings.catch_warnings(action="ignore"):  # sparse tensors are new, quantized ones are old
+with warnings.catch_warnings(action="ignore"):  # sparse tensors are new, quantized tensors are old
     PACKED = quantized.embedding_bag_prepack(
         torch.quantize_per_channel(X, torch.ones(5), torch.zeros(5), 0, torch.quint8)
     )
@@ -212,7 +212,7 @@ product_of_gradients(GOOD.clone()), product_of_gradients(GOOD.to_sparse_csr())
 
 
 def with_filled_memory(call):
-    """Call a function while torch fills uninitialized memory with values that are no indices."""
+    """Call a function while torch fills uninitialized memory with invalid indices."""
     torch.use_deterministic_algorithms(True)
     try:
         return call().to_dense()
@@ -240,7 +240,7 @@ def test_valid_calls_have_the_same_result(call, wait):
 
 @pytest.fixture(scope="module")
 def roi_align():
-    """Return torchvision's operator, or one of its name and arguments that reads nothing."""
+    """Return torchvision's operator, or a stand-in with its name and arguments."""
     library = torch.library.Library("torchvision", "FRAGMENT")
     if not hasattr(torch.ops.torchvision, "roi_align"):
         library.define(
@@ -360,7 +360,7 @@ def test_tracebacks_end_in_the_program():
 
 
 class EdgeIndex(torch.Tensor):
-    """A tensor of indices as PyTorch Geometric makes it, which torch sees as values elsewhere."""
+    """A tensor of indices like PyTorch Geometric's, which torch treats as a wrapper of values."""
 
     __module__ = "torch_geometric.edge_index"
 

@@ -1,4 +1,4 @@
-"""Compiled and exported programs, and what torch's own checks say of the operators."""
+"""Compiled and exported programs, and torch's own checks of the operators."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
 from tests.frameworks.drawn_calls import drawn_calls
 from tests.frameworks.torch_calls import GATHERS, SCATTERS, called, data_of, indices_of, same
 
-# Of torch's own compiler.
+# raised by torch's compiler itself
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 CALLS = [(kind, shape, places, None, options) for kind, shape, places, options in GATHERS]
@@ -31,7 +31,7 @@ def rng():
 
 
 def drawn(rng, kind, shape, places, sizes, options):
-    """Return data and updates, which want gradients, and indices."""
+    """Return data and updates that require gradients, and indices."""
     indices = torch.from_numpy(indices_of(rng, kind, shape, places, options))
     given = [data_of(rng, shape).float().requires_grad_(), indices]
     return given if sizes is None else [*given, data_of(rng, sizes).float().requires_grad_()]
@@ -80,7 +80,7 @@ def test_transforms_in_a_compiled_function(rng):
 
 @pytest.mark.parametrize("registered", ["first", "after a call", "after a compiled call"])
 def test_importing_compiling_registers_the_functions(registered):
-    """In a process of its own, where calls do not import the compiler."""
+    """In a separate process, in which calls do not import the compiler."""
     steps = {
         "first": "",
         "after a call": "ndgather.gather_nd(torch.arange(3.0, requires_grad=True), [[1]])\n"
@@ -130,7 +130,7 @@ def test_operators_pass_opcheck(kind, shape, places, sizes, options, rng):
     given = drawn(rng, kind, shape, places, sizes, options)
     operator = getattr(torch.ops.ndgather, kind).default
     torch.library.opcheck(operator, tuple(given), options)
-    # Of any strides: what is said of a result before it is there is true of them too.
+    # With any strides: the fake result must predict them.
     turned = [each.detach().movedim(0, -1).contiguous().movedim(-1, 0) for each in given]
     torch.library.opcheck(operator, tuple(turned), options, test_utils="test_faketensor")
 
@@ -192,7 +192,7 @@ def test_compiled_calls_keep_all_digits():
 
 
 def test_compiled_calls_accept_a_tensor_as_fill_value():
-    """It is not known while the function is compiled."""
+    """Its value is not known while the function is compiled."""
     data, places = torch.arange(6.0).reshape(3, 2).requires_grad_(), torch.tensor([[1], [7]])
 
     def of_rows(data, fill):
@@ -245,7 +245,7 @@ def test_compiled_lists_keep_their_digits():
         np.testing.assert_array_equal(np.asarray(actual), expected, strict=True)
 
 
-# One of the calls that are drawn is compiled in about a tenth of a second.
+# Compiling one of the drawn calls takes about a tenth of a second.
 ARGUMENTS = {
     "tensor": torch.from_numpy,
     "array": lambda array: array,
@@ -313,7 +313,7 @@ def test_changed_variables_recompile():
 
 
 def outcome(function):
-    """Return the values and the dtype of a result, or the words of an error."""
+    """Return the values and dtype of a result, or the text of an error."""
     try:
         result = function()
     except (ndgather.errors.NdgatherError, TypeError) as error:
@@ -324,7 +324,7 @@ def outcome(function):
 
 @st.composite
 def calls_to_compile(draw):
-    """Draw a call by tensors, arrays and lists, or a misuse of one; data or indices are tensors."""
+    """Draw a valid or invalid call with tensors, arrays and lists."""
     call = draw(drawn_calls([*GATHER_NAMES, *SCATTER_NAMES], ["float32", "int16", "bool"]))
     if call.options.get("reduction") == "mean" and call.data.dtype == bool:
         call.options["reduction"] = "max"
@@ -342,7 +342,7 @@ def calls_to_compile(draw):
 
 
 class Called(torch.nn.Module):
-    """A call whose tensors are arguments, and whose other arguments are constants."""
+    """A call with tensors as arguments and all other arguments as constants."""
 
     def __init__(self, name, given, options):
         super().__init__()
@@ -363,7 +363,7 @@ def test_calls_agree_on_every_path(drawn):
     function = Called(name, given, options)
     tensors = [each for each in given if isinstance(each, torch.Tensor)]
     eager = outcome(lambda: function(*tensors))
-    # What numbers of NumPy are is not known while a graph is made; fill values may be so.
+    # The value of a NumPy number is unknown while a graph is made; a fill value may be unknown.
     variable = [isinstance(each, np.generic) for each in options.values()]
     for whole in (False, True) if not any(variable) else (False,):
         torch._dynamo.reset()

@@ -1,4 +1,4 @@
-"""The composition that other devices get, run on a GPU or the CPU; shapes on the device "meta"."""
+"""The composed calls for other devices, run on a GPU or the CPU; shapes on the device "meta"."""
 
 import numpy as np
 import pytest
@@ -109,7 +109,7 @@ def test_unsigned_integers_beyond_the_signed_range(dtype, reduction, use_init_va
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.complex64])
 def test_wrapper_tensor_keeps_its_gradient(dtype):
-    """As those of subclasses, whose functions torch differentiates one by one."""
+    """As for subclasses, torch differentiates each function of the composition."""
     data = torch.arange(12.0).reshape(4, 3).to(DEVICE, dtype).requires_grad_()
     updates = torch.ones(2, 3, dtype=dtype, device=DEVICE, requires_grad=True)
     for mode in ("raise", "fill"):
@@ -180,7 +180,7 @@ def test_all_tensors_must_be_on_one_device(rng):
 
 def test_wrapper_tensors_compose():
     class Wrapped(torch.Tensor):
-        """A tensor that holds another one, and has every function of torch act on that."""
+        """A tensor that wraps another tensor and passes every function to it."""
 
         @staticmethod
         def __new__(cls, held):

@@ -1,4 +1,4 @@
-"""Plain tensors of the CPU, which the core takes by itself, and those that it does not take."""
+"""Plain CPU tensors, which the core accepts directly, and tensors that it does not accept."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ PLACES = torch.tensor([[1, 2], [0, 0], [-1, -3]])
 
 
 def taken(data, indices, updates=None, kind="gather_nd", out=None, reduction="none"):
-    """Return what the core makes of a call; None where it leaves it to the adapter."""
+    """Return the core's result of a call, or None if it leaves the call to the adapter."""
     result = Call(kind, kind, data, indices, updates, reduction=reduction, out=out).run()
     left = isinstance(result, _core.Refusal) and result.rule in ("fallback", "gradient")
     return None if left else result
@@ -33,7 +33,7 @@ def bits(tensor):
 
 
 def drawn(dtype, shape=(2, 3)):
-    """Return a tensor whose elements differ in their bits."""
+    """Return a tensor whose elements have different bits."""
     size = torch.empty((), dtype=dtype).element_size()
     count = int(np.prod(shape))
     if dtype == torch.bool:
@@ -261,7 +261,7 @@ class Gathered(torch.utils.data.Dataset):
         return ndgather.gather_nd(self.data, places + item)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
+@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX if it is imported
 def test_data_loader_workers():
     loader = torch.utils.data.DataLoader(Gathered(), batch_size=2, num_workers=2)
     batches = list(loader)

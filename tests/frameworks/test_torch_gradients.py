@@ -1,4 +1,4 @@
-"""Gradients, tangents, `vmap` and `torch.func` in any order, against numbers and torch itself."""
+"""Gradients, tangents, `vmap` and `torch.func` in any order, compared with torch."""
 
 from functools import partial
 from itertools import product
@@ -25,7 +25,7 @@ from tests.frameworks.torch_calls import (
     same,
 )
 
-# torch's own tangents of other functions are written with it.
+# torch's own tangents of other functions use it
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 
 ops = torch.ops.ndgather
@@ -37,7 +37,7 @@ def rng():
 
 
 def check(function, *inputs):
-    """Compare gradients, tangents, and both of the gradient, with differences of values."""
+    """Compare gradients, tangents and second derivatives with finite differences."""
     inputs = [each.requires_grad_() for each in inputs]
     assert torch.autograd.gradcheck(function, inputs, check_forward_ad=True, fast_mode=True)
     assert torch.autograd.gradgradcheck(function, inputs, check_fwd_over_rev=True, fast_mode=True)
@@ -148,7 +148,7 @@ def test_vmap_of_gradients_and_gradients_of_vmap(function, rng):
 
 
 def test_operators_have_tangents(rng):
-    """Operators without a rule would drop them, and give zeros in silence."""
+    """Operators without a rule would silently return zeros."""
     data, tangent = data_of(rng, (4, 3)), data_of(rng, (4, 3))
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(data, tangent)
@@ -209,7 +209,7 @@ def test_vmap_of_scatters(kind, shape, places, sizes, options, reduction, rng):
 
 
 SHAPES = [(), (1,), (2,), (2, 2), (2, 0)]
-CALLS = {  # and how many tensors they take
+CALLS = {  # and the number of tensors
     "gather_nd": (ndgather.gather_nd, 2),
     "gather_nd of batches": (partial(ndgather.gather_nd, batch_dims=1), 2),
     "gather": (ndgather.gather, 2),
@@ -224,7 +224,7 @@ CALLS = {  # and how many tensors they take
 
 @pytest.mark.parametrize(("function", "count"), CALLS.values(), ids=CALLS)
 def test_vmap_raises_the_errors_of_its_function(function, count):
-    """The axis that is mapped was taken for one that data or indices lack."""
+    """The mapped axis used to hide that data or indices lack an axis."""
     for *shapes, mapped in product(*[SHAPES] * count, product([0, None], repeat=count)):
         if mapped == (None,) * count:
             continue
@@ -247,7 +247,7 @@ def test_vmap_raises_the_errors_of_its_function(function, count):
         try:
             result = vmap(function, mapped)(*tensors)
         except NdgatherError as error:
-            # The position of an index that is out of bounds is among all entries.
+            # The position of an out-of-bounds index counts all entries.
             same_text = str(error) == str(refusal) or isinstance(error, IndexError)
             assert type(error) is type(refusal) and same_text  # noqa: PT017, PT018
         else:
@@ -390,7 +390,7 @@ def test_cotangents_of_the_wrong_shape_are_refused():
 
 
 def test_unsupported_reductions_raise():
-    """No rule takes an unknown name for one that it knows."""
+    """No rule accepts a name that it does not know."""
     data, indices, updates = torch.ones(2), torch.tensor([[0]]), torch.ones(1)
     call = Call("scatter_nd", Kind.SCATTER_ND, data, indices, updates, reduction="power")
     for use in (
@@ -425,7 +425,7 @@ def test_windows_with_a_mode_for_each_axis(mode, rng):
         [2.0, 3.0, 5.0, 7.0],
         [0.0, 3.0, 5.0, 7.0],
         [0.0, 3.0, -0.0, 7.0],
-        [1e-30, 1e-30, 1e30, 1e25],  # the product of the first two is no float32
+        [1e-30, 1e-30, 1e30, 1e25],  # the product of the first two is not a float32
         [1e30, 1e30, 1e-30, 1e-28],
         [1e-40, 2.0, 1.0, 1.0],
         [float("inf"), 0.0, 1.0, 2.0],
@@ -433,7 +433,7 @@ def test_windows_with_a_mode_for_each_axis(mode, rng):
     ],
 )
 def test_gradients_of_products_are_products_of_the_other_factors(factors, dtype):
-    """Duplicates meet in one element of three; beside them is one that no update names."""
+    """A third of the elements have duplicates; one element has no update."""
     updates = torch.tensor([*factors, 1.5], dtype=dtype, requires_grad=True)
     data = torch.tensor([4.0, 6.0, 0.0], dtype=dtype, requires_grad=True)
     result = ndgather.scatter_nd(data, [[0]] * 4 + [[2]], updates, reduction="mul")

@@ -1,6 +1,6 @@
-"""The kernels of tensors on a GPU; where there is none, interpreted on tensors of the CPU.
+"""The GPU kernels; without a GPU, Triton's interpreter runs them on CPU tensors.
 
-Their oracles are the plain loops, and for sums of floats the core, which adds in the same order.
+The oracles are plain loops and, for float sums, the core, which adds in the same order.
 """
 
 import gc
@@ -42,7 +42,7 @@ from tests.frameworks.torch_calls import (
 
 INDEX_DTYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64")
-# Of NumPy, which interprets sums of infinities.
+# NumPy, which the interpreter uses, warns about sums of infinities.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
@@ -51,7 +51,7 @@ only_interpreted = pytest.mark.skipif(DEVICE != "cpu", reason="of the interprete
 
 
 def placed(values):
-    """Return a tensor where the kernels run."""
+    """Return a tensor on the device of the kernels."""
     return torch.as_tensor(values).to(DEVICE)
 
 
@@ -62,7 +62,7 @@ def rng():
 
 @pytest.fixture(autouse=True)
 def interpreted_as_compiled(monkeypatch):
-    """The interpreter copies whole storages, and does not round to bfloat16 as devices do."""
+    """The interpreter copies whole storages and does not round to bfloat16 as devices do."""
     convert = interpreter._convert_float
 
     def converted(values, from_type, to_type, rounding):
@@ -84,7 +84,7 @@ def test_kernels_are_used(monkeypatch):
 
 
 class Jit:
-    """Triton's compiler around an interpreted kernel: what it returns takes like arguments only."""
+    """An interpreted kernel behind the interface of Triton's compiler."""
 
     def __init__(self, kernel):
         self.kernel, self.compiled = kernel, 0
@@ -116,7 +116,7 @@ class Compiled:
 
 
 def specialized(argument):
-    """Return for what Triton compiles a kernel anew: all but addresses and two marked numbers."""
+    """Return the parts of a call for which Triton compiles a separate kernel."""
     if hasattr(argument, "data_ptr"):
         return argument.data_ptr() % 16 == 0
     return type(argument) if type(argument) is int else argument
@@ -131,7 +131,7 @@ class Recorded:
 
 @pytest.fixture
 def replaced_kernels(monkeypatch):
-    """Return a function that puts kernels of a class in place, and returns them."""
+    """Return a function that replaces the kernels by instances of a class and returns them."""
 
     def replace(cls, *options):
         made = []
@@ -172,12 +172,12 @@ def test_repeated_calls_make_few_python_calls(call, replaced_kernels):
         call(*arguments)
     finally:
         sys.setprofile(None)
-    assert 5 < len(found) <= 41, found  # with the call of the lambda itself
+    assert 5 < len(found) <= 41, found  # including the call of the lambda itself
 
 
 @pytest.mark.parametrize("call", HOST_CALLS.values(), ids=HOST_CALLS)
 def test_kept_kernels_are_launched_with_their_constants(call, replaced_kernels):
-    """Of equal signatures, with other values and with arrays that begin anywhere in memory."""
+    """For equal signatures with other values, and arrays at other alignments."""
     made = replaced_kernels(Jit, 1) if DEVICE == "cpu" else []
     at = torch.tensor([[0], [2], [1], [0], [2]])
     data, new = torch.rand(2, 64)
@@ -244,7 +244,7 @@ def compare(row, call):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("reduction", ["add", "sub", "mul", "min", "max", "mean"])
 def test_duplicate_destinations_have_the_bits_of_the_core(reduction, dtype, rng):
-    """Long segments and short ones, of rows and of elements, with infinities, NaN and -0."""
+    """Long and short segments of rows and elements, with infinities, NaN and -0."""
     for shape, places, size in (((3, 5), (40, 1), (40, 5)), ((3, 4), (60, 2), (60,))):
         data, updates = (
             torch.from_numpy(rng.normal(size=sizes) * 10 ** rng.uniform(-3, 3, sizes)).to(dtype)
@@ -288,7 +288,7 @@ def test_few_updates_of_a_large_array_are_sorted(reduction, rng):
 
 
 def layouts(tensor):
-    """Return the same values with other strides, and where they begin in memory."""
+    """Return the same values with other strides and alignments."""
     yield tensor.mT.contiguous().mT
     wide = tensor.new_zeros(*tensor.shape[:-1], 2 * tensor.shape[-1] + 1)
     wide[..., 1::2] = tensor
@@ -363,7 +363,7 @@ def watch(monkeypatch, action):
 @pytest.mark.parametrize("dtype", INDEX_DTYPES)
 @pytest.mark.parametrize("kind", [*GATHER_NAMES, *SCATTER_NAMES])
 def test_kernels_do_not_access_memory_out_of_bounds(kind, dtype, monkeypatch):
-    """Wild indices in every mode: what surrounds data, indices and updates stays untouched."""
+    """Out-of-bounds indices in every mode do not touch the memory around the arrays."""
     held = torch.arange(60.0, dtype=torch.float64)
     data, updates = held[20:32].view(4, 3), held[40:49].view(3, 3)
     largest = np.iinfo(dtype).max
@@ -396,7 +396,7 @@ def test_kernels_do_not_access_memory_out_of_bounds(kind, dtype, monkeypatch):
 
 
 def test_offsets_beyond_32_bits():
-    """Pages of memory that nobody touches do not exist."""
+    """Untouched pages of memory take no space."""
     apart = 2**29
     data = torch.empty(5 * apart, dtype=torch.uint8, device=DEVICE)[::apart]
     data.copy_(torch.arange(5))
@@ -455,7 +455,7 @@ def test_gradients_of_gathers(kind, shape, places, options, rng):
 
 @pytest.mark.parametrize("view", ["rows", "columns", "imag", "neg"])
 def test_conjugate_and_negative_views(view, rng):
-    """Of a conj or neg view with gaps the kernels read a copy, whose strides are others."""
+    """For a conj or neg view with gaps, the kernels read a copy with other strides."""
     whole = data_of(rng, (8, 6), torch.complex64) + 1j * data_of(rng, (8, 6), torch.complex64)
     data = {
         "rows": whole[::2].conj(),
@@ -480,7 +480,7 @@ def test_conjugate_and_negative_views(view, rng):
 
 
 def test_wrapped_tensors_with_plain_tensors(rng):
-    """Tensors that a transform captures are plain, and what is made beside them is not."""
+    """Tensors captured by a transform are plain, and tensors made from them are not."""
     table, rows = data_of(rng, (4, 3)), placed([[2], [0], [2]])
     x = placed(torch.rand(3, 3, dtype=torch.float64))
 

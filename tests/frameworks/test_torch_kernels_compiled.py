@@ -1,4 +1,4 @@
-"""The kernels of torch tensors, compiled for devices that need not be there."""
+"""The GPU kernels, compiled for devices that need not be present."""
 
 import re
 

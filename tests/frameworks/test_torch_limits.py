@@ -1,4 +1,4 @@
-"""Arguments at the limits of what tensors of torch can be: refused in our words, or taken right."""
+"""Arguments at the limits of torch tensors: refused with our errors, or handled correctly."""
 
 import numpy as np
 import pytest
@@ -170,7 +170,7 @@ STRANGERS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore")  # of torch, that these are not finished, or are no more
+@pytest.mark.filterwarnings("ignore")  # torch warns that these are unfinished or deprecated
 @pytest.mark.parametrize("kind", STRANGERS)
 def test_tensors_without_strides_are_refused_as_any_argument(kind):
     strange = STRANGERS[kind]()
@@ -196,7 +196,7 @@ BITS = [*SHELLS, *(getattr(torch, f"bits{each}") for each in ("8", "16", "1x8", 
 @pytest.mark.parametrize("dtype", [*BITS, torch.float4_e2m1fn_x2], ids=str)
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_numbers_for_bit_dtypes(dtype, device):
-    """torch makes none of a number: those of mode fill without one are bits of zero."""
+    """torch cannot create them from a number; mode fill without a value fills with zero bits."""
     data = torch.arange(6, dtype=torch.uint8)[: 3 * dtype.itemsize].view(dtype).to(device)
     places = PLACES.to(device)
     with pytest.raises(DTypeError, match=r"^gather_nd: fill_value = 1 "):
@@ -237,7 +237,7 @@ def test_operators_do_not_read_beyond_a_resized_storage(kind, held):
             given["updates"] = torch.ones(2)
         whole = {each: value.clone() for each, value in given.items()}
         whole["data"] = torch.arange(4.0)[1:]
-        getattr(torch.ops.ndgather, kind)(**whole)  # to the last byte of their storages
+        getattr(torch.ops.ndgather, kind)(**whole)  # up to the last byte of their storages
         if name not in given:
             continue
         storage = given[name].untyped_storage()
@@ -265,7 +265,7 @@ def test_expanded_tensors_are_accepted():
 
 @pytest.mark.parametrize(("function", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
 def test_hints_for_tensors_work(function, arrays, result):
-    """It gives tensors of the dtype and the device of data."""
+    """The hint gives tensors with the dtype and device of data."""
     tensors = [torch.tensor(each) for each in arrays]
     for given in (tensors, [tensors[0], *(each.tolist() for each in arrays[1:])]):
         done = followed(function, given, torch=torch)

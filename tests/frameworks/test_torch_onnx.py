@@ -1,4 +1,4 @@
-"""Models of torch exported to ONNX: the names of the operators, the numbers of onnxruntime."""
+"""torch models exported to ONNX: the operators, and the results of onnxruntime."""
 
 import io
 
@@ -38,7 +38,7 @@ def rng():
 
 
 def exported(calls, dynamic_shapes=None, call_of=called):
-    """Return a program of calls, each with inputs of its own: an export takes a second."""
+    """Return an exported program of several calls, because an export takes a second."""
 
     class Model(torch.nn.Module):
         def forward(self, *given):
@@ -59,7 +59,7 @@ def exported(calls, dynamic_shapes=None, call_of=called):
 
 
 def called_directly(kind, *tensors, **options):
-    """Make a call that keeps axes that count from the end, as PyTorch sees them."""
+    """Run a call without normalizing negative axes, as the operators receive it."""
     return getattr(torch.ops.ndgather, kind)(*tensors, **options)
 
 
@@ -76,7 +76,7 @@ def run(program, given):
 
 
 def equal_to_eager(calls):
-    """Assert that exported calls have the results of eager ones; return the names of the nodes."""
+    """Check that exported calls equal eager calls; return the names of the nodes."""
     nodes, results = run(exported(calls), [each for _, given, _ in calls for each in given])
     for result, (kind, given, options) in zip(results, calls, strict=True):
         same(result, called(kind, *given, **options))
@@ -121,7 +121,7 @@ def test_scatters(kind, shape, places, sizes, options, rng):
 
 
 def has_one_result(call):
-    """Whether a call can be exported, and ONNX defines its result.
+    """Return whether a call can be exported and ONNX defines its result.
 
     Without a reduction, ONNX may keep any of several updates of one element.
     """
@@ -155,7 +155,7 @@ def tensors_of(call):
     return [torch.from_numpy(each) for each in arrays if each is not None]
 
 
-# An export takes seconds: an example is many calls, and none is made smaller.
+# An export takes seconds, so an example has many calls and is not shrunk.
 @settings(
     max_examples=min(max(settings.default.max_examples // 10, 4), 100),
     phases=[Phase.generate],

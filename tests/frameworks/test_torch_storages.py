@@ -1,4 +1,4 @@
-"""Tensors over storages of every shape: views, expanded, shared with `out`, resized, freed."""
+"""Tensors over storages of every kind: views, expanded, shared with `out`, resized, freed."""
 
 from itertools import product
 
@@ -20,7 +20,7 @@ DTYPES = ("bool", "uint8", "int64", "float32", "float64", "complex64")
 
 
 def inside(tensor):
-    """Return a copy amid the elements of a larger storage."""
+    """Return a copy in the middle of a larger storage."""
     large = tensor.new_ones([size + 2 for size in tensor.shape])
     view = large[tuple(slice(1, -1) for _ in tensor.shape)]
     return view.copy_(tensor)
@@ -48,7 +48,7 @@ def with_room(tensor):
 
 
 def lazy(tensor):
-    """Return a view whose numbers in memory are conjugates, or negatives."""
+    """Return a view with lazily conjugated or negated numbers."""
     if tensor.is_complex():
         return tensor.conj().resolve_conj().conj()
     return torch._neg_view(-tensor) if tensor.is_floating_point() else tensor.clone()
@@ -77,7 +77,7 @@ def by_loops(call, data, indices, updates):
 
 @st.composite
 def laid_out(draw, call):
-    """Draw the tensors of a call, each in a layout of its own."""
+    """Draw the tensors of a call, each in its own layout."""
     tensors = []
     for array in (call.data, call.indices, call.updates):
         layout = LAYOUTS[draw(st.sampled_from(tuple(LAYOUTS)))]
@@ -100,7 +100,7 @@ def test_every_layout_and_every_out(call, draw):
         return
     try:
         wanted = by_loops(call, data, indices, updates)
-    except IndexError:  # an expanded entry of indices is another one
+    except IndexError:  # an expanded entry of indices is another index
         return
     before = [numbers(each) for each in (data, indices, updates) if each is not None]
     result = called(call, data, indices, updates)
@@ -108,7 +108,7 @@ def test_every_layout_and_every_out(call, draw):
     for each, kept in zip((data, indices, updates), before, strict=False):
         np.testing.assert_array_equal(numbers(each), kept)
 
-    # `out` that shares its storage with one of the arguments, from any element on.
+    # `out` shares its storage with one of the arguments, from any element on
     dtype, size = data.dtype, wanted.size
     shared = [(n, each) for n, each in enumerate((data, indices, updates)) if each is not None]
     number, argument = draw.draw(st.sampled_from([s for s in shared if s[1].dtype == dtype]))
@@ -127,7 +127,7 @@ def test_every_layout_and_every_out(call, draw):
     assert called(call, *tensors, out=out) is out
     np.testing.assert_array_equal(numbers(out), wanted, strict=True)
     rest[begin : begin + size] = base[begin : begin + size]
-    assert torch.equal(base, rest)  # nothing beside `out` is written
+    assert torch.equal(base, rest)  # nothing else in the storage of `out` is written
     if wanted.size > 1:
         with pytest.raises(AttributeValueError, match=r": out\b.* share memory"):
             called(call, data, indices, updates, out=base[:1].expand(wanted.shape))
@@ -141,7 +141,7 @@ def test_every_layout_and_every_out(call, draw):
     draw=st.data(),
 )
 def test_gradients_reach_the_storage_of_every_layout(call, draw):
-    """The sum of results by weights is linear: gradients times a change are its change."""
+    """The weighted sum of results is linear: gradients times a change give its change."""
     if call.error() is not None or call.data.size == 0:
         return
     options = {name: value for name, value in call.options.items() if name != "fill_value"}
@@ -201,7 +201,7 @@ def copies(function):
 @pytest.mark.parametrize("asking", ASKING, ids=str)
 @pytest.mark.parametrize("function", SMALL)
 def test_gradients_required_by_any_argument(function, asking):
-    """Of data, of updates or a fill value, of `out`: it flows, or the call is refused."""
+    """Data, updates, a fill value or `out`: the gradient flows, or the call is refused."""
     call = getattr(ndgather, function)
     given, options = copies(function), {}
     scatters = function.startswith("scatter")
@@ -247,7 +247,7 @@ def test_freed_storages_are_refused_as_any_argument(function, gradient):
         given[position].untyped_storage().resize_(0)
         with pytest.raises(NdgatherError, match="storage"):
             call(*given)
-        if position:  # of data that are no tensors
+        if position:  # data other than tensors
             with pytest.raises(NdgatherError, match="storage"):
                 call(np.arange(3, dtype=np.float32), *given[1:])
             with pytest.raises(NdgatherError, match="storage"):
@@ -266,7 +266,7 @@ def test_indices_freed_before_the_backward_pass(function):
     given = copies(function)
     result = getattr(ndgather, function)(given[0].requires_grad_(), *given[1:])
     given[1].untyped_storage().resize_(0)
-    with pytest.raises((NdgatherError, RuntimeError), match="storage"):  # ours, or that of torch
+    with pytest.raises((NdgatherError, RuntimeError), match="storage"):  # our error or torch's
         result.sum().backward()
 
 

@@ -1,4 +1,4 @@
-"""Things of torch that are no tensors, or no tensors yet, as arguments."""
+"""Objects of torch that are not tensors, or not initialized tensors, as arguments."""
 
 from functools import partial
 from itertools import product
@@ -88,17 +88,17 @@ MIXED = {
 }
 
 
-# By make_fx alone, a program keeps the values that NumPy reads of others, as torch documents.
+# With make_fx alone, a program keeps the values that NumPy reads, as torch documents.
 KEPT = ("JAX", "list of tensors", "ranges", "fill", "labels", "positions", "updates of named data")
 SEEN = [("make_fx", mixed) for mixed in KEPT]
-SEEN += [("fake", "updates of named data")]  # torch itself refuses real tensors beside fake ones
+SEEN += [("fake", "updates of named data")]  # torch itself refuses to mix real and fake tensors
 
 
 @pytest.mark.parametrize(
     ("road", "mixed"), [pair for pair in product(ROADS, MIXED) if pair not in SEEN]
 )
 def test_numpy_does_not_read_transformed_tensors(road, mixed):
-    """Its memory is that of others, or its values are those of one run alone."""
+    """The memory belongs to other tensors, or the values to a single run."""
     indices = torch.tensor([[1], [0]])
     if road == "vmap":
         indices = indices.expand(3, *indices.shape)
@@ -109,7 +109,7 @@ def test_numpy_does_not_read_transformed_tensors(road, mixed):
 
 
 class Wrapped(torch.Tensor):
-    """A tensor that carries out functions of torch on one inside."""
+    """A tensor that passes functions of torch to a tensor inside."""
 
     @staticmethod
     def __new__(cls, inside):

@@ -1,4 +1,4 @@
-"""What may be at work around a call: tracing, modes, other processes, distributed tensors."""
+"""Calls under tracing and modes, in other processes, and with distributed tensors."""
 
 import multiprocessing
 
@@ -23,7 +23,7 @@ def table():
 
 @pytest.fixture(autouse=True)
 def warm():
-    """Let tensors be known to the core: the first call makes them so."""
+    """Register tensors in the core by a first call."""
     rows(table())
 
 
@@ -59,20 +59,20 @@ class Rows(torch.utils.data.Dataset):
         return ndgather.gather_nd(table(), torch.tensor([at]))
 
 
-@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
+@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX if it is imported
 def test_data_loader_workers():
     loader = torch.utils.data.DataLoader(Rows(), batch_size=2, num_workers=2)
     same(torch.cat(list(loader)), table())
 
 
 def answer(queue):
-    torch.set_num_threads(1)  # as in workers: those of torch do not outlive a fork
+    torch.set_num_threads(1)  # as in workers: torch's threads do not survive a fork
     data = torch.arange(200_000.0).reshape(-1, 2)
     result = ndgather.scatter_nd(data, torch.tensor([[1], [2]]), torch.zeros(2, 2))
     queue.put(result.sum().item())
 
 
-@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
+@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX if it is imported
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_child_processes(method):
     context = multiprocessing.get_context(method)

@@ -1,4 +1,4 @@
-"""What a training does with tensors: hooks, copies, threads, second derivatives, odd shapes."""
+"""Tensors in training: hooks, copies, threads, second derivatives, unusual shapes."""
 
 import copy
 import io
@@ -44,7 +44,7 @@ def test_out_of_bounds_indices_raise_with_gradients():
             ndgather.gather_nd(leaf(5, 2), torch.tensor([[9]]), **options)
 
 
-# torch's own tangents of other functions are written with it.
+# torch's own tangents of other functions use it
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 @pytest.mark.parametrize("mode", ["wrap", "clip", "fill"])
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tensors of the processor: the values of the plain loops, in the type of data."""
+"""CPU tensors: the values of the plain loops, in the type of data."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_gathers_equal_the_loops(kind, shape, places, options, mode, rng):
         wanted = expected(kind, data, indices, mode=mode, **options)
         for given in (torch.from_numpy(indices), indices, indices.tolist()):
             if isinstance(given, list) and 0 in indices.shape:
-                continue  # lists keep no sizes of axes in an empty one
+                continue  # an empty list loses the sizes of its axes
             same(called(kind, data, given, mode=mode, **options), wanted)
 
 
@@ -62,7 +62,7 @@ def test_scatters_equal_the_loops(
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("use_init_val", [True, False])
 def test_dtypes_that_numpy_lacks(dtype, reduction, use_init_val, rng):
-    """Each step is rounded to the type: the loop, in float32 and back."""
+    """Each step is rounded to the dtype, like the loop in float32."""
     data, updates = data_of(rng, (5,)).to(dtype), data_of(rng, (9,)).to(dtype)
     indices = rng.integers(0, 5, (9, 1))
     options = {"reduction": reduction, "use_init_val": use_init_val}

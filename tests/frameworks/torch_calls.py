@@ -1,4 +1,4 @@
-"""Calls on tensors for the tests, and their results by `tests.definitions.reference`."""
+"""Calls on tensors, and their results by `tests.definitions.reference`."""
 
 import numpy as np
 import torch
@@ -32,13 +32,13 @@ SCATTERS = (
     ("scatter_elements", (4, 3), (6, 2), (6, 2), {}),
     ("scatter_elements", (2, 4), (2, 6), (2, 6), {"axis": -1}),
 )
-# Where the kernels run; without a GPU Triton interprets them.
+# The device of the kernels; without a GPU, Triton's interpreter runs them.
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 
 
 def axis_sizes(kind, shape, indices, options):
-    """Return the sizes of the axes that index values name, to be compared with the last axis."""
+    """Return the sizes of the axes that index values address, along the last axis."""
     if kind == "gather_windows":
         return [s - w + 1 for s, w in zip(shape, options["window_shape"], strict=False)]
     if kind.endswith("_nd"):
@@ -58,13 +58,13 @@ def indices_of(rng, kind, shape, indices, options, mode="raise"):
 
 
 def data_of(rng, shape, dtype=torch.float64, device="cpu"):
-    """Return distinct values in any order, so that one out of place shows."""
+    """Return distinct values in random order, so that a misplaced value shows."""
     values = rng.permutation(int(np.prod(shape))).reshape(shape) + 1
     return torch.from_numpy(values).to(device, dtype)
 
 
 def expected(kind, data, indices, *updates, **options):
-    """Return the answer of the plain loops, as a tensor."""
+    """Return the result of the plain loops as a tensor."""
     arrays = [each.detach().cpu().resolve_conj().resolve_neg().numpy() for each in (data, *updates)]
     window = options.pop("window_shape", None)
     if window is not None:
@@ -79,13 +79,13 @@ def called(kind, data, indices, *updates, **options):
 
 
 def same(result, wanted):
-    """Assert equal tensors, on a GPU or in the memory of the CPU."""
+    """Assert that tensors are equal, on a GPU or in the memory of the CPU."""
     exact = {"rtol": 0, "atol": 0, "equal_nan": True}
     torch.testing.assert_close(result, wanted, **exact, check_device=False)
 
 
 def by_core(kind, data, indices, updates=None, **options):
-    """Make a call in the core."""
+    """Run a call in the core."""
     given = [torch.as_tensor(each).cpu() for each in (data, indices)]
     updates = None if updates is None else updates.cpu()
     call = Call(kind, Kind(kind), *given, updates, **options)
@@ -93,7 +93,7 @@ def by_core(kind, data, indices, updates=None, **options):
 
 
 def same_bits(result, wanted):
-    """A NaN may have other bits: a device has one."""
+    """A NaN may have other bits, because each device has its own."""
     result = result.cpu()
     assert result.dtype == wanted.dtype
     if result.dtype.is_floating_point:
