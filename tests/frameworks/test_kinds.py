@@ -55,7 +55,7 @@ ODD = {
 
 REFUSED = (
     *("pandas Series", "pandas DataFrame", "polars Series", "polars DataFrame", "Arrow array"),
-    *("sparse array of pydata", "sparse array of SciPy"),
+    *("pydata sparse array", "SciPy sparse array"),
 )
 
 
