@@ -251,7 +251,7 @@ _NO_CONTEXT = nullcontext()
 
 
 def carry_out(call: Call, context: AbstractContextManager[Any] = _NO_CONTEXT) -> torch.Tensor:
-    """Run a call in the core, in a context; if the core refuses it, run its slower operator."""
+    """Run a call in the core within a context; if the core refuses it, run its slower operator."""
     with context:
         result: Any = call.run()
     return operate(call) if isinstance(result, _core.Refusal) else result

@@ -152,7 +152,7 @@ def run(call: Call) -> torch.Tensor:
 
 
 def row_numbers(call: Call) -> tuple[int, torch.Tensor]:
-    """Return the number of rows of data, which also marks out-of-bounds positions, and the rows."""
+    """Return `count`, the number of rows, and the row of each position; out of bounds: `count`."""
     library, shapes = TorchLibrary(call.data), (call.data.shape, call.indices.shape)
     layout, numbers, outside = lowering.rows_of(call, library, *shapes)
     if outside is not None:

@@ -1,4 +1,4 @@
-"""The changes of an open block to its process: threads, compiled functions, `unravel_index`."""
+"""Changes that a block makes to its process: threads, compiled functions, `unravel_index`."""
 
 from __future__ import annotations
 
