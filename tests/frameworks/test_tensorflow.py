@@ -238,7 +238,7 @@ def test_unknown_ranks_are_refused():
         autograph=False,  # which replaces exceptions by its own
         input_signature=[tf.TensorSpec(None), tf.TensorSpec([None, None], tf.int64)],
     )
-    with pytest.raises(ShapeError, match=r"gather_nd: data\.shape is of unknown rank"):
+    with pytest.raises(ShapeError, match=r"gather_nd: data\.shape has an unknown rank"):
         graph(DATA, POINTS)
 
 

@@ -347,7 +347,7 @@ def test_unchecked_parts_are_reported_once(folder):
     first, second, third = found.stderr.splitlines()
     assert first.startswith("ndgather checked: thread 'early' is not checked: it started before")
     assert second.endswith("is not checked: Python does not import the start-up hook under -I")
-    assert third.endswith("is not checked: its PYTHONPATH is not that of this process")
+    assert third.endswith("is not checked: its PYTHONPATH differs from the one of this process")
 
 
 def test_python_without_ndgather_is_reported(folder):

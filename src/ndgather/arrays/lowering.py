@@ -221,8 +221,8 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
     if window and call.fills:
         if not coordinates.known:
             raise AttributeValueError(
-                f"{call.caller}: mode = {call.mode!r} needs to know the values of starts (allowed: "
-                f"one of raise and fill)"
+                f"{call.caller}: mode = {call.mode!r} mixes raise and fill, which needs starts "
+                f"with known values (allowed: raise or fill)"
             )
         pairs = zip(columns, sizes, modes, strict=True)
         flags = [(at < 0) | (at >= size) for at, size, mode in pairs if mode == "fill"]

@@ -237,7 +237,7 @@ def _deliver(call: Call, result: Any) -> Any:
     out = call.out
     if type(out) is not type(result):
         raise DTypeError(
-            f"{call.caller}: out = {type(out).__name__} object cannot take the result, which is of "
+            f"{call.caller}: out = {type(out).__name__} object cannot hold a result from "
             f"{type(result).__module__} (allowed: a {type(result).__name__})"
         )
     arguments.check_out(call, result.shape, out.shape)

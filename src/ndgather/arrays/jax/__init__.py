@@ -118,7 +118,7 @@ def _gather(call: Call, op: Operation) -> jax.Array:
         if any(raising):
             raise AttributeValueError(
                 f"{call.caller}: mode = {op.mode!r} mixes raise and fill, which is not supported "
-                f"for JAX arrays (allowed: one of them)"
+                f"for JAX arrays (allowed: raise or fill)"
             )
         by_element = replace(by_element, mode="fill")
     elif any(raising):  # this gather of empty slices raises an error that names an entry of starts

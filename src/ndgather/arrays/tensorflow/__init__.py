@@ -157,7 +157,7 @@ def _shape(sizes: Sequence[Any]) -> Any:
 
 
 _DENSE = (tf.Tensor, tf.Variable)
-_ALLOWED = "a tensor; write to_tensor() of a RaggedTensor, tf.sparse.to_dense of a SparseTensor"
+_ALLOWED = "a tensor; write ragged.to_tensor() or tf.sparse.to_dense(sparse)"
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
@@ -186,9 +186,7 @@ def _check_value(caller: str, name: str, value: Any) -> None:
     elif value.dtype in (tf.resource, tf.variant):
         raise messages.not_an_array(caller, name, value, f"holds a {value.dtype.name}")
     elif value.shape.rank is None:
-        raise ShapeError(
-            f"{caller}: {name}.shape is of unknown rank (allowed: a known rank, of any sizes)"
-        )
+        raise ShapeError(f"{caller}: {name}.shape has an unknown rank (allowed: a known rank)")
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]

@@ -102,7 +102,7 @@ def _not_supported(call: Call, error: Exception) -> DTypeError:
 
 
 def _beside_distributed(call: Call, on_mesh: dict[str, bool]) -> DTypeError:
-    """Return the error for a DTensor in a scatter or beside plain tensors."""
+    """Return the error for a DTensor in a scatter or with plain tensors."""
     other = next(name for name, has_mesh in on_mesh.items() if has_mesh)
     hint = f"write {other}.full_tensor()"
     if not call.scatters:
@@ -112,7 +112,7 @@ def _beside_distributed(call: Call, on_mesh: dict[str, bool]) -> DTypeError:
             f"{other}.{mesh}, [Replicate()] * {other}.{mesh}.ndim)"
         )
     return DTypeError(
-        f"{call.caller}: {other} = DTensor object is not supported in scatters, and beside plain "
+        f"{call.caller}: {other} = DTensor object is not supported in scatters or with plain "
         f"tensors (allowed: gathers of DTensors on one mesh); {hint}"
     )
 

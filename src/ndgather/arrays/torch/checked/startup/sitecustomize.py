@@ -61,7 +61,7 @@ def watch_children(event: str, values: "Any") -> None:
         if word[1:2] not in "-XW" and set(word) & set("EIS"):
             say_once(f"Python does not import the start-up hook under {word}", " ".join(words))
     if given and _FOLDER not in given.get("PYTHONPATH", "").split(os.pathsep):
-        say_once("its PYTHONPATH is not that of this process", " ".join(words))
+        say_once("its PYTHONPATH differs from the one of this process", " ".join(words))
 
 
 def import_hidden() -> None:
