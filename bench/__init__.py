@@ -1,5 +1,5 @@
-"""The benchmark: one table of cases, one table of peers, the limit of the machine, a report.
+"""A benchmark: a table of cases, a table of libraries, the limit of the machine, and a report.
 
-``python -m bench`` runs it. Every case is also a test: its answer at reduced size is compared
-with plain loops, and at full size with NumPy before anything is timed.
+Run it with ``python -m bench``. Every case is also a test: its result is compared with plain loops
+at reduced size, and with NumPy at full size before anything is timed.
 """

@@ -1,4 +1,4 @@
-"""``python -m bench``: select cases and peers, run, print, save."""
+"""``python -m bench``: select cases and libraries, measure, print and save."""
 
 from __future__ import annotations
 
@@ -28,51 +28,51 @@ _LIBRARIES = ("jax", "numpy", "torch")
 _QUICK_ELEMENTS = 1 << 14
 _ROUNDS = 5
 _ROUNDS_AGAINST = 12
-_IN_HISTORY = 10  # cases of a row
-_NOISY = "turns count in which other work disturbed (--noisy)"
+_IN_HISTORY = 10  # cases per row
+_NOISY = "turns that other work disturbed count (--noisy)"
 _RESULTS = Path("bench/results")
 
 _DESCRIPTION = """\
-Measure gathers and scatters on this machine, and compare ndgather with the other
-libraries that are installed, and with the speed of copies and of random reads.
-Every answer is compared with NumPy's before it is timed.
+Measure gathers and scatters on this machine. Compare ndgather with the other
+installed libraries and with the speed of copies and random reads. Every result
+is compared with NumPy's before it is timed.
 
     pip install --editable . --group bench
 
 installs torch, onnxruntime, openvino, numba, polars, SciPy and OpenCV. Without
-numba the random reads are not measured, and a case beyond the caches seems
-further from its limit than it is.
+numba, random reads are not measured, and cases larger than the caches seem
+further from their limit than they are.
 """
 
 _EXAMPLES = """\
 examples:
   python -m bench --case 'points-*' --peer numpy --peer torch
-      some cases, some libraries
+      selected cases and libraries
 
   python -m bench --list
-      the cases, and who makes such calls
+      the cases, each with an example of its use
 
   python -m bench --quick
-      no times: do all libraries give the same answers?
+      compare the results of all libraries without measuring times
 
   python -m bench --against v1.0 --case 'rows-*'
-      is this build faster than another one? The two take turns
+      compare this build with another build, in turns
 
   python -m bench --instructions --against v1.0
-      how many instructions do calls take? The same on every machine, whatever runs there
+      count the instructions of calls, independently of machine and load
 
   python -m bench --busy 2
-      two threads beside one, while up to two other processes compute
+      compare two threads with one while up to two other processes compute
 
   python -m bench --suite stored --help
-      another table: arrays that do not fit in memory
+      measure arrays that do not fit in memory
 
   python -m bench --suite torch --help
-      calls on tensors of torch, compared with torch itself; or jax, or numpy
+      compare calls on torch tensors with torch itself; also jax and numpy
 
   python -m bench --json run.json
   python -m bench --load run.json --page report.md
-      measure everything, which takes minutes; later write a page about it
+      measure everything, which takes minutes, and later write a page about it
 """
 
 
@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--noisy",
         action="store_true",
-        help="let turns count in which other work disturbed; no page is written of them",
+        help="count turns that other work disturbed; no page is written",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
@@ -122,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
         "--busy",
         type=options.positive,
         metavar="N",
-        help="time calls on one thread and on all while up to N other processes compute",
+        help="time calls on one and on all threads while up to N other processes compute",
     )
     add(
         "--history",
@@ -141,7 +141,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
-    Returns 0, or 1 if an answer of ours was wrong or there was an error, or 2 if no case matches.
+    Return 0, 1 if a result of ndgather was wrong or an error occurred, or 2 if no case matches.
     """
     suites = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     suites.add_argument("--suite", choices=("memory", "stored", *_LIBRARIES), default="memory")
@@ -204,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _count(args: argparse.Namespace) -> int:
-    """Print the instructions of a position, or of a tiny call; also those of another build."""
+    """Print the instructions per position, or per tiny call, and those of another build."""
     here = instructions.count("")
     there = instructions.count(str(against.build(args.against))) if args.against else {}
     for name, counted in here.items():
@@ -216,7 +216,7 @@ def _count(args: argparse.Namespace) -> int:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Raise if a package is missing that the options need, or if they cannot give a page."""
+    """Raise if a package that the options need is missing, or if they cannot produce a page."""
     if args.page and args.noisy and not args.load:
         raise ValueError(f"no page: {_NOISY}")
     if args.page and find_spec("matplotlib") is None:
@@ -229,7 +229,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _peers(args: argparse.Namespace) -> list[Peer]:
-    """Return the chosen peers that are installed, ours first, and print the others."""
+    """Return the selected libraries that are installed, ndgather first, and print the others."""
     chosen = [peer for peer in PEERS if not args.peer or peer.name in (*args.peer, OWN.name)]
     absent = [peer.name for peer in chosen if not peer.installed]
     if absent:
@@ -266,7 +266,7 @@ def _measured(
         results.append(measure(case, peers, args.threads, rounds, machine, quiet=setting.quiet))
         print(report.line(names, results[-1]), flush=True)
         if args.page and report.noise(results, len(chosen)):
-            break  # no page will be written
+            break  # no page can be written anymore
     run = report.record(setting, results, machine)
     path = args.json
     if path is None and _RESULTS.parent.is_dir():

@@ -1,9 +1,9 @@
-"""Compare two builds of ndgather case by case, on equal arrays, every build in its own process.
+"""Compare two builds of ndgather case by case, on equal arrays, with one process per build.
 
-The builds take turns. A turn is an untimed call and then several samples, of which the shortest
-counts. A round is a turn of both, in an order that changes from round to round. Other work on a
-shared machine only ever adds time, so the slowest quarter of a build's turns does not count, and
-rounds are added while the even and the odd rounds give different ratios.
+The builds take turns. A turn is an untimed call followed by several samples, of which the shortest
+counts. A round is a turn of both builds, in an order that changes from round to round. Other work
+on a shared machine only adds time, so the slowest quarter of the turns is ignored, and rounds are
+added as long as the even and the odd rounds give different ratios.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 BUILDS = ROOT / "build" / "against"
 _SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "core", "src")
 _AGREEMENT = 0.03
-_MOST_ROUNDS = 2  # times the requested ones
+_MOST_ROUNDS = 2  # times the requested rounds
 _TINY_SECONDS = 10e-6
 _PROCESSES = 3
 _PROCESSES_OF_TINY = 5
@@ -47,7 +47,7 @@ _LIMITS = (0.75, 0.95)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The times of one call in each build, one a round."""
+    """The times of a call in each build, one per round."""
 
     name: str
     other_turns: tuple[float, ...]
@@ -63,7 +63,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Time of the other build over ours: above 1 if ours is faster."""
+        """Ratio of the other build's time to this build's: above 1 if this build is faster."""
         return self.other_seconds / self.own_seconds
 
 
@@ -73,9 +73,9 @@ def _typical(seconds: Sequence[float]) -> float:
 
 
 class _Builds(ExitStack):
-    """The process of the build in `folder`, and that of the build here.
+    """The processes of the build in `folder` and of the current build.
 
-    The size of the environment differs by process, and with it the address of the stack.
+    Their environments have different sizes, which also changes the address of the stack.
     """
 
     def __init__(self, folder: str) -> None:
@@ -103,7 +103,7 @@ class _Builds(ExitStack):
             raise
 
     def prepare(self, case: Case, threads: int) -> list[float] | str:
-        """Return the approximate time of a call in both, or why they cannot be compared."""
+        """Return the approximate time of a call in both builds, or why they cannot be compared."""
         for process in self.processes:
             process.send("prepare", case, threads)
         replies: list[Any] = []
@@ -132,10 +132,10 @@ class _Builds(ExitStack):
 
 
 def build(what: str) -> Path:
-    """Return a folder with an importable ndgather: an installed one, a source tree, a revision.
+    """Return a folder with an importable ndgather: an installed package, sources or a revision.
 
-    A revision or a source tree is built once, and again if its files change. Raises ValueError if
-    there is no such folder or revision, or if it does not build.
+    A revision or a source tree is built once, and again if its files change. Raise ValueError if
+    the folder or revision does not exist, or if it does not build.
     """
     path = Path(what).expanduser().resolve()
     if (path / "ndgather" / "__init__.py").is_file():
@@ -149,7 +149,7 @@ def build(what: str) -> Path:
 
 
 def _installed(name: str, source: Path | None) -> Path:
-    """Return the folder of a build; without a `source`, of the commit `name`."""
+    """Return the folder of a build of `source`, or of the commit `name` if there is no source."""
     target = BUILDS / name
     if target.is_dir():
         return target
@@ -181,7 +181,7 @@ def git(*arguments: str) -> bytes:
 
 
 def _digest(tree: Path) -> str:
-    """Return a name for the sources in `tree` that changes with every one of them."""
+    """Return a hash of the sources in `tree`."""
     digest = blake2b(digest_size=20)
     for top in _SOURCES:
         paths = sorted((tree / top).rglob("*")) if (tree / top).is_dir() else [tree / top]
@@ -202,8 +202,8 @@ def compare(
 ) -> tuple[int, list[Comparison]]:
     """Compare `what` (a revision or a folder) with this build and print the table.
 
-    Returns 0, or 1 if an answer differed or this build failed; and what was timed. Raises
-    ValueError if `what` does not exist or does not build, or if a process ends.
+    Return the exit status (0, or 1 if a result differed or this build failed) and the comparisons.
+    Raise ValueError if `what` does not exist or does not build, or if a process ends.
     """
     folder = str(build(what))
     done: list[Comparison] = []
@@ -222,7 +222,7 @@ def compare(
             else:
                 first = builds.time(case, trials, rounds)
                 for side in (0, 1):
-                    builds.ask(side, "forget")  # the next processes make the same arrays
+                    builds.ask(side, "forget")  # the next processes create the same arrays
                 count = _PROCESSES_OF_TINY if min(trials) < _TINY_SECONDS else _PROCESSES
                 done.append(_in_more_processes(first, case, folder, threads, rounds, count))
                 there, here = done[-1].other_seconds, done[-1].own_seconds
@@ -238,9 +238,9 @@ def compare(
 def _in_more_processes(
     first: Comparison, case: Case, folder: str, threads: int, rounds: int, count: int
 ) -> Comparison:
-    """Time a call in `count` pairs of processes in all.
+    """Time a call in `count` pairs of processes in total.
 
-    Where a process has its code, its stack and its arrays changes a time by a tenth.
+    The addresses of the code, the stack and the arrays of a process change a time by 10 %.
     """
     comparison = first
     for _ in range(count - 1):
@@ -258,7 +258,7 @@ def _in_more_processes(
 
 
 def _agree(other: Sequence[float], own: Sequence[float]) -> bool:
-    """Whether the even rounds and the odd rounds give about the same ratio."""
+    """Return whether the even and the odd rounds have similar ratios."""
     if len(own) < 2:
         return True
     even, odd = (_typical(other[first::2]) / _typical(own[first::2]) for first in (0, 1))
@@ -266,7 +266,7 @@ def _agree(other: Sequence[float], own: Sequence[float]) -> bool:
 
 
 def summary(done: Sequence[Comparison]) -> str:
-    """Return the mean, the worst cases, and how many cases are slower."""
+    """Return the mean, the worst cases, and the number of slower cases."""
     ratios = [one.ratio for one in done]
     below = [f"{sum(ratio < limit for ratio in ratios)} below {limit}" for limit in _LIMITS]
     return (
@@ -281,7 +281,7 @@ def mean_ratio(done: Sequence[Comparison]) -> float:
 
 
 def least(done: Sequence[Comparison], count: int) -> list[Comparison]:
-    """Return the cases with the lowest ratios, the lowest first."""
+    """Return the cases with the lowest ratios, in increasing order."""
     return sorted(done, key=lambda one: one.ratio)[:count]
 
 

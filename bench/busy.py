@@ -1,8 +1,8 @@
-"""Two threads beside one, while other programs and other libraries use the processors.
+"""Two threads compared with one, while other programs and libraries use the processors.
 
-Processes that only compute take processors away; and threads of other libraries, which spin after
-a call of theirs, are there in the same process. A call on one thread and one on all of them take
-turns, after a pause as between the requests to a service.
+Other processes only compute, and so take processors away. The threads of other libraries spin in
+the same process after a call. Calls on one thread and on all threads take turns, with pauses like
+those between the requests to a service.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _MOST = (1.1, 1.25)
 
 
 def measure(processes: int, threads: int) -> int:
-    """Print the ratios of each call beside up to so many processes, and beside libraries.
+    """Print each call's ratios with up to `processes` busy processes, and with other libraries.
 
-    Returns 0, or 1 if two threads took more than 1.1 times one thread in the median of 50 calls,
-    or 1.25 times at the 90th percentile of either.
+    Return 1 if two threads take more than 1.1 times as long as one thread in the median of 50
+    calls, or 1.25 times at the 90th percentile of either; otherwise return 0.
     """
     cases = [case for case in CASES if case.name in _NAMES] + list(_MORE)
     beside: list[tuple[str, int, Callable[[], Any]]] = [
@@ -71,7 +71,7 @@ def measure(processes: int, threads: int) -> int:
 def _ratios(
     call: Callable[[], Any], before: Callable[[], Any], threads: int
 ) -> tuple[float, float]:
-    """Return the time of all threads over that of one: the medians, the 90th percentiles."""
+    """Return the time of all threads divided by the time of one: medians and 90th percentiles."""
     times: dict[int, list[float]] = {1: [], threads: []}
     for _ in range(_CALLS):
         for count, spent in times.items():
@@ -86,7 +86,7 @@ def _ratios(
 
 
 def _call_of(name: str, threads: int) -> Callable[[], Any] | None:
-    """Return a call of another library that uses threads; None if it is not installed."""
+    """Return a call of another library that uses threads, or None if it is not installed."""
     peer = next(peer for peer in PEERS if peer.name == name)
     if not peer.installed:
         return None
@@ -97,7 +97,7 @@ def _call_of(name: str, threads: int) -> Callable[[], Any] | None:
 
     def run() -> object:
         call.run()
-        return arrays  # tensors of OpenVINO do not keep them alive
+        return arrays  # OpenVINO tensors do not keep them alive
 
     return run
 

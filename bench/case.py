@@ -1,4 +1,4 @@
-"""One case of the benchmark, and its arrays, which are random numbers of a seed."""
+"""A case of the benchmark, and its arrays, which contain reproducible random numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIZE_CLASSES = {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20, "memory": 1 << 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrays:
-    """The arguments of one call."""
+    """The arguments of a call."""
 
     data: Array
     indices: Array
@@ -43,11 +43,11 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of ``cases.csv``: a call, its arrays, and who makes such a call.
+    """A row of ``cases.csv``: a call, its arrays, and an example of its use.
 
-    `index_shape` includes the depth of index tuples. The `output` is a new array, ``out`` of the
-    right shape, or ``data`` itself (scatter only). With `varied_shapes` one run makes 64 calls
-    of different shapes.
+    `index_shape` includes the tuple length. The `output` is a new array, ``out`` of the right
+    shape, or ``data`` itself (scatter only). With `varied_shapes`, a run makes 64 calls of
+    different shapes.
     """
 
     name: str
@@ -79,17 +79,17 @@ class Case:
 
     @property
     def has_tuples(self) -> bool:
-        """Whether the last axis of ``indices`` holds index tuples."""
+        """True if the last axis of ``indices`` contains index tuples."""
         return self.operator in ("gather_nd", "scatter_nd")
 
     @property
     def is_packed(self) -> bool:
-        """Whether data and indices are in C order without gaps."""
+        """True if data and indices are C-contiguous."""
         return self.layout == "C" and self.index_layout == "C"
 
     @property
     def indexed_axes(self) -> range:
-        """The axes of ``data`` that index values address."""
+        """The axes of ``data`` that indices select from."""
         if self.has_tuples:
             return range(self.batch_dims, self.batch_dims + self.index_shape[-1])
         axis = self.axis % len(self.data_shape)
@@ -139,32 +139,32 @@ class Case:
 
     @property
     def reach_bytes(self) -> int:
-        """The least number of bytes of data from which one index selects."""
+        """Smallest number of bytes of data that an index can select from."""
         return self.slice_bytes * prod(self.data_shape[axis] for axis in self.indexed_axes)
 
     @property
     def lookups(self) -> int:
-        """Number of slices that one call copies."""
+        """Number of slices copied by a call."""
         return prod(self.gathered_shape) * self.item_bytes // max(self.slice_bytes, 1)
 
     @property
     def size_class(self) -> str:
-        """The smallest cache of a common processor that holds data."""
+        """Smallest cache of a common processor that can hold data."""
         sizes = _SIZE_CLASSES.items()
         return next((name for name, most in sizes if self.data_bytes < most), "1 GB+")
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes that every implementation has to move in one run.
+        """Bytes that every implementation must move in a run.
 
         Indices are read once, every touched cache line of data is read once, and the output is
         written once. A scatter reads updates once, and either copies data or writes its touched
-        lines, which it also reads if it reduces or if a slice covers a part of a line.
+        lines. It also reads these lines if it reduces or if a slice covers only part of a line.
         """
         return sum(_bytes_moved(variant) for variant in self.variants())
 
     def variants(self) -> tuple[Case, ...]:
-        """Return the calls of one run: this one, or 64 of different shapes."""
+        """Return the calls of a run: this call, or 64 calls of different shapes."""
         if not self.varied_shapes:
             return (self,)
         rows, columns = self.data_shape
@@ -180,7 +180,7 @@ class Case:
         )
 
     def reduced(self, elements: int) -> Case:
-        """Return the case with a maximum for all sides, so that no array exceeds `elements`."""
+        """Return the case with smaller axes, so that no array has more than `elements`."""
         cap = max(*self.data_shape, *self.index_shape)
         case = self
         while cap > 8 and max(prod(case.data_shape), prod(case.gathered_shape)) > elements:
@@ -193,7 +193,7 @@ class Case:
         return case
 
     def arrays(self) -> Arrays:
-        """Return the arrays of one call; the same seed gives the same arrays."""
+        """Return the arrays of a call; the same seed gives the same arrays."""
         rng = np.random.default_rng(self.seed)
         indices = draw_indices(self, rng)
         updates = None
@@ -207,7 +207,7 @@ class Case:
 
 
 def empty_data(case: Case) -> Array:
-    """Return uninitialised memory with the shape and the layout of the case."""
+    """Return uninitialized memory with the shape and the layout of the case."""
     if case.layout == "transposed":
         return np.empty(case.data_shape[::-1], case.dtype).T
     if case.layout == "every second row":
@@ -232,7 +232,7 @@ def copied(case: Case, arrays: Arrays) -> Arrays:
 
 
 def draw_data(case: Case) -> Array:
-    """Return data whose neighbours differ, small integers that are exact in every dtype."""
+    """Return data with different neighbors: small integers that are exact in every dtype."""
     period = 2039 if case.item_bytes > 1 else 127
     data = empty_data(case)
     values = np.arange(period) % 3 == 0 if case.dtype == "bool" else np.arange(period)
@@ -248,9 +248,9 @@ def draw_data(case: Case) -> Array:
 
 
 def draw_indices(case: Case, rng: np.random.Generator) -> Array:
-    """Return indices that are not negative, as not all peers support negative ones.
+    """Return non-negative indices, because some libraries do not support negative ones.
 
-    With another mode than "raise" some are up to an eighth past the end.
+    With a mode other than "raise", some indices are up to an eighth past the end.
     """
     values = _index_values(case, rng)
     if case.mode != "raise":
@@ -294,7 +294,7 @@ def _positions(case: Case, rng: np.random.Generator, groups: int, count: int, si
 
 
 def _warped(lead: Shape, sizes: Shape) -> tuple[Array, ...]:
-    """Return the four pixels around every position of an image turned by ten degrees."""
+    """Return the four pixels around every position of an image rotated by ten degrees."""
     _, height, width = lead
     y, x = np.indices((height, width), dtype=np.float64)
     cos, sin = np.cos(np.pi / 18), np.sin(np.pi / 18)

@@ -1,7 +1,7 @@
-"""The cases of the benchmark, as ``cases.csv`` lists them.
+"""The cases of the benchmark, listed in ``cases.csv``.
 
-A row has the shapes of data and indices, the depth of index tuples included, and the fields of
-`Case` that are not their defaults.
+A row has the shapes of data and indices, including the tuple length, and the fields of `Case` that
+differ from their defaults.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ with Path(__file__).with_name("cases.csv").open(newline="", encoding="utf-8") as
 
 
 def select(names: Sequence[str] = ("*",), groups: Sequence[str] = ("*",)) -> tuple[Case, ...]:
-    """Return the cases whose name and group match one of the globs, in the order of the table."""
+    """Return the cases whose name and group match a glob, in the order of the table."""
     return tuple(
         case
         for case in CASES

@@ -1,8 +1,8 @@
-"""``python -m bench.checked``: five programs of torch in a block of `checked_indices`.
+"""``python -m bench.checked``: five torch programs in a block of `checked_indices`.
 
-Each program runs in turns: plain, in a block, and in a block that never waits for the device.
-The results have to be equal bit for bit. The ratios are medians over the turns, of the processor
-time of one thread, or of the time until a GPU is done.
+Each program runs in turns: plain, in a block, and in a block that never waits for the device. The
+results must have the same bits. The ratios are medians over the turns of the processor time of a
+thread, or of the time until a GPU finishes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-Step = Callable[[], Any]  # runs one step, and returns a tensor
+Step = Callable[[], Any]  # runs one step and returns a tensor
 Block = Callable[[], AbstractContextManager[Any]]
 _PROGRAMS = ("MLP", "transformer", "LSTM", "decoding loop", "DLRM")
 _TURNS = 9
-_SECONDS = 0.1  # of a program in a turn
+_SECONDS = 0.1  # steps of a program per turn
 _COMPARED = 3  # steps
 
 
@@ -38,7 +38,7 @@ def _make_training(torch: Any, model: Any, loss: Callable[[], Any]) -> Step:
 
 
 def _make_program(torch: Any, name: str) -> Step:
-    """Return a step of a program, with the same numbers each time."""
+    """Return a step of a program that computes the same numbers each time."""
     nn, entropy = torch.nn, torch.nn.functional.cross_entropy
     torch.manual_seed(0)
     labels, tokens = torch.randint(0, 10, (64,)), torch.randint(0, 1000, (16, 64))

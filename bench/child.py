@@ -1,4 +1,4 @@
-"""Child process of `against.py`: the calls of one build, a turn at a time.
+"""Child process of `against.py`: runs the calls of a build, one turn at a time.
 
 A process that waits for a request uses no processor, so the builds do not disturb each other.
 """
@@ -37,7 +37,7 @@ _BYTES_PER_MOVE = 64 << 20
 
 
 class _Only(MetaPathFinder):
-    """Finds ndgather and its modules in one folder alone, whatever is installed."""
+    """Finder of ndgather and its modules in a single folder, whatever is installed."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -54,13 +54,13 @@ class _Only(MetaPathFinder):
 
 
 def only_from(folder: str) -> None:
-    """Let ndgather be imported from one folder alone; "" leaves imports as they are."""
+    """Restrict the import of ndgather to a folder; "" does not restrict it."""
     if folder:
         sys.meta_path.insert(0, _Only(folder))
 
 
 class _Prepared:
-    """The calls of one case with their arrays."""
+    """The calls of a case with their arrays."""
 
     def __init__(self, case: Case, threads: int) -> None:
         adapter = import_module("bench.peers.with_ndgather")
@@ -79,9 +79,9 @@ class _Prepared:
         self.digest, self.run = answers.hexdigest(), together(runs)
 
     def turn(self, number: int) -> float:
-        """Return the shortest time of a call in several samples of `number` rounds of calls.
+        """Return the shortest time per call in several samples of `number` rounds of calls.
 
-        A sample counts if no thread of this process waited for a processor; if there is no such
+        A sample counts if no thread of this process waited for a processor. If there is no such
         sample after a while, every sample counts.
         """
         if self.turns % self.turns_per_move == 0:
@@ -91,7 +91,7 @@ class _Prepared:
         started = perf_counter()
         first = sample(self.run, 1)
         while True:
-            if first < _TURN_SECONDS:  # a longer call was warmed up by the one before
+            if first < _TURN_SECONDS:  # a longer call was warmed up by the previous call
                 sample(self.run, 1)
             waited, begun = seconds_waited(), perf_counter()
             seconds = sample(self.run, number)
@@ -104,14 +104,14 @@ class _Prepared:
                 return (undisturbed if undisturbed < inf else best) / len(self.calls)
 
     def _move(self) -> None:
-        """Copy the arrays to other addresses, which can change a time by a tenth."""
+        """Copy the arrays to other addresses, which can change a time by 10 %."""
         self.space = np.empty(random.randrange(1 << 18), np.uint8)
         self.calls = [(variant, copied(variant, arrays)) for variant, arrays in self.calls]
         self.run = together([self.bind(variant, arrays).run for variant, arrays in self.calls])
 
 
 class _Server:
-    """Answers the requests "where", "prepare", "turn" and "forget"."""
+    """A server for the requests "where", "prepare", "turn" and "forget"."""
 
     prepared: _Prepared | None = None
 

@@ -1,8 +1,9 @@
-"""``python -m bench.gpu``: gathers and scatters on a GPU, beside those of torch and a plain copy.
+"""``python -m bench.gpu``: gathers and scatters on a GPU, compared with torch and a plain copy.
 
-Answers are compared first. Every line has the time of a call until its result is there, that of its
-kernels alone, and the useful bytes per second of these (what is read of data, indices and updates
-and what is written, counted once), as a share of a copy on the device too.
+The results are compared first. Every line has the time of a call until its result is complete, the
+time of its kernels alone, and the useful bytes per second of the kernels relative to a copy on the
+device. Useful bytes are the elements read from data, indices and updates and the elements written,
+each counted once.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from typing import Any
 Function = Callable[[], Any]
 _TURNS = 20
 _DESCRIPTION = """\
-Measure gathers and scatters of ndgather on a GPU, in turns with torch's functions, after a
-comparison of the answers. With --quick answers of small calls alone, also without a GPU: then
-Triton interprets the kernels. With --host how long a call on small tensors keeps the host: the time
-until it returns, in less than a minute.
+Compare the results of ndgather and torch on a GPU, and measure gathers and scatters of both in
+turns. With --quick, only compare the results of small calls; without a GPU, Triton then interprets
+the kernels. With --host, measure how long a call on small tensors occupies the host, in less than a
+minute.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Ways to one result, ours first, and the bytes that it takes at least."""
+    """Alternative functions with the same result, ndgather first, and the least bytes they move."""
 
     name: str
     ways: dict[str, Function]
@@ -42,13 +43,13 @@ def _bytes(*tensors: Any) -> int:
 
 
 def _check_bounds(size: int, indices: Any) -> None:
-    """Check bounds as one has to before torch's gather, which a bad index ends with the process."""
+    """Check bounds before torch's gather, in which a bad index makes the GPU unusable."""
     if bool(((indices < -size) | (indices >= size)).any()):
         raise IndexError("an index is out of bounds")
 
 
 def _composed(kind: str, *tensors: Any, **options: Any) -> dict[str, Function]:
-    """Return the same call by the functions of torch, as other devices get it."""
+    """Return the same call composed of torch functions, as on other devices."""
     composition = import_module("ndgather.arrays.torch.composition")
     array_call = import_module("ndgather.array_call")
     call = array_call.Call(kind, array_call.Kind(kind), *tensors, **options)
@@ -158,7 +159,7 @@ def _assigned(torch: Any, nd: Any, device: Any, width: int, count: int) -> Case:
 
 
 def _of_jax(data: Any, indices: Any) -> dict[str, Function]:
-    """Return the gather of JAX, if it is installed for the same device."""
+    """Return JAX's gather, if JAX is installed for the same device."""
     try:
         jax = import_module("jax")
         jax.devices("gpu")
@@ -170,7 +171,7 @@ def _of_jax(data: Any, indices: Any) -> dict[str, Function]:
 
 
 def _cases(torch: Any, nd: Any, device: Any, share: float) -> list[Callable[[], Case]]:
-    """Return the cases, at a share of their size."""
+    """Return the cases, scaled by a factor."""
     count, long = max(int(1e6 * share), 4), max(int(1e8 * share), 4)
     side = [max(int(n * share ** (1 / 2)), 2) for n in (2**15, 1000)]
     cube = max(int(1024 * share ** (1 / 3)), 2)
@@ -187,7 +188,7 @@ def _cases(torch: Any, nd: Any, device: Any, share: float) -> list[Callable[[], 
 
 
 def _check(torch: Any, case: Case) -> None:
-    """Raise AssertionError if two ways differ, or ours has other bits in another run."""
+    """Raise AssertionError if two functions differ, or if ndgather's bits change between runs."""
     wanted = case.ways["ndgather"]()
     assert torch.equal(wanted, case.ways["ndgather"]()), "another run has other bits"
     for name, function in case.ways.items():
@@ -198,7 +199,7 @@ def _check(torch: Any, case: Case) -> None:
 
 
 def _seconds_of_kernels(torch: Any, function: Function) -> float:
-    """Return how long the kernels and copies of a call take by themselves, in the mean."""
+    """Return the mean time of the kernels and copies of a call."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(_TURNS):
             function()
@@ -208,7 +209,7 @@ def _seconds_of_kernels(torch: Any, function: Function) -> float:
 
 
 def _seconds(torch: Any, function: Function, *, waits: bool = True) -> float:
-    """Return how long a call takes, until its result is on the device or, else, it returns."""
+    """Return the time of a call until its result is on the device, or until it returns."""
     torch.cuda.synchronize()
     begin = time.perf_counter()
     function()
@@ -218,20 +219,20 @@ def _seconds(torch: Any, function: Function, *, waits: bool = True) -> float:
 
 
 def _print_host_parts(torch: Any, case: Case) -> None:
-    """Print how long the calls keep the host, in the median, after those that compile kernels."""
+    """Print the median time that calls occupy the host, after calls that compile kernels."""
     for name, function in case.ways.items():
         times = [_seconds(torch, function, waits=False) for _ in range(5 * _TURNS)]
         print(f"  {name:26} host {median(times[_TURNS:]) * 1e6:7.1f} us")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line. Returns 1 if there is no GPU to measure."""
+    """Run the command line. Return 1 if there is no GPU."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.gpu",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="only check the answers")
+    parser.add_argument("--quick", action="store_true", help="only compare the results")
     parser.add_argument("--host", action="store_true", help="time calls until they return")
     parser.add_argument("--case", default="", metavar="TEXT", help="only cases with this text")
     args = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""``history.csv``: how fast a revision was on an idle machine, a row for each run."""
+"""``history.csv``: the speed of revisions on an idle machine, one row per run."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ FIELDS = ("revision", "run", "processor", "caches", "mean", "cases")
 
 
 def revision() -> str:
-    """Return the short name of the commit here, with a + if files differ from it."""
+    """Return the short name of the current commit, followed by + if files differ from it."""
     changed = git("status", "--porcelain", "--untracked-files=no").strip()
     return git("rev-parse", "--short", "HEAD").decode().strip() + ("+" if changed else "")
 
 
 def append(run: str, mean: float | None, cases: Mapping[str, float]) -> None:
-    """Add a row: a comparison and its least ratios, or counted instructions.
+    """Add a row: a comparison and its lowest ratios, or counted instructions.
 
-    The machine is named where it matters, for times: `mean` is their ratio.
+    Rows with times name the machine; their `mean` is the mean ratio.
     """
     machine, caches = "", ""
     if mean is not None:

@@ -1,9 +1,8 @@
-"""Count the instructions of calls on one thread, which no other work on a machine changes.
+"""Count the instructions of calls on one thread, which do not depend on the load of the machine.
 
-Valgrind's callgrind counts, and has AVX2 and no AVX-512, so that the loops for AVX2 run and the
-counts are about the same on every processor: they change by a hundredth with the version of
-libraries, and not with the load. A case makes some calls and then many more; the difference is
-divided by the calls.
+Valgrind's callgrind counts them. It supports AVX2 but not AVX-512, so the AVX2 loops run and the
+counts are nearly the same on every processor. They change by 1 % with library versions. A case
+makes a few calls and then many more calls; the difference is divided by the number of calls.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .cases import CASES
 from .child import only_from
 from .measure import sample
 
-# Of each kind of loop one case, by its name, reduced to so many elements.
+# One case per kind of loop, by its name, reduced to so many elements.
 COUNTED = {
     "call-nd-4x4": 16,
     "call-elements-4x4": 16,
@@ -46,9 +45,9 @@ _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
 
 def count(folder: str) -> dict[str, float]:
-    """Return the instructions of a position of each case; of a call, where calls are tiny.
+    """Return the instructions per position of each case, or per call for tiny calls.
 
-    The build is the one in `folder`, or the one here. Raises ValueError if valgrind is missing.
+    The build is in `folder`, or is the current build. Raise ValueError if valgrind is missing.
     """
     if shutil.which("valgrind") is None:
         raise ValueError("--instructions needs valgrind (allowed: install it, as with apt-get)")
@@ -73,7 +72,7 @@ def count(folder: str) -> dict[str, float]:
 
 
 def _call(folder: str) -> None:
-    """Make the calls. Callgrind writes down what it has counted, and counts anew, at getppid."""
+    """Make the calls. At getppid, callgrind writes its counts and starts again."""
     only_from(folder)
     adapter = import_module("bench.peers.with_ndgather")
     cases = {case.name: case for case in CASES}

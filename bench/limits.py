@@ -1,9 +1,9 @@
-"""The speeds of this machine: copying, and reading at random positions, by numba and NumPy.
+"""The speeds of this machine: copying, and reading at random positions, with numba and NumPy.
 
-A run of a case takes at least the longer of two times: that of moving its bytes at the speed of
-copies, and that of reading its random cache lines. A line takes the latency of memory over the
-number of misses that are under way at once, which is found by chains of dependent reads: more of
-them, until a read no longer gets cheaper.
+A run of a case takes at least the longer of two times: the time to move its bytes at the speed of
+copies, and the time to read its random cache lines. A line takes the memory latency divided by the
+number of concurrent misses. Chains of dependent reads measure this number: chains are added until a
+read no longer gets cheaper.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _USUAL_CACHE_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The shortest possible time of one run of a case, and which of the two sets it."""
+    """The shortest possible time of a run of a case, and which of two limits sets it."""
 
     copy_seconds: float
     read_seconds: float | None
@@ -57,8 +57,8 @@ class Limit:
 class Lines:
     """Seconds from one random cache line to the next.
 
-    `latency` is the time of a read that waits for the one before, `in_flight` the number of misses
-    of one thread that are under way at once, `seconds` the time of a line with 1, 2, ... threads.
+    `latency` is the time of a read that waits for the previous read, `in_flight` is the number of
+    concurrent misses of a thread, and `seconds` are the times per line with 1, 2, ... threads.
     """
 
     latency: float
@@ -75,7 +75,7 @@ class Machine:
     line_seconds: dict[int, Lines] = field(default_factory=dict)
 
     def limit(self, case: Case) -> Limit:
-        """Return the limit of one call of `case`, with the best number of threads for each time."""
+        """Return the limit of a call of `case`, with the best number of threads for each time."""
         moved = case.bytes_moved // len(case.variants())
         copies = [moved / speed for speed in self.copy_speeds(moved)]
         read = None
@@ -96,10 +96,10 @@ class Machine:
         return self.copy_bytes_per_second[size]
 
     def random_lines(self, reach_bytes: int) -> Lines:
-        """Return the times of reading cache lines at random in so many bytes.
+        """Return the times of reading random cache lines in the given number of bytes.
 
-        Beside the chains stand reads at positions that are known long before and asked for ahead;
-        the faster of the two is what the machine allows.
+        Independent reads at positions that are prefetched are measured too; the faster of both is
+        the limit of the machine.
         """
         reach = max(_power_of_two(reach_bytes), 2 * LINE_BYTES)
         if reach not in self.line_seconds:
@@ -127,7 +127,7 @@ class Machine:
 
 
 def cache_bytes(level: int) -> int:
-    """Return the size of a level of cache, or 0 if the system does not report it."""
+    """Return the size of a cache level, or 0 if the system does not report it."""
     path = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size")
     return int(path.read_text().strip().removesuffix("K")) << 10 if path.exists() else 0
 
@@ -143,7 +143,7 @@ def last_level_cache_bytes() -> int:
 
 
 def is_memory_bound(case: Case) -> bool:
-    """Whether data or output is larger than the last-level cache."""
+    """Return whether data or output is larger than the last-level cache."""
     return max(case.data_bytes, case.output_bytes) > last_level_cache_bytes()
 
 
@@ -152,12 +152,12 @@ def _power_of_two(size: int) -> int:
 
 
 def line_shift(reach_bytes: int) -> int:
-    """Return how far 64 random bits are shifted to give the number of a line."""
+    """Return by how many bits 64 random bits are shifted to give the number of a line."""
     return 64 - (reach_bytes // LINE_BYTES).bit_length() + 1
 
 
 def _copy_seconds(source: Array, target: Array, threads: int) -> float:
-    """Return the shortest time of one copy: by NumPy in threads, or by a compiled loop."""
+    """Return the shortest time of a copy, by NumPy in threads or by a compiled loop."""
     times = []
     if find_spec("numba"):
         loops = import_module(f"{__package__}.loops")

@@ -1,6 +1,6 @@
-"""Loops compiled by numba that copy bytes and read at random positions, to measure the machine.
+"""Numba loops that copy bytes and read at random positions, to measure the machine.
 
-Importing this module needs numba.
+Importing this module requires numba.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ PREFETCH_DISTANCE = 64
 
 
 def set_threads(count: int) -> None:
-    """Let the loops use `count` threads, at most as many as numba has."""
+    """Set the number of threads of the loops, at most the number of numba's threads."""
     _numba.set_num_threads(min(count, _numba.config.NUMBA_NUM_THREADS))
 
 
 @parallel
 def copy(source: Array, target: Array, threads: int, repeats: int) -> None:
-    """Copy `source` to `target`, both of bytes, `repeats` times, divided among threads."""
+    """Copy bytes from `source` to `target`, `repeats` times, divided among threads."""
     share = (source.size + threads - 1) // threads
     for t in prange(threads):
         first, last = t * share, min((t + 1) * share, source.size)
@@ -40,10 +40,10 @@ def copy(source: Array, target: Array, threads: int, repeats: int) -> None:
 
 @parallel
 def copy_blocks(source: Array, target: Array, order: Array, threads: int, repeats: int) -> None:
-    """Copy the rows of `source` in an order that moves on from repeat to repeat.
+    """Copy the rows of `source` in an order that changes in every repeat.
 
-    A cache keeps a part of blocks that come in another order each time, and nothing of a stream
-    that is longer than the cache.
+    A cache keeps part of the blocks if their order changes, but nothing of a stream that is longer
+    than the cache.
     """
     count = order.size
     share = (count + threads - 1) // threads
@@ -56,7 +56,7 @@ def copy_blocks(source: Array, target: Array, order: Array, threads: int, repeat
 
 @_numba.extending.intrinsic  # type: ignore[untyped-decorator]  # numba has no types
 def _prefetch(_context: Any, words: Any, row: Any) -> Any:
-    """Ask for the cache line of ``words[row]`` without waiting for it."""
+    """Prefetch the cache line of ``words[row]``."""
     llvm: Any = import_module("llvmlite.ir")
     byte_pointer, number = llvm.IntType(8).as_pointer(), llvm.IntType(32)
     kind = llvm.FunctionType(llvm.VoidType(), [byte_pointer, number, number, number])
@@ -76,7 +76,7 @@ def _prefetch(_context: Any, words: Any, row: Any) -> Any:
 
 @parallel
 def read_words(words: Array, positions: Array, threads: int, repeats: int) -> np.uint64:
-    """Read one word at every position (uint32), `repeats` times, divided among threads."""
+    """Read a word at every position (uint32), `repeats` times, divided among threads."""
     share = (positions.size + threads - 1) // threads
     total = np.uint64(0)
     for t in prange(threads):
@@ -94,11 +94,11 @@ def read_words(words: Array, positions: Array, threads: int, repeats: int) -> np
 
 @parallel
 def read_chains(words: Array, shift: int, states: Array, steps: int) -> np.uint64:
-    """Read a word of a random cache line `steps` times in every chain; a thread has a row of them.
+    """Read `steps` words from random cache lines in every chain; each thread has a row of chains.
 
-    Which line a chain reads next depends on the word that it has read: with one chain a read takes
-    the latency of memory, with more of them as many are under way. Lines are drawn with repetition,
-    so that a cache holds as much as between random lookups.
+    The next line of a chain depends on the word just read. With one chain, a read takes the memory
+    latency; with more chains, as many reads are concurrent. Lines are drawn with repetition, so
+    that a cache holds as many of them as in random lookups.
     """
     total = np.uint64(0)
     for t in prange(states.shape[0]):

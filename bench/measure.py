@@ -1,10 +1,10 @@
-"""Check every peer's answer to a case, and time the peers whose answer is right, in turns.
+"""Check the result of every library for a case, and time the libraries with correct results.
 
-In every round each peer has a turn, in an order that moves on by one every round: a pause, an
-untimed call, and the timed calls, so that none profits from the caches of another. Threads that
-spin after a call (40 ms in onnxruntime, 10 ms in torch) would take a processor from the next peer:
-the pause lasts until the process is idle. Outputs are freed at once. A turn in which threads waited
-for a processor does not count: it is repeated, and if no turn is quiet, the run ends.
+In every round each library has a turn, in an order that advances by one per round: a pause, an
+untimed call, and the timed calls, so that no library profits from the cache contents of another.
+The pause lasts until the process is idle, because threads that spin after a call (40 ms in
+onnxruntime, 10 ms in torch) would slow down the next library. Outputs are freed immediately. A turn
+in which threads waited for a processor is repeated; if no turn is undisturbed, the run ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LONGEST_REASON = 160
 _PAUSE_SECONDS = 5e-3
 _MOST_PAUSES = 100
 _IDLE = 0.1  # of a processor
-_CHECKS = 8  # runs whose answers are compared: threads may lose an update in one of them
+_CHECKS = 8  # runs whose results are compared: threads may lose an update in a single run
 MOST_WAITED = 0.02  # of a turn
 _MOST_TURNS = 25
 MOST_SPREAD = 0.10
@@ -49,12 +49,12 @@ T = TypeVar("T")
 
 
 class BusyError(Exception):
-    """Other work kept the threads of a peer from running."""
+    """Other work kept the threads of a library from running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The times of one call of a peer by its fastest idiom with a right answer."""
+    """The times of a call of a library, with its fastest idiom that has the correct result."""
 
     peer: str
     idiom: str
@@ -66,7 +66,7 @@ class Timing:
 
     @property
     def spread(self) -> float:
-        """Distance between the quartiles, as a share of the median."""
+        """Interquartile range divided by the median."""
         if len(self.samples) < 2:
             return 0.0
         low, _, high = quantiles(self.samples, n=4, method="inclusive")
@@ -75,7 +75,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The timings of one case, and why other peers have none; `failed` if ours was wrong."""
+    """The timings of a case, and why libraries have none; `failed` if ndgather was wrong."""
 
     case: Case
     timings: tuple[Timing, ...]
@@ -96,13 +96,13 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """Time of the fastest peer over ours."""
+        """Time of the fastest other library divided by ndgather's time."""
         own, peer = self.own, self.fastest_peer
         return peer.seconds / own.seconds if own and peer else None
 
     @property
     def limit_fraction(self) -> float | None:
-        """Least possible time over our time."""
+        """Least possible time divided by ndgather's time."""
         return self.limit.seconds / self.own.seconds if self.own else None
 
 
@@ -116,7 +116,7 @@ class _Ready:
 
 
 def check(case: Case, peers: Sequence[Peer], threads: int) -> tuple[dict[str, str], bool]:
-    """Compare every peer with the oracle; return errors by peer, and whether ours is wrong."""
+    """Compare every library with NumPy; return errors by library, and whether ndgather is wrong."""
     _, refusals, failed = _all_ready(case, peers, threads, timed=False)
     return refusals, failed
 
@@ -130,9 +130,9 @@ def measure(
     *,
     quiet: bool = True,
 ) -> Result:
-    """Check `case` with every peer, then time it; again, up to twice, while our times spread.
+    """Check `case` with every library and time it, up to three times if ndgather's times spread.
 
-    Raises BusyError if the machine does not become quiet; without `quiet` every turn counts.
+    Raise BusyError if the machine does not become quiet. Unless `quiet`, every turn counts.
     """
     _settle()
     limit = machine.limit(case)
@@ -159,7 +159,7 @@ def measure(
 def _timings(
     ready: Sequence[_Ready], rounds: int, calls: int, most_waited: float
 ) -> tuple[Timing, ...]:
-    """Return the times of every peer, each in its turn; what its fastest threads give counts."""
+    """Return the times of every library, with the number of threads that is fastest."""
     samples: dict[int, list[float]] = {place: [] for place in range(len(ready))}
     gc.disable()
     for turn in range(rounds):
@@ -169,7 +169,7 @@ def _timings(
             except BusyError:
                 if ready[place].peer == OWN or ready[place].threads == 1:
                     raise
-                del samples[place]  # its threads wait for each other; its one thread counts
+                del samples[place]  # its threads wait for each other; its time on one thread counts
     gc.enable()
     fastest: dict[str, Timing] = {}
     for place, taken in samples.items():
@@ -187,7 +187,7 @@ def _own_spread(timings: Sequence[Timing]) -> float:
 
 
 def _own_arrays(arrays: Arrays, case: Case) -> Arrays:
-    """Return arrays that a peer may write to: data copied, the output without an old answer."""
+    """Return arrays that a library may write to: a copy of data, and a cleared output."""
     if arrays.out is not None:
         arrays.out[...] = 0
     return replace(arrays, data=arrays.data.copy()) if case.output == "data" else arrays
@@ -196,7 +196,7 @@ def _own_arrays(arrays: Arrays, case: Case) -> Arrays:
 def _all_ready(
     case: Case, peers: Sequence[Peer], threads: int, *, timed: bool
 ) -> tuple[list[_Ready], dict[str, str], bool]:
-    """Return the peers that can be timed, the errors of the others, and whether ours failed."""
+    """Return the libraries to time, the errors of the others, and whether ndgather failed."""
     inputs = [(variant, variant.arrays()) for variant in case.variants()]
     oracle = next(iter(ORACLE.prepare(case, threads).values()))
     calls = [oracle(variant, _own_arrays(arrays, case)) for variant, arrays in inputs]
@@ -212,7 +212,7 @@ def _all_ready(
             )
         except Unsupported as refusal:
             refusals[peer.name] = str(refusal)
-        except Exception as error:  # a peer may fail in any way; the table says how
+        except Exception as error:  # a library may fail in any way; the table says how
             text = f"{type(error).__name__}: {' '.join(str(error).split())[:_LONGEST_REASON]}"
             refusals[peer.name] = "wrong answer" if isinstance(error, AssertionError) else text
             failed = failed or peer == OWN
@@ -220,7 +220,7 @@ def _all_ready(
 
 
 def _thread_counts(peer: Peer, threads: int) -> tuple[int, ...]:
-    """Return the numbers of threads that a peer is given: where one is faster, one counts."""
+    """Return the numbers of threads to try for a library; the fastest counts."""
     alone = peer == OWN or peer.threads == "one" or threads == 1
     return (threads,) if alone else (threads, 1)
 
@@ -234,7 +234,7 @@ def _ready(
     *,
     timed: bool,
 ) -> _Ready:
-    """Return the peer's fastest idiom with a right answer, or any if nothing is `timed`."""
+    """Return the fastest idiom of a library with a correct result, or any if nothing is `timed`."""
     if not peer.installed:
         raise Unsupported(NOT_INSTALLED)
     best: _Ready | None = None
@@ -260,7 +260,7 @@ def _ready(
 def _checked(
     bind: Bind, case: Case, inputs: Sequence[tuple[Case, Arrays]], expected: Sequence[Array]
 ) -> Run:
-    """Return one run of all calls, after comparing the answers of several runs of each."""
+    """Return one run of all calls, after comparing the results of several runs of each."""
     calls: list[Call] = []
     for (variant, arrays), right in zip(inputs, expected, strict=True):
         for _ in range(_CHECKS):
@@ -271,7 +271,7 @@ def _checked(
 
 
 def together(runs: Sequence[Run]) -> Run:
-    """Return one function that makes all calls, the call itself if there is one."""
+    """Return a function that makes all calls, or the call itself if there is only one."""
     if len(runs) == 1:
         return runs[0]
 
@@ -283,7 +283,7 @@ def together(runs: Sequence[Run]) -> Run:
 
 
 def sample(run: Run, number: int) -> float:
-    """Return the mean time of a number of calls."""
+    """Return the mean time of several calls."""
     steps = repeat(None, number)
     started = perf_counter()
     for _ in steps:
@@ -292,7 +292,7 @@ def sample(run: Run, number: int) -> float:
 
 
 def trial(run: Run, seconds: float) -> float:
-    """Return the shortest time of the calls that a few milliseconds allow."""
+    """Return the shortest time of the calls that fit in a few milliseconds."""
     started, best = perf_counter(), sample(run, 1)
     while perf_counter() - started < seconds:
         number = max(int(seconds / 25 / max(best, 1e-9)), 1)
@@ -310,7 +310,7 @@ def _settle() -> None:
 
 
 def seconds_waited() -> float:
-    """Return how long the threads of this process have waited for a processor, if known."""
+    """Return how long this process's threads have waited for a processor, or 0 if unknown."""
     waited = 0
     for path in Path("/proc/self/task").glob("*/schedstat"):
         with suppress(OSError):  # the thread has ended
@@ -325,9 +325,10 @@ def undisturbed(
     ready: Run | None = None,
     most_waited: float = MOST_WAITED,
 ) -> T:
-    """Return what the first turn gives in which no thread waited for a processor.
+    """Return the result of the first turn in which no thread waited for a processor.
 
-    Before a turn the process becomes idle, and `ready` is called. Raises BusyError after many.
+    Before each turn, wait until the process is idle and call `ready`. Raise BusyError after many
+    turns.
     """
     least = inf
     for _ in range(_MOST_TURNS):

@@ -1,4 +1,4 @@
-"""The options that the commands of the benchmark share."""
+"""The options shared by the benchmark's commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parser(prog: str, description: str, page: str, epilog: str = "") -> argparse
     add = options.add_argument
     add("--case", action="append", metavar="GLOB", help="only cases that match; repeatable")
     add("--list", action="store_true", help="print the cases and stop")
-    add("--quick", action="store_true", help="only check the answers, at reduced size")
+    add("--quick", action="store_true", help="only compare the results, at reduced size")
     help_of_page = f"write a page about the results (default: {page})"
     add("--page", nargs="?", type=Path, const=Path(page), metavar="FILE", help=help_of_page)
     return options

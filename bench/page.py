@@ -30,7 +30,7 @@ _TICKS = (0.5, 1, 2, 3, 5, 10, 20, 50, 100)
 _STYLE: Any = {
     "font.size": 8.5,
     "font.family": "sans-serif",
-    "svg.fonttype": "none",  # letters as text: a tenth of the size
+    "svg.fonttype": "none",  # text instead of outlines: a tenth of the size
     "svg.hashsalt": "ndgather",
 }
 _EXAMPLES = ("points-64MB", "token-embedding", "scatter-add-points")

@@ -1,4 +1,4 @@
-"""The results: a row for every case, a summary, and JSON."""
+"""The results: a row per case, a summary, and JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One run of the benchmark."""
+    """A run of the benchmark."""
 
     setting: Setting
     results: tuple[Result, ...]
@@ -53,7 +53,7 @@ class Record:
 
 
 def setting(peers: Sequence[Peer], threads: int, *, quiet: bool = True) -> Setting:
-    """Describe this machine and the installed peers; `quiet`: disturbed turns do not count."""
+    """Describe this machine and the installed libraries; `quiet`: disturbed turns do not count."""
     return Setting(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         processor=processor(),
@@ -87,7 +87,7 @@ def processor() -> str:
 
 
 def where(setting: Setting) -> str:
-    """Return the machine, and a line for every library with its threads."""
+    """Return the machine, and a line per library with its threads."""
     versions = "".join(f"\n{name} {version}" for name, version in setting.versions.items())
     return (
         f"{setting.processor}, {setting.processors} processors, {setting.system},"
@@ -108,7 +108,7 @@ def record(setting: Setting, results: Iterable[Result], machine: Machine) -> Rec
 
 
 def save(run: Record, path: Path) -> None:
-    """Write `run` as JSON, with derived numbers for other programs."""
+    """Write `run` as JSON, including derived numbers for other programs."""
     results = [
         asdict(result)
         | {
@@ -128,7 +128,7 @@ def write_json(content: dict[str, Any], path: Path) -> None:
 
 
 def load(path: Path, kind: type[T]) -> T:
-    """Return the dataclass `kind` that was saved; raises ValueError if the file has another."""
+    """Read a dataclass `kind`; raise ValueError if the file has a different class."""
     try:
         loaded: T = _from_json(kind, json.loads(path.read_text()))
     except (KeyError, TypeError, json.JSONDecodeError) as error:
@@ -169,7 +169,7 @@ def bytes_text(count: float) -> str:
 
 
 def ratios_by_peer(run: Record) -> dict[str, list[float]]:
-    """Return the times of every other library over ours, in the cases that both can do."""
+    """Return the ratios of each library's time to ndgather's, in the cases that both support."""
     ratios: dict[str, list[float]] = {}
     for result in run.results:
         for timing in result.timings:
@@ -179,7 +179,7 @@ def ratios_by_peer(run: Record) -> dict[str, list[float]]:
 
 
 def _ratios_to(run: Record, names: Sequence[str]) -> list[float]:
-    """Return the times of the fastest of some libraries over ours, in the cases that one can do."""
+    """Return the ratios of the fastest of some libraries, if at least one supports the case."""
     ratios = []
     for result in run.results:
         seconds = [timing.seconds for timing in result.timings if timing.peer in names]
@@ -193,7 +193,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def noise(results: Sequence[Result], cases: int) -> str | None:
-    """Return why no page is written about so many cases: more than a few of our times spread."""
+    """Return why no page can be written: too many times spread."""
     spread = [
         f"{result.case.name} ({result.own.spread:.0%})"
         for result in results
@@ -208,7 +208,7 @@ def noise(results: Sequence[Result], cases: int) -> str | None:
 
 
 def cells(result: Result, peers: Sequence[str]) -> dict[str, str]:
-    """Return the row of a case by the titles of its columns; "-" if there is no such number."""
+    """Return the row of a case by column title; "-" if there is no number."""
     own, peer, fraction = result.own, result.fastest_peer, result.limit_fraction
     times = {timing.peer: seconds_text(timing.seconds) for timing in result.timings}
     mark = "" if result.memory_bound else "*"
@@ -224,7 +224,7 @@ def cells(result: Result, peers: Sequence[str]) -> dict[str, str]:
 
 
 def line(peers: Sequence[str], result: Result | None = None) -> str:
-    """Return the row of a case, or without a case the titles; the name is aligned to the left."""
+    """Return the row of a case, or the titles if there is no case; the name is left-aligned."""
     widths = {"case": 26, "moved": 8, **dict.fromkeys(peers, 8), "spread": 6, "ratio": 6}
     widths |= {"fastest peer": 12, "of limit": 8}
     texts = cells(result, peers) if result else {title: title for title in widths}
@@ -237,7 +237,7 @@ def line(peers: Sequence[str], result: Result | None = None) -> str:
 
 
 def findings(run: Record) -> tuple[list[str], list[str]]:
-    """Return sentences about all cases, and about those that are slower or far from the limit."""
+    """Return sentences about all cases, and about slower cases and cases far from the limit."""
     compared = [(result, result.ratio) for result in run.results if result.ratio is not None]
     if not compared:
         return ["ndgather was not measured."], []

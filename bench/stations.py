@@ -1,8 +1,8 @@
-"""Values at stations: the command and the accessor beside what people use today, on one file.
+"""Values at stations: ndgather's command and accessor compared with common programs, on one file.
 
-``python -m bench.stations`` writes ten hourly days of a field with the names and units of ERA5 at
-half a degree, and 1,000 stations, and prints a table in Markdown. Every program writes a time
-series for every station, in a process of its own, whose time and memory include the imports.
+``python -m bench.stations`` writes ten days of an hourly field with the names and units of ERA5 at
+half a degree, and 1,000 stations, and prints a Markdown table. Every program writes a time series
+per station, in its own process, whose time and memory include imports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pandas as pd
 import xarray as xr
 
 HOURS, STEP, STATIONS = 240, 0.5, 1000
-# Stations outside of the grid, west of Greenwich, and without a latitude.
+# Stations outside the grid, west of Greenwich, and without a latitude.
 SPECIAL = {"outside, 95 N": (95.0, 10.0), "-78.5": (-0.1, -78.5), "missing": (np.nan, 10.0)}
 _XARRAY = """import pandas as pd, xarray as xr, ndgather.arrays.xarray
 table = pd.read_csv('stations.csv')
@@ -46,7 +46,7 @@ pd.DataFrame(found).stack().rename('t2m').to_csv('out.csv')""",
 
 
 def field(hours: int, step: float) -> xr.Dataset:
-    """Return a field with the names, units and order of ERA5; its values are known everywhere."""
+    """Return a field with the names, units and order of ERA5 and known values."""
     latitudes, longitudes = np.arange(90, -90 - step / 2, -step), np.arange(0, 360, step)
     axes = {
         "valid_time": pd.date_range("2024-07-01", periods=hours, freq="h"),
@@ -60,19 +60,19 @@ def field(hours: int, step: float) -> xr.Dataset:
 
 
 def write_field(path: Path, hours: int = 4, step: float = 2.5) -> None:
-    """Write the field as the data store of ERA5 writes it: in compressed chunks."""
+    """Write the field as the ERA5 data store does: in compressed chunks."""
     data = field(hours, step)
     chunks = tuple(-(-size // 4) for size in data["t2m"].shape)
     encoding = {"t2m": {"zlib": True, "chunksizes": chunks}}
     data.to_netcdf(path, engine="h5netcdf", encoding=encoding)
 
 
-# The memory of the process itself, not of the one that started it.
+# The memory of the process itself, not of its parent.
 _MEMORY = "\nprint([line for line in open('/proc/self/status') if 'VmHWM' in line][0].split()[1])"
 
 
 def _run(program: str, folder: Path) -> tuple[float, float, str]:
-    """Run a program, and return its seconds, its largest memory in MB, and its error."""
+    """Run a program, and return its seconds, its peak memory in MB, and its error."""
     if program.startswith("ndgather"):
         program = (
             f"from ndgather.cli import main\nif main({program.split()[1:]}): raise SystemExit(1)"
@@ -100,7 +100,7 @@ def _values(folder: Path) -> Any:
 
 
 def _outcome(program: str, folder: Path, latitude: float, longitude: float) -> str:
-    """Return what a program makes of one station."""
+    """Return the outcome of a program for one station."""
     _place(folder, [latitude], [longitude])
     _, _, error = _run(program, folder)
     if error:
@@ -135,7 +135,10 @@ def main() -> None:
                 print(f"| {title} | {error.splitlines()[-1]} |")
                 continue
             values = _values(folder)
-            both = (values, values.ravel().reshape(HOURS, -1).T)  # some write time by time
+            both = (
+                values,
+                values.ravel().reshape(HOURS, -1).T,
+            )  # some write time by time
             near = min(np.abs(each - expected).max() for each in both)
             assert near < 0.5, (title, near)
             special = (_outcome(program, folder, *place) for place in SPECIAL.values())

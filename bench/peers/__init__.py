@@ -1,8 +1,8 @@
-"""The libraries that are compared, and the ways in which they make the call of a case.
+"""The compared libraries, and their ways to make the call of a case.
 
-A peer offers one or more *idioms*; the report keeps the fastest one with the right answer. The
-idioms prepare before the call whatever can be prepared: sessions, tensors in the index type that
-the library requires, views of index columns. The module `with_<name>` adapts a library.
+A library (peer) offers one or more *idioms*, and the report keeps the fastest idiom with the
+correct result. Before the call, an idiom prepares whatever can be prepared: sessions, tensors in
+the required index type, views of index columns. The module `with_<name>` adapts a library.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ NOT_INSTALLED = "not installed"
 
 
 class Unsupported(Exception):  # noqa: N818 - not a failure
-    """The library has no such call."""
+    """The library does not support the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A prepared call, and how to convert the result of `run` to an array."""
+    """A prepared call, and a conversion of the result of `run` to an array."""
 
     run: Callable[[], Any]
     answer: Callable[[Any], Array] = np.asarray
@@ -38,7 +38,7 @@ Idioms = Mapping[str, Bind]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """A library; its adapter imports `needs` too, and `has_modes` has clip and wrap."""
+    """A library. Its adapter also imports `needs`; `has_modes` means that it has clip and wrap."""
 
     name: str
     module: str
@@ -60,7 +60,7 @@ class Peer:
         return metadata.version(self.distribution or self.module)
 
     def prepare(self, case: Case, threads: int) -> Idioms:
-        """Set the number of threads, and return the idioms for `case`; may raise Unsupported."""
+        """Set the number of threads and return the idioms for `case`; may raise Unsupported."""
         if case.mode != "raise" and not self.has_modes:
             raise Unsupported(f"no mode={case.mode!r}")
         adapter = import_module(f"{__name__}.with_{self.name}")
@@ -68,7 +68,7 @@ class Peer:
         return idioms
 
     def use_threads(self, threads: int) -> None:
-        """Set the number of threads again, if it is one for all calls of the library."""
+        """Set the number of threads again if it applies to all calls of the library."""
         adapter = import_module(f"{__name__}.with_{self.name}")
         if hasattr(adapter, "set_threads"):
             adapter.set_threads(threads)
@@ -92,7 +92,7 @@ PEERS = (
 
 
 def open_grid(sides: tuple[int, ...], rank: int) -> list[Array]:
-    """Return an index array of `rank` axes for every side, with that side on its own axis."""
+    """Return an index array with `rank` axes for every size, along its own axis."""
     return [
         np.arange(side).reshape((1,) * axis + (side,) + (1,) * (rank - axis - 1))
         for axis, side in enumerate(sides)
@@ -100,7 +100,7 @@ def open_grid(sides: tuple[int, ...], rank: int) -> list[Array]:
 
 
 def advanced_index(case: Case, indices: Array) -> tuple[Array, ...]:
-    """Return the key with which ``data[key]`` is the case's gather."""
+    """Return the key for which ``data[key]`` is the case's gather."""
     if case.has_tuples:
         grid = open_grid(case.data_shape[: case.batch_dims], indices.ndim - 1)
         return (*grid, *(indices[..., j] for j in range(indices.shape[-1])))
@@ -112,12 +112,12 @@ def advanced_index(case: Case, indices: Array) -> tuple[Array, ...]:
 
 
 def has_advanced_index(case: Case) -> bool:
-    """Whether there is no slice before the index, which would move its axes to the front."""
+    """Return whether no slice precedes the index, which would move its axes to the front."""
     return case.operator != "gather" or case.indexed_axes.start == case.batch_dims
 
 
 def is_take(case: Case) -> bool:
-    """Whether the call picks whole slices along one axis, the same for every batch."""
+    """Return whether the call takes whole slices along one axis, the same in every batch."""
     per_element = case.operator in ("gather_elements", "scatter_elements")
     return len(case.indexed_axes) == 1 and case.batch_dims == 0 and not per_element
 
@@ -127,12 +127,12 @@ def slice_shape(case: Case) -> tuple[int, ...]:
 
 
 def is_pointwise(case: Case) -> bool:
-    """Whether every index tuple of a gather selects one element of data."""
+    """Return whether every index tuple of a gather selects one element of data."""
     return case.operator == "gather_nd" and not case.slice_axes and not case.batch_dims
 
 
 def column_take(case: Case) -> None:
-    """Raise Unsupported unless the case takes numbers from one column into a new one."""
+    """Raise Unsupported unless the case takes numbers from one column into a new column."""
     is_number = np.dtype(case.dtype).kind in "iuf" and case.dtype != "float16"
     if case.is_scatter or len(case.data_shape) != 1 or not is_number or case.output != "new":
         raise Unsupported("only a take of numbers from one column into a new one")

@@ -1,4 +1,4 @@
-"""OpenCV: `remap` of the nearest pixel, whose maps are pairs of int16 or two of float32."""
+"""OpenCV: `remap` with the nearest pixel, whose maps are pairs of int16 or of float32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _cv2: Any = import_module("cv2")
 _DTYPES = ("uint8", "int8", "uint16", "int16", "int32", "float32", "float64")
-_LONGEST_SIDE = 32766  # coordinates of pixels are 16 bits
+_LONGEST_SIDE = 32766  # pixel coordinates have 16 bits
 
 
 set_threads = _cv2.setNumThreads
@@ -34,7 +34,7 @@ def prepare(case: Case, threads: int) -> Idioms:
 
 
 def _map_shape(case: Case) -> tuple[int, int]:
-    """Return the shape of an image with a pixel for every tuple, both sides below the limit."""
+    """Return the shape of an image with a pixel per index tuple, both sizes below the limit."""
     count = prod(case.index_shape[:-1])
     return next((count // side, side) for side in range(isqrt(count), 0, -1) if count % side == 0)
 

@@ -1,4 +1,4 @@
-"""FBGEMM's operators for the CPU: `index_select_dim0` and `batch_index_select_dim0` of rows."""
+"""FBGEMM's CPU operators for rows: `index_select_dim0` and `batch_index_select_dim0`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ndgather, by its public functions."""
+"""ndgather's public functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def prepare(case: Case, threads: int) -> Idioms:
     function = getattr(ndgather, case.operator, None)
     if function is None:
         raise Unsupported(f"ndgather has no {case.operator}")
-    # By position if possible: partial() makes a dict of keyword arguments.
+    # Positional if possible, because partial() makes a dict of keyword arguments.
     positional: list[int] = [] if case.has_tuples else [case.axis]
     options: dict[str, Any] = {}
     if case.batch_dims and case.has_tuples:

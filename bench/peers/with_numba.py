@@ -1,4 +1,4 @@
-"""Numba: a plain loop for every kind of case, as a user of numba would write it."""
+"""Numba: a plain loop for every kind of case, as a numba user would write it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @parallel
 def points(data: Array, indices: Array, out: Array) -> None:
-    """``out[n] = data[indices[n, 0], indices[n, 1]]``, data of any strides."""
+    """``out[n] = data[indices[n, 0], indices[n, 1]]``, for any strides of data."""
     for n in prange(out.shape[0]):
         out[n] = data[indices[n, 0], indices[n, 1]]
 
 
 @parallel
 def rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
-    """``out[n, :] = data[row(indices[n]), :]`` with tuples of any depth."""
+    """``out[n, :] = data[row(indices[n]), :]`` with index tuples of any length."""
     for n in prange(out.shape[0]):
         row = 0
         for j in range(sizes.size):
@@ -39,7 +39,7 @@ def rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
 
 @parallel
 def batched_rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
-    """``out[b, n, :] = data[b, row(indices[b, n]), :]``; every batch on one thread."""
+    """``out[b, n, :] = data[b, row(indices[b, n]), :]``, one thread per batch."""
     for b in prange(out.shape[0]):
         for n in range(out.shape[1]):
             row = 0
@@ -51,7 +51,7 @@ def batched_rows(data: Array, indices: Array, sizes: Array, out: Array) -> None:
 
 @parallel
 def shared_rows(data: Array, indices: Array, out: Array) -> None:
-    """``out[o, n, :] = data[o, indices[n], :]``; every `o` on one thread."""
+    """``out[o, n, :] = data[o, indices[n], :]``, one thread per `o`."""
     for o in prange(out.shape[0]):
         for n in range(out.shape[1]):
             for s in range(out.shape[2]):
@@ -68,7 +68,7 @@ def columns(data: Array, indices: Array, out: Array) -> None:
 
 @parallel
 def elements(data: Array, indices: Array, out: Array) -> None:
-    """``out[o, i, j] = data[o, indices[o, i, j], j]``; every `o` on one thread."""
+    """``out[o, i, j] = data[o, indices[o, i, j], j]``, one thread per `o`."""
     for o in prange(out.shape[0]):
         for i in range(out.shape[1]):
             for j in range(out.shape[2]):
@@ -99,7 +99,7 @@ def add_rows(data: Array, indices: Array, sizes: Array, updates: Array) -> None:
 
 @parallel
 def set_elements(data: Array, indices: Array, updates: Array) -> None:
-    """``data[o, indices[o, i, j], j] = updates[o, i, j]``; every `o` on one thread."""
+    """``data[o, indices[o, i, j], j] = updates[o, i, j]``, one thread per `o`."""
     for o in prange(updates.shape[0]):
         for i in range(updates.shape[1]):
             for j in range(updates.shape[2]):
@@ -108,7 +108,7 @@ def set_elements(data: Array, indices: Array, updates: Array) -> None:
 
 @parallel
 def add_elements(data: Array, indices: Array, updates: Array) -> None:
-    """``data[o, indices[o, i, j], j] += updates[o, i, j]``; every `o` on one thread."""
+    """``data[o, indices[o, i, j], j] += updates[o, i, j]``, one thread per `o`."""
     for o in prange(updates.shape[0]):
         for i in range(updates.shape[1]):
             for j in range(updates.shape[2]):
@@ -117,7 +117,7 @@ def add_elements(data: Array, indices: Array, updates: Array) -> None:
 
 @parallel
 def max_elements(data: Array, indices: Array, updates: Array) -> None:
-    """``data[o, indices[o, i, j], j] = max(itself, updates[o, i, j])``; every `o` on one thread."""
+    """``data[o, indices[o, i, j], j] = max(itself, updates[o, i, j])``, one thread per `o`."""
     for o in prange(updates.shape[0]):
         for i in range(updates.shape[1]):
             for j in range(updates.shape[2]):
@@ -158,7 +158,7 @@ def _bits(array: Array) -> Array:
 def _filled(
     loop: Callable[..., None], inputs: tuple[Array, ...], shape: Shape, case: Case, arrays: Arrays
 ) -> Call:
-    """Return a call of `loop` with an output of `shape`, which is new or that of the case."""
+    """Return a call of `loop` with an output of `shape`: a new array or the case's output."""
     dtype = inputs[0].dtype
     reused = None if arrays.out is None else _bits(arrays.out).reshape(shape)
 
@@ -204,7 +204,7 @@ def _gather_elements(case: Case, arrays: Arrays) -> Call:
     data = _bits(arrays.data)[tuple(leading)]
     if data.ndim == 2 and axis == 0:
         return _filled(columns, (data, indices), indices.shape, case, arrays)
-    if data.ndim == 2:  # a view whatever the strides
+    if data.ndim == 2:  # a view for any strides
         data, indices = data[..., None], indices[..., None]
     else:
         outer, inner = prod(indices.shape[:axis]), prod(indices.shape[axis + 1 :])

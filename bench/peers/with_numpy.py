@@ -1,4 +1,4 @@
-"""NumPy: take, take_along_axis, advanced indexing, ufunc.at. The oracle of every answer."""
+"""NumPy: take, take_along_axis, advanced indexing, ufunc.at. Its results are the reference."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def prepare(case: Case, threads: int) -> Idioms:
 
 
 def _stored(arrays: Arrays, make: Callable[[], Array]) -> Call:
-    """Return the call of `make`, whose result is copied to the output if there is one."""
+    """Return the call of `make`, whose result is copied to the output if there is an output."""
     if arrays.out is None:
         return Call(run=make)
     out = arrays.out
@@ -67,7 +67,7 @@ def _take(case: Case, arrays: Arrays) -> Call:
     axis = case.indexed_axes.start
     if arrays.out is None:
         return Call(run=lambda: arrays.data.take(indices, axis, mode=case.mode))
-    # With modes other than "raise" take() needs no second buffer.
+    # With modes other than "raise", take() needs no second buffer.
     return Call(run=partial(arrays.data.take, indices, axis, arrays.out, "clip"))
 
 

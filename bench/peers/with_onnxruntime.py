@@ -1,4 +1,4 @@
-"""ONNX Runtime: a model of one node, run with arrays or with bound memory."""
+"""ONNX Runtime: a single-node model, run with arrays or with bound memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def prepare(case: Case, threads: int) -> Idioms:
 
 
 def _model(case: Case, operator: str, domain: str, index_dtype: str) -> bytes:
-    """Return a model of one node; sides that differ by call are dynamic."""
+    """Return a single-node model; sizes that differ between calls are dynamic."""
 
     def value(name: str, dtype: str, shape: Shape) -> Any:
         element = _helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

@@ -1,4 +1,4 @@
-"""OpenVINO: a model of one operation on the CPU, whose tensors share our memory."""
+"""OpenVINO: a single-operation model on the CPU, whose tensors share NumPy's memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _model(case: Case) -> Any:
         parameter(case.data_shape, case.dtype),
         parameter(case.index_shape, case.index_dtype),
     ]
-    if case.has_tuples and case.varied_shapes:  # the depth sets the rank of the answer
+    if case.has_tuples and case.varied_shapes:  # the tuple length determines the rank of the result
         inputs[1] = _opset.parameter([-1, case.index_shape[-1]], np.dtype(case.index_dtype))
     if case.is_scatter:
         inputs.append(parameter(case.gathered_shape, case.dtype))

@@ -1,4 +1,4 @@
-"""polars: `Series.gather` on a column of numbers; its threads are those of the process."""
+"""polars: `Series.gather` on a column of numbers, with the threads of the process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def prepare(case: Case, threads: int) -> Idioms:
 
 def _gather(case: Case, arrays: Arrays) -> Call:
     column = _polars.Series(arrays.data)
-    # Unsigned integers of 32 bits are the library's own index type.
+    # Unsigned 32-bit integers are the library's own index type.
     positions = _polars.Series(arrays.indices.reshape(-1).astype("uint32"))
     return Call(
         run=lambda: column.gather(positions),

@@ -1,4 +1,4 @@
-"""SciPy: `ndimage.map_coordinates` of order 0, whose coordinates are float64, on one thread."""
+"""SciPy: `ndimage.map_coordinates` of order 0, with float64 coordinates, on one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch: gather, index_select, advanced indexing, and the scatters in place or of a clone."""
+"""PyTorch: gather, index_select, advanced indexing, and scatters in place or on a clone."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_a_page_of_a_noisy_run_is_refused_before_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--page", str(tmp_path / "page.md"), "--noisy"]) == 1
-    assert "no page: turns count in which other work disturbed" in capsys.readouterr().err
+    assert "no page: turns that other work disturbed count" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("reach", [128, 4096, 1 << 20])
@@ -356,7 +356,7 @@ def test_full_run_saves_where_told(tmp_path: Path, capsys: pytest.CaptureFixture
     printed = capsys.readouterr().out
     assert "call-nd-4x4" in printed
     assert main(["--load", str(path), "--page", str(tmp_path / "page.md")]) == 1
-    assert "no page: turns count in which other work disturbed" in capsys.readouterr().err
+    assert "no page: turns that other work disturbed count" in capsys.readouterr().err
     assert main(["--load", str(path)]) == 0
     assert "1 cases;" in capsys.readouterr().out
 
