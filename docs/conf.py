@@ -1,4 +1,4 @@
-"""The site: `make docs` builds it, without a network; a warning is an error."""
+"""The site. `make docs` builds it without a network; warnings are errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from numbers_of_pages import numbers
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-gc.disable()  # pages are kept until the end: looking for what can go takes a sixth of the build
+gc.disable()  # pages live until the end: collecting garbage takes a sixth of the build
 
 project = "ndgather"
 author = "the ndgather authors"
@@ -50,24 +50,24 @@ templates_path = ["templates"]
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "substitution"]
 myst_substitutions = numbers()
 myst_heading_anchors = 3
-myst_heading_slug_func = "docutils.nodes.make_id"  # links have the addresses of the pages
+myst_heading_slug_func = "docutils.nodes.make_id"  # links use the anchors of the pages
 
-autodoc_typehints = "none"  # the docstrings say more: shapes, and which values
+autodoc_typehints = "none"  # the docstrings say more: shapes and values
 autodoc_member_order = "bysource"
 autosummary_generate = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_preprocess_types = False
 default_role = "code"
-smartquotes = False  # -- is an option, and "" is code, in many places
+smartquotes = False  # in many places, -- is an option and "" is code
 pygments_style = "a11y-light"
 
 _BENCHMARKS = ("benchmarks", "benchmarks-cases", "benchmarks-stored")
 WIDE = (*_BENCHMARKS, "conformance", "exporters", "kinds", "security")
 
-html_baseurl = os.environ.get("SITE", "")  # of a release: https://.../
+html_baseurl = os.environ.get("SITE", "")  # set for a release: https://.../
 html_favicon = "static/favicon.svg"
-repository = os.environ.get("REPOSITORY", "").rstrip("/")  # of a release: https://.../ndgather
+repository = os.environ.get("REPOSITORY", "").rstrip("/")  # set for a release: https://.../ndgather
 html_context = {"default_mode": "auto", "repository": repository}
 html_sidebars = {"**": ["site-nav.html"]}
 html_theme = "pydata_sphinx_theme"
@@ -83,7 +83,7 @@ html_copy_source = False
 html_theme_options = {
     "logo": {"text": f"ndgather {__version__}"},
     "navbar_align": "left",
-    "navbar_center": [],  # the pages stand on the left
+    "navbar_center": [],  # the pages are on the left
     "navbar_end": ["project-links", "theme-switcher"],
     "show_prev_next": True,
     # The last pattern that matches a page wins.
@@ -95,7 +95,7 @@ html_theme_options = {
 }
 
 
-_PROSE = 40  # letters of a cell in a column of prose
+_PROSE = 40  # characters of a cell in a column of prose
 
 
 def setup(app: Sphinx) -> None:
@@ -106,7 +106,7 @@ def setup(app: Sphinx) -> None:
 
 
 def _with_repository(_app: Sphinx, _page: str, source: list[str]) -> None:
-    """Write the addresses of the repository and the site that a release has in its environment."""
+    """Insert the URLs of the repository and the site, which the environment of a release sets."""
     link = "[the repository](REPOSITORY)"
     known = link.replace("REPOSITORY", repository) if repository else "the repository"
     source[0] = source[0].replace(link, known)
@@ -121,7 +121,7 @@ _TEST = re.compile(
 def _finish_page(
     _app: Sphinx, page: str, _template: str, context: dict[str, Any], _document: object
 ) -> None:
-    """Have the name of the package once in a title, and only numbers for the names of tests."""
+    """Shorten the title of the start page, and replace the names of tests by numbers."""
     if page == "index":
         context.update(title=html_title, docstitle="")
     if body := context.get("body"):
@@ -139,7 +139,7 @@ def _numbered(run: re.Match[str]) -> str:
 
 
 def _mark_prose(_app: Sphinx, document: nodes.document) -> None:
-    """Mark the columns of tables that hold prose: their cells need some width."""
+    """Mark table columns with prose, because their cells need a minimum width."""
     for table in document.findall(nodes.table):
         rows = [list(row.findall(nodes.entry)) for row in table.findall(nodes.row)]
         for column in zip(*rows, strict=False):
@@ -150,7 +150,7 @@ def _mark_prose(_app: Sphinx, document: nodes.document) -> None:
 
 
 def _without_last_blank_line(_app: Sphinx, document: nodes.document) -> None:
-    """Take away the blank line that ends a doctest."""
+    """Remove the blank line at the end of a doctest."""
     for block in document.findall(nodes.literal_block):
         text = block.astext().rstrip("\n")
         block.rawsource = text

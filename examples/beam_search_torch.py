@@ -1,12 +1,12 @@
-"""Beam search over a language model, with a cache of keys and values that gathers reorder.
+"""Beam search over a language model, with a key-value cache that gathers reorder.
 
-A small transformer learns the characters of the README for some seconds. Then several prompts are
-continued at once. At each step the best continuations of all beams are kept; a beam may win twice
-and another not at all, so that the cache has to follow the winners:
+A small transformer learns the characters of the README for a few seconds. It then continues several
+prompts at once. Each step keeps the best continuations of all beams. A beam may win twice and
+another beam not at all, so the cache must follow the winners:
 
     cache = ndgather.gather(cache, parents, axis=1, batch_dims=1)
 
-The result is compared with a search by plain loops that keeps no cache.
+The result is compared with a search by plain loops without a cache.
 
     pip install '.[torch]'
     python examples/beam_search_torch.py
@@ -36,7 +36,7 @@ Hypothesis = tuple[float, list[int]]  # sum of log-probabilities, tokens
 class Model(nn.Module):  # type: ignore[misc]  # torch's types are not looked at
     """A transformer over characters.
 
-    `cache` holds keys and values of earlier tokens, ``(layers, 2, n, heads, tokens, width)``.
+    `cache` contains keys and values of earlier tokens, ``(layers, 2, n, heads, tokens, width)``.
     """
 
     def __init__(self, characters: int) -> None:
@@ -82,7 +82,7 @@ class Model(nn.Module):  # type: ignore[misc]  # torch's types are not looked at
 
 
 def train(model: Model, text: torch.Tensor) -> float:
-    """Train the model to continue pieces of the text and return the last loss per character."""
+    """Train the model to continue pieces of the text; return the last loss per character."""
     optimizer = torch.optim.AdamW(model.parameters(), 4e-3)
     loss = torch.zeros(())
     for _ in range(STEPS):
@@ -99,7 +99,7 @@ def train(model: Model, text: torch.Tensor) -> float:
 def search(model: Model, prompts: torch.Tensor, end: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the best continuations ``(n, BEAMS, LENGTH)`` of all prompts, and their scores.
 
-    A hypothesis that has come to the end is continued by the end alone, at no cost.
+    A finished hypothesis is continued only by the end token, at no cost.
     """
     count = len(prompts)
     found, cache = model(prompts)
@@ -129,12 +129,12 @@ def by_beam(cache: torch.Tensor) -> torch.Tensor:
 
 
 def by_row(cache: torch.Tensor) -> torch.Tensor:
-    """Return the cache as the model takes it."""
+    """Return the cache in the layout that the model expects."""
     return cache.flatten(0, 1).movedim(0, 2)
 
 
 def search_by_loops(model: Model, prompt: list[int], end: int) -> list[Hypothesis]:
-    """Do what `search` does for one prompt, with nothing kept from step to step."""
+    """Do what `search` does for one prompt, without keeping anything between steps."""
     beams: list[Hypothesis] = [(0.0, [])]
     for _ in range(LENGTH):
         longer: list[Hypothesis] = []
@@ -159,7 +159,7 @@ def main() -> None:
     loss = train(model, torch.tensor([number[each] for each in text]))
     print(f"trained for {time.perf_counter() - begin:.0f} s: {loss:.2f} nats per character")
 
-    model.double().eval()  # two ways to one sum: in double precision no order depends on rounding
+    model.double().eval()  # the order of a sum does not matter in double precision
     prompts = [[number[each] for each in prompt] for prompt in PROMPTS]
     with torch.inference_mode():
         begin = time.perf_counter()

@@ -1,12 +1,12 @@
-"""A detector whose boxes are decoded and suppressed by gathers, in torch and in an ONNX model.
+"""A detector that decodes and suppresses boxes with gathers, in torch and in an ONNX model.
 
-A small network is trained for some seconds on pictures of bright boxes, which are made here. Its
-head says for every cell of a grid how likely a box has its centre there, and how far its four
-sides are. What follows is what follows every such head: the best cells are taken, their boxes
-decoded, and of boxes that overlap all but the best are suppressed. All of it is one module, so
-that ``torch.onnx.export`` writes one model, with GatherND where ``ndgather.gather_nd`` stands.
+A small network is trained for a few seconds on generated pictures of bright boxes. For every cell
+of a grid, its head predicts how likely the center of a box is there, and the distances to the four
+sides. As in every such detector, the best cells are selected, their boxes are decoded, and of
+overlapping boxes only the best is kept. All of this is one module, so that ``torch.onnx.export``
+writes one model, with GatherND for ``ndgather.gather_nd``.
 
-The answer is checked against plain loops, against the boxes that were drawn, and in onnxruntime.
+The result is checked with plain loops, with the drawn boxes, and in onnxruntime.
 
     pip install '.[torch]' onnxscript onnxruntime
     python examples/detection_torch.py
@@ -32,7 +32,7 @@ SIDE, STRIDE, OBJECTS = 64, 4, 3
 CANDIDATES, KEPT = 24, 6
 OVERLAP, CONFIDENT = 0.4, 0.5
 STEPS, BATCH = 150, 16
-RECALL = 0.8  # of the boxes that were drawn
+RECALL = 0.8  # of the drawn boxes
 
 Box = Sequence[float]  # left, top, right, bottom in pixels
 
@@ -48,7 +48,7 @@ class Detector(nn.Module):  # type: ignore[misc]  # torch's types are not looked
         self.features = nn.Sequential(*layers, nn.Conv2d(32, 5, 1))
 
     def maps(self, pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return a logit for each cell, and its distances to the four sides in strides."""
+        """Return a logit per cell, and its distances to the four sides in strides."""
         found = self.features(pictures).permute(0, 2, 3, 1)
         return found[..., 0], functional.softplus(found[..., 1:])
 
@@ -69,14 +69,14 @@ class Detector(nn.Module):  # type: ignore[misc]  # torch's types are not looked
 
 
 def decoded(cells: torch.Tensor, sides: torch.Tensor) -> torch.Tensor:
-    """Return boxes from rows and columns of cells, and distances from their middles."""
+    """Return boxes from rows and columns of cells, and distances from their centers."""
     x, y = cells[..., 1] + 0.5, cells[..., 0] + 0.5
     left, top, right, bottom = sides.unbind(-1)
     return torch.stack([x - left, y - top, x + right, y + bottom], -1) * STRIDE
 
 
 def overlaps(boxes: torch.Tensor) -> torch.Tensor:
-    """Return intersection over union of all pairs, ``(n, k, k)``."""
+    """Return the intersection over union of all pairs, ``(n, k, k)``."""
     low = torch.maximum(boxes[:, :, None, :2], boxes[:, None, :, :2])
     high = torch.minimum(boxes[:, :, None, 2:], boxes[:, None, :, 2:])
     common = (high - low).clamp(min=0).prod(-1)
@@ -85,7 +85,7 @@ def overlaps(boxes: torch.Tensor) -> torch.Tensor:
 
 
 def survivors(boxes: torch.Tensor) -> torch.Tensor:
-    """Return which boxes stay, ``(n, k)``, if each that stays suppresses later ones it overlaps."""
+    """Return which boxes are kept, ``(n, k)``: each suppresses later boxes that it overlaps."""
     hits = (overlaps(boxes) > OVERLAP).triu(1)
     stay = torch.ones_like(hits[:, 0])
     for each in range(CANDIDATES - 1):
@@ -94,7 +94,7 @@ def survivors(boxes: torch.Tensor) -> torch.Tensor:
 
 
 def survivors_by_loops(boxes: Sequence[Box]) -> list[bool]:
-    """Do what `survivors` does for one picture, as the definition says it."""
+    """Do what `survivors` does for one picture, directly from the definition."""
     stay: list[bool] = []
     for number, one in enumerate(boxes):
         earlier = (boxes[other] for other in range(number) if stay[other])
@@ -111,7 +111,7 @@ def overlap(one: Box, other: Box) -> float:
 
 
 def scenes(count: int, random: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return pictures, and the boxes in each, of which no two lie in one quarter."""
+    """Return pictures and the boxes in each, at most one box per quarter."""
     pictures = random.normal(0, 0.1, (count, 1, SIDE, SIDE))
     boxes = np.empty((count, OBJECTS, 4))
     for picture, drawn in zip(pictures, boxes, strict=True):
@@ -125,14 +125,14 @@ def scenes(count: int, random: np.random.Generator) -> tuple[torch.Tensor, torch
 
 
 def train(model: Detector, random: np.random.Generator) -> float:
-    """Train the model on scenes of its own and return the last loss."""
+    """Train the model on random scenes and return the last loss."""
     optimizer = torch.optim.Adam(model.parameters(), 2e-3)
     last = 0.0
     for _ in range(STEPS):
         pictures, boxes = scenes(BATCH, random)
         logits, sides = model.maps(pictures)
         middles = ((boxes[..., :2] + boxes[..., 2:]) / 2 / STRIDE).long().flip(-1)
-        # The gradient goes back through the gather to the cells of the middles alone.
+        # The gradient flows back through the gather only to the cells at the centers.
         found = decoded(middles, ndgather.gather_nd(sides, middles, batch_dims=1))
         batch = torch.arange(BATCH)[:, None, None].expand(-1, OBJECTS, 1)
         ones = torch.ones(BATCH, OBJECTS)
@@ -152,7 +152,7 @@ def train(model: Detector, random: np.random.Generator) -> float:
 def exported(model: Detector, pictures: torch.Tensor) -> bytes:
     file = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter, about itself
+        warnings.simplefilter("ignore")  # warnings of the exporter about itself
         program = torch.onnx.export(
             model,
             (pictures,),
@@ -166,7 +166,7 @@ def exported(model: Detector, pictures: torch.Tensor) -> bytes:
 
 
 def recall(boxes: torch.Tensor, scores: torch.Tensor, drawn: torch.Tensor) -> float:
-    """Return the share of the drawn boxes that a found one overlaps by half or more."""
+    """Return the share of the drawn boxes that a found box overlaps by at least half."""
     found = 0
     for some, sure, all_drawn in zip(boxes.tolist(), scores.tolist(), drawn.tolist(), strict=True):
         there = [box for box, score in zip(some, sure, strict=True) if score > 0]

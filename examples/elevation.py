@@ -1,9 +1,9 @@
-"""The main job on real input: look up heights in a digital elevation model with GatherND.
+"""The main task on real input: look up heights in a digital elevation model with GatherND.
 
-The terrain is the model around the Jacksboro fault (Tennessee) that matplotlib ships, so
-nothing is downloaded. An ONNX model of two GatherND nodes is built here and run by the
-command ``ndgather run``: one node samples the terrain along a transect, the other on a grid
-of stations. The answer is checked against plain NumPy indexing and drawn.
+The terrain is the model around the Jacksboro fault (Tennessee) that matplotlib ships, so nothing is
+downloaded. The example builds an ONNX model of two GatherND nodes and runs it with the command
+``ndgather run``. One node samples the terrain along a transect, the other on a grid of stations.
+The result is checked with plain NumPy indexing and drawn.
 
     python examples/elevation.py
     python examples/elevation.py --small docs/elevation.webp --phone docs/elevation-phone.webp
@@ -37,7 +37,7 @@ Cell = tuple[int, int]  # row (from the north), column (from the west)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terrain:
-    """Heights in metres on a grid whose rows run from north to south."""
+    """Heights in meters on a grid whose rows run from north to south."""
 
     elevation: NDArray[np.int16]
     row_metres: float
@@ -56,7 +56,7 @@ def load_terrain() -> Terrain:
 
 
 def cells_between(start: Cell, end: Cell) -> NDArray[np.int64]:
-    """Return the cells of a straight line, shape ``(n, 2)``, without a gap."""
+    """Return the cells of a straight line without gaps, shape ``(n, 2)``."""
     count = max(abs(start[0] - end[0]), abs(start[1] - end[1])) + 1
     return np.rint(np.linspace(start, end, count)).astype(np.int64)
 
@@ -69,7 +69,7 @@ def station_cells(shape: tuple[int, ...], rows: int, columns: int) -> NDArray[np
 
 
 def gather_model(elevation: NDArray[np.int16]) -> onnx.ModelProto:
-    """Build the ONNX model: the same terrain, read at two sets of cells."""
+    """Build the ONNX model, which reads the same terrain at two sets of cells."""
     int16, int64 = onnx.TensorProto.INT16, onnx.TensorProto.INT64
     graph = helper.make_graph(
         nodes=[
@@ -91,7 +91,7 @@ def gather_model(elevation: NDArray[np.int16]) -> onnx.ModelProto:
 
 
 def shown(path: Path) -> str:
-    """Write a path as one would type it here, as far as it lies below."""
+    """Return a path relative to the current folder if possible."""
     return os.path.relpath(path)
 
 

@@ -1,4 +1,4 @@
-"""The picture of the elevation example: a map, the stations as a table, and the profile."""
+"""The picture of the elevation example: a map, a table of the stations, and the profile."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ INK = "#26302c"
 QUIET = "#6d7672"
 LINE = "#c2281d"
 
-# Valley to summit, in the order of a printed relief map.
+# From valley to summit, in the order of a printed relief map.
 RELIEF = LinearSegmentedColormap.from_list(
     "relief",
     ["#5f8a76", "#86a982", "#b4c294", "#ddd6a6", "#dbbf8e", "#bf9672", "#a07a66", "#efe8e2"],
 )
 HALO = [withStroke(linewidth=2.6, foreground=PAPER)]
 SIZE = (13, 12.2)  # inches
-FOR_PHONE = 0.66  # of that size, so that letters are larger
+FOR_PHONE = 0.66  # of this size, so that letters are larger
 OF_PHONE = Bbox([[0.02, 2.31], [4.9, 7.25]])
 
 
 class _Ground:
-    """Cells of the terrain as kilometres east and north of its south-west corner."""
+    """Cells of the terrain in kilometers east and north of its southwest corner."""
 
     def __init__(self, terrain: Terrain) -> None:
         self.rows, self.columns = terrain.elevation.shape
@@ -55,7 +55,7 @@ def draw(
     stations: NDArray[np.int64],
     heights: NDArray[np.int16],
 ) -> Figure:
-    """Draw what two GatherND nodes read from `terrain`, and where they read it."""
+    """Draw the values that two GatherND nodes read from `terrain`, and their positions."""
     ground = _Ground(terrain)
     norm = Normalize(int(terrain.elevation.min()), int(terrain.elevation.max()))
     x, y = ground.place(transect)
@@ -93,7 +93,7 @@ def draw(
 
 
 def _landmarks(profile: NDArray[np.int16]) -> tuple[int, int, int]:
-    """Return where the transect is highest, then lowest, then highest again."""
+    """Return the highest point, the lowest after it, and the highest after that."""
     top = int(profile.argmax())
     valley = top + int(profile[top:].argmin())
     return top, valley, valley + int(profile[valley:].argmax())
@@ -121,7 +121,7 @@ def _describe(
     taken: tuple[int, ...],
     given: tuple[int, ...],
 ) -> None:
-    """Write one node as the equation that it is, with the shapes that went in and came out."""
+    """Write a node as an equation, with the shapes of its inputs and output."""
     _write(figure, x, y, f"{output} = GatherND(elevation, {indices})", INK, 12.5, weight="bold")
     _write(figure, x, y - 0.018, f"indices {taken}  →  output {given}", QUIET, 11)
 
@@ -261,7 +261,7 @@ def _draw_slope(
 
 
 def _mark(axes: Axes, number: int, x: float, y: float, away: tuple[int, int]) -> None:
-    """Put a numbered disc beside a point; the same number means the same place."""
+    """Draw a numbered disc next to a point; the same number marks the same place."""
     axes.plot(x, y, "o", markersize=5.5, color=LINE, markeredgecolor=PAPER, zorder=6)
     axes.annotate(
         str(number),

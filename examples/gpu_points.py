@@ -3,9 +3,10 @@
     pip install ndgather torch
     python examples/gpu_points.py
 
-Points of a turbulent field are read where particles are, as a simulation does in every step. A
-particle that has left the field is named, and the GPU goes on working; torch's own `field[i, j]`
-would end the process there. Without a GPU the example says so and reads fewer points on the CPU.
+A turbulent field is read at the positions of particles, as in every step of a simulation. A
+particle that has left the field is reported, and the GPU remains usable. torch's own `field[i, j]`
+would make it unusable for the process. Without a GPU, the example says so and reads fewer points on
+the CPU.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def main() -> None:
     places = torch.randint(0, side, (count, 2), device=device, dtype=torch.int32)
     values = ndgather.gather_nd(field, places)
     begin = time.perf_counter()
-    values = ndgather.gather_nd(field, places)  # returns when every index is checked
+    values = ndgather.gather_nd(field, places)  # returns after every index is checked
     seconds = time.perf_counter() - begin
     assert torch.equal(values, field[places[:, 0].long(), places[:, 1].long()])
     print(f"read in {seconds * 1e3:.1f} ms: {count / seconds / 1e9:.2f} billion points a second")

@@ -1,9 +1,10 @@
-"""Interpolation in JAX with gradients through it, in both of its arguments.
+"""Interpolation in JAX with gradients in both of its arguments.
 
 The terrain is the model around the Jacksboro fault (Tennessee) that matplotlib ships. Heights
-between its cells are interpolated from the four around them, one `gather_nd` for all. The gradient
-in the position is the slope: drops of water run down it, step by step. The gradient in the heights
-is a scatter: with it a terrain is recovered from measurements at random positions.
+between cells are interpolated from the four cells around them, with a single `gather_nd`. The
+gradient with respect to the position is the slope: drops of water run down it, step by step. The
+gradient with respect to the heights is a scatter, with which a terrain is recovered from
+measurements at random positions.
 
     python examples/interpolate_jax.py
 """
@@ -30,7 +31,7 @@ CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.int32)
 
 
 def interpolate(heights: jax.Array, position: jax.Array) -> jax.Array:
-    """Return the height at a position in cells: of the four cells around it, by their areas."""
+    """Return the height at a position in cells, interpolated from the four cells around it."""
     last = jnp.array(heights.shape, jnp.float32) - 1
     position = jnp.clip(position, 0, last)
     first = jnp.clip(jnp.floor(position), 0, last - 1)
@@ -53,7 +54,7 @@ def run_down(heights: jax.Array, starts: jax.Array) -> jax.Array:
 
 
 def recover(measured: jax.Array, positions: jax.Array, first: jax.Array) -> jax.Array:
-    """Return heights that give what was measured, and differ little from cell to cell."""
+    """Return heights that match the measurements and differ little from cell to cell."""
 
     def misfit(heights: jax.Array) -> jax.Array:
         found = jax.vmap(interpolate, in_axes=(None, 0))(heights, positions)
@@ -69,7 +70,7 @@ def recover(measured: jax.Array, positions: jax.Array, first: jax.Array) -> jax.
 
 
 def plain_heights(heights: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
-    """Return the same by NumPy in double precision, to check it."""
+    """Return the same heights computed by NumPy in double precision."""
     cells = np.clip(np.floor(positions).astype(int), 0, np.array(heights.shape) - 2)
     (row, column), rest = cells.T, positions - cells
     down, right = rest.T
@@ -112,7 +113,7 @@ def main() -> None:
 
 
 def draw(terrain: NDArray[Any], recovered: NDArray[Any], paths: NDArray[Any], file: Path) -> None:
-    """Draw the paths of the drops, and the recovered terrain beside them."""
+    """Draw the paths of the drops, and next to them the recovered terrain."""
     mpl.use("agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of what draws
 

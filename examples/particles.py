@@ -1,7 +1,7 @@
-"""Two thousand particles in two gyres that sway: a model that reads the same chunks at every step.
+"""Two thousand particles in two moving gyres: a model that reads the same chunks at every step.
 
-The current is stored as two zarr arrays, one chunk for each quarter of a map. Every step of the
-model asks four times (Runge and Kutta) for the current at all particles, between eight neighbours
+The current is stored as two zarr arrays, with one chunk for each quarter of a map. Every step of
+the model (Runge-Kutta) asks four times for the current at all particles, between eight neighbors
 each. `ndgather.cached` keeps the decoded chunks of both arrays within one budget.
 
     python examples/particles.py        writes examples/output/particles.png
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
 
 OUTPUT = Path(__file__).parent / "output"
-TIMES, ROWS, COLUMNS = 48, 200, 400  # the gyres fill 1 by 2 units of length
+TIMES, ROWS, COLUMNS = 48, 200, 400  # the gyres cover 1 by 2 units of length
 PERIOD = 10.0
 PARTICLES, STEPS, STEP = 2_000, 240, 0.05
-COMPARED = 6  # steps that are also made without the cache
+COMPARED = 6  # steps that are repeated without the cache
 CORNERS = np.stack(np.meshgrid(*[[0, 1]] * 3, indexing="ij"), -1).reshape(8, 3)
 PAPER, INK, QUIET = "#fbfaf7", "#26302c", "#6d7672"
 
 
 def store_current(folder: Path) -> list[Any]:
-    """Write the current as arrays (time, row, column), and return the arrays that read it."""
+    """Write the current as arrays (time, row, column), and return arrays that read it."""
     t = np.linspace(0, STEPS * STEP, TIMES)[:, None, None]
     y = np.linspace(0, 1, ROWS)[:, None]
     x = np.linspace(0, 2, COLUMNS)
@@ -68,7 +68,7 @@ def current_at(arrays: list[Any], when: float, at: Numbers) -> Numbers:
 
 
 def drift(arrays: list[Any], at: Numbers, steps: int, seen: Callable[[Numbers], object]) -> float:
-    """Let particles drift for some steps, and return the seconds that a step took."""
+    """Let particles drift for some steps, and return the seconds per step."""
     begin = time.perf_counter()
     for step in range(steps):
         when = step * STEP
@@ -82,7 +82,7 @@ def drift(arrays: list[Any], at: Numbers, steps: int, seen: Callable[[Numbers], 
 
 
 def draw(tracks: Numbers) -> Figure:
-    """Draw where the particles went, in the colours of the halves that they started in."""
+    """Draw the paths of the particles, in the color of the half where they started."""
     figure = Figure(figsize=(10, 5.6), facecolor=PAPER)
     axes = figure.add_axes((0.03, 0.06, 0.94, 0.8))
     left = tracks[:, 0, 0] < 1
@@ -99,7 +99,7 @@ def draw(tracks: Numbers) -> Figure:
 
 
 def main() -> None:
-    """Run the model, say what the cache did, and write the picture."""
+    """Run the model, print the statistics of the cache, and write the picture."""
     start = np.random.default_rng(0).uniform((0.02, 0.02), (1.98, 0.98), (PARTICLES, 2))
     with tempfile.TemporaryDirectory() as folder:
         stored = store_current(Path(folder))

@@ -1,13 +1,14 @@
-"""Random patches of a stored volume for training: several workers, reading ahead, going on later.
+"""Random patches of a stored volume for training: several workers that read ahead and resume.
 
-Every batch has a number, and its patches lie where random numbers with that seed say. So any worker
-can read any batch, knows which one it reads next, and a run that was interrupted goes on with the
-number of its next batch. Patches may stick out of the volume, which is mirrored there.
+Every batch has a number, which is the seed of the positions of its patches. Any worker can
+therefore read any batch and knows which batch it reads next, and an interrupted run continues with
+the number of its next batch. Patches may extend past the edge of the volume, which is mirrored
+there.
 
     python examples/random_patches.py
 
-also measures a plain loop over ``array[...]``, and xbatcher if it is installed, and compares what
-they return.
+also measures a plain loop over ``array[...]``, and xbatcher if it is installed, and compares their
+results.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Batches:
 
     def __init__(self, path: Path, starts: Callable[[int], Starts], size: int, memory: str) -> None:
         self.path, self.starts, self.window, self.memory = path, starts, (size,) * 3, memory
-        self.array: Any = None  # every worker opens its own
+        self.array: Any = None  # every worker opens its own array
 
     def __getitem__(self, number: int) -> torch.Tensor:
         worker = get_worker_info()
@@ -60,12 +61,12 @@ class Batches:
 
 
 def loader(batches: Any, numbers: range) -> DataLoader[torch.Tensor]:
-    """Return what reads batches, in the order of their numbers."""
+    """Return a loader of batches in the order of their numbers."""
     return DataLoader(batches, batch_size=None, sampler=numbers, num_workers=WORKERS)
 
 
 def random_starts(sides: int, size: int) -> Callable[[int], Starts]:
-    """Return the starts of the patches of a batch; an eighth of a patch may lie outside."""
+    """Return the starts of the patches of a batch; an eighth of a patch may be outside."""
 
     def starts(number: int) -> Starts:
         rng = np.random.default_rng([2026, number])
@@ -75,12 +76,12 @@ def random_starts(sides: int, size: int) -> Callable[[int], Starts]:
 
 
 def training(batches: Iterable[torch.Tensor]) -> list[float]:
-    """Stand in for a training run: return one number for every batch."""
+    """Stand in for a training run: return a number per batch."""
     return [float(patches.double().sum()) for patches in batches]
 
 
 class PlainBatches:
-    """The same batches, every patch by itself: read, and padded where it sticks out."""
+    """The same batches with separate patches, each read and padded past the edge."""
 
     def __init__(self, path: Path, starts: Callable[[int], Starts], size: int) -> None:
         self.path, self.starts, self.size = path, starts, size
@@ -122,7 +123,7 @@ class GridBatches:
 
 
 def store(folder: Path, sides: int) -> Path:
-    """Write a volume in shards of 4 * 4 * 4 chunks, and return where."""
+    """Write a volume in shards of 4 * 4 * 4 chunks, and return its path."""
     rng = np.random.default_rng(0)
     waves = np.sin(np.arange(sides) / 9)
     volume = np.add.outer(np.add.outer(waves, waves), waves) + rng.normal(0, 0.05, (sides,) * 3)
@@ -140,7 +141,7 @@ def store(folder: Path, sides: int) -> Path:
 
 
 def timed(name: str, batches: Any, numbers: range, expected: Any) -> float:
-    """Read batches, compare what they hold, print and return how many patches come a second."""
+    """Read batches, compare their contents, and print and return the patches per second."""
     begin = time.perf_counter()
     found = training(loader(batches, numbers))
     rate = len(numbers) * BATCH / (time.perf_counter() - begin)
@@ -150,7 +151,7 @@ def timed(name: str, batches: Any, numbers: range, expected: Any) -> float:
 
 
 def main() -> None:
-    """Train, interrupt, go on, and compare the speed."""
+    """Train, interrupt, resume, and compare the speed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--sides", type=int, default=256, help="of the volume, a multiple of 8")
     parser.add_argument("--batches", type=int, default=40)

@@ -1,10 +1,10 @@
-"""The main job on stored arrays: a ship's log through a field that does not fit in memory.
+"""The main task on stored arrays: a ship's log in a field that does not fit in memory.
 
-Four years of hourly sea surface temperature are written to zarr, with and without shards, by a
-process that is allowed less memory than the field takes: 1.1 GiB, and 45 MiB compressed, as the
-hours are interpolated from monthly means. Then they are read where a ship was at
-every hour, at moorings, and along the equator; every value is checked against plain indexing, and
-drawn. Two runs of a climate model are read at cities by the command ``ndgather sel``.
+A process writes four years of hourly sea surface temperature to zarr, with and without shards. It
+may use less memory than the field needs: 1.1 GiB, or 45 MiB compressed, because the hours are
+interpolated from monthly means. The field is then read at the hourly positions of a ship, at
+moorings, and along the equator. Every value is checked with plain indexing and drawn. The command
+``ndgather sel`` reads two runs of a climate model at cities.
 
     make run-storage
     python examples/ship_track.py --days 60     # a short form, without a picture
@@ -44,7 +44,7 @@ ALLOWED = 640 << 20  # bytes of data in this process
 FULL_CIRCLE = {"longitude": 360}
 EQUATOR = 9  # row of the field
 SHOWN_DAY = "2009-12-15"
-HOURS_APART = 120  # of the rows that are read along the equator
+HOURS_APART = 120  # rows that are read along the equator
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def _read(sea: Sea, path: Path) -> xr.Dataset:
-    """Read the store at all places, say what it cost, and check every value."""
+    """Read the store at all positions, print the cost, and check every value."""
     field = xr.open_zarr(str(path), chunks=None, consolidated=False)["sst"]
     array: Any = zarr.open_group(str(path), mode="r")["sst"]
     log = ship_log(sea)
@@ -119,7 +119,7 @@ def _read(sea: Sea, path: Path) -> xr.Dataset:
 
 
 def _check(sea: Sea, log: xr.Dataset, rows: NDArray[np.int64], reading: xr.Dataset) -> None:
-    """Compare every value with plain indexing of the field, which is made again part by part."""
+    """Compare every value with plain indexing of the field, which is computed again in parts."""
     latitude, longitude = log["latitude"].values, log["longitude"].values % 360
     shown = _shown_hour(sea)
     np.testing.assert_array_equal(reading["shown"], sea.hours(shown, shown + 1)[0])
@@ -149,7 +149,7 @@ def _closest(labels: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
 def _bilinear(
     sea: Sea, part: NDArray[Any], latitude: NDArray[Any], longitude: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Return values between the four around each place; the ship's hours are those of the field."""
+    """Return values interpolated from the four around each position, at the hours of the field."""
     hour = np.arange(len(part))
     value = np.zeros(len(part))
     row, column = (
@@ -183,7 +183,7 @@ def climate_at_cities() -> dict[str, xr.DataArray]:
 
 
 def _table(file: Path, out: Path) -> xr.DataArray:
-    """Read what the command wrote, and compare it with plain indexing of the file."""
+    """Read the output of the command, and compare it with plain indexing of the file."""
     with xr.open_dataset(file, engine="h5netcdf", decode_timedelta=False) as data:
         field = data["air_temperature"].load()
     north, east = np.array(list(CITIES.values())).T
@@ -217,7 +217,7 @@ def _draw(
 
 
 def _shown_hour(sea: Sea) -> int:
-    """Return the hour of the map: the first of a day, or the last one of the short form."""
+    """Return the hour of the map: the first of a day, or the last hour of the short form."""
     return min(
         int((np.datetime64(SHOWN_DAY) - sea.start) / np.timedelta64(1, "h")), sea.shape[0] - 1
     )
@@ -232,7 +232,7 @@ def _timed(what: str) -> Iterator[None]:
 
 
 def _bytes_moved(way: str) -> int:
-    """Return how many bytes this process has read from files, or has written."""
+    """Return how many bytes this process has read from files, or written."""
     counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counts[way])
 
@@ -242,7 +242,7 @@ def _mib(count: int) -> str:
 
 
 def _shown(path: Path) -> str:
-    """Write a path as one would type it here."""
+    """Return a path relative to the current folder."""
     return os.path.relpath(path)
 
 

@@ -1,9 +1,9 @@
-"""The data of the ship example: sea surface temperature in a store, a ship's log, stations.
+"""The data of the ship example: sea surface temperature in a store, a ship's log, and stations.
 
-The temperatures are monthly means of OSTIA for the ocean around the equator, April 2006 to
-September 2010, as the package iris-sample-data ships them. An hourly field is made of them,
-linear from the middle of one month to that of the next, which is larger than what the example is
-allowed to hold; it is written, and made again for the check, a part at a time.
+The temperatures are monthly OSTIA means of the ocean around the equator, from April 2006 to
+September 2010, in the package iris-sample-data. The hourly field is interpolated linearly between
+the middles of months, and is larger than the memory that the example may use. It is written, and
+computed again for the check, in parts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HOURS_IN_PORT = 72
 
 NAURU = (-0.53, 166.91)  # degrees north, degrees east
 BUENAVENTURA = (3.40, -79.00)  # its approach, where the model has sea
-MOORINGS = {  # of the array that watches the tropical Pacific, on the equator
+MOORINGS = {  # of the buoys in the tropical Pacific, on the equator
     "165° E": 165.0,
     "170° W": -170.0,
     "140° W": -140.0,
@@ -52,7 +52,7 @@ class Sea:
     """Monthly means, and the hourly field between them."""
 
     monthly: NDArray[np.float32]  # month, latitude, longitude
-    month_hours: NDArray[np.float64]  # hours from the first month's middle
+    month_hours: NDArray[np.float64]  # hours since the middle of the first month
     start: np.datetime64
     latitude: NDArray[np.float32]
     longitude: NDArray[np.float32]
@@ -66,7 +66,7 @@ class Sea:
         return int(np.prod(self.shape)) * self.monthly.itemsize
 
     def hours(self, first: int, end: int) -> NDArray[np.float32]:
-        """Return the fields of some hours, to a hundredth of a kelvin as OSTIA gives them."""
+        """Return the fields of some hours, rounded to 0.01 K like OSTIA."""
         hour = np.arange(first, end)
         month = np.searchsorted(self.month_hours, hour, "right") - 1
         month = np.minimum(month, len(self.month_hours) - 2)
@@ -80,7 +80,7 @@ class Sea:
         return np.round(fields, 2, out=fields)
 
     def parts(self) -> Iterator[tuple[int, int]]:
-        """Return the first hour and the end of each part, as long as a shard."""
+        """Return the first and the end hour of each part, which is as long as a shard."""
         for first in range(0, self.shape[0], SHARDS[0]):
             yield first, min(first + SHARDS[0], self.shape[0])
 
@@ -101,7 +101,7 @@ def load_sea() -> Sea:
 
 
 def write_store(sea: Sea, path: Path, *, sharded: bool) -> None:
-    """Write the hourly field and its coordinates as xarray reads them."""
+    """Write the hourly field and its coordinates in a form that xarray reads."""
     group = zarr.create_group(str(path), overwrite=True)
     hours = np.arange(sea.shape[0], dtype=np.int32)
     axes: dict[str, NDArray[Any]] = {
@@ -129,7 +129,7 @@ def write_store(sea: Sea, path: Path, *, sharded: bool) -> None:
 
 
 def ship_log(sea: Sea) -> xr.Dataset:
-    """Return where the ship is at every hour: to and fro on the great circle between two ports."""
+    """Return the ship's hourly positions, back and forth on a great circle between two ports."""
     west, east = _unit(*NAURU), _unit(*BUENAVENTURA)
     angle = np.arccos(west @ east)
     crossing = int(np.ceil(EARTH_KM * angle / SHIP_KM_PER_HOUR))

@@ -1,4 +1,4 @@
-"""The picture of the ship example: the sea on one day, the ship's log, moorings, and cities."""
+"""The picture of the ship example: the sea on one day, the ship's log, moorings and cities."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CELSIUS = Normalize(20, 31)
 MARKS = ("#1f3b73", "#2f8f8a", "#d98a2b", "#a5302a")
 HALO = [withStroke(linewidth=2.6, foreground=PAPER)]
 SIZE = (13, 13.4)  # inches
-FOR_PHONE = 0.66  # of that size, so that letters are larger
+FOR_PHONE = 0.66  # of this size, so that letters are larger
 OF_PHONE = Bbox([[0.02, 2.3], [5.45, 6.3]])
 
 
@@ -45,7 +45,7 @@ def draw(
     reading: xr.Dataset,
     cities: dict[str, xr.DataArray],
 ) -> Figure:
-    """Draw what was read out of the store, and where."""
+    """Draw the values that were read from the store, and their positions."""
     figure = Figure(figsize=SIZE, facecolor=PAPER)
     count = reading.sizes["time"]
     _write(figure, 0.055, 0.961, "A ship's log through four years of sea", INK, 24, weight="bold")

@@ -1,9 +1,9 @@
-"""Which index is out of bounds: a model with one bad token in one batch of many.
+"""Which index is out of bounds: a model with one bad token in one of many batches.
 
-A small model of text trains on batches, in which one token is outside of the vocabulary, as after a
-tokenizer was extended and the embedding was not. torch says `index out of range in self`; a block
-of `checked_indices` says which module, which entry, which value and which line. The same for the
-labels of the loss, and for indices that torch takes modulo the size without an error.
+A small text model trains on batches, and one token is outside the vocabulary, as after a tokenizer
+was extended without its embedding. torch reports `index out of range in self`. A block of
+`checked_indices` reports the module, the entry, the value and the line. The same holds for the
+labels of the loss, and for indices that torch silently wraps around.
 
     pip install '.[torch]'
     python examples/which_index.py
@@ -45,7 +45,7 @@ def train(model: Tagger, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> No
 
 
 def fault(work: Any, *arguments: Any) -> IndexOutOfBoundsError:
-    """Return what a block of `checked_indices` says of a call."""
+    """Return the error of a call in a block of `checked_indices`."""
     try:
         with ndgather.checked_indices():
             work(*arguments)
@@ -57,7 +57,7 @@ def fault(work: Any, *arguments: Any) -> IndexOutOfBoundsError:
 def main() -> None:
     torch.manual_seed(0)
     tokens, labels = torch.randint(WORDS, (BATCHES, 8, 16)), torch.randint(LABELS, (BATCHES, 8, 16))
-    tokens[13, 2, 5] = WORDS  # one more than the embedding has
+    tokens[13, 2, 5] = WORDS  # one more than the size of the embedding
     model = Tagger()
     batches = list(zip(tokens, labels, strict=True))
     try:

@@ -1,1 +1,1 @@
-"""Fuzzers: bytes that anyone might send, and what may come of them. `make fuzz TIME=60`."""
+"""Fuzzers of bytes from untrusted sources: `make fuzz TIME=60`."""

@@ -13,7 +13,7 @@ READERS = {"onnx": onnx_models, "ir": ir_models}
 
 
 def main() -> None:
-    """Fuzz until a time is over or a promise is broken; the exit status says which."""
+    """Fuzz until the time is up or a promise is broken; the exit status tells which."""
     reader = READERS[sys.argv[1]]
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:

@@ -1,6 +1,6 @@
 """Bytes as OpenVINO IR files: read, checked and run.
 
-An input is two bytes that say what is done, then the XML, a NUL, and the file of constants.
+An input has two bytes that select the actions, then the XML, a NUL, and the file of constants.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_AXES = 64
 
 
 def one_input(data: bytes) -> None:
-    """Do with the model of `data` what its head says."""
+    """Do what the head of `data` selects with its model."""
     head = data[:HEAD].ljust(HEAD, b"\0")
     xml, _, constants = data[HEAD:].partition(b"\0")
     DESK.clear()
@@ -179,7 +179,7 @@ NAMES = (
 
 
 def mutate(data: bytes, most: int, seed: int, plain: Mutate) -> bytes:
-    """Return the input with some elements of its tree changed, or some of its bytes."""
+    """Return the input with some elements of its tree, or some of its bytes, changed."""
     rng = random.Random(seed)
     head = bytearray(data[:HEAD].ljust(HEAD, b"\0"))
     xml, _, constants = data[HEAD:].partition(b"\0")

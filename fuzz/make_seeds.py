@@ -1,4 +1,4 @@
-"""``python -m fuzz.make_seeds onnx|ir FOLDER``: write the models that a fuzzer begins with."""
+"""``python -m fuzz.make_seeds onnx|ir FOLDER``: write the models with which a fuzzer starts."""
 
 import sys
 from pathlib import Path

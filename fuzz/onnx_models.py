@@ -1,6 +1,6 @@
 """Bytes as ONNX models: read, checked, inferred, converted and run.
 
-An input is two bytes that say what is done, then the model file.
+An input has two bytes that select the actions, then the model file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DESK = Desk()
 OPERATORS = ("GatherND", "GatherElements", "Gather", "ScatterND", "ScatterElements", None)
 DOMAINS = ("ai.onnx", "com.microsoft", None, None)
 
-# Others may take all the time and memory that a model asks them for.
+# Other operators may use all the time and memory that a model asks for.
 RUN = frozenset(
     ("Add", "Cast", "Concat", "Constant", "Identity", "If", "Shape", "Squeeze", "Unsqueeze")
 )
@@ -43,7 +43,7 @@ MOST_AXES = 64
 
 
 def one_input(data: bytes) -> None:
-    """Do with the model of `data` what its head says."""
+    """Do what the head of `data` selects with its model."""
     head, content = data[:HEAD].ljust(HEAD, b"\0"), data[HEAD:]
     DESK.clear()
     path = DESK.folder / "model.onnx"
@@ -291,7 +291,7 @@ TEXTS = (
 
 
 def mutate(data: bytes, most: int, seed: int, plain: Mutate) -> bytes:
-    """Return the input with some fields of its model changed, or some of its bytes."""
+    """Return the input with some fields of its model, or some of its bytes, changed."""
     rng = random.Random(seed)
     if rng.random() < 0.15:
         return plain(data, most)
@@ -339,7 +339,7 @@ def _change(model: Any, rng: random.Random, plain: Mutate) -> None:
             target.CopyFrom(_like(field.message_type, messages, rng))
         else:
             setattr(message, field.name, _scalar(field, getattr(message, field.name), rng, plain))
-    except (ValueError, TypeError):  # a number out of the range of its field
+    except (ValueError, TypeError):  # a number outside the range of its field
         return
 
 
@@ -369,7 +369,7 @@ def _change_list(
 
 
 def _like(kind: Any, messages: list[Any], rng: random.Random) -> Any:
-    """Return a message of a kind from elsewhere in the model, or an empty one."""
+    """Return a message of a type from elsewhere in the model, or an empty message."""
     found = [each for each in messages if each.DESCRIPTOR is kind]
     if found and rng.random() < 0.9:
         copy = type(found[0])()

@@ -1,7 +1,7 @@
-"""What any bytes may lead to: an answer, or an error of the package's own on one line.
+"""The allowed outcomes for any bytes: an answer, or a one-line error of the package.
 
-Never another exception, more than `SECONDS` of work, more than `BYTES` of memory, or a file
-that is touched outside of the folder of the model.
+Never another exception, more than `SECONDS` of work, more than `BYTES` of memory, or access to a
+file outside the folder of the model.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ SECONDS = 5.0
 BYTES = 2**30
 LONGEST_LINE = 10_000
 
-# Of most types it is a tensor; as int64 its numbers can be indices.
+# Most types are tensors; as int64, their numbers can be indices.
 WEIGHTS = b"".join((place % 3 - 1).to_bytes(8, "little", signed=True) for place in range(32))
 OUTSIDE = b"what stands outside of the folder of the model. " * 8
 
-# Where Python and its packages are; importing them is no concern of a model.
+# The folders of Python and its packages; a model is not responsible for imports from them.
 _OWN = tuple(
     str(Path(place).resolve())
     for place in {
@@ -47,11 +47,11 @@ _OWN = tuple(
 
 
 class BrokenPromiseError(AssertionError):
-    """Bytes led to what must not come of them."""
+    """Bytes had an outcome that is not allowed."""
 
 
 class Desk:
-    """A folder with one model in it, beside a file that no model may read."""
+    """A folder with one model, next to a file that no model may read."""
 
     def __init__(self) -> None:
         self._holder = tempfile.TemporaryDirectory(prefix="ndgather-fuzz-")
@@ -63,7 +63,7 @@ class Desk:
         sys.addaudithook(self._look)
 
     def clear(self) -> None:
-        """Leave nothing in the folder but the weights that models may name."""
+        """Delete everything in the folder except the weights that models may name."""
         if self.folder.exists():
             shutil.rmtree(self.folder)
         (self.folder / "inner").mkdir(parents=True)
@@ -117,7 +117,7 @@ class Desk:
 
 
 def limit_memory() -> None:
-    """Let what asks for more than `BYTES` from now on fail."""
+    """Make allocations beyond `BYTES` fail from now on."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, hard))

@@ -1,1 +1,1 @@
-"""Surveys of models and exporters, and what the benchmark shares with them; not in the wheel."""
+"""Surveys of models and exporters, and modules shared with the benchmark; not in the wheel."""

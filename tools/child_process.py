@@ -1,7 +1,7 @@
-"""Child processes that answer requests: a crash ends the child alone, and memory is its own.
+"""Child processes that answer requests. A crash ends only the child, and its memory is separate.
 
-A child runs a module of this repository that calls `serve`. Requests and answers are pickled, one
-after another. Needs the standard library alone, since a child may run in another environment.
+A child runs a module of this repository that calls `serve`. Requests and answers are pickled in
+turn. This module needs only the standard library, because a child may run in another environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class ChildError(Exception):
-    """The child raised an error, or ended: `ended` distinguishes the two."""
+    """The child raised an error or ended; `ended` distinguishes the two."""
 
     def __init__(self, text: str, *, ended: bool = False) -> None:
         super().__init__(text)
@@ -32,9 +32,9 @@ class ChildError(Exception):
 
 
 class ChildProcess:
-    """A process that runs `module`; `limit_s` limits the time of one request.
+    """A process that runs `module`; `limit_s` limits the time of a request.
 
-    `timed_out` is whether a request took longer, which ended the process.
+    `timed_out` is true if a request took longer, which ended the process.
     """
 
     def __init__(
@@ -109,13 +109,13 @@ class ChildProcess:
         self._process.kill()
 
     def _end_others(self) -> None:
-        """End what the child has forked: it may outlive the child and keep the pipe open."""
+        """End processes that the child forked: they may outlive it and keep the pipe open."""
         self._process.wait()
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def _end(self) -> str:
-        """Return the signal or the exit status that the child ended with."""
+        """Return the signal or the exit status with which the child ended."""
         status = self._process.wait()
         if status < 0:
             return f"ended by {signal.Signals(-status).name}"
@@ -127,7 +127,7 @@ class ChildProcess:
 def serve(answer: Callable[..., Any]) -> None:
     """Answer requests with ``answer(*request)`` until the parent closes the pipe.
 
-    What libraries print goes to standard error.
+    Output of libraries goes to standard error.
     """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

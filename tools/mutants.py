@@ -1,13 +1,13 @@
 """``python -m tools.mutants COUNT [SEED] [SECONDS] [FIRST]``: change an expression, and test.
 
-mutmut makes the changes, drawn by the seed (default: the number of the day) from all modules except
-the GPU kernels. Each change is made in a copy of the package, and the tests that call the changed
-function run until one fails, for about SECONDS, the quickest and most specific tests first.
-``build/mutants/calls.json`` says which tests call a function; the first run records it, which takes
-some minutes. If no test calls the function (constants, code that runs in child processes), the
-tests run that share most rare words with it. Tests run in forks of this process, which has imported
-what is slow to import. A change that no test notices is printed as a difference, and a table of the
-changes in each part of the package ends the output.
+mutmut makes random changes in all modules except the GPU kernels; the default seed is the number of
+the day. Each change is made in a copy of the package, and the tests that call the changed function
+run until one fails, for about SECONDS, fast and specific tests first. ``build/mutants/calls.json``
+maps tests to the functions they call; the first run records it, which takes some minutes. If no
+test calls the function (constants, code in child processes), the tests run that share most rare
+words with it. Tests run in forks of this process, which has imported slow modules. Undetected
+changes are printed as diffs, and a table of the changes in each part of the package ends the
+output.
 """
 
 import ast
@@ -44,7 +44,7 @@ SLOW_IMPORTS = (
     *("hypothesis", "xarray", "dask.array", "zarr", "h5py", "scipy", "onnx.reference", "torch"),
 )
 
-# The first that matches is the part of the package, whose tests are in these folders.
+# The first match is the part of the package, whose tests are in these folders.
 TESTS = {
     "arrays/dask": ("tests/arrays",),
     **{
@@ -72,21 +72,21 @@ OPTIONS = (
     *("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--tb=line", "--no-header"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
-TOGETHER = 3.0, 20.0  # seconds of tests that one process runs: most changes fail in the first
-UNKNOWN = 1.0  # seconds that a test takes which was not recorded
+TOGETHER = 3.0, 20.0  # seconds of tests per process: most changes fail in the first process
+UNKNOWN = 1.0  # assumed seconds of a test that was not recorded
 SLOW = {
     "subprocess",
     "multiprocessing",
     "distributed",
-}  # words of files with slow tests; so are drawn examples
-SLOWER, ELSEWHERE = 0.25, 0.5  # they run later, as if they shared so much less
-LONGEST = 600  # seconds until a change counts as an endless loop
+}  # words of files with slow tests, such as drawn examples
+SLOWER, ELSEWHERE = 0.25, 0.5  # they run later, as if they shared fewer words
+LONGEST = 600  # seconds after which a change counts as an endless loop
 CALLS = Path("build/mutants/calls.json")
 EXAMPLES = 2  # parameters of a test that are recorded
 
 
 class Recorder:
-    """A plugin of pytest that records the functions of the package that each test calls."""
+    """A pytest plugin that records the functions of the package that each test calls."""
 
     def __init__(self) -> None:
         self.codes: dict[int, Any] = {}
@@ -154,7 +154,7 @@ def _record() -> None:
 
 @cache
 def recorded() -> dict[str, Any]:
-    """Return the functions that each test calls, and its seconds, by the name of the test."""
+    """Return the functions that each test calls, and its seconds, by test name."""
     if not CALLS.exists():
         child = multiprocessing.get_context("fork").Process(target=_record)
         child.start()
@@ -177,7 +177,7 @@ def drawn(random_: random.Random) -> tuple[Path, str]:
 
 @dataclass(frozen=True)
 class Test:
-    """A function of a file of tests, with all of its parameters."""
+    """A test function in a file, with all of its parameters."""
 
     address: str
     words: frozenset[str]
@@ -206,7 +206,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _changed_function(before: str, after: str) -> tuple[str, str]:
-    """Return the qualified name and the text of the function that differs, or "" and all."""
+    """Return the qualified name and the text of the changed function, or "" and the whole text."""
     lines = before.splitlines()
     pairs = enumerate(zip_longest(lines, after.splitlines()), 1)
     at = next((number for number, (one, other) in pairs if one != other), 0)
@@ -230,7 +230,7 @@ def _has_line(node: ast.stmt, line: int) -> bool:
 
 
 def related(path: Path, text: str, seconds: float) -> list[tuple[str, float]]:
-    """Return the tests of a change and their seconds: first those that call the function."""
+    """Return the tests of a change and their seconds; tests that call the function come first."""
     inside = str(path.relative_to(PACKAGE))
     before = path.read_text()
     name, function = _changed_function(before, text)
@@ -255,7 +255,7 @@ def related(path: Path, text: str, seconds: float) -> list[tuple[str, float]]:
 
 
 def _alike(path: Path, before: str, function: str) -> list[str]:
-    """Return tests, first those that share most rare words with a function and its module."""
+    """Return tests sorted by the number of rare words shared with a function and its module."""
     inside = str(path.relative_to(PACKAGE))
     folders = next(TESTS[part] for part in TESTS if inside.startswith(part))
     tests = [test for folder in folders for test in tests_in(folder)]
@@ -287,7 +287,7 @@ def _run(copy: Path, output: Any, tests: Sequence[str]) -> None:
 
 
 def failed(copy: Path, tests: Sequence[str]) -> str:
-    """Return the first of some tests that fails with a copy of the package, or nothing."""
+    """Return the first test that fails with a copy of the package, or None."""
     with tempfile.TemporaryFile("w+") as output:
         child = multiprocessing.get_context("fork").Process(target=_run, args=(copy, output, tests))
         child.start()
@@ -298,7 +298,7 @@ def failed(copy: Path, tests: Sequence[str]) -> str:
             return f"not done after {LONGEST} s"
         output.seek(0)
         lines = [line for line in output if line.startswith(("FAILED", "ERROR"))]
-    if child.exitcode == pytest.ExitCode.USAGE_ERROR:  # files that are skipped whole have no tests
+    if child.exitcode == pytest.ExitCode.USAGE_ERROR:  # completely skipped files have no tests
         there = [test for test in tests if not any(f"{test}\n" in line for line in lines)]
         if there and len(there) < len(tests):
             return failed(copy, there)
@@ -307,7 +307,7 @@ def failed(copy: Path, tests: Sequence[str]) -> str:
 
 
 def parts_of(tests: Sequence[tuple[str, float]]) -> Iterator[Sequence[str]]:
-    """Yield the tests of one process after the other."""
+    """Yield groups of tests, one group per process."""
     part: list[str] = []
     room, later = TOGETHER
     for test, seconds in tests:
@@ -321,7 +321,7 @@ def parts_of(tests: Sequence[tuple[str, float]]) -> Iterator[Sequence[str]]:
 
 
 def outcome(path: Path, text: str, seconds: float, copy: Path = COPY) -> str:
-    """Return the test that fails with a changed file, or nothing."""
+    """Return the test that fails with a changed file, or None."""
     tests = related(path, text, seconds)
     changed = copy / path.relative_to(PACKAGE)
     changed.write_text(text)
@@ -332,7 +332,7 @@ def outcome(path: Path, text: str, seconds: float, copy: Path = COPY) -> str:
 
 
 def prepare(copy: Path = COPY) -> None:
-    """Copy the package with its core, and import what its tests import from elsewhere."""
+    """Copy the package with its core, and import the other modules that its tests import."""
     found = importlib.util.find_spec("ndgather")
     assert found is not None
     shutil.rmtree(copy, ignore_errors=True)
@@ -361,7 +361,7 @@ def main(count: str, seed: str = "", seconds: str = "40", first: str = "0") -> N
     survived: Counter[str] = Counter()
     for number in range(int(count)):
         path, text = drawn(random_)
-        if number < int(first):  # of a run that was ended
+        if number < int(first):  # of an interrupted run
             continue
         begun = time.monotonic()
         noticed = outcome(path, text, float(seconds))

@@ -1,9 +1,9 @@
-"""``python -m tools.nightly night|rest|release|TASK...``: run targets of make one after the other.
+"""``python -m tools.nightly night|rest|release|TASK...``: run make targets one after another.
 
-A task runs even if the one before failed, with ``make --keep-going``. build/nightly gets the output
-of each task, and a page with its time, exit status and last line. A run ends after `LONGEST`
-seconds and stops the task that is running then. ``rest`` runs the tasks of a night that have not
-passed on the present commit, by the page of the last run.
+A task runs even if the previous task failed, with ``make --keep-going``. build/nightly contains the
+output of each task, and a page with its time, exit status and last line. After `LONGEST` seconds
+the run ends and stops the current task. ``rest`` runs the tasks of a night that have not passed on
+the current commit, according to the page of the last run.
 """
 
 import os
@@ -21,7 +21,7 @@ PAGE = FOLDER / "page.txt"
 SEED = os.environ.get("SEED", "")
 LONGEST = 4 * 3600
 
-# The target of a task and its variables, if it is not the target of that name alone.
+# The target and the variables of a task, unless its name is the target.
 TASKS: dict[str, tuple[str, ...]] = {
     "nightly-draws": (
         "test",
@@ -43,7 +43,7 @@ RELEASE = ("release-wheel", "test-wheels", "lint", "docs")
 
 
 def run_task(task: str, seconds: float) -> tuple[int, str]:
-    """Return the exit status of a task, 124 if it took too long, and the last line that it said."""
+    """Return the exit status of a task (124 if it took too long) and its last line of output."""
     target, *variables = TASKS.get(task, (task,))
     log = FOLDER / f"{task}.log"
     settings = dict(each.split("=", 1) for each in variables if each.startswith("HYPOTHESIS"))
@@ -71,14 +71,14 @@ def run_task(task: str, seconds: float) -> tuple[int, str]:
 
 
 def describe_commit() -> str:
-    """Return the commit of the working tree, or a name of this moment if there are changes."""
+    """Return the commit of the working tree, or a unique name if there are changes."""
     command = ["git", "describe", "--always", "--dirty=+"]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     return said if said and not said.endswith("+") else f"{said or 'no commit'} {time.time():.0f}"
 
 
 def passed_tasks(commit: str) -> list[re.Match[str]]:
-    """Return the rows of the tasks that passed on a commit, by the page of the last run."""
+    """Return the rows of the tasks that passed on a commit, from the page of the last run."""
     text = PAGE.read_text() if PAGE.exists() else ""
     rows = re.finditer(r"^ *(\d+)   0  (\S+): .*$", text, re.MULTILINE)
     return [*rows] if f", {commit}, " in text.partition("\n")[0] else []

@@ -1,7 +1,7 @@
-"""``python -m tools.release check``: what has to agree before a release is tagged.
+"""``python -m tools.release check``: check what must agree before a release is tagged.
 
-``python -m tools.release fill URL`` changes the working tree of a release: README and metadata get
-the addresses that the index shows, of a repository on GitHub. Needs the standard library alone.
+``python -m tools.release fill URL`` changes the working tree of a release: it writes the URLs of a
+GitHub repository into README and metadata, for the package index. Needs only the standard library.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# What README says before the package is on an index, and behind it.
+# The text of README before and after the package is on an index.
 INSTALL = (
     (
         "In a clone of this repository, on Linux, with Python 3.11 or newer and a C++20 compiler "
@@ -31,7 +31,7 @@ Changelog = "{0}/blob/main/CHANGELOG.md"
 Issues = "{0}/issues"
 
 """
-# One line of each file; a date only where a release has it.
+# One line of each file; only a release has a date.
 PLACES = {
     "src/ndgather/__init__.py": r'^__version__ = "(?P<version>[^"]+)"',
     "CITATION.cff": r"^version: (?P<version>\S+)\ndate-released: (?P<date>[\d-]{10})$",
@@ -45,14 +45,14 @@ def git(root: Path, *arguments: str) -> list[str]:
 
 
 def stated(root: Path) -> dict[str, dict[str, str]]:
-    """Return the version and the date that each file states; nothing of one that states none."""
+    """Return the version and the date that each file states, or nothing for a file without them."""
     texts = {place: (root / place).read_text(encoding="utf-8") for place in PLACES}
     found = {place: re.search(PLACES[place], texts[place], re.MULTILINE) for place in PLACES}
     return {place: match.groupdict() if match else {} for place, match in found.items()}
 
 
 def faults(root: Path) -> list[str]:
-    """Return what keeps the commit that is checked out from being a release."""
+    """Return the reasons why the current commit cannot be a release."""
     places = stated(root)
     said = [f"{place}: no version with its date" for place, each in places.items() if not each]
     for what in ("version", "date"):
@@ -73,7 +73,7 @@ def replaced(text: str, old: str, new: str, where: str) -> str:
 
 
 def fill(root: Path, repository: str) -> int:
-    """Write the addresses into README.md and pyproject.toml; return how many links there are."""
+    """Write the URLs into README.md and pyproject.toml; return the number of links."""
     readme, pyproject = root / "README.md", root / "pyproject.toml"
     tag = f"v{stated(root)['src/ndgather/__init__.py']['version']}"
 

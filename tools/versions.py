@@ -1,9 +1,9 @@
-"""The oldest and the newest versions of the packages that the extras ask for.
+"""The oldest and the newest versions of the packages that the extras need.
 
-``python -m tools.versions oldest UV`` writes ``tests/versions/oldest.txt``: what uv chooses by the
-lower bounds of ``pyproject.toml``, of the extras and of what the tests of adapters need.
-``python -m tools.versions test`` runs the tests of the extras with both, in the steps of ``STEPS``,
-and writes the table of ``docs/install.md``; ``test oldest-torch`` repeats one step.
+``python -m tools.versions oldest UV`` writes ``tests/versions/oldest.txt``: the versions that uv
+selects for the lower bounds in ``pyproject.toml`` of the extras and the packages of the adapters'
+tests. ``python -m tools.versions test`` runs the tests of the extras with both, in the steps of
+``STEPS``, and writes the table of ``docs/install.md``; ``test oldest-torch`` repeats one step.
 """
 
 import os
@@ -18,7 +18,12 @@ ROOT = Path(__file__).parents[1]
 OLDEST = ROOT / "tests" / "versions" / "oldest.txt"
 PAGE = ROOT / "docs" / "install.md"
 INSTALLED = ROOT / "build" / "versions"  # with oldest-*.txt and newest-*.txt, of pip freeze
-GROUPS = ("test", "frameworks", "backends", "exports")  # all that `make test-versions` installs
+GROUPS = (
+    "test",
+    "frameworks",
+    "backends",
+    "exports",
+)  # the packages of `make test-versions`
 TABLE = re.compile(r"(<!-- by make test-versions -->\n).*(<!-- end -->)", re.DOTALL)
 
 
@@ -27,12 +32,12 @@ def written_name(requirement: str) -> str:
 
 
 def plain_name(requirement: str) -> str:
-    """Return the name in a requirement as one spelling of all that mean the same package."""
+    """Return the normalized name in a requirement."""
     return re.sub(r"[-_.]+", "-", written_name(requirement)).lower()
 
 
 def requirements(*groups: str) -> dict[str, str]:
-    """Return what the package and its extras ask for, and some groups, by name."""
+    """Return the requirements of the package, its extras and some groups, by name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     lists = [
         project["project"]["dependencies"],
@@ -44,7 +49,7 @@ def requirements(*groups: str) -> dict[str, str]:
 
 
 def pinned(text: str) -> dict[str, str]:
-    """Return the versions of a list of pins, without what follows a plus."""
+    """Return the versions in a list of pins, without local versions."""
     pins = re.findall(r"^([\w.-]+)==([^\s+;]+)", text, re.MULTILINE)
     return {plain_name(name): version for name, version in pins}
 
@@ -57,8 +62,8 @@ def write_oldest(uv: str) -> None:
     subprocess.run(command, input=asked, text=True, check=True)
 
 
-# A step adds a group of packages to one environment, and runs tests. TensorFlow holds other
-# packages back, so stores are tested without it. ONNX's own tests belong to one version of onnx.
+# A step adds a group of packages to one environment, and runs tests. TensorFlow needs older
+# packages, so stores are tested without it. ONNX's own tests belong to one version of onnx.
 OF_TORCH = sorted(map(str, Path("tests/frameworks").glob("test_torch_*.py")))
 KERNELS = "tests/frameworks/test_torch_kernels.py"
 STEPS: dict[str, tuple[str, list[str]]] = {
@@ -82,7 +87,7 @@ STEPS: dict[str, tuple[str, list[str]]] = {
 
 
 def run_step(which: str, step: str) -> bool:
-    """Install the packages of a step, keep the list of versions by its name, and run its tests."""
+    """Install the packages of a step, save the list of versions, and run its tests."""
     folder, (group, tests) = INSTALLED / which, STEPS[step]
     python = str(folder / "bin" / "python")
     constraints = ["--constraint", str(OLDEST)] if which == "oldest" else []
@@ -97,14 +102,14 @@ def run_step(which: str, step: str) -> bool:
     settings = {"HYPOTHESIS_PROFILE": "short"}
     if step == "kernels":
         settings |= {"NDGATHER_TORCH_KERNELS": "1", "TRITON_INTERPRET": "1"}
-    # Warnings of other versions are shown, and fail nothing.
+    # Warnings of other versions are shown but do not fail tests.
     pytest = [python, "-m", "pytest", "-q", "-m", "not slow", "-o", "filterwarnings=default"]
     pytest.append(f"--junit-xml=build/reports/versions-{which}-{step}.xml")
     return subprocess.run([*pytest, *tests], env=os.environ | settings, check=False).returncode == 0
 
 
 def run_steps(*wanted: str) -> None:
-    """Run steps such as "oldest-torch", or all of them and write the table."""
+    """Run steps such as "oldest-torch", or run all steps and write the table."""
     steps = wanted or tuple(f"{which}-{step}" for which in ("oldest", "newest") for step in STEPS)
     failed = [each for each in steps if not run_step(*each.split("-"))]
     if not wanted:
@@ -118,7 +123,10 @@ def order(version: str) -> list[int]:
 
 def write_table() -> None:
     columns = []
-    for which, most in (("oldest", min), ("newest", max)):  # of what several steps have installed
+    for which, most in (
+        ("oldest", min),
+        ("newest", max),
+    ):  # of several steps
         found = [pinned(file.read_text()) for file in INSTALLED.glob(f"{which}-*.txt")]
         names = set().union(*found)
         columns.append({n: most((f[n] for f in found if n in f), key=order) for n in names})

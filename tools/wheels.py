@@ -1,7 +1,7 @@
-"""``python -m tools.wheels OPTION...``: test the wheel in dist by every Python that is found.
+"""``python -m tools.wheels OPTION...``: test the wheel in dist with every installed Python.
 
-Every Python runs the tests of the core, with the lowest NumPy and the newest. The first Python runs
-all tests, with the newest NumPy. The options go to pytest.
+Every Python runs the tests of the core, with the oldest and the newest NumPy. The first Python runs
+all tests, with the newest NumPy. The options are passed to pytest.
 """
 
 import os
@@ -18,7 +18,7 @@ FOR_CORE = ["pytest", "hypothesis", "ml_dtypes", "--only-binary", ":all:"]
 
 
 def test_wheel(name: str, packages: list[str], tests: list[str], profile: str | None) -> None:
-    """Install the wheel beside packages in the environment of a Python, and run tests."""
+    """Install the wheel and packages in the environment of a Python, and run tests."""
     python = str(FOLDER / name / "bin" / "python")
     wheels = [str(wheel) for wheel in Path("dist").glob("*.whl")]
     install = [python, "-m", "pip", "install", "--quiet", "--upgrade"]

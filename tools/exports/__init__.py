@@ -1,1 +1,1 @@
-"""Survey of exporters: their models in every runtime: ``python -m tools.exports``."""
+"""Survey of exporters and their models in every runtime: ``python -m tools.exports``."""

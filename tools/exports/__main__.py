@@ -1,4 +1,4 @@
-"""Export every snippet by every exporter, measure the models, and write the page."""
+"""Export every snippet with every exporter, measure the models, and write the page."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def main() -> int:
 def export(name: str, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     """Export every snippet into ``folder/models/NAME``; return versions, and errors by snippet.
 
-    The environment of the exporter is made if it does not exist.
+    Create the environment of the exporter if it does not exist.
     """
     exporter = EXPORTERS[name]
     environment = (folder / "environments" / exporter.package).absolute()
@@ -109,7 +109,7 @@ def results(
 
 
 def write_page(results: dict[str, Any]) -> None:
-    """Save the results, an exporter or an export on a line, and write the page."""
+    """Save the results, one exporter or export per line, and write the page."""
     tables = []
     for key, rows in results.items():
         lines = (f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())

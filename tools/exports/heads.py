@@ -1,6 +1,6 @@
 """Export the two models of the pages on restricted targets: ``python -m tools.exports.heads``.
 
-Both are written as a user of PyTorch writes them, with random weights.
+Both are written as a PyTorch user would write them, with random weights.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BEST = 20
 
 
 class Detector(nn.Module):  # type: ignore[misc]
-    """The head of a detector without suppression: decode the boxes, and keep the best classes."""
+    """The head of a detector without suppression: decode the boxes and keep the best classes."""
 
     def __init__(self, classes: int = 80, size: int = 160) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def write(name: str, module: nn.Module, outputs: list[str], inputs: dict[str, Tensor]) -> None:
-    """Export a module whose first size is open, without the traces of this program."""
+    """Export a module whose first size is open, without traces of this program."""
     program = torch.onnx.export(
         module.eval(),
         kwargs=inputs,

@@ -92,7 +92,7 @@ def versions() -> dict[str, str]:
 
 
 def nodes_of(model: onnx.ModelProto) -> list[str]:
-    """Return the nodes of a model that have indices, with versions; if none has, all nodes."""
+    """Return the nodes with indices, with their versions; if there are none, all nodes."""
     opsets = {each.domain: each.version for each in model.opset_import}
     nodes = list(_nodes(model))
     sizes = {name for node in nodes if node.op_type == "Shape" for name in node.output}
@@ -148,9 +148,9 @@ def _runs(
 
 
 def _specified_outputs(path: Path, inputs: dict[str, Array]) -> Outputs:
-    """Return the outputs by ndgather's operators.
+    """Return the outputs of ndgather's operators.
 
-    Other nodes run in the evaluator of onnx, or in onnxruntime if that evaluator raises.
+    Other nodes run in the evaluator of onnx, or in onnxruntime if that evaluator raises an error.
     """
     for runtime in ("reference", "onnxruntime"):
         try:

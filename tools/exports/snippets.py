@@ -1,6 +1,6 @@
 """The snippets of ``snippets.toml`` and the values of their inputs.
 
-Imported in the environments of the exporters, which have no ndgather.
+This module is imported in the environments of the exporters, which have no ndgather.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SCALE = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """One row of ``snippets.toml``; `targets` are what a scikit-learn model is fitted to."""
+    """A row of ``snippets.toml``; `targets` are the targets of a scikit-learn model."""
 
     name: str
     python: str
@@ -55,7 +55,7 @@ def snippets(package: str) -> list[Snippet]:
 
 
 def _indices(shape: list[int], sizes: Array, case: str) -> Array:
-    """Return indices that are distinct if the axis is long enough; the last is the hard one."""
+    """Return distinct indices if the axis is long enough; the last index is the hard one."""
     indices = np.arange(int(np.prod(shape))).reshape(shape)
     indices = indices // shape[-1] % sizes if sizes.ndim else indices % sizes
     match case:

@@ -1,7 +1,7 @@
-"""Child process: one exporter, in its environment, writes a model of every snippet of a package.
+"""Child process: an exporter, in its environment, writes a model of every snippet of a package.
 
-A snippet has a folder with ``model.onnx``. For every case ``CASE.npz`` has the inputs, and
-``CASE-answer.npz`` the outputs of the framework, named 0, 1, ..., or ``CASE-refused.txt`` its
+A snippet has a folder with ``model.onnx``. For every case, ``CASE.npz`` contains the inputs, and
+``CASE-answer.npz`` the outputs of the framework (named 0, 1, ...) or ``CASE-refused.txt`` its
 error.
 """
 
@@ -30,7 +30,7 @@ OPSETS = {"": 18, "ai.onnx.ml": 3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """How to write the model of a snippet, its inputs by case, and what the framework returns."""
+    """How to write the model of a snippet, its inputs by case, and the framework's results."""
 
     write: Callable[[Path], None]
     inputs: dict[str, dict[str, Array]]
@@ -38,7 +38,7 @@ class Export:
 
 
 def write_models(exporter: str, folder: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the versions of the packages, and the errors of the exporter by snippet."""
+    """Return the versions of the packages, and the exporter's errors by snippet."""
     warnings.simplefilter("ignore")
     row = EXPORTERS[exporter]
     errors = {}
@@ -51,7 +51,7 @@ def write_models(exporter: str, folder: str) -> tuple[dict[str, str], dict[str, 
 
 
 def _write(folder: Path, export: Export) -> str:
-    """Write the model, its inputs and the answers; return the error of the exporter, or ""."""
+    """Write the model, its inputs and the answers; return the exporter's error, or ""."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
@@ -66,7 +66,7 @@ def _write(folder: Path, export: Export) -> str:
             np.savez(folder / f"{case}-answer.npz", allow_pickle=False, **arrays)
     try:
         export.write(folder / "model.onnx")
-    except Exception as error:  # and so do exporters
+    except Exception as error:  # exporters too
         return _first_line(error)
     return ""
 
@@ -159,7 +159,7 @@ def export_sklearn(snippet: Snippet) -> Export:
         path.write_bytes(proto.SerializeToString())
 
     def answer(inputs: dict[str, Array]) -> list[Any]:
-        """Return what the exported model returns."""
+        """Return the result of the exported model."""
         rows = inputs["X"]
         if hasattr(model, "predict_proba"):
             return [model.predict(rows), model.predict_proba(rows)]
@@ -174,7 +174,7 @@ def export_sklearn(snippet: Snippet) -> Export:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exporter:
-    """One exporter: whose snippets it exports, what its environment installs, and its function."""
+    """An exporter: the package of its snippets, the packages to install, and its function."""
 
     package: str
     requires: tuple[str, ...]

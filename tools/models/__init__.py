@@ -1,1 +1,1 @@
-"""Survey of models that packages ship, run beside onnxruntime: ``python -m tools.models``."""
+"""Survey of models that packages ship, compared with onnxruntime: ``python -m tools.models``."""

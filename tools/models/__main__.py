@@ -1,4 +1,4 @@
-"""Download packages, extract their models, and print a line for every model."""
+"""Download packages, extract their models, and print a line per model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Child process: one model beside onnxruntime, its outputs, times, findings and conversions."""
+"""Child process: a model compared with onnxruntime: outputs, times, findings and conversions."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def measure(path: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def findings(path: str) -> list[dict[str, Any]]:
-    """Return the findings of `check` as JSON takes them."""
+    """Return the findings of `check` in a form that JSON supports."""
     return [asdict(one) | {"severity": one.severity.value} for one in onnx_models.check(path)]
 
 
 def inputs_of(path: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the inputs from a file, or random inputs with the sizes and values of the package."""
+    """Return inputs from a file, or random inputs with the sizes and values of the package."""
     if "file" in options:
         names = {each.name for each in onnx.load(path, load_external_data=False).graph.input}
         with np.load(options["file"]) as arrays:
             return {name: arrays[name] for name in arrays if name in names}
     sizes = {}
     for name, size in options["sizes"].items():
-        try:  # a package has one table of sizes for all of its models
+        try:  # a package has a single table of sizes for all of its models
             onnx_models.random_inputs(path, sizes={name: size})
             sizes[name] = size
         except NdgatherError:
@@ -75,7 +75,7 @@ def inputs_of(path: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_onnxruntime(path: str, inputs: dict[str, Any]) -> tuple[list[Any], float]:
-    """Return the outputs, and the shortest time of loading and running the model."""
+    """Return the outputs, and the shortest time to load and run the model."""
     best = float("inf")
     outputs: list[Any] = []
     for _ in range(ROUNDS):
@@ -122,7 +122,7 @@ def peak_mib(which: str, path: str, inputs: dict[str, Any]) -> float:
 
 
 def compare(path: str, inputs: dict[str, Any], runtimes: list[str]) -> str:
-    """Return which runtimes stop, and which differ from the specification at which nodes."""
+    """Return runtimes that stop, and nodes at which others differ from the specification."""
     report = onnx_models.compare(path, inputs, runtimes=runtimes)
     stopped = [f"{run.runtime} {run.status}" for run in report.runs if run.status != "ran"]
     different = [
@@ -136,7 +136,7 @@ def compare(path: str, inputs: dict[str, Any], runtimes: list[str]) -> str:
 
 def convert(path: str, opset: int, inputs: dict[str, Any], expected: list[Any]) -> str:
     model = onnx_models.convert(path, opset=opset)
-    target = Path(path).with_name(f"converted-{opset}.tmp")  # beside files with tensors
+    target = Path(path).with_name(f"converted-{opset}.tmp")  # next to files with tensors
     target.write_bytes(model.SerializeToString())
     try:
         outputs = onnx_models.run(target, inputs, runtime="onnxruntime")

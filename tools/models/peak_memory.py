@@ -11,7 +11,7 @@ from tools.child_process import serve
 
 
 def peak_mib(which: str, path: str, inputs: dict[str, Any]) -> float:
-    """Return the peak of this process: "ndgather" runs the model, or onnxruntime "alone"."""
+    """Return the peak memory of this process: "ndgather" runs the model, or "alone" onnxruntime."""
     if which == "ndgather":
         from ndgather.models import onnx  # noqa: PLC0415 - onnxruntime alone does not need it
 

@@ -1,4 +1,4 @@
-"""Measurements of models: every model in a child process, a line for each, and a summary."""
+"""Measurements of models: each in a child process, with a line per model and a summary."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def row(name: str, measurement: Measurement) -> str:
 
 
 def summary(measurements: Sequence[Measurement]) -> str:
-    """Return how many models run, with which errors, times and memory, and how many convert."""
+    """Return how many models run and convert, with errors, times and memory."""
     run, failed = runs(measurements), failed_runs(measurements)
     lines = [
         f"{len(measurements)} models; onnxruntime runs {len(run) + len(failed)}, "
@@ -93,10 +93,10 @@ def summary(measurements: Sequence[Measurement]) -> str:
 
 
 def error_of(outputs: list[Any], expected: list[Any]) -> float:
-    """Return the largest difference of outputs, as a share of the largest value of each."""
+    """Return the largest difference of outputs, relative to the largest value of each."""
     worst = 0.0
     for one, value in zip(outputs, expected, strict=True):
-        is_maps = isinstance(value, list)  # of a classifier: a dict for every row
+        is_maps = isinstance(value, list)  # of a classifier: a dict per row
         other = np.array([list(row.values()) for row in value]) if is_maps else value
         if one.dtype.kind not in "biuf":
             worst = max(worst, float(not np.array_equal(one, other)))
@@ -117,7 +117,7 @@ def runs(measurements: Sequence[Measurement]) -> list[Measurement]:
 
 
 def failed_runs(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """Return the models that onnxruntime runs and ndgather does not."""
+    """Return the models that run in onnxruntime but not in ndgather."""
     return [each for each in measurements if "onnxruntime" not in each and "ratio" not in each]
 
 

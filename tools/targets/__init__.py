@@ -1,1 +1,1 @@
-"""Restricted targets: what they take after `convert --target`, and which programs load it."""
+"""Restricted targets: what `convert --target` writes for them, and which programs load it."""

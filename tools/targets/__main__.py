@@ -1,4 +1,4 @@
-"""Rewrite exported models for restricted targets, and see what other programs make of them."""
+"""Rewrite exported models for restricted targets, and run them in other programs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TABLE = Path(__file__).with_name("table.md")
-LIMIT_S = 60  # for one model
-# The programs, what their environments have, and the target for which models are rewritten.
+LIMIT_S = 60  # per model
+# The programs, the packages of their environments, and the target for which models are rewritten.
 PROGRAMS = {
     "onnxsim": (["onnxsim==0.8.1"], "basic"),
     "opencv": (["opencv-python-headless==4.14.0.94"], "opencv"),
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def write_exports(exports: Path, folder: Path) -> int:
-    """Write every exported model, and again with the indices as constants; return their number."""
+    """Write every exported model, and again with constant indices; return the number of models."""
     count = 0
     for exporter, row in EXPORTERS.items():
         for snippet in snippets(row.package):
@@ -119,7 +119,7 @@ def paths(folder: Path) -> Iterator[Path]:
 
 
 def program(name: str, folder: Path, scratch: str = "/tmp") -> ChildProcess:
-    """Return a program in an environment of its own, which is made if it does not exist."""
+    """Return a program in its own environment, which is created if it does not exist."""
     environment = (folder / "environments" / name).absolute()
     python, wanted = str(environment / "bin" / "python"), "\n".join(PROGRAMS[name][0])
     installed = environment / "requires.txt"
@@ -135,7 +135,7 @@ def program(name: str, folder: Path, scratch: str = "/tmp") -> ChildProcess:
 
 
 def count_nodes(what: str, folder: Path, part: str) -> str:
-    """Return a row with the numbers of nodes that `basic` supports; print why other nodes stay."""
+    """Return a row with the numbers of nodes that `basic` supports; print why others remain."""
     counts = Counter[str]()
     with program("onnxsim", folder) as onnxsim:
         for path in paths(folder / part):
@@ -185,9 +185,9 @@ def takers(folder: Path) -> str:
 
 
 def outcomes(name: str, folder: Path, part: Path) -> list[str]:
-    """Return what a program makes of every model; it is started again where it crashes.
+    """Return the outcome of every model in a program, which is restarted after a crash.
 
-    Outcomes are saved as they come, so that another run asks only for models that are new.
+    Outcomes are saved immediately, so that another run measures only new models.
     """
     place = folder / f"{name}.json"
     saved: dict[str, list[str]] = json.loads(place.read_text("utf-8")) if place.exists() else {}

@@ -1,4 +1,4 @@
-"""Child process: one program that takes ONNX models, in its environment, loads and runs a model."""
+"""Child process: a program that reads ONNX models, in its environment, loads and runs a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def opencv(path: Path, inputs: Inputs) -> Callable[[], list[Array]]:
-    cv2 = import_module("cv2")  # each of these has an environment of its own
+    cv2 = import_module("cv2")  # each of these has its own environment
     net = cv2.dnn.readNetFromONNX(str(path))
     for name, array in inputs.items():
         net.setInput(array, name)
@@ -92,13 +92,13 @@ def onnx2tf(path: Path, inputs: Inputs) -> Callable[[], list[Array]]:
 
 
 def simplified(path: str) -> bytes:
-    """Return a model that onnxsim has simplified."""
+    """Return a model simplified by onnxsim."""
     model, _ = import_module("onnxsim").simplify(path)
     return bytes(model.SerializeToString())
 
 
 def outcome(name: str, path: str) -> str:
-    """Return what a program makes of a model: "loads", "runs", "right", or its error."""
+    """Return the outcome of a model in a program: "loads", "runs", "right", or its error."""
     answers = np.load(Path(path).with_name("answers.npz"))
     inputs = dict(np.load(Path(path).with_name("inputs.npz")))
     run = {"opencv": opencv, "ncnn": ncnn, "onnx2tf": onnx2tf}[name](Path(path), inputs)
