@@ -113,7 +113,7 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Set the maximum number of threads per call, including the calling thread.
 
-    Results do not depend on this setting, and small calls always run in one thread. The default is
+    Results do not depend on this setting, and small calls are never split. The default is
     the environment variable ``NDGATHER_NUM_THREADS`` or, if it is not set, the number of processors
     available to the process according to its CPU affinity and control group.
 
@@ -177,7 +177,7 @@ def set_memory_limit(limit: int) -> None:
 
 @own_errors("release_memory")
 def release_memory() -> int:
-    """Return all memory kept for reuse to the operating system.
+    """Release all memory that is kept for reuse.
 
     Returns
     -------

@@ -105,7 +105,7 @@ def gather_nd(
     """Gather slices of `data` at index tuples.
 
     The last axis of `indices` holds index tuples. A tuple with an index for every axis of `data`
-    selects one element; a shorter tuple selects a whole slice.
+    selects an element; a shorter tuple selects a whole slice.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def gather_nd(
         and `indices`. If the call fails, `out` is unchanged unless a stored array could not be
         read.
     memory : int or str, optional
-        For stored arrays: the maximum size of the buffers in bytes, or as text such as
+        For stored arrays: the maximum size of the buffers in bytes, or a string like
         ``"512 MiB"``, in addition to the result and 8 bytes per index tuple.
     progress : callable or bool, optional
         For stored arrays: called in the calling thread with the number of completed chunks and the
@@ -151,8 +151,8 @@ def gather_nd(
     Raises
     ------
     IndexOutOfBoundsError
-        If an index is out of bounds, even if the result is empty. The error names the first such
-        index in C order. Memory outside `data` is never read.
+        If an index is out of bounds, even if the result is empty. The error names the first in C
+        order. Memory outside `data` is never read.
     ShapeError
         If the shapes do not match, including the shape of `out`.
     DTypeError
@@ -371,8 +371,8 @@ def gather_windows(
 ) -> NDArray[Any]:
     """Gather windows of `data`: boxes of equal shape at given starting positions.
 
-    Each start along the last axis of `starts` is the lowest corner of one window, such as an image
-    patch or a section of a time series. The remaining axes of `data` are copied whole.
+    Each start along the last axis of `starts` is the lowest corner of a window, for example of an
+    image patch or a section of a time series. The remaining axes of `data` are copied whole.
 
     Parameters
     ----------
@@ -405,7 +405,7 @@ def gather_windows(
     ------
     IndexOutOfBoundsError
         If `mode` is ``raise`` and a window extends past the bounds of `data`. The error names the
-        first such entry of `starts` in C order.
+        first entry of `starts` in C order that does.
     ShapeError
         If the shapes do not match, `window_shape` is not a valid shape, a window is larger than
         `data` in mode ``raise`` or ``clip``, or an axis that would have to be extended is empty.
@@ -617,7 +617,7 @@ def scatter_nd(
     Raises
     ------
     IndexOutOfBoundsError
-        If an index is out of bounds. The error names the first such index in C order.
+        If an index is out of bounds. The error names the first in C order.
     ShapeError
         If the shapes do not match.
     DTypeError

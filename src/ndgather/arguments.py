@@ -411,7 +411,7 @@ def _by_tuples(kind: Kind) -> str:
 
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return `value` as one element of `dtype`; see `dtypes.hold`."""
+    """Return `value` as an element of `dtype`; see `dtypes.hold`."""
     foreign.check(caller, "fill_value", value)
     element = dtypes.hold_one(value, dtype)
     if element is None:

@@ -1,4 +1,4 @@
-"""A gather or scatter call as data."""
+"""Gather and scatter calls, represented as data."""
 
 from __future__ import annotations
 
@@ -113,12 +113,12 @@ class Call:
 
     @property
     def raises(self) -> bool:
-        """True if an out-of-bounds index raises an error on at least one axis."""
+        """True if an out-of-bounds index raises an error on any axis."""
         return Mode.RAISE in (self.mode, *self.modes)
 
     @property
     def fills(self) -> bool:
-        """True if out-of-bounds elements are filled on at least one axis."""
+        """True if out-of-bounds elements are filled on any axis."""
         return Mode.FILL in (self.mode, *self.modes)
 
     def as_gather(self, **changes: Any) -> Call:

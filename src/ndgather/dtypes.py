@@ -143,7 +143,7 @@ def holds_all(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
 def hold_one(
     value: Any, dtype: np.dtype[Any] | Numbers, *, same_kind: bool = False
 ) -> Array | None:
-    """Return one value as a 0-d array, or None if the dtype cannot represent it."""
+    """Return a value as a 0-d array, or None if the dtype cannot represent it."""
     try:
         if isinstance(value, np.ndarray | np.void) and value.ndim == 0:
             if value.dtype == dtype and value.dtype.kind not in "OT":

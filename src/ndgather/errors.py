@@ -49,7 +49,7 @@ class AttributeValueError(NdgatherError, ValueError):
 
 
 class ModelError(NdgatherError, ValueError):
-    """A model cannot be read, received invalid inputs, or failed in one of its nodes."""
+    """A model cannot be read, received invalid inputs, or failed in a node."""
 
     def __init__(self, text: str) -> None:
         super().__init__(one_line(text))  # paths and names may contain control characters

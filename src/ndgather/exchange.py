@@ -147,7 +147,7 @@ class Adapter(Protocol):
 
 
 class Store(Adapter, Protocol):
-    """A module that opens the stored arrays of one package; see `ndgather.stored.chunks`."""
+    """A module that opens the stored arrays of a package; see `ndgather.stored.chunks`."""
 
     def reader(self, array: Any) -> Any: ...
 

@@ -139,7 +139,7 @@ def stacked(
 ) -> str | None:
     """Return the expression that converts a tuple of index arrays to indices of `data`.
 
-    The tuple has one array per axis and is called `name`, and `names` are the names of its items,
+    The tuple has an array per axis and is called `name`, and `names` are the names of its items,
     if they have any. None is returned if the items cannot be broadcast, or are not arrays, numbers
     or lists.
     """
@@ -180,7 +180,7 @@ def stacked(
 def _stacked_masks(items: Sequence[Any], names: Sequence[str], data: object) -> str | None:
     """Return the expression like `stacked` if some items are masks.
 
-    A mask stands for one index array per axis of the mask, listing its true elements.
+    A mask stands for an index array per axis of the mask, listing its true elements.
     """
     library = library_of(items)
     if library not in ("jax", "torch") or library_of([data]) not in ("numpy", library):
@@ -217,7 +217,7 @@ def whole(name: str, library: str) -> str:
 
 
 def column(name: str, indices: object) -> str:
-    """Return the expression that turns one index per slice into index tuples."""
+    """Return the expression that turns slice indices into index tuples."""
     library = library_of([indices])
     if library == "torch" and cast("Any", indices).device.type != "cpu":
         return f"torch.as_tensor({name}, device=data.device)[:, None]"
@@ -274,7 +274,7 @@ def is_array(value: object) -> bool:
 
 
 def column_values(caller: str, argument: str, value: object) -> Array:
-    """Return columns as one array; they must share a NumPy number dtype and contain no nulls."""
+    """Return columns as an array; they must share a NumPy number dtype and contain no nulls."""
     table: Any = value
     with messages.converted_errors(lambda _: messages.table(caller, argument, value)):
         if hasattr(table, "get_columns"):

@@ -98,7 +98,7 @@ ORDERS = {
 
 
 def shown(shape: Shape) -> str:
-    """Format a shape on one line like NumPy; sizes may have names, and an unknown size is "?"."""
+    """Format a shape like NumPy, on a single line; sizes may be names, and an unknown size is "?"."""
     texts = ("?" if size is None else str(size) for size in shape)
     sizes = (text if text.isprintable() else repr(text) for text in texts)
     return f"({', '.join(sizes)}{',' if len(shape) == 1 else ''})"
@@ -111,7 +111,7 @@ def subscript(position: Iterable[int]) -> str:
 
 
 def shown_value(value: object, write: Callable[[object], str] = repr) -> str:
-    """Format a value on one line of limited length, or as its type if `write` fails."""
+    """Format a value on a single, short line, or as its type if `write` fails."""
     try:
         text = " ".join(write(value).split())
     except MemoryError:
@@ -130,7 +130,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quote text from a file on one line of limited length."""
+    """Quote text from a file on a single, short line."""
     return repr(text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}...")
 
 
@@ -140,14 +140,14 @@ def plain(text: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return another library's error text on one line of limited length."""
+    """Return another library's error text on a single, short line."""
     if isinstance(error, OSError) and error.strerror:  # netCDF stores text in errno
         return str(error.strerror if isinstance(error.errno, int) else error.args[0]).lower()
     return shortened(str(error)) or type(error).__name__
 
 
 def shortened(text: str) -> str:
-    """Return another library's text on one line of limited length, without source locations."""
+    """Return another library's text on a single, short line, without source locations."""
     text = text.partition("\n\nDebug source:")[0]  # obstore appends Rust debug output
     if len(text) > _LONGEST_REASON:  # the cause is at the beginning or the end
         half = _LONGEST_REASON // 2

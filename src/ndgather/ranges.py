@@ -1,4 +1,4 @@
-"""Ranges along one axis: convert the arguments, check them, and copy the elements."""
+"""Ranges along an axis: convert the arguments, check them, and copy the elements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Ranges:
 
     @property
     def are_inside(self) -> bool:
-        """True if every range, even an empty one, lies within the axis."""
+        """True if all ranges, including empty ranges, lie within the axis."""
         if len(self.starts) == 0:
             return True
         return bool(self.starts.min() >= 0 and (self.starts <= self.size - self.lengths).all())

@@ -75,7 +75,7 @@ def supported(kind: str) -> tuple[str, ...]:
 
 
 def has_start(scatter: Any, dtype: np.dtype[Any]) -> bool:
-    """Return whether a scatter has a start in `dtype`: a sum without initial values needs 0."""
+    """Return whether a scatter can start in `dtype`; a sum without initial values needs a 0."""
     is_sum = not scatter.use_init_val and ROWS[scatter.reduction].sign == "+"
     return not is_sum or dtype.itemsize > 1 or dtypes.hold_one(0, dtype) is not None
 
@@ -117,7 +117,7 @@ def identity(dtype: np.dtype[Any] | dtypes.Numbers, reduction: str) -> Array:
 class Steps:
     """The operations of an array library that `in_steps` needs.
 
-    ``scatter(data, updates, reduction)`` runs one step and may modify data.
+    ``scatter(data, updates, reduction)`` runs a single step and may modify data.
     ``start(updates, reduction)`` returns an array like updates, filled with the identity.
     ``counts(array, count)`` returns integers of the same shape, all equal to `count`.
     ``wide(dtype)`` returns the kind of a dtype, i, f or c, and the dtype in which to divide.
@@ -171,7 +171,7 @@ def _complex(real: Array, imag: Array) -> Array:
 
 @dataclass(frozen=True)
 class InPlace(Steps):
-    """NumPy arrays that `apply(data, updates, reduction)` updates in place with one scatter."""
+    """NumPy arrays; `apply(data, updates, reduction)` updates data in place in a single scatter."""
 
     apply: Callable[[Array, Array, str], None]
 
@@ -198,7 +198,7 @@ class InPlace(Steps):
         return kind, np.longdouble if dtype.char == "g" else np.float64
 
     def quotient(self, totals: Array, counts: Array, where: Array) -> Array:
-        """Divide in place, one block at a time, where elements have updates."""
+        """Divide elements that have updates, in place and block by block."""
         writes: Any = [["readwrite"], ["readonly"], ["readonly"]]
         flags: Any = ["external_loop", "buffered", "zerosize_ok"]
         blocks = np.nditer([totals, counts, where], flags, writes, buffersize=_QUOTIENTS)

@@ -25,7 +25,7 @@ def misused(
 ) -> CallError:
     """Return the error for arguments that do not match a signature.
 
-    `given` lists the values, `names` the keywords of the last ones. `hint_of` returns the end of
+    `given` lists the values, `names` the keywords of the last values. `hint_of` returns the end of
     the text for the positional arguments if there are too many.
     """
     parameters = signature.parameters

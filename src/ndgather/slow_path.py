@@ -134,7 +134,7 @@ def _as_bytes(call: Call) -> Call:
 
 
 def _is_one_step(call: Call) -> bool:
-    """Return whether the core can run a scatter of NumPy arrays in one step."""
+    """Return whether the core can run a scatter of NumPy arrays in a single step."""
     one = reductions.in_one_step(call.reduction, call.use_init_val)
     return one and (call.reduction == "none" or bool(call.data.dtype.isnative))
 

@@ -60,7 +60,7 @@ def gather_nd(
     Raises
     ------
     IndexOutOfBoundsError
-        If an index is out of bounds. The error names the first such index in C order.
+        If an index is out of bounds. The error names the first in C order.
     ShapeError
         If the shapes do not match or `data_shape` is not a valid shape.
     DTypeError
@@ -162,7 +162,7 @@ def gather_windows(
     ------
     IndexOutOfBoundsError
         If `mode` is ``raise`` and a window extends past the bounds of `data`. The error names the
-        first such entry of `starts` in C order. For other errors see `gather_nd`.
+        first entry of `starts` in C order that does. For other errors see `gather_nd`.
 
     Notes
     -----
