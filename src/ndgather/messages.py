@@ -98,7 +98,7 @@ ORDERS = {
 
 
 def shown(shape: Shape) -> str:
-    """Format a shape like NumPy, on a single line; sizes may be names, and an unknown size is "?"."""
+    """Format a shape like NumPy, on a single line. Sizes may be names; an unknown size is "?"."""
     texts = ("?" if size is None else str(size) for size in shape)
     sizes = (text if text.isprintable() else repr(text) for text in texts)
     return f"({', '.join(sizes)}{',' if len(shape) == 1 else ''})"
