@@ -390,7 +390,7 @@ class Result:
             yield pd.concat([front.iloc[rows].reset_index(drop=True), behind], axis=1)
 
     def _values(self, data: xarray.Dataset, at: slice) -> pd.DataFrame:
-        """Return the values of some points; the index of the frame numbers these points."""
+        """Return a frame with the values of some points; its index numbers the points in `at`."""
         with messages.converted_errors(
             lambda error: self.lookup._error(f"cannot be extended: {reason(error)}")
         ):

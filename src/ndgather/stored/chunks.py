@@ -247,7 +247,7 @@ class Reader(Protocol):
 
 
 class Writer(Reader, Protocol):
-    """A stored array that can also be written; its grid divides it into the units of writing.
+    """A stored array that can also be written, in units of its grid.
 
     `journal` requires that the optional attribute `replaces_objects` is true: a write is atomic,
     and durable when `write` returns. If the optional attribute `loss` is not empty, it explains in
@@ -310,10 +310,10 @@ def new_permits(count: int) -> Permits:
 
 
 class Buffers:
-    """The memory that a worker reuses.
+    """Buffers that a worker reuses.
 
-    Reads overlap because more workers may read than may hold decoded chunks. `decoded` and
-    `acquire_permit` wait for a permit.
+    More workers may read than may hold decoded chunks, so that reads overlap. `decoded` and
+    `acquire_permit` wait for a permit to hold a decoded chunk.
     """
 
     def __init__(

@@ -24,8 +24,8 @@ from ndgather.stored.chunks import Buffers, Chunk, Reader, Writer, new_permits
 Request: TypeAlias = tuple[Chunk, bool, Callable[[Array], Any]]  # chunk, is_read, function to send
 
 _MEMORY = 2**26  # default limit of the bytes in transit to and from an executor
-# A task of an executor has at least 1 MiB or 64 chunks, but there are at least 64 tasks in order to
-# keep every worker busy.
+# A task of an executor is complete if it transfers 1 MiB or reads 64 chunks, or a 64th of all
+# chunks, so that every worker gets some tasks.
 _TASK_BYTES = 2**20
 _MOST_CHUNKS = 64
 _TASKS = 64

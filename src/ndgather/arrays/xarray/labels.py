@@ -88,7 +88,7 @@ class SortedLabels:
     order: Array  # the position of each value on the axis
     descending: bool = False  # "pad" then means the next greater label
     unit: str | None = None  # the unit of times
-    period: Any = None  # if set, `values` has another label at each end, from across the seam
+    period: Any = None  # if set, `values` has one more label at each end, shifted by a period
     in_order: bool = True  # the axis is ascending or descending
     gap: Positions | tuple[()] = ()  # indices of values of a ring without a neighbor above
 

@@ -980,7 +980,7 @@ def _shown(label: Any) -> str:
 
 
 def _hint(request: Request, *ways: str) -> str:
-    """Return a hint for missing labels, which depends on the method of the accessor."""
+    """Return a hint for missing labels, with the option that the accessor's method has for them."""
     word = _LEFT_OUT.get(request.caller)
     what = {"nan": "for NaN", "drop": "to drop them"}
     ways = (*ways, *([f"{request.option('missing', word)} {what[word]}"] if word else []))

@@ -44,7 +44,7 @@ class _KnownChunks:
     """The functions that read and decode the stored bytes of a chunk."""
 
     read: Callable[[Chunk, Buffers], Bytes | None]  # returns None if the chunk is missing
-    size: Callable[[Chunk], int | None]  # stored bytes, or None if that takes a read
+    size: Callable[[Chunk], int | None]  # the stored size, or None if only a read tells
     decoder: Decoder
     fill_value: Array
 
@@ -108,7 +108,7 @@ class ZarrReader:
             self._known = None if whole else _KnownChunks.of(array, objects)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
-        # zarr has an option of its own that makes missing chunks errors.
+        # An option of zarr also turns missing chunks into errors.
         fills = getattr(getattr(array, "config", None), "read_missing_chunks", True)
         self._all_exist = all_chunks_exist or missing_raises() or not fills
         if self.whole_shards:
