@@ -250,7 +250,7 @@ def _infer_gather_tree(call: CallShapes) -> Axes:
 
 
 def _numbers(array: Array) -> Array:
-    """Widen narrow floats, which would round the sizes that they are compared with."""
+    """Convert floats to float64 so that comparisons with sizes are exact."""
     return array if array.dtype.kind in "iu" else array.astype(np.float64)
 
 

@@ -133,7 +133,7 @@ def make_scene(evaluation: Evaluation, shape: tuple[int, ...] | None = None) -> 
 
 
 _PLANES, _CELLS, _WINDOW = 6, 160, 25  # the maximum numbers to draw
-_LIMITS = ((10, 8), (12, 8))  # rows and columns: all up to the first number, otherwise the second
+_LIMITS = ((10, 8), (12, 8))  # all of at most 10 rows and 12 columns; otherwise 8
 
 
 class _DrawnPlane(NamedTuple):
