@@ -1,4 +1,4 @@
-"""Hard cases of gather and scatter as JSON, and a runner for Python libraries: see README.md."""
+"""Conformance cases for gather and scatter, and a runner for Python libraries. See README.md."""
 
 from .corpus import Case, Refusal, Rule, Undefined, Value, load
 from .verdicts import Outcome, Verdict, judge

@@ -1,7 +1,7 @@
-"""``python -m conformance``: run the cases in libraries, and print who is right.
+"""``python -m conformance``: run the cases in libraries and print which libraries are right.
 
-Exit status: 0 if done, 1 if ndgather was not right in every case, 2 if the command line was not
-understood or a library did not start.
+Exit status: 0 on success, 1 if ndgather was not right in every case, 2 if the command line is
+invalid or a library did not start.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m conformance",
-        description="Run the conformance cases in each library, in child processes, and print who "
-        "is right.",
+        description="Run the conformance cases in each library, in child processes, and print the "
+        "verdicts.",
     )
     names = ", ".join(known.name for known in LIBRARIES)
     parser.add_argument(
         "--peer",
         action="append",
         metavar="NAME",
-        help=f"ask this library, one of {names}, or the module of an adapter; may be repeated "
-        "(default: all that are installed)",
+        help=f"run this library: {names}, or an adapter module; may be repeated (default: all "
+        "installed libraries)",
     )
     parser.add_argument(
         "--case",
@@ -47,9 +47,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="GLOB",
         help="run the cases whose names match; may be repeated (default: all)",
     )
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write everything to this file")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write all results to this file")
     parser.add_argument(
-        "--format", choices=("text", "md"), default="text", help="what to print (default: text)"
+        "--format", choices=("text", "md"), default="text", help="output format (default: text)"
     )
     return parser
 

@@ -1,4 +1,4 @@
-"""The cases in Python, with their tensors as NumPy arrays. README.md defines the format."""
+"""Load the cases, with tensors as NumPy arrays. README.md defines the format."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _sequence(
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the dtype of an array of this element type; strings are objects."""
+    """Return the dtype for an element type; strings have dtype object."""
     if name == STRING:
         return np.dtype(object)
     if name in _OF_ML_DTYPES:
@@ -124,14 +124,14 @@ class Rule:
     Attributes
     ----------
     text : str
-        The sentence of the specification, or what follows from it.
+        A sentence of the specification, or a consequence of it.
     source : str
-        Where it is written.
+        The URL of the specification.
     quoted : bool
         Whether `text` is a quotation.
     version_specific : bool
-        Whether it is a rule of one published version, such as its list of types. Libraries that
-        offer other functions for the same work need not follow it.
+        Whether the rule applies only to this published version, like its list of types. Libraries
+        that implement the operation by other functions need not follow it.
     """
 
     name: str
@@ -143,7 +143,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """The call must return one of these tensors, bit for bit."""
+    """The expected result: the call must return one of these tensors, bit for bit."""
 
     choices: tuple[Tensor, ...]
 
@@ -153,7 +153,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The call must raise an error."""
+    """The expected error."""
 
     kind: RefusalKind
 
@@ -163,9 +163,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undefined:
-    """The specification does not define the result: an error is right.
+    """An undefined result.
 
-    A result is right too if each of its elements is zero or an element of data or updates.
+    The library may raise an error or return elements that are zero or come from data or updates.
     """
 
     def __str__(self) -> str:
@@ -177,14 +177,14 @@ Expected: TypeAlias = Value | Refusal | Undefined
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One call of one operator, and its expected result.
+    """A call of an operator with its expected result.
 
     Attributes
     ----------
     runs : int
-        How often the call is made: a call that threads share may be wrong now and then.
+        The number of times to make the call; races between threads are not always visible.
     report : str or None
-        A public report of a library that was wrong.
+        The URL of a public report about a library that got this case wrong.
     """
 
     name: str
@@ -201,10 +201,7 @@ class Case:
 
 
 def load(*patterns: str) -> tuple[Case, ...]:
-    """Return the cases whose names match one of the shell patterns, in the order of the files.
-
-    Without a pattern, return all cases.
-    """
+    """Return the cases whose names match any of the shell patterns; by default, all cases."""
     return tuple(
         case
         for case in _all_cases()
@@ -218,7 +215,7 @@ def _all_cases() -> tuple[Case, ...]:
 
 
 def read_file(path: Path) -> list[Case]:
-    """Return the cases of one file."""
+    """Return the cases in a file."""
     content = json.loads(path.read_text("utf-8"))
     if content["format"] != FORMAT:
         raise ValueError(f"{path}: format = {content['format']} is unknown (allowed: {FORMAT})")

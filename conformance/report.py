@@ -1,4 +1,4 @@
-"""The verdicts as a table for the terminal, as the page of the documentation, and as data."""
+"""Write the verdicts as a table for terminals, a page of the documentation, or JSON data."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SYMBOLS = {
     Verdict.CANNOT: "·",
 }
 MEANINGS = {
-    Verdict.RIGHT: "returns the value, or raises where an error is required",
-    Verdict.WRONG_VALUE: "returns another value, type or shape, or foreign memory",
-    Verdict.ACCEPTS: "returns a value where an error is required",
-    Verdict.REFUSES: "raises for a valid call",
+    Verdict.RIGHT: "returns the value, or raises the required error",
+    Verdict.WRONG_VALUE: "returns a wrong value, type or shape, or foreign memory",
+    Verdict.ACCEPTS: "returns a value although an error is required",
+    Verdict.REFUSES: "raises an error for a valid call",
     Verdict.CRASH: "the process crashes or hangs",
     Verdict.CANNOT: "has no such operator, type or option; not counted",
 }
@@ -40,9 +40,9 @@ _COMMAND = "python -m conformance"
 
 
 def as_text(columns: Sequence[Column], *, colour: bool) -> str:
-    """Return a table for the terminal: a line per case, a column per library.
+    """Return a table for terminals, with a line per case and a column per library.
 
-    With one library its reasons stand beside the verdicts.
+    If there is only one library, the table also gives the reasons.
     """
 
     def painted(verdict: Verdict, text: str) -> str:
@@ -84,8 +84,8 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
     lines = [
         "# Conformance: who gets the hard cases right",
         "",
-        f"{count} calls of gather and scatter operators, each with the rule that decides it, in "
-        f"{len(columns)} libraries on {machine}. In short:",
+        f"{count} calls of gather and scatter operators, run in {len(columns)} libraries on "
+        f"{machine}:",
         "",
         *(f"- {line}" for line in _in_short(columns)),
         "",
@@ -102,7 +102,7 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         "",
         "## Every case",
         "",
-        "A column is a call, and links to what decides it.",
+        "Each column is a call. Select it to see the call and the rule that decides it.",
         "",
         f"```{{conformance}} {' '.join(names)}",
         *(
@@ -111,31 +111,26 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         ),
         "```",
         "",
-        "## How to run and read it",
+        "## How it is measured",
         "",
-        f"    {_COMMAND} --format md > docs/conformance.md",
+        "The cases are our own corpus of JSON files, which [any language can "
+        f"use](conformance-cases.md). `{_COMMAND} --format md` writes this page, and `{_COMMAND} "
+        "--peer onnxruntime --case 'onnx-GatherND*'` prints the reasons for each verdict.",
         "",
-        "The cases are our own corpus: JSON files that can be used from any language. [Conformance "
-        "cases](conformance-cases.md) explains them to authors of other runtimes.",
-        f"In a clone, `{_COMMAND} --peer onnxruntime --case 'onnx-GatherND*'` prints what a "
-        "library did in every case; `--json PATH` writes all results to a file.",
-        "",
-        "- Every library runs in a separate process, on the CPU, with its default settings. A case "
-        "in which this process crashes is run again alone, and the second run counts.",
-        "- A value is right only with its type, its shape and every bit.",
+        "- Each library runs in a separate process on the CPU, with default settings. If a case "
+        "crashes the process, it is repeated in a new process, and the second run counts.",
+        "- A value is right only if its type, shape and every bit are right.",
         *_notes(columns),
-        "- *undefined* marks calls whose result the specification does not define. Raising, or "
-        "returning input elements or zeros, counts as right; crashing or returning foreign memory "
-        "does not.",
-        "- ONNX models declare the shapes of the case.",
-        "- Foreign memory differs from run to run, so such a verdict may change from a value to a "
-        "crash.",
+        "- If the specification does not define the result, an error, input elements and zeros are "
+        "right; foreign memory and crashes are not. Foreign memory differs from run to run, so "
+        "such a verdict may change.",
+        "- ONNX models declare the shapes of the inputs.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def as_data(columns: Sequence[Column]) -> dict[str, Any]:
-    """Return everything in a form that JSON can hold."""
+    """Return all results as JSON-serializable data."""
     return {
         "peers": [
             {
@@ -169,7 +164,7 @@ def _rows(columns: Sequence[Column]) -> Iterator[tuple[Case, tuple[Answer, ...]]
 
 
 def _in_short(columns: Sequence[Column]) -> list[str]:
-    """Return how many calls each library gets right, of those that it can express."""
+    """Summarize how many calls each library gets right, accepts wrongly and crashes on."""
     shares = [
         f"{column.library.name} {column.count(Verdict.RIGHT)} of "
         f"{len(column.answers) - column.count(Verdict.CANNOT)}"
@@ -187,8 +182,8 @@ def _in_short(columns: Sequence[Column]) -> list[str]:
     ]
     return [
         f"Right, of the calls that a library can express: {', '.join(shares)}.",
-        f"Calls that require an error, and return a value: {', '.join(accepted) or 'none'}.",
-        f"Calls in which the process crashes or hangs: {', '.join(deaths) or 'none'}.",
+        f"Calls that should fail but return a value: {', '.join(accepted) or 'none'}.",
+        f"Calls that crash or hang the process: {', '.join(deaths) or 'none'}.",
     ]
 
 
@@ -197,8 +192,8 @@ def _notes(columns: Sequence[Column]) -> list[str]:
     if not idioms:
         return []
     return [
-        f"- {' and '.join(idioms)} claim no published operator. They run equivalent calls, and "
-        "rules of one version of an operator, such as its list of types, do not apply to them."
+        f"- {' and '.join(idioms)} run equivalent calls. Rules of a single version of an operator, "
+        "such as its list of types, do not apply to them."
     ]
 
 

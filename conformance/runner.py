@@ -1,4 +1,4 @@
-"""Run a library on cases, in this process or in child processes that may crash."""
+"""Run cases in a library, in this process or in child processes that may crash."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CASE_LIMIT_S = 20.0
 
 
 class LibraryFailedError(Exception):
-    """A library did not start; the text says why."""
+    """A library did not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The verdict on one case in one library."""
+    """The verdict on a library for a case."""
 
     case: Case
     outcome: Outcome
@@ -38,7 +38,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """The verdicts on every case in one library."""
+    """The verdicts on a library for all cases."""
 
     library: Library
     version: str
@@ -48,11 +48,11 @@ class Column:
         return sum(answer.verdict is verdict for answer in self.answers)
 
 
-_REPEATS_S = 5.0  # after which a case is not repeated: plain loops may be slow
+_REPEATS_S = 5.0  # the time limit for repeating a case, for slow implementations
 
 
 def outcome_of(library: Library, adapter: Any, case: Case) -> Outcome:
-    """Run one case in this process, and return its first wrong outcome, or its last outcome."""
+    """Run a case in this process; return the first wrong outcome or else the last outcome."""
     if case.operator.domain not in library.domains:
         return unable(f"has no operators of {case.operator.domain}")
     if library.idiom and case.rule.version_specific:
@@ -72,17 +72,17 @@ def outcome_of(library: Library, adapter: Any, case: Case) -> Outcome:
 
 
 def run_here(library: Library, cases: Iterable[Case]) -> Column:
-    """Run a library in this process, which ends if the library crashes."""
+    """Run a library in this process, which a crash of the library terminates."""
     adapter = library.load()
     outcomes = [(case, outcome_of(library, adapter, case)) for case in cases]
     return _column(library, adapter.version(), outcomes)
 
 
 def run_apart(library: Library, cases: Sequence[Case], *, limit_s: float = CASE_LIMIT_S) -> Column:
-    """Run a library in child processes; after a crash a new one continues.
+    """Run a library in child processes; after a crash, a new process continues.
 
-    A case that ends a child which has run other cases is run again in a new child, so that it is
-    not blamed for what an earlier case broke.
+    If a case crashes a child that has run other cases before, it is run again in a new child, in
+    case an earlier case caused the crash.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def run_apart(library: Library, cases: Sequence[Case], *, limit_s: float = CASE_
                     outcome = child.ask(case.name)
                 except ChildError as error:
                     if case is not first and not child.timed_out:
-                        break  # once more, in a new child
+                        break  # try again in a new child
                     late = f"no end within {limit_s:g} s"
                     how = late if child.timed_out else str(error)
                     outcome = Outcome(what="crashed", text=how)

@@ -1,4 +1,4 @@
-"""The outcome of a case in a library, and the verdict on it."""
+"""Outcomes of cases in libraries, and verdicts on the outcomes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from .corpus import STRING, Case, Refusal, Undefined, Value
 What: TypeAlias = Literal["result", "refused", "crashed", "unable"]
 
 _MOST_SHOWN = 8  # elements
-HEAD, TAIL = 60, 140  # letters that are kept of a long message: its start and its end
+HEAD, TAIL = 60, 140  # lengths of the start and end of a long message that are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The end of one call.
+    """The outcome of a call.
 
     Attributes
     ----------
     what : str
-        A result, a refusal, a crash of the process, or that the library cannot be asked.
+        Whether the call returned a result, was refused or crashed the process, or whether the
+        library is unable to express it.
     text : str
-        The message of the refusal, the manner of the crash, or why it cannot be asked.
+        The error message, a description of the crash, or the reason for the inability.
     kind : str or None
-        The kind of the refusal, where the library tells kinds apart.
+        The kind of the error, if the library distinguishes kinds.
     dtype, shape, elements
-        The result; its elements are hexadecimal bytes, or strings.
+        The result; the elements are hexadecimal bytes or strings.
     """
 
     what: What
@@ -55,7 +56,7 @@ class Outcome:
 
 
 def result(value: object) -> Outcome:
-    """Return the outcome of a call that gave `value`."""
+    """Return the outcome of a call that returned `value`."""
     array = np.asarray(value)
     if array.dtype.kind in "OUST":
         texts = tuple(_text(value) for value in array.reshape(-1))
@@ -83,7 +84,7 @@ def _text(value: object) -> str:
 
 
 class Verdict(Enum):
-    """What a library did with a case."""
+    """The verdict on a library for a case."""
 
     RIGHT = "right"
     WRONG_VALUE = "wrong value"
@@ -94,7 +95,7 @@ class Verdict(Enum):
 
 
 def judge(case: Case, outcome: Outcome) -> tuple[Verdict, str]:
-    """Return the verdict on an outcome, and the reason where it is not right."""
+    """Return the verdict on an outcome, with the reason if it is not right."""
     if outcome.what == "unable":
         return Verdict.CANNOT, outcome.text
     if outcome.what == "crashed":
@@ -102,15 +103,15 @@ def judge(case: Case, outcome: Outcome) -> tuple[Verdict, str]:
     if outcome.what == "refused":
         return _judge_refusal(case, outcome)
     if isinstance(case.expected, Refusal):
-        return Verdict.ACCEPTS, f"gives {outcome}"
+        return Verdict.ACCEPTS, f"returns {outcome}"
     if isinstance(case.expected, Undefined):
         if _is_from_inputs(case, outcome):
             return Verdict.RIGHT, ""
-        return Verdict.WRONG_VALUE, f"gives what is in no input: {outcome}"
+        return Verdict.WRONG_VALUE, f"returns values that are not in the inputs: {outcome}"
     wanted = [result(choice.array()) for choice in case.expected.choices]
     if outcome in wanted:
         return Verdict.RIGHT, ""
-    return Verdict.WRONG_VALUE, f"gives {outcome}, not {wanted[0]}"
+    return Verdict.WRONG_VALUE, f"returns {outcome} instead of {wanted[0]}"
 
 
 def _judge_refusal(case: Case, outcome: Outcome) -> tuple[Verdict, str]:
@@ -120,13 +121,13 @@ def _judge_refusal(case: Case, outcome: Outcome) -> tuple[Verdict, str]:
     if isinstance(expected, Refusal) and outcome.kind not in (None, expected.kind):
         return (
             Verdict.WRONG_VALUE,
-            f"refuses it as {outcome.kind}, not {expected.kind}: {outcome.text}",
+            f"raises an {outcome.kind} error instead of {expected.kind}: {outcome.text}",
         )
     return Verdict.RIGHT, ""
 
 
 def _is_from_inputs(case: Case, outcome: Outcome) -> bool:
-    """Return whether every element of a result is zero or one of data or updates."""
+    """Return whether each element of a result is zero or comes from data or updates."""
     elements = _elements(outcome)
     allowed = {"", "0" * max(map(len, elements), default=0)}
     for name, tensor in case.inputs.items():

@@ -1,7 +1,8 @@
-"""The libraries that the cases are run in, each through a module that calls it.
+"""The libraries that run the cases, and their adapters.
 
-Such an adapter has ``version()`` and ``run_case(case)``, which returns an array or raises;
-`CannotExpressError` if the library has no such call. It may have ``kind_of(error)``.
+An adapter is a module with the functions ``version()`` and ``run_case(case)``, which returns an
+array or raises an error, and optionally ``kind_of(error)``. ``run_case`` raises
+`CannotExpressError` if the library does not support the call.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ EVERY_DOMAIN = (ONNX, MICROSOFT, OPENVINO, NDGATHER)
 
 
 class CannotExpressError(Exception):
-    """A library has no such call; the text says why."""
+    """The library does not support such a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """One library.
+    """A library.
 
-    `module` must be installed; `adapter` calls it. An `idiom` implements no version of a published
-    operator, so the rules of a version do not apply to it.
+    `module` must be installed, and `adapter` is the module that calls it. If `idiom` is true, the
+    library implements no published operator, so version-specific rules do not apply to it.
     """
 
     name: str
@@ -70,12 +71,12 @@ LIBRARIES = (
 
 
 def library(name: str) -> Library:
-    """Return the library with this name, or the one that a module adapts.
+    """Return the library with this name, or the library of an adapter module.
 
     Raises
     ------
     LookupError
-        There is no such library and no such module.
+        There is neither a library nor a module with this name.
     """
     for known in LIBRARIES:
         if known.name == name:
@@ -83,7 +84,7 @@ def library(name: str) -> Library:
     if _is_module(name):
         return Library(name=name, module=name, adapter=name)
     names = ", ".join(known.name for known in LIBRARIES)
-    raise LookupError(f"{name!r} is neither a library ({names}) nor the module of an adapter")
+    raise LookupError(f"{name!r} is neither a library ({names}) nor an adapter module")
 
 
 def _is_module(name: str) -> bool:

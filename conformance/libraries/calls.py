@@ -1,4 +1,4 @@
-"""A case as a call of a function of arrays, for libraries that implement no specification."""
+"""Cases as calls of array functions, for libraries that implement no specification."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import NDGATHER, OPENVINO, CannotExpressError, arrays_of
 if TYPE_CHECKING:
     from conformance.corpus import Array, Case
 
-# The operators that are one call of a function.
+# The operators that are a single call of a function.
 FUNCTIONS = {
     "GatherND": "gather_nd",
     "GatherElements": "gather_elements",
@@ -27,7 +27,7 @@ _WORDS_OF_OPENVINO = {"sum": "add", "prod": "mul"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of the corpus, in the names of the functions of ndgather."""
+    """A case as a call of a function of ndgather."""
 
     function: str
     data: Array
@@ -44,17 +44,17 @@ class Call:
         return self.updates is not None
 
     def check_key(self) -> None:
-        """Raise `CannotExpressError` where advanced indexing has no key for this call."""
+        """Raise `CannotExpressError` if advanced indexing has no key for this call."""
         if self.mode == "fill":
-            raise CannotExpressError("has no value for an index out of bounds")
+            raise CannotExpressError("has no fill value for out-of-bounds indices")
         if self.other:
             raise CannotExpressError(f"has no {', '.join(sorted(self.other))}")
         if self.function == "gather_nd" and not self.indices.ndim:
-            raise CannotExpressError("a number is not a tuple of indices")
+            raise CannotExpressError("a scalar is not an index tuple")
         if self.function in ("gather_nd", "scatter_nd") and not self.indices.shape[-1]:
-            raise CannotExpressError("a key of no indices has no positions")
+            raise CannotExpressError("an empty key has no positions")
         if self.batch_dims < 0 or self.batch_dims > min(self.data.ndim, self.indices.ndim):
-            raise CannotExpressError("a key has no such batch axes")
+            raise CannotExpressError("a key does not support such batch axes")
 
     def tuple_key(self) -> tuple[Array, ...]:
         """Return the key of a gather or scatter by index tuples."""
@@ -69,7 +69,7 @@ class Call:
         return (*grid[:axis], self.indices, *grid[axis + 1 :])
 
     def batch_key(self) -> tuple[Array, ...]:
-        """Return the key of a gather along the first axis after the batch axes."""
+        """Return the key of a gather along the axis that follows the batch axes."""
         return (*_grid(self.data.shape[: self.batch_dims], self.indices.ndim), self.indices)
 
 

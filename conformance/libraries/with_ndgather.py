@@ -1,4 +1,4 @@
-"""ndgather: its functions and operators."""
+"""The adapter of ndgather, which calls its functions and operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy: advanced indexing, take, take_along_axis, and the in-place forms of a copy."""
+"""The adapter of NumPy: advanced indexing, take, take_along_axis and updates of a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference evaluator of ONNX, and the model of one node that other runtimes take too."""
+"""The adapter of the ONNX reference evaluator, and the single-node models for all runtimes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import MICROSOFT, ONNX, CannotExpressError, arrays_of
 if TYPE_CHECKING:
     from conformance.corpus import Array, Case
 
-_LEAST_OPSET = 7  # runtimes do not run older ones
+_LEAST_OPSET = 7  # runtimes do not support older opsets
 _NEWEST_OPSET = 18
 _IR_VERSION = 10
 _PACKED = ("int4", "uint4")

@@ -1,4 +1,4 @@
-"""ONNX Runtime: a model of one node on the CPU."""
+"""The adapter of onnxruntime, which runs single-node models on the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from conformance.corpus import Array, Case
 
 _SILENT = 4
-_TYPES_OF_NUMPY = "biufcO"  # that the interface to NumPy supports
+_TYPES_OF_NUMPY = "biufcO"  # dtype kinds that onnxruntime can convert
 
 
 def version() -> str:

@@ -1,4 +1,4 @@
-"""OpenVINO on the CPU: its own operations, and ONNX models of one node by its frontend."""
+"""The adapter of OpenVINO on the CPU, for its own operations and single-node ONNX models."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from . import OPENVINO, CannotExpressError, arrays_of
 if TYPE_CHECKING:
     from conformance.corpus import Array, Case
 
-# By default the plugin may compute in narrower floats.
+# By default, the plugin may compute with lower precision.
 _SETTINGS = {"INFERENCE_PRECISION_HINT": "f32"}
-# Types of ml_dtypes: their bits are passed.
+# Types of ml_dtypes, whose bits are passed as integers.
 _NAMES = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 

@@ -1,4 +1,4 @@
-"""PyTorch: advanced indexing, gather, and the scatters of a clone."""
+"""The adapter of PyTorch: advanced indexing, gather, and scatters into a clone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .calls import Call
 
 _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin", "mean": "mean"}
-_BITS = {"bfloat16": np.dtype(np.int16)}  # types that pass as integers of their width
+_BITS = {"bfloat16": np.dtype(np.int16)}  # types that are passed as integers
 
 
 def version() -> str:

@@ -1,4 +1,4 @@
-"""The page of every command, written at every build from the parser of the command line."""
+"""Write a page for each command during every build, from its argument parser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _write(app: Sphinx) -> None:
         write(folder / f"{name}.md", "\n".join(_page(command_parser(name))))
     for place in folder.iterdir():
         if place.stem not in COMMANDS:
-            place.unlink()  # the page of a command that was removed
+            place.unlink()  # the page of a removed command
 
 
 def _page(parser: argparse.ArgumentParser) -> Iterator[str]:

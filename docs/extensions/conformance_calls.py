@@ -1,4 +1,4 @@
-"""The calls of the conformance cases, as Python that runs by itself."""
+"""Write the calls of conformance cases as self-contained Python code."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
     from conformance import Case
 
-_LARGEST = 24  # values that a call lists
+_LARGEST = 24  # the maximum number of values in the code of a call
 
 
 def call(case: Case) -> str:
-    """Return the call of a case; large and unusual arrays are read from the cases."""
+    """Return the code for a case, which loads large and unusual arrays from the corpus."""
     name, domain, version = case.operator.name, case.operator.domain, case.operator.version
     function = f"ndgather.{name}"
     if version is not None:
@@ -36,7 +36,7 @@ def call(case: Case) -> str:
 
 
 def _arrays(case: Case) -> Iterator[tuple[str, str]]:
-    """Yield the inputs whose values are short to write."""
+    """Yield the inputs that can be written concisely."""
     for name, tensor in case.inputs.items():
         array, record = tensor.array(), tensor.record
         plain = not {"layout", "sequence"} & record.keys() and array.dtype.kind in "biufU"

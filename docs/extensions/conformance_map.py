@@ -1,8 +1,8 @@
-"""The map of the conformance page: a column of coloured cells for every case, and its details.
+"""The map on the conformance page: a column of colored cells and the details of each case.
 
-``conformance`` takes the names of the libraries; a line of its content is the name of a case and a
-symbol for each library. A script beside the page holds the rule, the source and the call of every
-case, and site.js shows them where the address names the case.
+The arguments of ``conformance`` are the names of the libraries. Each line of its content has the
+name of a case and a symbol for each library. A separate script has the rule, source and call of
+each case, which site.js shows if the URL names the case.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
-# The symbols of conformance.report, as a class of the style sheet and as words.
+# The symbols of conformance.report, with a CSS class and a text for each.
 VERDICTS = {
     "✓": ("right", "right"),
     "≠": ("wrong", "returns a wrong value"),
-    "!": ("accepts", "accepts what is forbidden"),
+    "!": ("accepts", "accepts a forbidden call"),
     "✗": ("refuses", "raises for a valid call"),
     "☠": ("crash", "crashes or hangs"),
     "·": ("cannot", "has no such call"),
@@ -47,7 +47,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 class ConformanceMap(SphinxDirective):
-    """Draw the map."""
+    """Insert the map."""
 
     has_content = True
     required_arguments = 1

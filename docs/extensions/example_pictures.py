@@ -1,6 +1,6 @@
-"""Pictures of calls that `ndgather.show` has no function for, as the gather or scatter they make.
+"""Draw calls for which `ndgather.show` has no function as the equivalent gather or scatter.
 
-The functions take the arguments that the examples of the drawn functions pass.
+The functions accept the arguments that the examples of the drawn functions pass.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ vjp = SimpleNamespace(
 
 
 def onnx_run(model: ModelProto, inputs: Mapping[str, Any], **_: object) -> Picture:
-    """Draw the call of a model of one node."""
+    """Draw the call of a model with a single node."""
     (node,) = model.graph.node
     (opset,) = model.opset_import
     op = ndgather.operator(node.op_type, opset=opset.version)
@@ -66,12 +66,12 @@ def onnx_run(model: ModelProto, inputs: Mapping[str, Any], **_: object) -> Pictu
 
 
 def openvino_run(_: bytes, inputs: Mapping[str, Any]) -> Picture:
-    """Draw the call of a layer GatherND of opset8."""
+    """Draw the call of a GatherND layer."""
     return ndgather.operator("GatherND", domain="openvino").show(*inputs.values())
 
 
 def estimate(kind: str, data: Any, indices: Any) -> Picture:
-    """Draw the call, with how many chunks it reads."""
+    """Draw the call, with a note on the chunks that it reads."""
     drawn: Picture = getattr(show, kind)(data, indices)
     return drawn
 
@@ -82,13 +82,13 @@ def sel(array: DataArray, *args: Any, **labels: Any) -> Picture:
 
 
 def isel(array: DataArray, **positions: Any) -> Picture:
-    """Draw the gather at the positions of points."""
+    """Draw the gather at the given positions."""
     columns = [np.asarray(positions[name][1]) for name in array.dims]
     return show.gather_nd(array.values, np.stack(columns, axis=-1))
 
 
 def add_at(array: DataArray, value: float, **labels: Any) -> Picture:
-    """Draw the scatter of a number to the positions of the labels."""
+    """Draw the scatter that adds a number at the positions of the labels."""
     places = _places(array, **labels)
     updates = np.full(places.shape[:-1], value)
     return show.scatter_nd(array.values, places, updates, reduction="add")

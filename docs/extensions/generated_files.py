@@ -1,4 +1,4 @@
-"""Write the pages that every build generates."""
+"""Write generated pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def write(place: Path, text: str) -> None:
-    """Write a page unless it is the same already, so that Sphinx does not read it again."""
+    """Write a page unless it is up to date, so that Sphinx does not read it again."""
     place.parent.mkdir(exist_ok=True)
     if not place.exists() or place.read_text(encoding="utf-8") != text:
         place.write_text(text, encoding="utf-8")

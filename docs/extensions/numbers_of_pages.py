@@ -1,4 +1,4 @@
-"""The three numbers of the start page, read from the pages that they stand on."""
+"""The numbers on the start page, extracted from the pages that report them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _found(page: str, pattern: str) -> tuple[str, ...]:
 
 
 def numbers() -> dict[str, str]:
-    """Return the numbers by the names that pages use."""
+    """Return the numbers by the names that are used on pages."""
     cases, ratio = _found("benchmarks.md", r"- (\d+) cases; .* takes ([\d.]+) times as long")
     right, total = _found("conformance.md", r"Right, .*: ndgather (\d+) of (\d+)")
     (others,) = _found("conformance.md", r"Right, .*: ndgather \d+ of \d+, (.*)\.\n")

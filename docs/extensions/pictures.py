@@ -1,8 +1,8 @@
-"""Pictures of calls on pages: ``picture`` draws a call, and a function's page its first example.
+"""Draw calls on pages: with the directive ``picture``, and for the first example of functions.
 
-The content of the directive is Python, whose last line is a picture; `np`, `ndgather` and `show`
-are imported. It runs when the page is read, so a wrong call fails the build. The call stands
-below its picture, without `show`, to copy; the option ``of`` has it where something else is drawn.
+The content of the directive is Python code whose last line evaluates to a picture; `np`, `ndgather`
+and `show` are imported. It runs when Sphinx reads the page, so an invalid call fails the build. The
+call is also written below the picture; the option ``of`` replaces this text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _OTHER = "example_pictures"
 _SHOWN = [name for name in show.__all__ if name not in ("Picture", "style_sheet")]
 
-# What draws a call of a function or method, with its arguments.
+# Functions and methods -> the function that draws a call, given the same arguments.
 DRAWN = {
     **{f"ndgather.{name}": f"show.{name}" for name in _SHOWN},
     **{f"ndgather.vjp.{name}": f"{_OTHER}.vjp.{name}" for name in vars(example_pictures.vjp)},
@@ -59,7 +59,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 class PictureDirective(SphinxDirective):
-    """Draw the picture on the last line of the content."""
+    """Insert the picture that the last line of the content evaluates to."""
 
     has_content = True
     option_spec: ClassVar = {"of": directives.unchanged}
@@ -78,13 +78,13 @@ class PictureDirective(SphinxDirective):
         return drawn
 
 
-_LARGEST = 100  # elements of an array in a link
+_LARGEST = 100  # the maximum number of elements of an array in a link
 _OPTIONS = ["axis", "batch_dims", "mode", "fill_value", "reduction", "use_init_val", "window_shape"]
 _PLAYGROUND = Path(__file__).with_name("playground.html")
 
 
 class PlaygroundDirective(SphinxDirective):
-    """The fields of the playground, and what they make."""
+    """Insert the playground."""
 
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(_PLAYGROUND))
@@ -101,7 +101,7 @@ def _write_style_sheet(app: Sphinx, config: Config) -> None:
 
 
 def _drawn(code: str) -> tuple[Picture, dict[str, str]]:
-    """Return the picture on the last line, and the fields of the playground for its call."""
+    """Return the picture on the last line, with the playground fields for its call."""
     *before, last = ast.parse(code).body
     names: dict[str, Any] = {"np": np, "ndgather": ndgather, "show": show, _OTHER: example_pictures}
     exec(compile(ast.Module(before, []), "<picture>", "exec"), names)
@@ -111,7 +111,7 @@ def _drawn(code: str) -> tuple[Picture, dict[str, str]]:
 
 
 def _playground_fields(call: Call | None) -> dict[str, str]:
-    """Return the fields of a call, or none for what the playground does not take."""
+    """Return the playground fields for a call; empty if the playground does not support it."""
     if call is None or (not call.negative and (np.asarray(call.indices) < 0).any()):
         return {}
     fields = {"function": call.kind}
@@ -119,7 +119,7 @@ def _playground_fields(call: Call | None) -> dict[str, str]:
         array = np.asarray(getattr(call, name))
         if array.size > _LARGEST or array.dtype.kind not in "iufb":
             return {}
-        if array.dtype.kind == "f":  # the shortest numbers, as NumPy writes them
+        if array.dtype.kind == "f":  # use the shortest representation, like NumPy
             array = np.array([float(str(value)) for value in array.flat]).reshape(array.shape)
         fields[name] = repr(array.tolist())
     default = Call("", "", None, None)
@@ -140,12 +140,12 @@ def _add_first_example(
         place = lines.index("Parameters")
         drawn = [".. picture::", f"   :of: {call}", "", *(f"   {line}" for line in code), ""]
         if name.startswith("ndgather.vjp."):
-            drawn = ["The first example, as the gather or scatter that it is:", "", *drawn]
+            drawn = ["The first example, drawn as the equivalent call:", "", *drawn]
         lines[place:place] = drawn
 
 
 def _first_call(name: str, docstring: str) -> tuple[str, list[str]]:
-    """Return the first call of the examples, and the lines up to it, changed to draw it."""
+    """Return the first call of the examples, and the code up to it, modified to draw the call."""
     lines: list[str] = []
     operators: set[str] = set()
     for example in doctest.DocTestParser().get_examples(docstring):
@@ -161,7 +161,7 @@ def _first_call(name: str, docstring: str) -> tuple[str, list[str]]:
 
 
 def _draws(name: str, call: ast.Call, operators: set[str]) -> bool:
-    """Change a call of the function with this name to draw it; return whether it was one."""
+    """Modify a call of the function `name` to draw it; return whether `call` is such a call."""
     written = ast.unparse(call.func)
     if name in OPERATORS:
         if written in operators:

@@ -1,4 +1,4 @@
-"""Old addresses lead to where their text is now: a page each, which opens the new one."""
+"""Write a page at each old URL that redirects to the new URL of its content."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _write(app: Sphinx, error: Exception | None) -> None:
 
 
 def _entries(app: Sphinx) -> Iterator[tuple[str, str]]:
-    """Yield names of the reference that had a page of their own."""
+    """Yield redirects for reference entries that used to have separate pages."""
     objects = app.env.domains.python_domain.objects
     for name, entry in objects.items():
         if entry.objtype in ("function", "class", "exception", "data") and not entry.aliased:
@@ -65,7 +65,7 @@ def _entries(app: Sphinx) -> Iterator[tuple[str, str]]:
 
 
 def _operators() -> Iterator[tuple[str, str]]:
-    """Yield versions of operators that had a page of their own."""
+    """Yield redirects for operator versions that used to have separate pages."""
     first = {op.row.kind: op.name for op in reversed(operators())}
     for kind, name in first.items():
         yield f"operators/{name}-compared", f"operators/{name}.html"

@@ -1,7 +1,8 @@
-"""Entries of the reference: all names of a page on that page, with links to them first.
+"""Directives for reference pages.
 
-``entries`` takes public names, one a line. ``from-source`` takes the name of a function or a class
-whose module needs a library that is not installed, and reads its source.
+``entries`` documents several public names, given on separate lines, after a list of links to them.
+``from-source`` documents a function or class from its source, without importing its module, which
+may need a library that is not installed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from docutils import nodes
     from sphinx.application import Sphinx
 
-# Methods that other modules of the package call, and nobody else.
+# Public methods that are meant only for other modules of the package.
 _INTERNAL = {
     "ndgather.ChunkCache": "array_info, clear_array, abandon, read, missing, change",
     "ndgather.array_call.Call": "named, run, arguments, repeatable",
@@ -37,10 +38,10 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 class Entries(SphinxDirective):
-    """Describe every name of the content by its docstring."""
+    """Document each name of the content by its docstring."""
 
     has_content = True
-    option_spec: ClassVar = {"brief": directives.flag}  # the first paragraphs of functions alone
+    option_spec: ClassVar = {"brief": directives.flag}  # only the summary lines of functions
 
     def run(self) -> list[nodes.Node]:
         lines = [", ".join(f":py:obj:`{_short(name)} <{name}>`" for name in self.content)]
@@ -68,12 +69,12 @@ class Entries(SphinxDirective):
 
 
 def _short(name: str) -> str:
-    """Return a name without its package, as short as it is known."""
+    """Return a name without the package and well-known subpackages."""
     return name.removeprefix("ndgather.").removeprefix("testing.").removeprefix("models.")
 
 
 class FromSource(SphinxDirective):
-    """Describe a function, or a class as it is called, by the docstring in its source."""
+    """Document a function or class constructor by the docstring in the source file."""
 
     required_arguments = 1
 

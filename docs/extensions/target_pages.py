@@ -1,7 +1,7 @@
-"""The pages of restricted targets, written at every build from two models that PyTorch exported.
+"""Write the pages of restricted targets during every build, using two models from PyTorch.
 
-The commands of a page run, and the page shows what they print. No page is written if the rewritten
-model returns other bytes than the original. ``python -m tools.exports.heads`` exports the models.
+The build runs the commands of a page and fails if the rewritten model does not return the same
+bytes as the original. ``python -m tools.exports.heads`` exports the models.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ DRAWS = 3
 
 @dataclass(frozen=True)
 class Head:
-    """An exported model: what it computes, and a number for its open size."""
+    """An exported model: a description, and a value for its dynamic size."""
 
     what: str
     size: str
 
 
 HEADS = {
-    "detector": Head("decodes boxes, and keeps the 20 best by TopK and gathers", "N=1"),
-    "ranking": Head("reads the last token of each passage, and adds scores by document", "N=4"),
+    "detector": Head("decodes boxes and keeps the 20 best, using TopK and gathers", "N=1"),
+    "ranking": Head("reads the last token of each passage and adds scores by document", "N=4"),
 }
 
 
@@ -67,26 +67,26 @@ TARGETS = {
         "detector",
         "The [list of RKNN-Toolkit2 2.1]({source}) has Gather, GatherElements and ScatterND. It "
         "lacks GatherND ([reported](https://github.com/rockchip-linux/rknn-toolkit2/issues/306)) "
-        "and TopK ([reported](https://github.com/airockchip/rknn-toolkit2/issues/141)), which has "
-        "to run on the CPU.",
+        "and TopK ([reported](https://github.com/airockchip/rknn-toolkit2/issues/141)), which must "
+        "run on the CPU.",
     ),
     "qualcomm": Target(
         "Qualcomm QNN and SNPE",
         "qnn",
         "detector",
         "The [list of onnxruntime's QNN provider]({source}) has Gather, but no negative indices "
-        "([why](https://github.com/microsoft/onnxruntime/pull/15966)) and no open sizes. int64 "
+        "([why](https://github.com/microsoft/onnxruntime/pull/15966)) and no dynamic sizes. int64 "
         "becomes [int32](https://github.com/microsoft/onnxruntime/pull/24351). The converters of "
-        "the SDKs have [their own list](https://docs.qualcomm.com/bundle/publicresource/"
+        "the SDKs have [a separate list](https://docs.qualcomm.com/bundle/publicresource/"
         "80-63442-10/topics/supported_onnx_ops.md).",
     ),
     "tidl": Target(
         "TI TIDL",
         "tidl",
         "detector",
-        "The [list of TIDL]({source}) has Gather of computed rows by one axis of indices. It lacks "
-        "other gathers, comparisons and Where. It scatters only into zeros, and K of TopK must be "
-        "constant.",
+        "The [list of TIDL]({source}) has Gather of computed rows with indices of rank 1. It lacks "
+        "other gathers, comparisons and Where. Scatters can write only into zeros, and K of TopK "
+        "must be constant.",
     ),
     "litert": Target(
         "LiteRT (TensorFlow Lite)",
@@ -101,8 +101,8 @@ TARGETS = {
         "coreml",
         "detector",
         "The [list of onnxruntime's Core ML provider]({source}) has GatherND without "
-        "`batch_dims`. It lacks other gathers, scatters, comparisons, Where and TopK. The provider "
-        "leaves what it lacks to the CPU.",
+        "`batch_dims`. It lacks other gathers, scatters, comparisons, Where and TopK. Unsupported "
+        "nodes run on the CPU.",
     ),
     "tensorrt": Target(
         "TensorRT",
@@ -121,7 +121,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def _write_pages(app: Sphinx) -> None:
-    LOGGER.setLevel(logging.WARNING)  # Sphinx prints what all loggers inform about
+    LOGGER.setLevel(logging.WARNING)  # Sphinx prints the messages of all loggers
     for name in TARGETS:
         write(Path(app.srcdir) / "targets" / f"{name}.md", target_page(name))
 
@@ -141,9 +141,9 @@ def _lines(target: Target, head: Head) -> Iterator[str]:
     yield f"# {target.title}\n"
     yield target.limits.format(source=known.source) + "\n"
     yield (
-        f"[{model}](../static/{model}), which PyTorch exported, {head.what}. Set its open size, "
-        "rewrite what the target does not take (`ndgather check` lists it), and compare the result "
-        "with the specification:\n"
+        f"[{model}](../static/{model}), exported by PyTorch, {head.what}. Set its dynamic size, "
+        "replace the unsupported nodes (`ndgather check` lists them), and compare the results with "
+        "the specification:\n"
     )
     yield "```text"
     yield from _shown(f"infer {model} --size {head.size} -o fixed.onnx")
@@ -163,7 +163,7 @@ def _lines(target: Target, head: Head) -> Iterator[str]:
 
 
 def _shown(command: str) -> Iterator[str]:
-    """Run a command, and yield its line and what it prints."""
+    """Run a command; yield its command line and output."""
     with redirect_stdout(StringIO()) as printed:
         if main(shlex.split(command)) != 0:
             raise RuntimeError(f"ndgather {command} failed")
@@ -172,7 +172,7 @@ def _shown(command: str) -> Iterator[str]:
 
 
 def _shown_comparison(command: str, count: int) -> Iterator[str]:
-    """Yield what a comparison prints in the tested versions, which this build does not have."""
+    """Yield the output of a comparison; the runtimes are not installed during a build."""
     yield f"$ ndgather {command}"
     tested = (MODELS.parents[1] / "constraints.txt").read_text(encoding="utf-8").splitlines()
     versions = dict(line.split("==") for line in tested if "==" in line)
@@ -181,7 +181,7 @@ def _shown_comparison(command: str, count: int) -> Iterator[str]:
 
 
 def _counts(path: str) -> Counter[str]:
-    """Count the gathers and scatters of a model, and all of its nodes but constants."""
+    """Count the gathers and scatters of a model, and all nodes except constants."""
     nodes = [node for node in nodes_in(onnx.load(path)) if node.op_type != "Constant"]
     counts = Counter(node.op_type for node in nodes if is_published(node))
     return counts + Counter(all=len(nodes))

@@ -24,15 +24,15 @@ REFUSED = {
         r"ai.onnx Gather-1|openvino (GatherND-5|Gather-[17]|Scatter\w+-3)",
     ),
     "An axis that data does not have": ("AttributeValueError", r".*"),
-    "An index out of bounds": ("IndexOutOfBoundsError", r"(?!openvino Gather-8).*"),
-    "An index out of bounds, and nothing to copy": ("IndexOutOfBoundsError", r".*"),
+    "An out-of-bounds index": ("IndexOutOfBoundsError", r"(?!openvino Gather-8).*"),
+    "An out-of-bounds index and an empty result": ("IndexOutOfBoundsError", r".*"),
     "Batch axes of different sizes": ("ShapeError", r".*"),
     "Fewer rows than data": ("ShapeError", r"openvino GatherElements-6"),
     "Indices of type int32": ("DTypeError", r"ai.onnx .*"),
     "Indices of type int8": ("DTypeError", r"ai.onnx .*|openvino GatherElements-6"),
     "More rows than data": ("ShapeError", r".*"),
     "Empty tuples": ("ShapeError", r"ai.onnx .*"),
-    "Updates of another shape": ("ShapeError", r".*"),
+    "Updates with the wrong shape": ("ShapeError", r".*"),
 }
 
 

@@ -128,7 +128,7 @@ def test_a_document_has_the_summary_the_source_and_the_errata_of_its_row(op):
     assert string(document.lead[0].text) == op.row.summary
     assert dict(document.lead[1].items)["source"] == op.row.source
     rules = dict(sections["Rules"][0].items)
-    assert {"ranks", "shape of the result", "index values", "indices out of bounds"} <= set(rules)
+    assert {"ranks", "shape of the result", "index values", "out-of-bounds indices"} <= set(rules)
     quotes = [
         string(row[1])
         for table in sections.get("Errors in the published text", ())

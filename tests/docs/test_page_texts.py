@@ -75,11 +75,11 @@ def model_of(node, op, tensors, desired):
         (("Gather", "openvino", 8), "none"),
     ],
 )
-def test_the_reverse_is_of_the_same_domain_where_it_has_one(row, name):
+def test_the_counterpart_is_of_the_same_domain_where_it_has_one(row, name):
     called, domain, version = row
     document = version_document(operator(called, domain=domain, version=version))
 
-    assert dict(document.lead[1].items)["reverse"].strip("`").startswith(name)
+    assert dict(document.lead[1].items)["counterpart"].strip("`").startswith(name)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

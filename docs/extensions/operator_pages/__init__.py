@@ -1,4 +1,4 @@
-"""Write the pages of operators, one for each kind, at every build; their examples run then."""
+"""Write a page for each kind of operator during every build, which also runs the examples."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
 
-_REMARKS = ("Notes", "Errors in the published text")  # sections that stand first
-_MOST_CALLS = 2  # that two specifications answer differently
+_REMARKS = ("Notes", "Errors in the published text")  # the first sections
+_MOST_CALLS = 2  # the maximum number of examples in which two specifications differ
 _MOST_EXAMPLES = 4
-_MOST_OF_CLOSE = 1
-_FEW = 5  # types that a cell lists
+_MOST_OF_CLOSE = 1  # the number of examples for operators that only resemble the kind
+_FEW = 5  # the maximum number of types in a cell
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -51,7 +51,7 @@ def _write(app: Sphinx) -> None:
     for place, text in written.items():
         write(place, text)
     for place in {*folder.iterdir()} - written.keys():
-        place.unlink()  # the page of an operator that is gone
+        place.unlink()  # the page of a removed operator
 
 
 def _pages() -> Iterator[tuple[str, str]]:
@@ -64,9 +64,9 @@ def _pages() -> Iterator[tuple[str, str]]:
 
 
 def _ordered(family: Iterator[Operator]) -> tuple[Operator, ...]:
-    """Return the operators of a kind: ONNX first, the newest version of each domain first.
+    """Sort the operators of a kind by domain, ONNX first, and by descending version.
 
-    Operators with a definition, which are only close to the kind, come last.
+    Operators with a definition, which only resemble the kind, come last.
     """
     return tuple(
         sorted(family, key=lambda op: (op.row.definition is not None, op.domain, -op.version))
@@ -78,12 +78,12 @@ def _page(family: Sequence[Operator]) -> Iterator[str]:
     name, kind = newest.name, newest.row.kind.value
     yield f"# {name}\n\n{newest.row.summary}\n"
     yield (
-        f"The function {{py:func}}`ndgather.{kind}` does the "
-        f"same without the limits of one version. Alike: {rule_texts.ALIKE[newest.row.kind]}.\n"
+        f"The function {{py:func}}`ndgather.{kind}` does the same without the restrictions of a "
+        f"version. Similar functions: {rule_texts.ALIKE[newest.row.kind]}.\n"
     )
     yield f"```{{picture}}\n{_call(newest)}\n```\n"
     yield "## Versions side by side\n"
-    yield f"Cells that differ from {newest.row} are tinted.\n"
+    yield f"Differences from {newest.row} are highlighted.\n"
     versions = [op for op in family if op.row.definition is None]
     yield f"```{{raw}} html\n{_matrix(versions)}\n```\n"
     for op in family:
@@ -91,7 +91,7 @@ def _page(family: Sequence[Operator]) -> Iterator[str]:
 
 
 def _call(op: Operator) -> str:
-    """Return the first example as a call that draws a picture."""
+    """Return the first example as a call of `ndgather.show`."""
     blocks = (block for section in version_document(op).sections for block in section.blocks)
     run = next(block for block in blocks if isinstance(block, Example)).runs[0]
     arguments = [tensor.tolist() for _, tensor in run.tensors]
@@ -100,19 +100,19 @@ def _call(op: Operator) -> str:
 
 
 def are_compared(first: Operator, second: Operator) -> bool:
-    """Return whether both are calls of one kind, or versions of one operator."""
+    """Return whether both are plain calls of the same kind, or versions of the same operator."""
     if first.row.definition is None and second.row.definition is None:
         return first.row.kind is second.row.kind
     return (first.name, first.domain) == (second.name, second.domain)
 
 
 def _version(op: Operator, family: Sequence[Operator]) -> str:
-    """Return the text of a version: in full for the newest of ONNX, else its differences."""
+    """Describe a version: in full for the newest ONNX version, otherwise only the differences."""
     newest, document = family[0], version_document(op)
     sections = {section.title: section for section in document.sections}
     of_domain = [each for each in family if each.domain == op.domain and are_compared(each, op)]
     older = [each for each in of_domain if each.version < op.version]
-    is_close = op.row.definition is not None  # to the kind of the page
+    is_close = op.row.definition is not None  # the operator only resembles the kind
     lead = list(document.lead if is_close else document.lead[1:])
     if older:
         differs = "; ".join(map(string, changes(op, older[0]))) or "wording only"
@@ -138,7 +138,7 @@ def _version(op: Operator, family: Sequence[Operator]) -> str:
 
 
 def _only_in(remarks: Sequence[Section], newest: Document) -> Iterator[Section]:
-    """Yield the remarks on a version that do not apply to the newest version."""
+    """Yield the remarks that do not also apply to the newest version."""
     of_newest = {section.title: section.blocks[0] for section in newest.sections}
     for section in remarks:
         (block,), known = section.blocks, of_newest.get(section.title)
@@ -155,7 +155,7 @@ def _only_in(remarks: Sequence[Section], newest: Document) -> Iterator[Section]:
 
 
 def _demoted(text: str) -> str:
-    """Move the headings of a Markdown text one level down."""
+    """Demote the headings of a Markdown text by one level."""
     lines, is_code = [], False
     for line in text.splitlines():
         is_code ^= line.startswith("```")
@@ -164,7 +164,7 @@ def _demoted(text: str) -> str:
 
 
 def _matrix(family: Sequence[Operator]) -> str:
-    """Return an HTML table of the rules that differ, with a column for each version."""
+    """Return an HTML table of the differing rules, with a column for each version."""
     columns = [dict(_cells(op, family)) for op in family]
     names = dict.fromkeys(name for column in columns for name in column)
     head = "".join(f'<th scope="col"><a href="#{anchor(op)}">{op.row}</a></th>' for op in family)
@@ -187,7 +187,7 @@ def _matrix(family: Sequence[Operator]) -> str:
 
 
 def anchor(op: Operator) -> str:
-    """Return the address of a version on its page."""
+    """Return the anchor of a version on its page."""
     return f"{op.domain}-{op.name}-{op.version}".lower().replace(".", "-")
 
 
@@ -222,10 +222,10 @@ def _html(text: str) -> str:
 _INDEX = """\
 # Operators
 
-A published operator has versions, with different rules about negative indices, indices out of
-bounds, types and batches. `ndgather.operator("GatherND", version=13)` is one of them, strict to its
-own text. Each page has the versions of an operator side by side, the newest in full, and how the
-others differ.
+The versions of a published operator have different rules for negative indices, out-of-bounds
+indices, types and batches. `ndgather.operator("GatherND", version=13)` follows exactly the text of
+that version. Each page compares the versions of an operator, then describes the newest version in
+full and the differences of the others.
 
 """
 
@@ -239,7 +239,7 @@ def _index(families: Sequence[Sequence[Operator]]) -> str:
         )
         toctree.append(family[0].name)
     lines = (
-        "| operator | what it does | versions |",
+        "| operator | summary | versions |",
         "| --- | --- | --- |",
         *rows,
         "",
@@ -249,7 +249,7 @@ def _index(families: Sequence[Sequence[Operator]]) -> str:
 
 
 def _all_versions() -> Section:
-    """Return a table with a row for each version."""
+    """Return a section with a table of all versions."""
     rows = tuple(
         (
             op.domain,
@@ -262,14 +262,13 @@ def _all_versions() -> Section:
         for op in operators()
     )
     columns = (
-        ("since", "the version of the domain that introduced it"),
-        ("index", "the values that an index may have on an axis of size s"),
+        ("since", "the first opset with this version"),
+        ("indices", "the valid indices for an axis of size s"),
         (
             "others",
-            "what other values do; where the text leaves that undefined, this package raises an "
-            "error",
+            "the effect of other values; if it is undefined, this package raises an error",
         ),
     )
-    titles = ("domain", "operator", "since", "index", "others", "attributes")
+    titles = ("domain", "operator", "since", "indices", "others", "attributes")
     table = Table(titles, rows)
     return Section(f"{len(rows)} versions at a glance", (table, FieldList(columns)))

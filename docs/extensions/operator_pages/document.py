@@ -1,4 +1,4 @@
-"""The parts of a page, and how they are written as Markdown."""
+"""The elements of a page, which can be written as Markdown."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ndgather.messages import shown
 
 from .examples import ExampleRun
 
-Text: TypeAlias = str  # backticks enclose code; doubled, they stand for themselves
+Text: TypeAlias = str  # backticks enclose code; doubled backticks are literal
 
-_ERROR_WIDTH = 76  # of the lines of an error in an example
+_ERROR_WIDTH = 76  # line width for errors in examples
 _SPECIAL = re.compile(r"[\\`*<>|~&$]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\(")
 _BLOCK_START = re.compile(r"^(?=[-+#]+(?:\s|$))|^(\d+)(?=[.)]\s)")
 _ADDRESS = re.compile(r"(https?://\S+)")
@@ -55,21 +55,21 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class FieldList:
-    """Texts with a short label, such as ``domain: ai.onnx``."""
+    """Labeled texts, such as ``domain: ai.onnx``."""
 
     items: tuple[tuple[str, Text], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Bullets:
-    """Independent remarks."""
+    """A bulleted list."""
 
     items: tuple[Text, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: its titles, and rows with one cell for each title."""
+    """A table with column titles and rows."""
 
     titles: tuple[str, ...]
     rows: tuple[tuple[Text, ...], ...]
@@ -77,7 +77,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An example call, and its runs: one for each operator that the page compares."""
+    """An example call, with a run for each operator that the page compares."""
 
     title: str
     why: str
@@ -105,7 +105,7 @@ class Document:
 
 
 def listing(example: Example) -> tuple[str, ...]:
-    """Return the lines of an example: its inputs, its calls and their results or errors."""
+    """Return the lines of an example: inputs, calls, and results or errors."""
     tensors = example.runs[0].tensors
     longest = max(len(name) for name, _ in tensors)
     cells = {name: _cells(f"{name:{longest}} = ", array) for name, array in tensors}
@@ -134,7 +134,7 @@ def _cells(start: str, array: Array) -> list[str]:
     if array.size == 0:  # NumPy writes all of these as []
         return [f"{start}{array.tolist()}"]
     text = np.array2string(array, separator=", ", threshold=array.size + 1, prefix=start)
-    return [line for line in f"{start}{text}".splitlines() if line]  # no gaps between planes
+    return [line for line in f"{start}{text}".splitlines() if line]  # drop blank lines
 
 
 def as_markdown(document: Document) -> str:
@@ -188,5 +188,5 @@ def _inline(text: Text) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape the characters of a text that have a meaning in Markdown."""
+    """Escape characters that have a special meaning in Markdown."""
     return _BLOCK_START.sub(r"\1\\", _SPECIAL.sub(r"\\\g<0>", text))

@@ -1,7 +1,6 @@
-"""The example calls of the pages, from ``examples.toml``, and their results.
+"""The example calls in ``examples.toml`` and their results.
 
-The same calls are run for every version when a page is built, so each page shows the result or the
-error of its version.
+Building a page runs the same calls for every version, so it shows the result or error of each.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _GRID: Nested = [[0, 1, 2], [10, 11, 12]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleCall:
-    """The inputs and attributes of one example; those that are None are not passed."""
+    """The inputs and attributes of an example; None is not passed."""
 
     title: str
     why: str
@@ -41,8 +40,8 @@ class ExampleCall:
     use_init_val: bool | None = None
     index_dtype: str = "int64"
     data_dtype: str = "int32"
-    inputs: Mapping[str, Nested] | None = None  # of an operator with a definition, by their names
-    dtypes: Mapping[str, str] | None = None  # of these, if not int64
+    inputs: Mapping[str, Nested] | None = None  # for an operator with a definition
+    dtypes: Mapping[str, str] | None = None  # of `inputs`, if not int64
     attributes: Mapping[str, Option] | None = None
 
 
@@ -56,7 +55,7 @@ CALLS = {kind: _CALLS[kind.value] for kind in OPERATOR_KINDS}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExampleRun:
-    """The result of an example for one operator, or its error as a type and a text."""
+    """The result of an example for an operator, or the type and text of its error."""
 
     made_by: Operator
     tensors: tuple[tuple[str, Array], ...]
@@ -66,18 +65,18 @@ class ExampleRun:
 
     @property
     def operator(self) -> str:
-        """The name of the operator, with its domain and version."""
+        """The domain, name and version of the operator."""
         return str(self.made_by.row)
 
     @property
     def call(self) -> str:
-        """The call as it is written in Python."""
+        """The call in Python syntax."""
         arguments = [name for name, _ in self.tensors]
         arguments += [f"{name}={value!r}" for name, value in self.options]
         return f"op({', '.join(arguments)})"
 
     def agrees(self, other: ExampleRun) -> bool:
-        """Whether both have the same result, or both an error of the same type."""
+        """Return whether both have the same result or an error of the same type."""
         if self.error is not None and other.error is not None:
             return self.error[0] == other.error[0]
         if self.result is None or other.result is None:
@@ -95,7 +94,7 @@ def run_example(call: ExampleCall, operator: Operator) -> ExampleRun:
         {str(choice.reduction): choice.word for choice in attribute.choices} if attribute else {}
     )
     options: dict[str, Option | None] = {
-        Role.AXIS.value: call.axis,  # a tensor or an attribute, as the version has it
+        Role.AXIS.value: call.axis,  # a tensor or an attribute, depending on the version
         "batch_dims": call.batch_dims,
         "reduction": words.get(str(call.reduction), call.reduction),
         "use_init_val": call.use_init_val,
@@ -122,7 +121,7 @@ def run_example(call: ExampleCall, operator: Operator) -> ExampleRun:
 
 
 def applies(call: ExampleCall, row: OperatorVersion) -> bool:
-    """Whether a version has the attributes and the reduction of an example."""
+    """Return whether a version supports the attributes and reduction of an example."""
     reduction = row.attribute("reduction")
     choices = {choice.reduction for choice in reduction.choices} if reduction is not None else set()
     return (
@@ -136,7 +135,7 @@ _PRECISIONS = {"int8": "I8", "int32": "I32", "int64": "I64"}
 
 
 def in_a_model(run: ExampleRun) -> tuple[str, ...]:
-    """Return the lines of a call as an ONNX node or an OpenVINO layer."""
+    """Write a call as an ONNX node or an OpenVINO layer; return its lines."""
     return tuple(_layer(run) if run.made_by.domain == openvino.DOMAIN else _node(run))
 
 

@@ -1,4 +1,4 @@
-"""Texts for the values of rules; backticks enclose code."""
+"""The texts for rules on the operator pages; backticks enclose code."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ndgather.published.schema import (
 NONE = "none"
 
 INPUTS = {
-    (Kind.GATHER_ND, Role.DATA): "the array that is read",
-    (Kind.GATHER_ND, Role.INDICES): "index tuples, on the last axis",
-    (Kind.GATHER_ELEMENTS, Role.DATA): "the array that is read",
-    (Kind.GATHER_ELEMENTS, Role.INDICES): "one index for each element of the result",
-    (Kind.GATHER, Role.DATA): "the array that is read",
-    (Kind.GATHER, Role.INDICES): "which slices to copy",
-    (Kind.SCATTER_ND, Role.DATA): "the array that is copied and updated",
-    (Kind.SCATTER_ND, Role.INDICES): "index tuples, on the last axis",
-    (Kind.SCATTER_ND, Role.UPDATES): "one element or slice for each index tuple",
-    (Kind.SCATTER_ELEMENTS, Role.DATA): "the array that is copied and updated",
-    (Kind.SCATTER_ELEMENTS, Role.INDICES): "one index for each element of updates",
+    (Kind.GATHER_ND, Role.DATA): "the array to read from",
+    (Kind.GATHER_ND, Role.INDICES): "index tuples along the last axis",
+    (Kind.GATHER_ELEMENTS, Role.DATA): "the array to read from",
+    (Kind.GATHER_ELEMENTS, Role.INDICES): "an index for each element of the result",
+    (Kind.GATHER, Role.DATA): "the array to read from",
+    (Kind.GATHER, Role.INDICES): "the slices to copy",
+    (Kind.SCATTER_ND, Role.DATA): "the array to copy and update",
+    (Kind.SCATTER_ND, Role.INDICES): "index tuples along the last axis",
+    (Kind.SCATTER_ND, Role.UPDATES): "an element or slice for each index tuple",
+    (Kind.SCATTER_ELEMENTS, Role.DATA): "the array to copy and update",
+    (Kind.SCATTER_ELEMENTS, Role.INDICES): "an index for each element of updates",
     (Kind.SCATTER_ELEMENTS, Role.UPDATES): "the elements to write",
 }
 OUTPUTS = {
-    Kind.GATHER_ND: "the elements or slices that the tuples address",
-    Kind.GATHER_ELEMENTS: "the elements, in the shape of indices",
-    Kind.GATHER: "the slices, joined along the axis",
-    Kind.SCATTER_ND: "a copy of data with the updates written to it",
-    Kind.SCATTER_ELEMENTS: "a copy of data with the updates written to it",
+    Kind.GATHER_ND: "the selected elements or slices",
+    Kind.GATHER_ELEMENTS: "the selected elements, in the shape of indices",
+    Kind.GATHER: "the selected slices",
+    Kind.SCATTER_ND: "an updated copy of data",
+    Kind.SCATTER_ELEMENTS: "an updated copy of data",
 }
 _SYMBOLS = "`p` is a position in `{}`, a tuple of coordinates; `*x` unpacks `x`, as in Python."
 _TUPLE_SYMBOLS = _SYMBOLS.format("indices.shape[:-1]")
@@ -48,7 +48,7 @@ SYMBOLS = {
     Kind.SCATTER_ND: _TUPLE_SYMBOLS,
     Kind.SCATTER_ELEMENTS: _ELEMENT_SYMBOLS,
 }
-# The formula for every axis, for data of rank 3.
+# The formulas for each axis of data of rank 3.
 BY_AXIS = {
     Kind.GATHER_ELEMENTS: (
         "output[i, j, k] = data[indices[i, j, k], j, k]",
@@ -68,7 +68,7 @@ ALIKE = {
     Kind.SCATTER_ND: "`tf.tensor_scatter_nd_update`",
     Kind.SCATTER_ELEMENTS: "`torch.scatter`, `np.put_along_axis`",
 }
-# What the registry of a domain has for all its operators here.
+# Properties in the registry of a domain that all its operators here share.
 REGISTERED = {
     "ai.onnx": (("function", "no"), ("support level", "common"), ("shape inference", "yes")),
     "com.microsoft": (),
@@ -76,20 +76,20 @@ REGISTERED = {
 }
 
 NEGATIVE = {
-    True: "`-s..s-1` on an axis of size `s`; negative values count from the end: -1 is the last",
+    True: "`-s..s-1` on an axis of size `s`; negative values count from the end (-1 is the last)",
     False: "`0..s-1` on an axis of size `s`; negative values are out of bounds",
 }
 NEGATIVE_IN_SHORT = {True: "`-s..s-1`", False: "`0..s-1`"}
 OUTSIDE = {
     Outside.RAISE: "an error",
     Outside.ZEROS: "zeros in the result",
-    Outside.CLAMPED: "the nearest end of the axis",
-    Outside.UNDEFINED: "undefined in the text; this package raises an error",
+    Outside.CLAMPED: "clamped to the nearest end of the axis",
+    Outside.UNDEFINED: "undefined by the specification; this package raises an error",
 }
 OUTSIDE_IN_SHORT = {
     Outside.RAISE: "error",
     Outside.ZEROS: "zeros",
-    Outside.CLAMPED: "nearest",
+    Outside.CLAMPED: "clamped",
     Outside.UNDEFINED: "undefined",
 }
 REDUCTIONS = {
@@ -102,8 +102,8 @@ REDUCTIONS = {
     Reduction.MEAN: "the mean of the element and its updates",
 }
 ONE_ELEMENT_UPDATES = {
-    True: "where the rule gives rank 0, one element of any rank is accepted",
-    False: "exactly the shape of the rule",
+    True: "if this shape has rank 0, a single element of any rank is accepted",
+    False: "exactly this shape",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a page says about one version of an operator: its row, and calls that are run."""
+"""The page of an operator version: the facts of its row, and example calls."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ _CLAUSE_ENDS = re.compile(r"; |, (?=[a-z] = )")
 
 
 def version_document(operator: Operator) -> Document:
-    """Return the full page of one version, from which the page of its kind takes sections."""
+    """Return the full page of a version, from which the page of its kind selects sections."""
     row = operator.row
     calls = calls_of(row)
-    if row.domain == "com.microsoft":  # it takes int32, unlike GatherND of ONNX: that comes first
+    if row.domain == "com.microsoft":  # start with int32, which ONNX GatherND does not accept
         calls = tuple(sorted(calls, key=lambda call: call.index_dtype))
     first, *examples = _examples(calls, operator)
     more: tuple[Block, ...] = (
         Paragraph(
-            "Each call was run when this page was made."
+            "Building this page runs each call."
             if row.definition
-            else "Each call was run when this page was made. The value of an element of data shows "
-            "its position: 12 is in row 1, column 2."
+            else "Building this page runs each call. The elements of data show their positions: 12 "
+            "is in row 1, column 2."
         ),
         *examples,
     )
-    in_model = Paragraph("The first call of this page, as a model has it:")
+    in_model = Paragraph("The first call on this page, in a model:")
     sections = [
         *_remarks(row),
         Section("Formula", tuple(_formula(row, first))),
@@ -82,7 +82,7 @@ def _remarks(row: OperatorVersion) -> Iterator[Section]:
     if row.errata:
         texts = ((error.place, error.quote, error.correction) for error in row.errata)
         errata = tuple(tuple(map(literal, cells)) for cells in texts)
-        table = Table(("where", "the text says", "correct"), errata)
+        table = Table(("section", "published text", "correction"), errata)
         yield Section("Errors in the published text", (table,))
 
 
@@ -97,25 +97,24 @@ def _examples(calls: Sequence[ExampleCall], operator: Operator) -> list[Example]
 def _facts(operator: Operator) -> FieldList:
     row = operator.row
     later = [op.version for op in operators(row.name, row.domain) if op.version > row.since]
-    until = f"until {min(later)} replaces it" if later else "the newest"
+    until = f"replaced by version {min(later)}" if later else "the newest"
     aliases = ", ".join(
         f"`{json.dumps(a)}`" for a, domain in ALIASES.items() if domain == row.domain
     )
-    reverse = rule_texts.NONE
+    counterpart = rule_texts.NONE
     if row.kind is not Kind.GATHER and row.definition is None:
         kind = row.kind.gather if row.kind.scatters else row.kind.scatter
         plain = (op for op in operators() if op.row.definition is None)
         names = {op.domain: op.name for op in plain if op.row.kind is kind}
         domain = row.domain if row.domain in names else DEFAULT_DOMAIN
-        verbs = "reads where this writes" if row.kind.scatters else "writes where this reads"
-        reverse = f"`{domain} {names[domain]}` {verbs}"
+        counterpart = f"`{domain} {names[domain]}`"
     return FieldList(
         (
             ("domain", f"`{row.domain}`{f' (in models also {aliases})' if aliases else ''}"),
             ("version", f"{row.since}, {until}"),
             *rule_texts.REGISTERED[row.domain],
-            ("reverse", reverse),
-            ("alike", row.definition.alike if row.definition else rule_texts.ALIKE[row.kind]),
+            ("counterpart", counterpart),
+            ("similar", row.definition.alike if row.definition else rule_texts.ALIKE[row.kind]),
             ("source", row.source),
         )
     )
@@ -126,14 +125,12 @@ def _use(operator: Operator) -> tuple[Block, ...]:
     if operator.domain != DEFAULT_DOMAIN:
         arguments.append(f"domain={json.dumps(operator.domain)}")
     arguments.append(f"version={operator.version}")
-    same = f"`ndgather.{operator.row.kind.value}` does the same without the limits of one version."
+    same = f"`ndgather.{operator.row.kind.value}` does the same without these restrictions."
     if operator.row.definition is not None:
-        same = "it converts its inputs to NumPy arrays and returns one."
+        same = "it converts its inputs to NumPy arrays and returns a NumPy array."
     return (
         Code(("import ndgather", f"op = ndgather.operator({', '.join(arguments)})")),
-        Paragraph(
-            f"`op` accepts what this version allows and raises an error for everything else; {same}"
-        ),
+        Paragraph(f"`op` accepts exactly the calls that this version allows; {same}"),
     )
 
 
@@ -144,20 +141,20 @@ def _formula(row: OperatorVersion, example: Example) -> Iterator[Block]:
         return
     yield Paragraph(rule_texts.SYMBOLS[row.kind])
     if row.kind in rule_texts.BY_AXIS:
-        yield Paragraph("Written out for data of rank 3:")
+        yield Paragraph("For example, for data of rank 3:")
         lines = enumerate(rule_texts.BY_AXIS[row.kind])
         yield Code(tuple(f"{line}  # axis {axis}" for axis, line in lines))
     yield example
 
 
 def rules(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
-    """Yield the rules of a call, and the shape of its result."""
+    """Yield the rules for calls and the shape of the result."""
     if row.definition is not None:
         yield from row.definition.rules
     else:
         yield from _rules_of_the_core(row)
     yield "index values", rule_texts.NEGATIVE[row.index_rule.negative]
-    yield "indices out of bounds", rule_texts.OUTSIDE[row.index_rule.outside]
+    yield "out-of-bounds indices", rule_texts.OUTSIDE[row.index_rule.outside]
     if row.duplicates is not Duplicates.NOT_APPLICABLE:
         yield "duplicate indices", row.duplicates.value
 
@@ -169,7 +166,7 @@ def _rules_of_the_core(row: OperatorVersion) -> Iterator[tuple[str, Text]]:
         yield "batch axes", row.batch_rule.value
     if row.kind.tuples:
         most = "r - b" if batched else "r"
-        yield "tuples", f"`k` indices in every tuple: `{row.lowest_depth} <= k <= {most}`"
+        yield "index tuples", f"have length `k`: `{row.lowest_depth} <= k <= {most}`"
     if row.off_axis_rule is not OffAxisRule.FREE:
         yield "sizes of indices", row.off_axis_rule.value
     if row.kind.scatters:
@@ -203,7 +200,7 @@ def _result(row: OperatorVersion) -> str:
     after, less = ("b+k", " - b - k") if batched else ("k", " - k")
     text = f"`indices.shape[:-1] + data.shape[{after}:]`, of rank `q - 1 + r{less}`"
     if row.batch_rule is BatchRule.FUSED:
-        return f"{text}; where `b > 1`, its first `b` axes become one"
+        return f"{text}; if `b > 1`, its first `b` axes are fused"
     return text
 
 
@@ -212,7 +209,7 @@ def _tensors(row: OperatorVersion) -> tuple[Block, ...]:
     about = [
         tensor.summary or rule_texts.INPUTS[row.kind, tensor.role]
         if not tensor.optional
-        else f"{tensor.summary}; may be left out"
+        else f"{tensor.summary} (optional)"
         for tensor in row.inputs
     ]
     about += [tensor.summary or rule_texts.OUTPUTS[row.kind] for tensor in row.outputs]
@@ -222,14 +219,14 @@ def _tensors(row: OperatorVersion) -> tuple[Block, ...]:
         variable, *others = types[tensor.type_variable]
         rows.append((f"`{tensor.name}`", f"`{tensor.type_variable if others else variable}`", text))
     several = ((name, ", ".join(some)) for name, some in types.items() if len(some) > 1)
-    return Table(("tensor", "type", "what it is"), tuple(rows)), FieldList(tuple(several))
+    return Table(("tensor", "type", "description"), tuple(rows)), FieldList(tuple(several))
 
 
 def _attributes(row: OperatorVersion) -> Block:
     if not row.attributes:
         return Paragraph("This version has no attributes.")
     return Table(
-        ("attribute", "type", "default", "allowed", "what it is"),
+        ("attribute", "type", "default", "allowed", "description"),
         tuple(
             (
                 f"`{attribute.name}`",
@@ -254,15 +251,15 @@ def _reductions(row: OperatorVersion) -> Iterator[Section]:
 
 _LABELS = {
     "index_rule.negative": "index values",
-    "index_rule.outside": "indices out of bounds",
+    "index_rule.outside": "out-of-bounds indices",
     "batch_rule": "batch axes",
     "off_axis_rule": "sizes of indices",
-    "lowest_depth": "minimum length of a tuple",
+    "lowest_depth": "minimum length of an index tuple",
     "duplicates": "duplicate indices",
     "one_element_updates": "shape of updates",
 }
 _GROUPS = {"inputs": "input", "attributes": "attribute"}
-_FIELDS = {"lowest_rank": "minimum rank"}  # others are words
+_FIELDS = {"lowest_rank": "minimum rank"}  # the other field names are words
 _LISTS = {"types", "choices"}
 _FLAGS = {
     "index_rule.negative": rule_texts.NEGATIVE_IN_SHORT,
@@ -272,21 +269,21 @@ _YES_OR_NO = {True: "yes", False: "no"}
 
 
 def comparison(here: Operator, there: Operator) -> Section:
-    """Return a section with the rules and examples that differ between two operators of a kind."""
+    """Return a section with the rules and examples in which two operators of a kind differ."""
     differences = here.diff(there)
-    blocks: list[Block] = [Paragraph("The rules are the same; only the wording differs.")]
+    blocks: list[Block] = [Paragraph("Only the wording differs; the rules are the same.")]
     if differences:
         rows = tuple((_label(d), _side(d, d.here), _side(d, d.there)) for d in differences)
         blocks = [Table(("rule", str(here.row), str(there.row)), rows)]
     for call in calls_of(here.row):
         runs = run_example(call, here), run_example(call, there)
         if not runs[0].agrees(runs[1]):
-            blocks.append(Example(f"{call.title}, in both", call.why, runs))
+            blocks.append(Example(call.title, call.why, runs))
     return Section(f"Differences from {there.row}", tuple(blocks))
 
 
 def changes(here: Operator, there: Operator) -> tuple[Text, ...]:
-    """Return the changes from `there` to `here`, one text for each change."""
+    """Describe each change from `there` to `here`."""
     return tuple(map(_change, here.diff(there)))
 
 
@@ -317,7 +314,7 @@ def _is_list(difference: Difference) -> bool:
 
 
 def _side(difference: Difference, value: object) -> Text:
-    """Return the text of one side; for lists, only the entries that the other side lacks."""
+    """Describe the value on one side; for lists, only the entries that the other side lacks."""
     if isinstance(value, bool):
         return _FLAGS.get(difference.what, _YES_OR_NO)[value]
     if _is_list(difference):
