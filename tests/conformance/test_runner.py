@@ -192,9 +192,9 @@ def test_the_command_prints_verdicts_and_writes_data(capsys, tmp_path):
     assert written["cases"][0]["verdicts"]["ndgather"] == {"verdict": "right", "reason": ""}
 
 
-def test_with_one_library_the_command_gives_its_reasons(capsys):
+def test_the_command_prints_the_reasons_for_a_single_library(capsys):
     assert main(["--peer", "numpy", "--case", "onnx-GatherND-13/batch/one-in-data"]) == 0
-    assert "gives int64 (2,): [0, 0]" in capsys.readouterr().out
+    assert "returns int64 (2,): [0, 0]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

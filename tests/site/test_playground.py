@@ -79,7 +79,7 @@ def test_the_address_holds_the_call(open_page):
 @pytest.mark.parametrize("way", ["buttons", "keys"])
 def test_repeated_updates_are_applied_one_by_one(way, open_page):
     page = open_page(f"playground.html#{REPEATED}")
-    less = page.get_by_role("button", name="one update less")
+    less = page.get_by_role("button", name="one update fewer")
     seen = [status(page).split("  ")[0]]
     for _ in range(3):
         if way == "buttons":
@@ -156,8 +156,8 @@ def test_fields_follow_the_function(open_page):
     mode.select_option("reflect")
     page.get_by_role("textbox", name="starts").fill("[[-1, 2]]")
     assert status(page) == "[[[22, 21], [12, 11]]]  int64 (1, 2, 2)"
-    mode.select_option("one for each axis")
-    page.get_by_role("textbox", name="mode of each axis").fill("edge, wrap")
+    mode.select_option("one per axis")
+    page.get_by_role("textbox", name="modes of the axes").fill("edge, wrap")
     assert status(page) == "[[[12, 10], [12, 10]]]  int64 (1, 2, 2)"
     assert "modes=edge%2C+wrap" in page.url
 

@@ -271,7 +271,7 @@ _YES_OR_NO = {True: "yes", False: "no"}
 def comparison(here: Operator, there: Operator) -> Section:
     """Return a section with the rules and examples in which two operators of a kind differ."""
     differences = here.diff(there)
-    blocks: list[Block] = [Paragraph("Only the wording differs; the rules are the same.")]
+    blocks: list[Block] = [Paragraph("The rules are the same; only the wording differs.")]
     if differences:
         rows = tuple((_label(d), _side(d, d.here), _side(d, d.there)) for d in differences)
         blocks = [Table(("rule", str(here.row), str(there.row)), rows)]

@@ -31,8 +31,6 @@ COMMANDS = {
     "compare": "find the node on which runtimes differ, and which runtime is right",
     "convert": "convert a model to another opset, operator or target",
 }
-"""The description of each command."""
-
 # Besides gather-* and scatter-*.
 _REMOVED = ("gather", "draw", "doc", "ops", "completion")
 

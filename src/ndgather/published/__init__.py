@@ -27,10 +27,8 @@ def operators(name: str | None = None, domain: str | None = None) -> tuple[Opera
 
     Parameters
     ----------
-    name : str, optional
-        The name of the operator, e.g. ``"GatherND"``.
-    domain : str, optional
-        The specification: ``"ai.onnx"`` (also ``""``), ``"com.microsoft"`` or ``"openvino"``.
+    name, domain : str, optional
+        See `operator`.
 
     Returns
     -------

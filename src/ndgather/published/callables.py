@@ -238,11 +238,6 @@ class Operator:
     Parameters
     ----------
     row : OperatorVersion
-        The specification of this version as data.
-
-    Attributes
-    ----------
-    row : OperatorVersion
         The specification of this version as data; ``row.source`` is the URL of its text.
 
     See Also

@@ -29,7 +29,6 @@ MODEL_NAMES = {
     "reference": Runtime("onnx", "ndgather.runtimes.onnx_reference"),
     "openvino": Runtime("openvino", "ndgather.runtimes.openvino", maps_tensors=True),
 }
-"""The runtimes by name."""
 
 
 def model_runtime(name: str) -> Runtime:

@@ -146,10 +146,7 @@ class OutputArray:
 
 
 def leave_out_sequences(path: object, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outputs that are tensors; warn about sequences, and raise if there are no others.
-
-    A sequence is a list here.
-    """
+    """Return the tensors; warn about sequences (lists), and raise if there are no tensors."""
     arrays = {name: value for name, value in values.items() if not isinstance(value, list)}
     for name in (name for name in values if name not in arrays):
         if not arrays:

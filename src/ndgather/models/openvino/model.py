@@ -43,11 +43,6 @@ class Model:
         The layers and edges of the XML file.
     constants : Constants
         The file that stores the constants.
-
-    Raises
-    ------
-    DTypeError
-        An argument has the wrong type.
     """
 
     def __init__(self, network: Network, constants: Constants) -> None:
@@ -112,23 +107,7 @@ class Model:
         return tuple(Port.of(name, types[key]) for name, key in self._program.outputs.items())
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Run the model. See the function `run`.
-
-        Parameters
-        ----------
-        inputs : mapping of str to array_like
-            The inputs by name.
-
-        Returns
-        -------
-        Run
-            The named output arrays and the duration of the run.
-
-        Raises
-        ------
-        ModelError, ShapeError, DTypeError, IndexOutOfBoundsError
-            See `run`.
-        """
+        """Run the model and return its outputs and duration. See `models.openvino.run`."""
         start, arrays = time.perf_counter(), named_arrays("run", inputs)
         program, parameters = self._program, self.network.of_type("Parameter")
         fitted = fit_inputs(self.inputs, self._by_first_name(arrays))
