@@ -1,4 +1,4 @@
-"""Fixtures that several tests of models use."""
+"""Fixtures for tests of models."""
 
 from types import SimpleNamespace
 

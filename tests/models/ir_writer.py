@@ -1,4 +1,4 @@
-"""Write small graphs of OpenVINO operators as IR files, for tests that read them."""
+"""Writer of small OpenVINO IR files for tests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from ndgather.models.openvino.layers import BY_DTYPE
 from ndgather.published import operator
 from ndgather.published.schema import OperatorVersion, TensorType, dtype_name
 
-ALIGNMENT = 64  # of constants in their file
+ALIGNMENT = 64  # of constants in the file, in bytes
 
 
 @dataclass
@@ -49,7 +49,7 @@ class CastNode:
 
 @dataclass
 class Graph:
-    """Inputs, constants by name, and nodes in an order to run them."""
+    """A graph: inputs, constants by name, and nodes in execution order."""
 
     name: str
     inputs: tuple[GraphInput, ...]
@@ -73,7 +73,7 @@ class Graph:
 
 
 def write_ir(graph, path):
-    """Write the XML of a graph, and its constants to the ``.bin`` file beside it."""
+    """Write a graph as XML and its constants to a ``.bin`` file next to it."""
     Path(path).with_suffix(".bin").write_bytes(_Writer(graph).write(path))
 
 
@@ -83,7 +83,7 @@ class _Writer:
         self.net = ElementTree.Element("net", name=graph.name, version="11")
         self.layers = ElementTree.SubElement(self.net, "layers")
         self.edges = ElementTree.SubElement(self.net, "edges")
-        self.ports = {}  # the layer and output port of every value
+        self.ports = {}  # value name: layer and output port
 
     def write(self, path):
         content, names = bytearray(), {item.name: [item.name] for item in self.graph.inputs}
@@ -115,7 +115,7 @@ class _Writer:
             self.layer(node.name, node.row.name, data, node.inputs, node.output, names, version)
         for output in self.graph.outputs:
             layer = self.layer(f"{output.name}/result", "Result", {}, (output.value,), None, names)
-            # OpenVINO drops the names of a tensor that are missing here.
+            # OpenVINO drops tensor names that are missing here.
             layer.set("output_names", _joined((output.name, *names[output.value])))
         ElementTree.indent(self.net, "\t")
         ElementTree.ElementTree(self.net).write(path, encoding="utf-8", xml_declaration=True)

@@ -1,9 +1,9 @@
-"""Published gather and scatter vulnerabilities of other runtimes: the same input here.
+"""Inputs of published gather and scatter vulnerabilities in other runtimes.
 
-Each case goes by the identifier of an advisory, or by the thread in which a defect was published;
-docs/security.md is the table of them. A case is tried in several ways (the functions, the published
-operators, an ONNX model, an OpenVINO IR): all give the same error, or the same value, and leave
-their arguments as they were. What concerns files is in test_advisory_files.py.
+Each case is named after an advisory or the thread that reported the bug; docs/security.md lists
+them. A case is tested in several ways: functions, published operators, an ONNX model, and OpenVINO
+IR. All must give the same error or value and leave their arguments unchanged. Cases about files are
+in test_advisory_files.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ndgather.published import operator
 from tests.definitions.calls import assert_same_elements
 
 F4, I4, I8 = np.float32, np.int32, np.int64
-# The operators that gather by tuples: where negative places count from the end, and all.
+# The GatherND operators that accept negative indices, and all GatherND operators.
 FROM_THE_END = (
     *(("ai.onnx", 11), ("ai.onnx", 12), ("ai.onnx", 13)),
     *(("com.microsoft", 1), ("openvino", 8)),
@@ -37,7 +37,7 @@ BY_TUPLE = (*FROM_THE_END, ("openvino", 5))
 
 
 class Way:
-    """One way to make a call; whatever comes of it, its arguments stay as they were."""
+    """One way to make a call, which must leave its arguments unchanged."""
 
     def __init__(self, name, work, arguments):
         self.name, self.work = name, work
@@ -53,26 +53,26 @@ class Way:
 
 
 def plain(function, *arguments, **options):
-    """One of the functions."""
+    """A call of a public function."""
     call = getattr(ndgather, function)
     arguments = [np.asarray(each) for each in arguments]
     return Way(function, lambda _: call(*arguments, **options), arguments)
 
 
 def in_place(function, data, *arguments, **options):
-    """A scatter into `data` itself, which is refused."""
+    """A scatter into `data` itself that must raise an error."""
     return plain(function, data, *arguments, **options, out=data)
 
 
 def published(name, version, *inputs, domain="ai.onnx", **attributes):
-    """A published operator; each input comes in the type that it has."""
+    """A published operator that receives its inputs unconverted."""
     op = operator(name, domain=domain, version=version)
     inputs = [np.asarray(each) for each in inputs]
     return Way(repr(op), lambda _: op(*inputs, **attributes), inputs)
 
 
 def in_onnx(op_type, opset, *inputs, **attributes):
-    """An ONNX model of one node, given its inputs at run time."""
+    """An ONNX model with one node."""
     inputs = [np.asarray(each) for each in inputs]
     names = ["data", "indices", "updates"][: len(inputs)]
     infos = [
@@ -97,7 +97,7 @@ def in_onnx(op_type, opset, *inputs, **attributes):
 
 
 def in_ir(op_type, opset, *inputs, **data):
-    """A layer of an IR, given its inputs at run time."""
+    """An IR with one layer."""
     inputs = [np.asarray(each) for each in inputs]
     words = "".join(f' {name}="{value}"' for name, value in data.items())
     ports = "".join(
@@ -119,7 +119,7 @@ def in_ir(op_type, opset, *inputs, **data):
 
 
 def gathers_nd(data, indices):
-    """The tuples of `indices` in every gather_nd that there is."""
+    """Calls of every gather_nd with index tuples `indices`."""
     data, indices = np.asarray(data, F4), np.asarray(indices, I8)
     return [
         plain("gather_nd", data, indices),
@@ -134,7 +134,7 @@ def gathers_nd(data, indices):
 
 
 def answers_nd(data, indices):
-    """The tuples of `indices` in every gather_nd of which negative ones count from the end."""
+    """Calls of every gather_nd that accepts negative indices."""
     data, indices = np.asarray(data, F4), np.asarray(indices, I8)
     return [
         plain("gather_nd", data, indices),
@@ -145,7 +145,7 @@ def answers_nd(data, indices):
 
 
 def scatters_nd(data, indices, updates):
-    """The tuples of `indices` in every scatter_nd that there is, the arguments being refused."""
+    """Calls of every scatter_nd that must raise an error."""
     data, indices = np.asarray(data), np.asarray(indices, I8)
     updates = np.asarray(updates, data.dtype)
     inputs = data, indices, updates
@@ -163,7 +163,7 @@ def scatters_nd(data, indices, updates):
 
 
 def gathers(data, indices, axis=0):
-    """Places along one axis, in every gather that raises there."""
+    """Calls of every gather that raises for out-of-bounds indices along an axis."""
     data, indices = np.asarray(data, F4), np.asarray(indices, I8)
     return [
         plain("gather", data, indices, axis),
@@ -175,7 +175,7 @@ def gathers(data, indices, axis=0):
 
 
 def by_elements(data, indices, axis=0):
-    """One place for each element, in every gather_elements that there is."""
+    """Calls of every gather_elements."""
     data, indices = np.asarray(data, F4), np.asarray(indices, I8)
     return [
         plain("gather_elements", data, indices, axis),
@@ -187,7 +187,7 @@ def by_elements(data, indices, axis=0):
 
 
 def scatters_elements(data, indices, updates, axis=0):
-    """One place for each update, in every scatter_elements that there is; refused."""
+    """Calls of every scatter_elements that must raise an error."""
     data, indices = np.asarray(data), np.asarray(indices, I8)
     updates = np.asarray(updates, data.dtype)
     inputs = data, indices, updates
@@ -203,12 +203,12 @@ def scatters_elements(data, indices, updates, axis=0):
 
 
 def each(ways, *values):
-    """What `ways` gives for every value, in one list."""
+    """Return the concatenated results of `ways` for every value."""
     return [way for value in values for way in ways(value)]
 
 
 def cases(table):
-    """The cases of a table under their identifiers; later ones of an identifier are numbered."""
+    """Return parametrized cases named by identifier, numbering duplicates."""
     seen = Counter()
     for identifier, *case in table:
         seen[identifier] += 1
@@ -217,7 +217,7 @@ def cases(table):
 
 
 def repeated(shape, dtype=np.int8):
-    """An array of zeros that are all in one place."""
+    """An array of zeros that share the same memory."""
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
@@ -227,7 +227,7 @@ ROWS = np.arange(6, dtype=F4).reshape(2, 3)
 TABLE = np.arange(12, dtype=F4).reshape(3, 4)
 INDEX, SHAPE = IndexOutOfBoundsError, ShapeError
 
-# identifier, error, a part of its text, the ways in which it comes
+# identifier, error, part of its message, calls
 REFUSED = [
     # TensorFlow, TensorFlow Lite, Chromium
     ("CVE-2021-37687", INDEX, "= -10 is outside axis 0", gathers_nd([7], [[-10]])),
@@ -238,7 +238,7 @@ REFUSED = [
         "is outside axis",
         each(lambda pair: gathers_nd(SQUARE, [pair]), (2, 0), (0, 2), (0, 3), (1, 2)),
     ),
-    (  # several have a flat place that lies in the buffer
+    (  # the flat positions of several are inside the buffer
         "CVE-2022-35938",
         INDEX,
         "is outside axis",
@@ -330,7 +330,7 @@ REFUSED = [
             plain("gather_nd", repeated((4, 2**32)), repeated((2**32, 1), I8)),
         ],
     ),
-    (  # counts that are small again modulo 2**64
+    (  # counts that are small modulo 2**64
         "tensorflow-126135",
         MemoryError,
         "",
@@ -389,7 +389,7 @@ REFUSED = [
         "= -7 is outside axis 0",
         scatters_nd(np.zeros((3, 2), F4), [[0], [-7]], np.ones((2, 2))),
     ),
-    (  # a large last place allocates nothing
+    (  # a large last index must not allocate memory
         "CVE-2020-15213",
         INDEX,
         "= 1073741824 is outside axis 0",
@@ -491,7 +491,7 @@ REFUSED = [
         "= 77 is outside axis 0",
         scatters_nd(np.zeros(6, F4), [[2], [77]], [1, 1]),
     ),
-    *(  # arrays that are walked together, of which one is shorter
+    *(  # one of several arrays is too short
         (
             identifier,
             SHAPE,
@@ -522,7 +522,7 @@ REFUSED = [
         "= -50000000000000000 is outside axis 0",
         gathers_nd(np.ones(1), [[-50000000000000000]]),
     ),
-    (  # the bad place stands in the last batch only
+    (  # only the last batch has an out-of-bounds index
         "tflite-micro-3645",
         INDEX,
         "indices[1, 1] = 3 is outside axis 1",
@@ -603,7 +603,7 @@ REFUSED = [
         ],
     ),
     # OpenVINO
-    (  # a component times its stride is 0 modulo 2**64
+    (  # an index times its stride is 0 modulo 2**64
         "openvino-37125",
         INDEX,
         "is outside axis 0",
@@ -780,7 +780,7 @@ ONE_COLUMN = np.lib.stride_tricks.as_strided(np.array([1, 2, 2]), (3, 1), (8, 8)
 FLAT_COLUMN = np.lib.stride_tricks.as_strided(np.array([1, 2, 2]), (3, 1), (8, 0))
 THREE = np.arange(9, dtype=F4).reshape(3, 3)
 
-# identifier, the right value, the ways in which it comes
+# identifier, expected value, calls
 ANSWERED = [
     ("tensorflow-127164", F4([0]), answers_nd(SPREAD, [(0, 46341, 0)])),
     ("tensorflow-126136", F4([61440]), answers_nd(TALL, [(1, 0, 61440)])),
@@ -801,7 +801,7 @@ ANSWERED = [
             in_onnx("GatherND", 13, np.zeros((0, 1), "u4"), np.zeros((0, 2, 1), I8), batch_dims=1),
         ],
     ),
-    (  # an element without updates has no number to divide by
+    (  # the mean of an element without updates would divide by 0
         "CVE-2021-37642",
         np.array([5, 6]),
         [
@@ -831,7 +831,7 @@ ANSWERED = [
             published("Gather", 13, repeated((4, 2**33)), np.zeros(0, I8)),
         ],
     ),
-    (  # places in any order, each of them twice at most
+    (  # indices in any order, each at most twice
         "CVE-2020-15214",
         F4([3, 4, 0, 1]),
         [
@@ -849,7 +849,7 @@ ANSWERED = [
             ),
         ],
     ),
-    (  # an index of an array whose flat size is near 2**62
+    (  # an array whose size is near 2**62
         "CVE-2022-21729",
         np.zeros(2, np.int8),
         [
@@ -866,7 +866,7 @@ ANSWERED = [
             in_onnx("ScatterND", 18, PAIR, np.zeros((1, 0), I8), F4([[7, 8]])),
         ],
     ),
-    (  # more places than data is long
+    (  # more indices than elements of data
         "onnxruntime-4853",
         F4([[5], [2]]),
         [
@@ -908,7 +908,7 @@ ANSWERED = [
         )
         for dtype in (np.float16, ml_dtypes.bfloat16)
     ),
-    (  # negative places count from the end of their own axis
+    (  # negative indices count from the end of their own axis
         "coremltools-2794",
         F4([4, 7]),
         [
@@ -978,7 +978,7 @@ ANSWERED = [
         np.zeros(256, F4),
         [plain("gather_nd", np.zeros((256, 1), F4), np.zeros((256, 1), np.int8), 1)],
     ),
-    (  # the extent does not fit the type of the places
+    (  # the size of the axis overflows the index type
         "jax-16557",
         np.arange(200)[[199, 72, 127]],
         [
@@ -999,7 +999,7 @@ def test_answered(tmp_path, desired, ways):
         assert_same_elements(way(tmp_path), desired)
 
 
-# What overlaps, or is written halfway, needs more than one call to tell.
+# Overlapping memory and partial writes need more than one call to test.
 
 
 @pytest.mark.parametrize("identifier", ["CVE-2020-15210", "numpy-9293", "numpy-6272"])

@@ -1,6 +1,6 @@
-"""Published vulnerabilities of readers of models and tensors: the same file here.
+"""Files of published vulnerabilities in readers of models and tensors.
 
-Named as in test_advisories.py; docs/security.md has the table.
+The names are those in test_advisories.py, and docs/security.md lists them.
 """
 
 import sys
@@ -26,7 +26,7 @@ SECRET = np.array([1234.5, -6789.25, 0.0625], np.float32)
 
 
 def gather_model(inputs=("data", "indices"), **external):
-    """A GatherND whose data stands in a file of its own."""
+    """A GatherND whose data is an external tensor."""
     data = TensorProto(
         name="data",
         data_type=TensorProto.FLOAT,
@@ -48,7 +48,7 @@ def gather_model(inputs=("data", "indices"), **external):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder for a model, beside a file that is none of its business."""
+    """A model folder next to a file that the model must not read."""
     (tmp_path / "secret").write_bytes(SECRET.tobytes())
     (tmp_path / "models" / "sub").mkdir(parents=True)
     return tmp_path / "models"
@@ -127,7 +127,7 @@ def test_models_cannot_choose_where_files_are_written(folder, identifier, place)
     victim.write_bytes(b"what was there")
     model = gather_model(location=place)
     model.graph.initializer[0].raw_data = SECRET.tobytes()
-    with suppress(NdgatherError):  # a place outside of the folder may be refused
+    with suppress(NdgatherError):  # a location outside the folder may be refused
         onnx_models.save(model, folder / "model.onnx")
     with suppress(NdgatherError):
         onnx_models.save(onnx_models.convert(model, opset=11), folder / "older.onnx")

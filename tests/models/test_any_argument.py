@@ -1,4 +1,4 @@
-"""Whatever a caller passes to the public functions of models: a result, or an error of ours."""
+"""Arbitrary arguments of the public model functions: an expected result or a package error."""
 
 import os
 import pickle
@@ -56,7 +56,7 @@ INPUTS = dict(zip(("data", "indices"), ARRAYS, strict=True))
 
 
 class NeedsGradient:
-    """Has the attributes of an array, and is none: as a tensor of torch that needs a gradient."""
+    """An object with array attributes that is not an array, like a tensor with a gradient."""
 
     shape = (2, 2)
     dtype = np.dtype(np.float32)
@@ -142,7 +142,7 @@ CALLS = {
         onnx_models.random_inputs,
         {"model": MODEL, "seed": 0, "sizes": None},
     ),
-    "onnx.compare": (  # without inputs, so that no process is started
+    "onnx.compare": (  # without inputs, so no process is started
         onnx_models.compare,
         {
             "model": MODEL,
@@ -155,7 +155,7 @@ CALLS = {
             "libraries": (),
         },
     ),
-    "onnx.search": (  # with a size that the model does not have, as above
+    "onnx.search": (  # with an unknown size, so no process is started
         onnx_models.search,
         {
             "model": MODEL,
@@ -192,7 +192,7 @@ CALLS = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder to work in, with the two models in it."""
+    """A working folder that contains the two models."""
     monkeypatch.chdir(tmp_path)
     onnx.save(MODEL, "model.onnx")
     write_ir(GRAPH, "model.xml")
@@ -200,7 +200,7 @@ def folder(tmp_path, monkeypatch):
 
 
 ANYTHING = frozenset(THINGS)
-# What is taken, in place of what: the answer stays what it is, but for the arguments in CHANGES.
+# Other accepted values of arguments. Only the arguments in CHANGES may change the answer.
 TAKEN = {
     ("onnx.load", "model"): {"an empty model"},
     ("onnx.load", "runtime"): {"None", "no text"},
@@ -226,7 +226,7 @@ TAKEN = {
         *("a path of no file", "a folder"),
     },
     ("onnx.Model", "proto"): {"an empty model"},
-    ("onnx.Model", "path"): ANYTHING,  # a name in errors
+    ("onnx.Model", "path"): ANYTHING,  # only used in error messages
     ("openvino.Model.load", "constants"): {
         *("None", "no text", "a text", "a text with a NUL", "a lone surrogate", "a long text"),
         *("a path of no file", "a folder"),
@@ -245,7 +245,7 @@ CHANGES = {
 
 
 def written(answer):
-    """Write an answer without what differs between two equal calls."""
+    """Return an answer as text without parts that differ between equal calls."""
     text = (
         repr({k: v.tolist() for k, v in answer.items()}) if type(answer) is dict else repr(answer)
     )
@@ -253,7 +253,7 @@ def written(answer):
 
 
 def answer_of(function, arguments, thing):
-    """Call `function`; return its answer, or the error if it is one of this package."""
+    """Call `function` and return its result or package error."""
     try:
         return function(**arguments), None
     except NdgatherError as error:
@@ -281,7 +281,7 @@ def test_any_argument_gives_the_expected_result_or_a_package_error(name, argumen
 @pytest.mark.parametrize("argument", ["data", "indices"])
 @pytest.mark.usefixtures("folder")
 def test_any_model_input_gives_the_output_or_a_package_error(argument):
-    """Of a model only an array of the dtype and shape that it declares is an input."""
+    """A model accepts only arrays of the declared dtype and shape."""
     ir = openvino.Model.load("model.xml")
     for thing, value in THINGS.items():
         inputs = {**INPUTS, argument: value}

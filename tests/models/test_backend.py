@@ -1,7 +1,7 @@
-"""The official ONNX node tests of every operator that gathers or scatters.
+"""The official ONNX node tests of all gathers and scatters.
 
-`Scatter`, which ScatterElements replaced in version 11, is not an operator of ours: its two tests
-run in the reference evaluator.
+The two tests of `Scatter`, which ScatterElements replaced in version 11, run in the reference
+evaluator.
 """
 
 import importlib
@@ -21,7 +21,7 @@ OURS = re.compile("gather|scatter")
 
 
 def import_ours(package):
-    """Import the official tests of our operators: the other modules take seconds."""
+    """Import only the official tests of gathers and scatters; all of them take seconds."""
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         if OURS.search(module.name):
             importlib.import_module(module.name)

@@ -1,4 +1,4 @@
-"""Elements change their type where the value says how; what a type cannot hold is refused."""
+"""Conversions between element types: representable values are converted, others are refused."""
 
 import numpy as np
 import pytest

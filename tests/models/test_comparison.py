@@ -1,6 +1,6 @@
-"""Runtimes compared node by node: who differs, by which rule, and a crash that is survived.
+"""Comparison of runtimes node by node, including crashes.
 
-The runtimes are modules of the test, each around the evaluator of onnx in a process of its own.
+The runtimes are modules of this test that wrap the onnx evaluator, each in its own process.
 """
 
 import json
@@ -110,7 +110,7 @@ def test_report_contains_runtime_node_and_rule_of_each_difference(odd_runtimes):
     assert dies.status == "not run"
     name, how = found.outputs[0]
     assert (name, how) == ("y", "odd_runtimes.clamps returns [1, 0] = -20.0, not -60.0")
-    assert found.origins == ()  # the gather at fault is the origin itself
+    assert found.origins == ()  # the gather itself is the origin
 
 
 def test_report_names_the_correct_runtimes_among_those_that_ran_the_node(
@@ -151,7 +151,7 @@ def test_invalid_comparisons_raise_errors():
 
 
 def test_compare_command_prints_the_report(ndgather_in, tmp_path):
-    """A name in the model does not command the terminal."""
+    """Names in the model are escaped."""
     model = onnx.ModelProto()
     model.CopyFrom(MODEL)
     model.graph.node[1].name = "\x1b[2J<script>\nall</script>"
@@ -192,7 +192,7 @@ RNG = np.random.default_rng(3)
     ids=str,
 )
 def test_reported_indices_are_those_that_affect_the_element(name, data, indices, attributes):
-    """Where one index tuple is set to another value, only what it leads to may change."""
+    """Changing one index tuple changes only the elements that report this tuple."""
     op = operator(name, opset=18)
     values = np.arange(np.prod(data)).reshape(data)
     given = RNG.integers(0, 2, indices)
@@ -229,7 +229,7 @@ def test_search_finds_and_reduces_counterexamples(odd_runtimes):
 
 
 def test_providers_and_libraries_can_be_set_per_runtime(odd_runtimes):
-    """A mapping is for the named runtimes, and a list for all that load files."""
+    """A mapping applies to named runtimes and a list to all except the reference evaluator."""
     del odd_runtimes
     found = onnx_models.compare(
         MODEL,
@@ -408,7 +408,7 @@ def test_differences_that_do_not_affect_outputs_are_reported(odd_runtimes):
 
 def test_counterexamples_of_each_kind_have_a_rule(odd_runtimes):
     del odd_runtimes
-    few = {"N": 2, "M": 1}  # each try of a runtime that dies begins a process
+    few = {"N": 2, "M": 1}  # each try starts a process, because the runtime crashes
     for model, other, sizes in ((SOFT, "soft", {}), (MODEL, "dies", few), (MODEL, "refuses", few)):
         (parting,) = onnx_models.search(
             model,
@@ -479,7 +479,7 @@ def test_all_kinds_of_differences_are_printed_as_a_table(odd_runtimes, ndgather_
 
 
 def test_scalars_from_branches_may_have_shape_1():
-    """OpenVINO returns a scalar that leaves a branch as an array of shape (1,)."""
+    """OpenVINO returns a scalar from a branch as an array of shape (1,)."""
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (bool c, float[3, 2] x, int64[] i) => (float[2] y)
         { y = If(c) <then_branch = t () => (float[2] a) { j = Neg(i) a = Gather(x, j) },
@@ -504,7 +504,7 @@ def test_scalars_from_branches_may_have_shape_1():
 @pytest.mark.parametrize("valid", [True, False])
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
 def test_edge_cases_of_indices_depend_on_the_axis_size(dtype, valid):
-    """Of indices into an axis of size 7, each end counted from each side, and what is beyond."""
+    """For an axis of size 7: both ends as non-negative and negative indices, and out of bounds."""
     drawn = set()
     for seed in range(300):
         base = {"rows": np.full((2, 3), 3, dtype)}

@@ -1,4 +1,4 @@
-"""What fuzzers found and kept is answered once more: a result, or one of the package's errors."""
+"""Inputs from fuzzing corpora give a result or a package error."""
 
 import zipfile
 from pathlib import Path

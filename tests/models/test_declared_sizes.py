@@ -1,6 +1,6 @@
-"""Declared sizes that are stale: not relied on, refused, or named in a finding.
+"""Stale declared sizes are ignored, refused or reported.
 
-onnxruntime runs such models with a warning, which gives the expected results.
+The expected results come from onnxruntime, which runs such models with a warning.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ HOW = st.sampled_from(("basic", *TARGETS)).map(lambda name: {"target": name}) | 
 
 
 def model_of(call, *, sizes, stale, as_output, steps, opset=18):
-    """Return a model that computes data by some steps, of which the last has a declared shape.
+    """Return a model that computes data in several steps and declares the shape of the last step.
 
-    `sizes` are those of the input, which may be open or a name, and `stale` those of the value.
+    `sizes` are the sizes of the input, which may be open, and `stale` are the declared sizes.
     """
     op_type, (data, indices, *updates), attributes, result = call
     element = TensorProto.FLOAT
@@ -124,7 +124,7 @@ def test_stale_declarations_are_dropped_if_new_nodes_read_the_size():
 
 
 def test_models_with_shape_nodes_and_stale_declarations_are_refused():
-    """In onnxruntime its Shape returns the declared size, and in other runtimes the true one."""
+    """Shape returns the declared size in onnxruntime and the actual size in other runtimes."""
     graph = helper.make_graph(
         [
             helper.make_node("Neg", ["x"], ["h"]),
@@ -148,7 +148,7 @@ def test_models_with_shape_nodes_and_stale_declarations_are_refused():
 
 
 def test_unproven_declared_sizes_are_reported():
-    """A size of NonZero is known in a run alone."""
+    """The size of a NonZero is only known at run time."""
     graph = helper.make_graph(
         [
             helper.make_node("NonZero", ["x"], ["h"]),

@@ -1,4 +1,4 @@
-"""Operators with a definition in models: run, inferred, converted, checked and read from an IR."""
+"""Models with operators that have their own definition: run, inferred, converted and checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INPUTS = {
 
 
 def blocks(*, last=("",)):
-    """Return a model whose optional input is the last, an empty name, or left out."""
+    """Return a model whose optional input is given, has an empty name, or is omitted."""
     table = np.arange(48, dtype=np.uint8).reshape(3, 16)
     node = helper.make_node(
         "GatherBlockQuantized",

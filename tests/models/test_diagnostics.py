@@ -1,4 +1,4 @@
-"""Findings come out worst first; errors of other libraries come as ours, with their cause."""
+"""Findings are sorted by severity, and library errors become package errors with a cause."""
 
 import json
 import re

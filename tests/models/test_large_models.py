@@ -1,4 +1,4 @@
-"""Large models take time in proportion to their nodes."""
+"""The time for large models is linear in the number of nodes."""
 
 import gc
 import time
@@ -11,8 +11,8 @@ from ndgather.models import onnx as onnx_models
 from ndgather.models import openvino
 from ndgather.models.graph import unique
 
-FEW, MANY = 100, 500  # nodes; what is quadratic takes 25 times as long for the second
-MOST = 15  # times; what is linear takes 5
+FEW, MANY = 100, 500  # nodes; quadratic time would be 25 times as long for the second
+MOST = 15  # a factor; linear time is 5 times as long
 
 
 def model_of(nodes, inputs, result, initial=()):
@@ -25,7 +25,7 @@ def model_of(nodes, inputs, result, initial=()):
 
 
 def chain(count, op_type, *others, **attributes):
-    """Return nodes of which each reads the result of the one before."""
+    """Return a chain of nodes."""
     return [
         helper.make_node(op_type, [f"v{number}", *others], [f"v{number + 1}"], **attributes)
         for number in range(count)
@@ -38,7 +38,7 @@ def identities(count):
 
 
 def gathers_of_integers(count):
-    """Whether values need 64 bits depends on where all of the chain come from."""
+    """A chain that must be followed to its start to know whether values need 64 bits."""
     inputs = [("v0", TensorProto.INT64, ("N", 4)), ("rows", TensorProto.INT64, ("N",))]
     return model_of(chain(count, "Gather", "rows"), inputs, f"v{count}")
 
@@ -49,7 +49,7 @@ def gathers_of_sizes(count):
 
 
 def indices_of_indices(count):
-    """Whether an index may be negative depends on where all of the chain come from."""
+    """A chain that must be followed to its start to know whether indices may be negative."""
     inputs = [("v0", TensorProto.INT64, (4,)), ("x", TensorProto.INT64, (4,))]
     nodes = [
         helper.make_node("Gather", ["x", f"v{number}"], [f"v{number + 1}"])
@@ -59,7 +59,7 @@ def indices_of_indices(count):
 
 
 def all_operators(count):
-    """Every node has constants of its own."""
+    """A model in which every node has its own constants."""
     initial, nodes, last = [], [], "x"
     for number in range(count // 4):
         a, b, c, d, rows, tuples = (f"{name}{number}" for name in ("a", "b", "c", "d", "r", "t"))
@@ -88,7 +88,7 @@ CALLS = {
 
 def seconds(call, model):
     gc.collect()
-    gc.disable()  # it looks at all that other tests have left
+    gc.disable()  # its time depends on objects from other tests
     start = time.process_time()
     call(model)
     gc.enable()
@@ -121,7 +121,7 @@ def test_time_is_linear_in_the_number_of_nodes(make, call):
 
 
 def ir_of_integers(count):
-    """Whether values need 64 bits depends on where all of the chain come from."""
+    """A chain that must be followed to its start to know whether values need 64 bits."""
     port = '<port id="{}" precision="I64"><dim>4</dim></port>'.format
     layers = [
         f'<layer id="{number}" name="{name}" type="Parameter" version="opset1">'

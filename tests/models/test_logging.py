@@ -1,4 +1,4 @@
-"""What is logged of models: where they run, how long it takes, and what may not be expected."""
+"""Logging of models: runtimes, times and fallbacks."""
 
 import importlib.metadata
 import logging
@@ -45,7 +45,7 @@ def test_runs_in_a_runtime_log_the_number_of_compared_nodes(log):
 def test_falling_back_to_another_runtime_logs_a_warning(log):
     pytest.importorskip("onnxruntime")
     model = parse_model(MODEL)
-    model.ir_version = 10_000  # which onnxruntime does not know
+    model.ir_version = 10_000  # unknown to onnxruntime
     onnx.load(model, runtime=None)
     (warning,) = of(log, logging.WARNING)
     assert "onnxruntime cannot load it" in warning

@@ -1,4 +1,4 @@
-"""Model files whose large tensors stay where they are: the same model, in less memory."""
+"""Memory-mapped model files: the same model with less memory."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def in_nodes(tmp_path):
-    """A model whose large tensors are constants: of the graph, and of both branches of an If."""
+    """A model with large Constant nodes in the graph and in both branches of an If."""
 
     def constant(name):
         tensor = numpy_helper.from_array(TENSORS[name], name)
@@ -86,7 +86,7 @@ def in_nodes(tmp_path):
 
 
 def whole(proto, folder):
-    """Return a model with all its tensors in it, as onnx puts them there."""
+    """Return a model that contains all tensors, as loaded by onnx."""
     onnx.load_external_data_for_model(proto, str(folder))
     return proto
 
@@ -134,7 +134,7 @@ def test_mapped_models_with_large_constants_run(in_nodes, first):
 
 
 def test_tensors_in_two_parts_are_not_mapped(path):
-    """Protobuf merges the parts of a message: here the second one has the values."""
+    """Protobuf merges the parts of a message. Here the second part contains the values."""
     table = numpy_helper.from_array(TENSORS["table"], "table")
     second = numpy_helper.from_array(TENSORS["table"][::-1], "table")
     node = helper.make_node("Constant", [], ["rows"], value=table)
@@ -151,7 +151,7 @@ def test_tensors_in_two_parts_are_not_mapped(path):
 
 
 def _field(number, content):
-    """Write a field of a message that holds a message."""
+    """Serialize a field that contains a message."""
     length, size = [], len(content)
     while size > 127:
         length.append(size & 127 | 128)
@@ -189,7 +189,7 @@ def test_hard_linked_files_are_not_mapped(path):
 @settings(max_examples=min(60, settings.default.max_examples), deadline=None)
 @given(st.data())
 def test_damaged_files_are_parsed_like_onnx_or_refused(tmp_path_factory, data):
-    """Whatever the bytes are, it is a model that onnx reads from them too, or a refusal."""
+    """Damaged bytes give the model that onnx parses or an error."""
     tensor = numpy_helper.from_array(np.zeros((300, 64), np.float32), "t")
     nodes = [
         helper.make_node("Neg", ["t"], ["y"]),
@@ -234,14 +234,14 @@ import sys
 from pathlib import Path
 from ndgather.models import onnx
 import onnxruntime, numpy as np
-def peak():  # not ru_maxrss, which begins at the peak of the process that started this one
+def peak():  # ru_maxrss would include the peak of the parent process
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0])
 path = sys.argv[1]
 before = peak()
 onnx.load(path, runtime="onnxruntime", in_place=True).run({"ids": np.array([1])})
 unused = "onnx.reference", "hmac", "numpy.ma", "ndgather.models.onnx.converter"
-assert not {*unused} & {*sys.modules}  # 20, 4, 1 and 1 MB that a runtime does without
+assert not {*unused} & {*sys.modules}  # 20, 4, 1 and 1 MB that a run does not need
 print(peak() - before)
 """
 
@@ -277,7 +277,7 @@ def test_check_and_infer_do_not_read_large_tensors(path, work, most):
     size = 64 << 20
     model = onnx.load(path)
     del model.graph.initializer[0]
-    # A copy of one at a time may be made, and Linux may map 2 MB of the file around each byte read.
+    # One tensor at a time may be copied, and Linux may map 2 MB around each byte that is read.
     for number in range(8):
         table = np.zeros((size // 8 // 256, 64), np.float32)
         name = f"table{number or ''}"
@@ -291,7 +291,7 @@ def test_check_and_infer_do_not_read_large_tensors(path, work, most):
 
 
 def in_a_cache(folder, data="blobs/def", model="blobs/abc"):
-    """Write a model and its data as caches of huggingface_hub do, and return the link to it."""
+    """Write a model and its data like huggingface_hub caches and return the link to the model."""
     weights = np.arange(4000, dtype=np.float32).reshape(1000, 4)
     proto = helper.make_model(
         helper.make_graph(

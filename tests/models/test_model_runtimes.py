@@ -1,7 +1,7 @@
-"""Models in other runtimes: their gathers and scatters are held to the specification.
+"""Models in other runtimes, whose gathers and scatters are compared with the specification.
 
-The runtime that is always there is a module of these tests, which wraps the evaluator of onnx and
-can be told to give wrong values; onnxruntime and OpenVINO are run where they are installed.
+One runtime is a module of these tests, which wraps the onnx evaluator and can return wrong values.
+onnxruntime and OpenVINO are used if they are installed.
 """
 
 import json
@@ -57,7 +57,7 @@ RUNTIMES = in_every("reference", "onnxruntime", "openvino")
 
 @pytest.fixture
 def wrong(monkeypatch):
-    """A runtime of one's own: the evaluator of onnx, with another value where it is told so."""
+    """A custom runtime: the onnx evaluator with modifiable results."""
     package = types.ModuleType("ours_for_tests")
     package.__path__ = []
     module = types.ModuleType("ours_for_tests.wrong")
@@ -94,7 +94,7 @@ def test_every_runtime_returns_the_defined_result(runtime):
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int32"])
 def test_integers_are_printed_like_numpy_integers(runtime, dtype):
-    """Of two integer types of one size NumPy prints only one by its name alone."""
+    """NumPy prints the dtype of only one of two integer types with the same size."""
     model = parse_model(f"""<ir_version: 8, opset_import: ["" : 16]>
         pick ({dtype}[a, b] data, int64[n, 2] indices) => ({dtype}[n] y)
         {{ y = GatherND(data, indices) }}""")
@@ -256,7 +256,7 @@ def test_sequence_outputs_do_not_prevent_other_outputs(runtime, ndgather_in, tmp
 
 @pytest.mark.parametrize("runtime", in_every("reference", "onnxruntime"))
 def test_slices_of_strings(runtime):
-    """onnxruntime copies the first string of a slice (`check`: "string slices"); run raises."""
+    """onnxruntime copies only the first string of a slice, so `run` raises an error."""
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         g (string[2, 2] data, int64[n] rows) => (string[n, 2] y) { y = Gather(data, rows) }""")
     feeds = {"data": np.array([["a", "b"], ["c", "d"]], object), "rows": np.array([1])}
@@ -300,7 +300,7 @@ def test_unknown_and_missing_runtimes_raise_errors():
 @pytest.mark.parametrize("runtime", in_every("onnxruntime"))
 @pytest.mark.parametrize("last", [-1, 9])
 def test_files_and_models_in_memory_run_alike(runtime, last, tmp_path):
-    """Of a file only the tensors that our nodes read are kept while the runtime has the rest."""
+    """Only tensors that gathers and scatters read are kept besides the runtime's copy."""
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)
     model = onnx.ModelProto()
     model.CopyFrom(MODEL)
@@ -334,7 +334,7 @@ def test_models_that_onnxruntime_cannot_load_fall_back_to_the_evaluator(
     runtime, ndgather_in, tmp_path
 ):
     text = """<ir_version: 8, opset_import: ["" : 16]>
-        add (int16[2] a) => (int16[2] y) { y = Max(a, a) }"""  # onnxruntime has it for no int16
+        add (int16[2] a) => (int16[2] y) { y = Max(a, a) }"""  # onnxruntime does not support int16
     feeds = {"a": np.array([1, 2], np.int16)}
     model = onnx_models.load(parse_model(text), runtime=None)
     np.testing.assert_array_equal(model.run(feeds).outputs[0].array, [1, 2])
@@ -437,7 +437,7 @@ def session(source, options):
 
 @pytest.fixture
 def crashing(tmp_path, monkeypatch):
-    """Write a runtime that does `what` in a run, which child processes find too."""
+    """Write a runtime module that executes `what` during a run, also in child processes."""
     (tmp_path / "crashing").mkdir()
     (tmp_path / "crashing" / "__init__.py").touch()
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
@@ -592,7 +592,7 @@ def test_the_remedies_apply_every_update(runtime, way):
 
 
 def test_loading_makes_few_calls_per_tensor(wrong, tmp_path, monkeypatch):
-    """Tensors share a file, which is checked once; without gathers, nodes are only counted."""
+    """A shared file is checked once. Nodes are only counted if there are no gathers."""
     monkeypatch.setattr(wrong, "session", lambda source, options: None)
     counts = []
     for size in (10, 110):

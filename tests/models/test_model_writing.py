@@ -1,4 +1,4 @@
-"""Models are written where they can be read again, however large: or the file is refused."""
+"""Saved models of any size can be loaded again, or saving raises an error."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ ROWS = np.array([[3], [-1]])
 
 
 def table_model():
-    """Return a model that gathers from one table and adds another of the same sizes."""
+    """Return a model that gathers from one table and adds another table of the same shape."""
     graph = helper.make_graph(
         [
             helper.make_node("Add", ["table", "more"], ["sum"]),
@@ -35,7 +35,7 @@ def table_model():
 
 @pytest.fixture
 def source(tmp_path):
-    """Write the model with its tables in another file."""
+    """Write the model with external tables."""
     path = tmp_path / "from" / "model.onnx"
     path.parent.mkdir()
     where = {"save_as_external_data": True, "location": "tables.bin", "size_threshold": 0}
@@ -123,7 +123,7 @@ def test_models_too_large_without_tensors_are_refused(tmp_path, monkeypatch):
 def test_failed_writes_leave_no_files(source, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LARGEST_MODEL", TABLE.nbytes)
     if os.geteuid() == 0:
-        (tmp_path / "large.onnx").mkdir()  # a superuser writes into folders that nobody may
+        (tmp_path / "large.onnx").mkdir()  # root can write to read-only folders
     else:
         tmp_path.chmod(0o500)
 

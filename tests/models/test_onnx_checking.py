@@ -1,4 +1,4 @@
-"""What `check` finds: errors with their rule, what differs elsewhere, what is not portable."""
+"""Findings of `check`: errors, differences between runtimes, and unsupported nodes."""
 
 import numpy as np
 import onnx
@@ -31,7 +31,7 @@ def model_of(nodes, inputs, *, initial=None, opset=13, functions=()):
         ir_version=8,
     )
     try:
-        return onnx_models.infer(model)  # a valid model says the rank of its outputs
+        return onnx_models.infer(model)  # a valid model declares the rank of its outputs
     except NdgatherError:
         return model
 
@@ -48,7 +48,7 @@ def one_node(
     updates=None,
     **attributes,
 ):
-    """Return a model of one node; `indices` are a shape, or an array of constants."""
+    """Return a model with one node. `indices` is a shape or a constant array."""
     names = ["data", "indices"] + (["updates"] if updates is not None else [])
     inputs = [info("data", kind, data)]
     initial = {}
@@ -326,7 +326,7 @@ def test_every_runtime_note_has_a_test_case():
 
 
 def test_inferred_types_are_used_in_checks():
-    """Only through the node before is the type of data known, and the size of its axis."""
+    """The type and size of data are only known by inference through the previous node."""
     model = text_model(
         "wide = Cast<to = 7>(data) [pick] picked = GatherND(wide, at) out = Cast<to = 1>(picked)",
         "<int64[1,2] at = {3, -4}>",
@@ -463,7 +463,7 @@ def test_short_external_files_are_errors(tmp_path):
 
 
 def with_sparse(place, values, positions, dims):
-    """Return a model with a sparse tensor: an initializer, or a Constant, perhaps in a branch."""
+    """Return a model with a sparse initializer or Constant, optionally in a branch."""
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         pick (float[4] x) => (float[3] y) { y = Gather(x, at) }""")
     if place == "branch":
@@ -663,7 +663,7 @@ REPEATED = "repeated updates"
         (("M", 1), "mul", "ScatterND", True),
         (("M", 1), "min", "ScatterND", True),
         (5000, "none", "ScatterND", False),
-        (8, "add", "ScatterND", False),  # few updates are no work for threads
+        (8, "add", "ScatterND", False),  # too few updates for several threads
         (1024, "add", "ScatterND", False),  # 4096 elements
         (1025, "add", "ScatterND", True),
         (("M", 4), "add", "ScatterElements", False),

@@ -1,4 +1,4 @@
-"""Conversions of ONNX models: run before, run after, the same bytes; or a refusal that says why."""
+"""Conversions of ONNX models preserve the bytes of results or raise an error with the reason."""
 
 import ml_dtypes
 import numpy as np
@@ -55,7 +55,7 @@ def model_of(nodes, inputs, outputs, *, opset=13, initial=None, functions=(), mi
 
 
 def call_model(op_type, inputs, *, opset=13, domain="", known=True, rank=None, **attributes):
-    """Return a model of one node for arrays by name; `known` is whether it declares sizes."""
+    """Return a model with one node for named arrays; it declares sizes if `known`."""
     node = helper.make_node(
         op_type, list(inputs), ["out"], name="node", domain=domain, **attributes
     )
@@ -72,7 +72,7 @@ def opset_of(model, domain=""):
 
 
 def assert_same_run(before, after, inputs):
-    # Of a slice of strings, Gather of onnxruntime copies the first: "string slices" of `check`.
+    # Gather in onnxruntime copies only the first string of a slice.
     has_strings = any(array.dtype == object for array in inputs.values())
     runtime = "reference" if has_strings else None
     expected = onnx_models.run(before, inputs, runtime=runtime)
@@ -99,7 +99,7 @@ def array_of(draw, shape):
 
 @st.composite
 def gather_nd_calls(draw, *, batch=True, depth=None):
-    """Draw data, indices and batch_dims; mostly copies, sometimes empty."""
+    """Draw data, indices and batch_dims; arrays are sometimes empty."""
     side = st.integers(1, 3)
     empty = draw(st.sampled_from([False] * 8 + [True]))
     batch_dims = draw(st.integers(0, 2)) if batch else 0
@@ -141,7 +141,7 @@ def test_batch_dims_become_coordinates_in_opset_11(known, call):
     before = call_model(
         "GatherND", inputs, known=known, rank=result_rank(*call), batch_dims=batch_dims
     )
-    if not known:  # only the length of the tuples, as in every model that torch exports
+    if not known:  # only the length of index tuples is known, as in models exported from torch
         before.graph.input[1].type.tensor_type.shape.dim[-1].dim_value = indices.shape[-1]
 
     after = onnx_models.convert(before, opset=11)
@@ -194,7 +194,7 @@ def test_microsoft_nodes_become_onnx_nodes(call, int32):
     assert_same_run(before, after, inputs)
     plain = onnx_models.conversion(before, target="basic")
     slices = data.shape[indices.shape[-1] :]
-    if indices.size:  # Reshape of opset 13 takes no sizes of 0
+    if indices.size:  # Reshape of opset 13 does not support sizes of 0
         assert plain.nodes[0].stays is (data.dtype == object and any(size > 1 for size in slices))
     assert_same_run(before, plain.model, inputs)
 
@@ -343,7 +343,7 @@ def test_negative_constants_are_normalized_for_gather_1():
 
 
 def surrounded_model(opset=13, *, branch=False):
-    """Return a model with nodes of others around ours, in a branch too."""
+    """Return a model with gathers between other nodes, also in a branch."""
     wide, flat = "Unsqueeze(data, front)", "Squeeze(wide, front)"
     if opset < 13:
         wide, flat = "Unsqueeze<axes = [0]>(data)", "Squeeze<axes = [0]>(wide)"
@@ -373,7 +373,7 @@ def test_other_nodes_are_converted(source, target, branch):
 
 
 def test_nodes_in_branches_are_rewritten_in_place():
-    """Both branches read what stands outside; the names of what is added are new in each."""
+    """Both branches read outer values, and added nodes have different names in each branch."""
 
     before = text_model(
         """out = If(yes) <
@@ -396,7 +396,7 @@ def test_nodes_in_branches_are_rewritten_in_place():
 
 
 def test_models_may_import_only_com_microsoft():
-    """A model of contributed nodes only need not import ONNX at all."""
+    """A model with only com.microsoft nodes need not import the ONNX domain."""
     before = model_of(
         [helper.make_node("GatherND", ["data", "indices"], ["out"], domain="com.microsoft")],
         [info("data", FLOAT, [3]), info("indices", INT32, [2, 1])],
@@ -656,7 +656,7 @@ def test_converted_models_raise_the_same_errors():
 @settings(max_examples=20)
 @given(call=gather_nd_calls())
 def test_converted_models_agree_in_other_runtimes(call):
-    """An independent runtime takes what was written, where it has the type."""
+    """Another runtime runs the converted model if it supports the type."""
     onnxruntime = pytest.importorskip("onnxruntime")
     data, indices, batch_dims = call
     inputs = {"data": data, "indices": indices}
@@ -818,7 +818,7 @@ def test_added_nodes_are_converted_further(name, valid):
     )
     model.graph.output[0].ClearField("type")
     model = onnx.shape_inference.infer_shapes(model)
-    if not valid:  # as some exporters leave them
+    if not valid:  # like models from some exporters
         model.graph.input[-1].type.tensor_type.ClearField("shape")
     for opset in targets:
         after = onnx_models.convert(model, opset=opset)

@@ -1,4 +1,4 @@
-"""ONNX models that a fuzzer has damaged: findings, or an error of the package's own on one line."""
+"""Damaged ONNX models found by fuzzing give findings or a package error on one line."""
 
 import re
 from functools import partial
@@ -247,7 +247,7 @@ def test_hint_for_text_models_works(form, tmp_path):
 def test_truncated_files_are_recognized(tmp_path):
     content, path = MODEL.SerializeToString(), tmp_path / "model.onnx"
     without_imports = ModelProto(ir_version=8, graph=MODEL.graph).SerializeToString()
-    whole_fields = {2, len(without_imports)}  # after the version, and after the graph
+    whole_fields = {2, len(without_imports)}  # cut after the version or after the graph
     for size in range(1, len(content)):
         path.write_bytes(content[:size])
         with pytest.raises(NdgatherError) as refusal:

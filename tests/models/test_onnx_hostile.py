@@ -1,4 +1,4 @@
-"""ONNX models from anyone: tensors elsewhere, functions without end, damage in any byte."""
+"""Malicious ONNX models: tensors in other folders, recursive functions, damaged bytes."""
 
 import os
 from pathlib import Path
@@ -43,7 +43,7 @@ def external(dims=(6,), data_type=INT64, **entries):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder for a model, with its tensors in `weights`, and a secret beside the folder."""
+    """A model folder with tensors in `weights`, next to a secret file."""
     inside = tmp_path / "inside"
     inside.mkdir()
     monkeypatch.chdir(inside)
@@ -191,7 +191,7 @@ def test_saving_does_not_overwrite_external_tensors(folder):
 
 
 def function(name, *called):
-    """Make a function that passes a value through others."""
+    """Return a function that calls other functions."""
     nodes = [
         helper.make_node(other, [f"v{n}"], [f"v{n + 1}"], domain="" if other == "Identity" else "f")
         for n, other in enumerate(called)
@@ -281,7 +281,7 @@ def test_deeply_nested_protobuf_is_refused(folder):
 
 def test_files_larger_than_2_gib_are_not_read(folder):
     with (folder / "m.onnx").open("wb") as file:
-        file.truncate(2**31)  # sparse: it takes no place on the disk
+        file.truncate(2**31)  # a sparse file that needs no disk space
 
     for call in ENTRIES.values():
         with pytest.raises(FileError, match=r"^m\.onnx: is too large to be read"):
@@ -326,7 +326,7 @@ def test_invalid_fields_are_named_in_the_error(folder, change, entry, text):
 
 
 def damage(content):
-    """Yield the content cut at any byte, and with any byte changed."""
+    """Yield the content truncated at each byte and with each byte changed."""
     for at in range(len(content)):
         yield content[:at]
         for byte in {0, 0xFF, content[at] ^ 1, content[at] ^ 0x80} - {content[at]}:

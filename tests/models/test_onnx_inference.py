@@ -1,4 +1,4 @@
-"""Types written in ONNX models: ours over our nodes, onnx's over the rest, names of sizes kept."""
+"""Inferred types in ONNX models: ndgather for gathers, onnx for other nodes."""
 
 import numpy as np
 import onnx
@@ -38,7 +38,7 @@ def model_of(nodes, inputs, outputs, *, initial=None, opset=13, functions=()):
 
 
 def shapes(graph):
-    """Return name to shape of what a graph declares of its values; None where it says nothing."""
+    """Return the declared shape of each value by name, or None."""
     found = {}
     for each in (*graph.value_info, *graph.output):
         tensor = each.type.tensor_type
@@ -83,7 +83,7 @@ def test_an_unknown_rank_stays_unknown():
 
 
 def test_alternating_inference_reaches_the_end_of_a_chain():
-    """Three nodes that onnx knows nothing of, each behind one that we know nothing of."""
+    """Three nodes unknown to onnx, each after a node unknown to ndgather."""
     model = text_model(
         "y0 = Neg(x0) x1 = com.microsoft.GatherND(y0, at) y1 = Neg(x1) "
         "x2 = com.microsoft.GatherND(y1, at) y2 = Neg(x2) x3 = com.microsoft.GatherND(y2, at)",
@@ -105,7 +105,7 @@ def test_alternating_inference_reaches_the_end_of_a_chain():
 
 
 def test_inferred_input_types_are_declared():
-    """`indices` comes from a node whose result onnx does not know; the batch axes are equal."""
+    """onnx does not know the type of `indices`, whose batch axes equal those of data."""
     model = text_model(
         "indices = Tile(raw, times) picked = GatherND<batch_dims = 1>(data, indices)",
         inputs="int64[1,1,1] raw, int64[3] times, float[5,W] data",
@@ -154,7 +154,7 @@ def test_nodes_in_functions_are_inferred_from_calls():
 
 
 def test_shape_arithmetic_through_gather_is_kept():
-    """The sizes of data, read by Gather, become the shape of the result."""
+    """A Gather reads the sizes of data, which become the shape of the result."""
     model = text_model(
         """sizes = Shape(data) width = Gather(sizes, last) row = Unsqueeze(width, front)
            target = Concat<axis = 0>(row, row) out = Expand(one, target)""",
@@ -262,7 +262,7 @@ def test_initializers_that_inputs_override_are_not_constants():
 
     assert shapes(onnx_models.infer(model).graph) == {"out": (2, 2)}
 
-    model.ir_version = 3  # then, every constant had to be an input as well
+    model.ir_version = 3  # requires every initializer to be an input
     with pytest.raises(IndexOutOfBoundsError):
         onnx_models.infer(model)
 

@@ -1,4 +1,4 @@
-"""ONNX models: gather nodes are ours wherever they stand, and errors name the node."""
+"""ONNX models: gather nodes run in ndgather everywhere, and errors name the node."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ from tests.definitions import reference
 
 pytestmark = pytest.mark.runtimes
 
-run = partial(onnx_models.run, runtime="reference")  # in which ndgather runs the nodes
+run = partial(onnx_models.run, runtime="reference")  # ndgather runs the gather nodes
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 DATA = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -62,7 +62,7 @@ def gather_model(op_type="GatherND", *, kind=FLOAT, index=INT64, domain="", opse
 
 @pytest.fixture
 def ours(monkeypatch):
-    """Count the calls of our operators: the reference evaluator has nodes of these names too."""
+    """Record the calls of ndgather operators; the evaluator has the same names."""
     calls = []
 
     def counted(op_type, domain, opset):
@@ -191,7 +191,7 @@ def test_other_nodes_run_in_the_evaluator(ours):
 
 
 def text_model(nodes, head="", opset=13, functions="", inputs=DECLARED, output="float[n] out"):
-    """Return a model of nodes as text, and of initializers in `head`."""
+    """Return a model parsed from nodes as text, with initializers in `head`."""
     used = [name for name in ("my.functions", "com.microsoft") if f"{name}." in nodes + functions]
     imports = ", ".join([f'"" : {opset}', *(f'"{name}" : 1' for name in used)])
     graph = f"g ({inputs}) => ({output}) {head} {{ {nodes} }}"
@@ -236,7 +236,7 @@ def test_nodes_in_subgraphs_and_functions_run_in_ndgather(ours, model, op_type):
 
 
 def loop_model():
-    """Three rounds; each gathers from data and adds to what it carries."""
+    """A Loop with three iterations that gather from data and add to a carried value."""
     return text_model(
         """[call] out = Loop(rounds, yes, zeros) <
             body = b (int64 round, bool on, float[n] sum) => (bool still, float[n] next)
@@ -247,7 +247,7 @@ def loop_model():
 
 
 def scan_model():
-    """For each row of indices: gather there."""
+    """A Scan that gathers for each row of indices."""
     return text_model(
         """[call] out = Scan(indices) <num_scan_inputs = 1,
             body = b (int64[2] row) => (float picked) { [inner] picked = GatherND(data, row) }>"""

@@ -1,4 +1,4 @@
-"""Checks of IR: the examples of the GatherND-8 page pass, and every wrong thing is named."""
+"""Checks of IR: valid examples pass, and every error is reported."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def port(number, shape, precision=None, names=""):
 
 
 def layer(number, kind, inputs=(), output=None, precision=None, version="opset1", **data):
-    """Write a layer; ports are numbered on, inputs first."""
+    """Return the XML of a layer with consecutive port numbers, inputs first."""
     attributes = "".join(f' {name}="{value}"' for name, value in data.items())
     ports = "".join(port(each, shape, precision) for each, shape in enumerate(inputs))
     out = "" if output is None else port(len(inputs), output, precision)
@@ -45,7 +45,7 @@ def findings(tmp_path):
 
 
 # https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/
-# operation-specs/movement/gather-nd-8.html: the three layers at its end
+# operation-specs/movement/gather-nd-8.html: the last three layers
 PAGE = (
     (0, (1000, 256, 10, 15), (25, 125, 3), (25, 125, 15)),
     (2, (30, 2, 100, 35), (30, 2, 3, 1), (30, 2, 3, 35)),
@@ -119,7 +119,7 @@ def test_operator_errors_are_findings(findings, change, rule, what):
 
 
 def gather_net(**change):
-    """Write data (2, 3) and a constant of two indices into Gather-8; `change` replaces layers."""
+    """Return a Gather-8 with data (2, 3) and two constant indices; `change` replaces layers."""
     layers = {
         "data": layer(0, "Parameter", output=(2, 3), element_type="f32", shape="2,3"),
         "indices": layer(1, "Const", output=(2,), element_type="i32", shape="2", offset=0, size=8),
@@ -269,7 +269,7 @@ def test_ports_without_sizes_are_not_scalars_if_the_shape_is_known(findings):
 
 
 def test_inferred_sizes_propagate(findings):
-    """The first Gather declares dynamic sizes, the second is held to those that follow."""
+    """The first Gather declares dynamic sizes; the second is checked against inferred sizes."""
     first = layer(3, "Gather", [(2, 3), (2,), ()], (-1, -1), version="opset8", batch_dims=0)
     second = layer(5, "GatherND", [(-1, -1), (7, 1)], (7, 9), version="opset8", batch_dims=0)
     places = layer(6, "Parameter", output=(7, 1), element_type="i64", shape="7,1")

@@ -1,4 +1,4 @@
-"""An IR that is damaged in any place gives a result, findings, or one line that says why not."""
+"""Damaged IR gives a result, findings or an error on one line."""
 
 import re
 
@@ -68,7 +68,7 @@ def folder(tmp_path_factory):
 
 @st.composite
 def damages(draw):
-    """Draw what to do: at which place, and the word to put there, to drop it or to double it."""
+    """Draw a position and a change: insert a word, delete or duplicate."""
     return draw(
         st.lists(
             st.tuples(st.floats(0, 0.999), st.sampled_from((*WORDS, None, "twice"))),

@@ -1,4 +1,4 @@
-"""IR files give the same bytes here and in the `openvino` package."""
+"""IR files give the same bytes in ndgather and in the `openvino` package."""
 
 import numpy as np
 import onnx
@@ -73,7 +73,7 @@ def one_node(name, version, attributes, arrays, *, constant=(), sizes=True):
         inputs=tuple(
             GraphInput(
                 name=each,
-                # The package runs no GatherND whose tuples are of unknown length.
+                # OpenVINO does not support index tuples of unknown length.
                 type=TensorType(
                     dtype_name(array),
                     array.shape if sizes else (*[None] * (array.ndim - 1), *array.shape[-1:]),

@@ -1,4 +1,4 @@
-"""IR files are read safely: what is hostile, too large or broken is refused in one line."""
+"""Malicious, oversized and broken IR files are refused with an error on one line."""
 
 import os
 from dataclasses import replace
@@ -278,7 +278,7 @@ def test_constants_of_every_element_type(tmp_path, element, content, expected):
     attributes = {"element_type": element, "shape": "3", "offset": "0", "size": str(len(content))}
     array = Constants(path=tmp_path / "model.bin").read(replace(CONST, attributes=attributes))
     np.testing.assert_array_equal(array.astype(expected.dtype), expected, strict=True)
-    if element == "boolean":  # one byte is one value, whatever the file has
+    if element == "boolean":  # every byte is a value
         assert array.tobytes() == b"\0\1\1"
 
 

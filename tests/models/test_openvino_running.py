@@ -1,4 +1,4 @@
-"""IR files of one operator run here as their specification says."""
+"""IR files with one operator follow its specification."""
 
 import tracemalloc
 from dataclasses import replace
@@ -22,13 +22,13 @@ from tests.definitions.strategies import calls
 from tests.models.ir_writer import Graph, GraphInput, GraphOutput, OperatorNode, write_ir
 
 DTYPES = tuple(map(np.dtype, "?bhiqBHIQefd"))
-# What OpenVINO forbids: scalars, all axes as batches, and indices that are smaller off the axis.
+# Not supported by OpenVINO: scalars, only batch axes, and indices that are smaller off the axis.
 FORBIDDEN = ("has rank 0", "batch_dims = ", "may differ only on axis", "differs from")
 OPERATORS = {"gather_nd": ("GatherND", 8), "gather_elements": ("GatherElements", 6)}
 
 
 def graph(name, domain, version, types, constants=None, **attributes):
-    """Return a graph of one node; `types` are those of the inputs that are no constants."""
+    """Return a graph with one node; `types` are the types of non-constant inputs."""
     row = operator(name, domain=domain, version=version).row
     given = [each.name for each in row.inputs]
     constants = constants or {}
@@ -135,7 +135,7 @@ def test_results_with_the_same_name_are_distinguished_by_layer(tmp_path):
 
 
 def test_layers_with_the_same_name_are_distinct_values(tmp_path):
-    """The names of layers are unique in files of OpenVINO; nothing makes others so."""
+    """Layer names are unique in files from OpenVINO, but the format does not require it."""
     made = graph("Gather", "openvino", 8, [(F, (3,))], {"indices": np.array([2, 0]), **FRONT})
     path = tmp_path / "model.xml"
     write_ir(made, path)
@@ -144,7 +144,7 @@ def test_layers_with_the_same_name_are_distinct_values(tmp_path):
     np.testing.assert_array_equal(result["y"], np.array([7, 5], F), strict=True)
 
 
-RANGES = {  # a declared shape, sizes that it takes, and those that it does not
+RANGES = {  # a declared shape, accepted sizes, rejected sizes
     "2..4": ([2, 3, 4], [0, 1, 5]),
     "..3": ([0, 1, 3], [4]),
     "2..": ([2, 9], [0, 1]),
@@ -169,7 +169,7 @@ def test_input_sizes_must_be_in_the_declared_range(tmp_path, declared):
             openvino.run(path, {"data": np.arange(size, dtype=F), "indices": np.arange(0)})
 
 
-# As openvino.Core().read_model reads them.
+# The same as in openvino.Core().read_model.
 FLAGS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
 
 

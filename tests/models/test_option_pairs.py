@@ -1,4 +1,4 @@
-"""Options of calls, of their indices and of targets meet in pairs: models mean the same after."""
+"""Conversions preserve results for every pair of options of calls, indices and targets."""
 
 from dataclasses import replace
 from functools import partial
@@ -82,9 +82,11 @@ def compare(paths, row, call):
         node, why = model.graph.node[-1], f"reduction is {row['reduction']} (allowed: "
         where, was = f"node {node.name!r} ({node.op_type})", f"ai.onnx {node.op_type}-18"
         assert text.startswith(f"{where}: {was} cannot become opset {opset}: {why}"), text
-        assert "matmul" not in text  # which is an option for targets alone
+        assert "matmul" not in text  # an option for targets only
         return
-    *_, run = runs_of(conversion.model)  # onnx's evaluator wants GatherElements of equal sizes
+    *_, run = runs_of(
+        conversion.model
+    )  # the onnx evaluator requires equal sizes for GatherElements
     (found,) = run(inputs)
     assert_same_elements(found, desired)
     if target and conversion.nodes and not any(node.stays for node in conversion.nodes):
@@ -92,7 +94,7 @@ def compare(paths, row, call):
 
 
 def model_of(row, call):
-    """Return a model of one call, its inputs, and the call with the indices of the model."""
+    """Return a model with one call, its inputs, and the call with the indices in the model."""
     attributes = {
         name: call.options[name] for name in ("axis", "reduction") if name in call.options
     }

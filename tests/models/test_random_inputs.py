@@ -1,4 +1,4 @@
-"""Inputs that are made up: of the declared types and sizes, and with indices that are valid."""
+"""Random inputs have the declared types and sizes and valid indices."""
 
 import re
 

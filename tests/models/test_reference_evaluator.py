@@ -1,4 +1,4 @@
-"""What the reference evaluator of onnx computes wrongly is refused; the rest runs."""
+"""Operators that the onnx evaluator computes wrongly are refused; others run."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ CHANNELS = {"scale": ONES, "bias": 0 * ONES, "mean": 0 * ONES, "var": 4 * ONES}
 SQUARE = RNG.normal(size=(1, 1, 3, 3)).astype(np.float32)
 LINE = np.arange(5, dtype=np.float32).reshape(1, 1, 1, 5)
 QKV = dict(zip("qkv", RNG.normal(size=(3, 1, 1, 2, 4)).astype(np.float32), strict=True))
-# The model, its inputs and the last output that the text of the operator demands.
+# A model, its inputs, and the last output according to the specification.
 WRONG = {
     "Softmax": (one_node(12, "Softmax", "x"), {"x": X}, softmax(ROWS).reshape(X.shape)),
     "LogSoftmax": (

@@ -1,4 +1,4 @@
-"""What a session shows of models, findings and reports: the text of the commands."""
+"""The repr of models, findings and reports is the text of the commands."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
 
 @pytest.fixture
 def printed(tmp_path, monkeypatch, capsys):
-    """Run a command on the model, and return what it prints."""
+    """Run a command on the model and return its output."""
     onnx.save(MODEL, tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)
 

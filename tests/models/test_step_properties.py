@@ -1,8 +1,8 @@
-"""Every step between versions of an operator, with drawn models: the same bytes, or a refusal.
+"""Every step between versions of an operator with drawn models: the same bytes or an error.
 
-A model has one node, whose attributes and inputs are drawn from the schema of its version. What
-onnxruntime does not run is drawn again. A step is right if the converted model returns the same
-bytes, and a refusal is right too; where everything is refused, the test of that step says so.
+A model has one node whose attributes and inputs are drawn from the schema of its version. Models
+that onnxruntime cannot run are drawn again. A step is correct if the converted model returns the
+same bytes or the conversion raises an error. Steps that always raise an error are listed.
 """
 
 import random
@@ -41,7 +41,7 @@ REDUCTIONS = [
         "SumSquare",
     )
 ]
-# The versions that differ in more than types, written out.
+# All versions that differ in more than types.
 STEPS = [
     *[("AveragePool", x) for x in (7, 10, 11, 19, 22)],
     *[(name, 8) for name in ("Max", "Mean", "Min", "Sum")],
@@ -79,9 +79,9 @@ STEPS = [
     *[("ConvTranspose", x) for x in (11, 22)],
     *[("Einsum", 12), ("Shrink", 9), ("ThresholdedRelu", 10), ("Mish", 18)],
 ]
-# Sums in another order, the functions of ONNX for reductions, and -0.0: Where of onnxruntime turns
-# it into 0.0, and its ThresholdedRelu returns it for 0. ONNX does not define what ScatterElements
-# does with NaN.
+# Steps that change the order of sums, use the function bodies of reductions, or change -0.0: in
+# onnxruntime, Where turns -0.0 into 0.0, and ThresholdedRelu returns -0.0 for 0. ScatterElements of
+# NaN is undefined.
 NOT_THE_LAST_BITS = {
     "AveragePool",
     "Clip",
@@ -96,7 +96,7 @@ EXAMPLES = max(4, settings.default.max_examples // 10)
 
 
 class Draws:
-    """Draws the inputs and attributes of a node of one version of an operator."""
+    """A strategy for the inputs and attributes of a node of one operator version."""
 
     def __init__(self, seed, schema):
         self.r = random.Random(seed)
@@ -104,7 +104,7 @@ class Draws:
         self.version = schema.since_version
         self.dtype = self.r.choice(("float32",) * 6 + ("int64", "int32", "float16", "float64"))
         if self.name == "ReduceLogSumExp" and self.dtype == "float16":
-            self.dtype = "float32"  # onnxruntime overflows from opset 18 on
+            self.dtype = "float32"  # onnxruntime overflows since opset 18
         self.data = self.array(self.first_shape())
 
     def some(self, *choices):
@@ -132,7 +132,9 @@ class Draws:
         if name == "Squeeze":
             return [some(1, 1, 2) for _ in range(some(2, 3, 4))]
         lowest = 1 if "axis" in self.schema.attributes else 0
-        least = 1 if OLDER_ONNXRUNTIME and name != "Slice" else 0  # of Slice few others are taken
+        least = (
+            1 if OLDER_ONNXRUNTIME and name != "Slice" else 0
+        )  # for Slice, few other draws are valid
         return [
             some(least, 1, 1, 2, 2, 3, 4) for _ in range(max(some(0, 1, 1, 2, 2, 3, 4), lowest))
         ]
@@ -149,8 +151,8 @@ class Draws:
             values = [self.some(v, v, -0.0, np.inf, -np.inf, np.nan, 1e30) for v in values]
             values = [min(v, 6e4) if dtype == "float16" and v == 1e30 else v for v in values]
         if dtype == "float16" and self.name == "Clip":
-            # A bound that is left out is that of float16; onnxruntime, which has no Clip-11 of
-            # float16, takes that of float32, so that an infinity stays one.
+            # An omitted bound is the limit of float16. onnxruntime has no Clip-11 for float16 and
+            # uses the limit of float32, so infinities are not clipped.
             values = np.clip(values, -6e4, 6e4)
         return np.array(values).reshape(shape).astype(dtype)
 
@@ -356,11 +358,11 @@ class Draws:
             case "initial_h" | "initial_c" | "sequence_lens" | "p" if op in {"GRU", "LSTM", "RNN"}:
                 return None
         drawn = some(shape, shape, shape[1:])
-        # Of another rank and empty, onnxruntime leaves an input of Concat-4 out, which is invalid.
+        # onnxruntime ignores an empty input of Concat-4 with another rank, which is invalid.
         return self.array(shape if op == "Concat" else drawn)
 
     def node(self):
-        """Return a node, and the arrays of its inputs by name."""
+        """Return a node and its inputs by name."""
         attributes = {}
         for name, item in self.schema.attributes.items():
             if item.required or self.some(0, 1):
@@ -398,7 +400,7 @@ class Draws:
 
 
 def drawn_model(seed, name, opset):
-    """Return a model of one node and its inputs; some of the inputs are constants."""
+    """Return a model with one node and its inputs, some of which are constants."""
     draws = Draws(seed, defs.get_schema(name, opset, ""))
     node, arrays = draws.node()
     constant = {
@@ -422,7 +424,7 @@ def drawn_model(seed, name, opset):
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     typed = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    for item in typed.graph.output:  # onnx infers no shape for some, and nothing for others
+    for item in typed.graph.output:  # onnx does not infer the shape or type of some outputs
         if not item.type.tensor_type.elem_type and inputs:
             item.type.tensor_type.elem_type = inputs[0].type.tensor_type.elem_type
         item.type.tensor_type.ClearField("shape")
@@ -434,7 +436,7 @@ def same_bytes(name, first, second):
         return False
     if (name in NOT_THE_LAST_BITS or name.startswith("Reduce")) and first.dtype.kind == "f":
         return np.allclose(first, second, rtol=1e-3, atol=1e-5, equal_nan=True)
-    if first.dtype.kind == "f":  # any NaN is as good as another
+    if first.dtype.kind == "f":  # treat all NaNs as equal
         nans = np.isnan(first)
         if not np.array_equal(nans, np.isnan(second)):
             return False
@@ -445,7 +447,7 @@ def same_bytes(name, first, second):
 
 
 def check_step(seed, name, source, target):
-    """Return what became of a drawn model: None if onnxruntime does not run it."""
+    """Return the outcome for a drawn model, or None if onnxruntime cannot run it."""
     model, feeds = drawn_model(seed, name, source)
     try:
         onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
@@ -480,7 +482,7 @@ def check_step(seed, name, source, target):
     return "same"
 
 
-# Steps down to an opset that has no such operator, or that takes nothing of what is drawn.
+# Steps down to an opset that lacks the operator or rejects everything that is drawn.
 REFUSED = {
     ("Einsum", 12, "down"),
     ("Pad", 11, "down"),

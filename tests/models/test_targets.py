@@ -1,4 +1,4 @@
-"""Models for restricted targets: what is rewritten, with the same results, and what stays."""
+"""Rewriting models for restricted targets preserves results."""
 
 import importlib
 import pkgutil
@@ -48,7 +48,7 @@ REDUCTIONS = ("add", "max", "min", "mul", "none")
 
 
 def entries(draw, shape, sizes):
-    """Draw indices from both ends; the last axis goes through `sizes`."""
+    """Draw non-negative and negative indices; `sizes` belong to the last axis."""
     result = np.zeros(shape, np.int64)
     for place in np.ndindex(shape):
         size = sizes[place[-1] if place else 0]
@@ -65,7 +65,7 @@ def numbers(draw, shape):
 
 @st.composite
 def calls(draw, op_types):
-    """Draw an operator, its arrays by name, its attributes, and its result."""
+    """Draw an operator, named arrays, attributes and the result."""
     op_type = draw(st.sampled_from(sorted(op_types)))
     shape = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=4)))
     data = numbers(draw, shape)
@@ -99,9 +99,9 @@ def calls(draw, op_types):
 
 
 def build_model(nodes, inputs, shape, constants=(), *, shapes=(), opset=18):
-    """Return a model of nodes with the output `out` of a shape, for arrays by name.
+    """Return a model of nodes with the output `out` for named arrays.
 
-    `shapes` are declared where they are not those of the arrays.
+    `shapes` overrides the declared shapes of arrays.
     """
     shapes = dict(shapes)
     infos = [
@@ -119,7 +119,7 @@ def build_model(nodes, inputs, shape, constants=(), *, shapes=(), opset=18):
 
 
 def model_of(call, *, known, constant, narrow=False, opset=18):
-    """Return a model of a call, and its inputs; `known` is whether it declares sizes."""
+    """Return a model of a call, which declares sizes if `known`, and its inputs."""
     op_type, arrays, attributes, result = call
     data, indices, *updates = arrays
     if narrow and op_type in {"Gather", "GatherElements", "ScatterElements"}:
@@ -156,7 +156,7 @@ def assert_basic(model, *, known=True):
 
 
 def runs_of(model):
-    """Yield functions that run a model, in every runtime there is."""
+    """Yield functions that run a model in each installed runtime."""
     yield lambda inputs: ReferenceEvaluator(model).run(None, inputs)
     if find_spec("onnxruntime") is not None:
         import onnxruntime  # noqa: PLC0415 - not installed everywhere
@@ -178,10 +178,10 @@ def assert_results(model, inputs, expected):
         assert result.tobytes() == expected.tobytes()
 
 
-# `make check` draws few examples, `make test-targets` many.
+# `make check` draws few examples and `make test-targets` many.
 EXAMPLES = max(4, min(200, settings.default.max_examples // 7))
 
-# Targets that need rules which no target of the package needs.
+# Targets with limits that no built-in target has.
 SMALL = {
     "low": """
         operators = ["Add", "Cast", "Concat", "Constant", "Div", "Equal", "Less", "Mul", "Reshape",
@@ -233,9 +233,9 @@ def test_gathers_are_rewritten_for_basic(call, known, constant, checked, narrow,
 
 
 def outcome(run, inputs):
-    """Return the results of a run, or None if it raises the error of an index that is outside.
+    """Return the results of a run, or None if it raises an out-of-bounds error.
 
-    Any other error is one of the test.
+    Any other error fails the test.
     """
     try:
         return run(inputs)
@@ -253,12 +253,12 @@ OUTSIDE = (
 
 
 def assert_fits(again):
-    """A second conversion finds no call that the target does not take if indices are in bounds."""
+    """Assert that a second conversion has nothing to rewrite if indices are in bounds."""
     assert {node.why for node in again.nodes} <= {"", SIGN_OUTSIDE}
 
 
 def allowed_updates(call):
-    """Return how many updates at open indices may be, as an error says it."""
+    """Return the maximum number of updates at non-constant indices, taken from an error message."""
     adds = call[2].get("reduction") == "add"
     return f"(allowed: 1..16{', or any number with allow_matmul=True, --allow-matmul' * adds})"
 
@@ -286,7 +286,7 @@ def test_scatters_with_few_updates_or_constant_indices_are_rewritten_for_basic(
 
 
 def assert_taken(target, call, *, constant, checked=False):
-    """Rewrite a call for a target, and require the results, and that the target takes all of it."""
+    """Rewrite a call for a target; assert that results are equal and all nodes are supported."""
     model, inputs = model_of(call, known=True, constant=constant)
 
     conversion = onnx_models.conversion(model, target=target, checked=checked)
@@ -301,7 +301,7 @@ def assert_taken(target, call, *, constant, checked=False):
     return node
 
 
-# Written out, so that a target that the package drops is missed.
+# All targets by name, so that a missing target is noticed.
 TARGETS = (
     *("coreml", "ncnn", "onnxruntime", "opencv", "qnn", "rknn"),
     *("tensorrt-10", "tensorrt-8", "tflite", "tidl", "webgpu"),
@@ -338,7 +338,7 @@ def test_targets_support_the_rewritten_nodes(target, call, constant, checked):
     constant=False,
 )
 def test_rewriting_preserves_strings_that_onnxruntime_copies_correctly(call, how, known, constant):
-    """onnxruntime copies only the first string of each row in Gather."""
+    """Gather in onnxruntime copies only the first string of each row."""
     assume(call[2].get("reduction", "none") == "none")
     model, inputs = model_of(call, known=known, constant=constant)
     for info in (*model.graph.input, *model.graph.output):
@@ -390,7 +390,7 @@ def test_rewritten_maximum_reports_signs_of_zeros(word, dtype):
     assert says is (word != "add" and dtype == "float")
 
 
-# Indices that are never negative and in bounds, whatever the inputs are: the inputs, and the nodes.
+# Inputs and nodes of indices that are always non-negative and in bounds.
 IN_BOUNDS = {
     "rows of TopK": (
         "float[1,100] x, float[100,4] b",
@@ -483,7 +483,7 @@ def test_int32_targets_need_at_most_one_more_node(folder, call, known, constant,
         info.name: info.type.tensor_type for info in onnx_models.infer(after.model).graph.value_info
     }
     assert constant or types[after.model.graph.node[-1].input[1]].elem_type == TensorProto.INT32
-    *_, run = runs_of(after.model)  # not onnx, whose GatherElements takes few shapes
+    *_, run = runs_of(after.model)  # not onnx, whose GatherElements supports few shapes
     np.testing.assert_array_equal(run(inputs)[0], call[-1], strict=True)
     assumed = [x.what for x in after.findings if x.rule == "index types"]
     adds_size = not negative and (call[1][1] < 0).any()
@@ -514,8 +514,8 @@ def test_negative_quotients_are_not_folded():
 
 
 GATHERED = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
-# By target: the gathers and scatters that it takes, what it does not take of them, and why. The
-# call has data of rank 2 and constant indices of rank 1, or of its own rank; options change that.
+# By target: the supported gathers and scatters, and unsupported calls with the reasons. By default,
+# a call has data of rank 2 and constant indices of rank 1 or the rank that the operator requires.
 RANK = "the rank of {} is {}"
 SIGN = "an index may be negative"
 SIGN_OUTSIDE = "only an out-of-bounds index may be negative"
@@ -527,7 +527,7 @@ TYPES_10 = {"float32", "float16", "bfloat16", "int32", "int64", "bool"}
 
 
 def of_types(other):
-    """What TensorRT does not take: another type of data, booleans of scatters, reductions."""
+    """Return calls that TensorRT does not support: other types, bool scatters, reductions."""
     calls = {kind: [({"dtype": other}, f"the type of data is {other} ")] for kind in GATHERED}
     for kind in GATHERED[3:]:
         calls[kind].append(({"dtype": "bool"}, "the type of data is bool "))
@@ -600,7 +600,7 @@ LIMITS = {
     ),
     "webgpu": ({*GATHERED} - {"ScatterElements"}, {}),
 }
-# What they take at the other side of a border.
+# Supported calls just inside a limit.
 TAKEN = {
     "coreml": [("GatherND", {"batch_dims": 0}), ("GatherND", {"constant": False})],
     "onnxruntime": [("ScatterElements", ADD), ("ScatterND", {"constant": False})],
@@ -622,7 +622,7 @@ LACKING = {
 
 
 def why_not(target, kind, **options):
-    """Return why a target does not take a call, empty if it does."""
+    """Return why a target does not support a call, or an empty string if it does."""
     options = {
         "data": (4, 3),
         "at": (2,),
@@ -702,9 +702,9 @@ def test_rows_at_constant_indices_become_slices(folder, call):
 
 @st.composite
 def slices_of_updates(draw):
-    """Draw data, indices that are expanded to whole slices, updates, and an axis.
+    """Draw data, indices that are expanded to whole slices, updates and an axis.
 
-    Sometimes indices differ along another axis too, so that a slice goes to several.
+    Sometimes indices differ along another axis too, so a slice has several destinations.
     """
     shape = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
     axis, count = draw(st.integers(0, len(shape) - 1)), draw(st.integers(0, 4))
@@ -753,7 +753,7 @@ def test_expanded_indices_scatter_whole_slices(case, reduction, checked):
 def test_updates_at_mask_positions_are_gathered(shape, whole, turned, draw):
     deep = draw.draw(st.integers(1, len(shape)))
     assume(0 not in shape[deep:])
-    # A mask of other sizes has elements at other places, however many they are.
+    # A mask with another shape has its elements at other positions.
     sizes = shape[:deep][:: -1 if turned else 1]
     data, mask = numbers(draw.draw, shape), np.zeros(sizes, bool)
     for place in np.ndindex(*map(min, sizes, shape)):
@@ -774,7 +774,7 @@ def test_updates_at_mask_positions_are_gathered(shape, whole, turned, draw):
         assert not node.stays
         assert node.outside.startswith("not possible: the indices are 0..")
         assert_basic(conversion.model)
-    elif 0 not in shape:  # else it has no place, which no size can make another one
+    elif 0 not in shape:  # otherwise there is no position that could change
         assert node.stays
     expected = data.copy()
     for number, place in enumerate(np.argwhere(mask)):
@@ -784,7 +784,7 @@ def test_updates_at_mask_positions_are_gathered(shape, whole, turned, draw):
 
 @pytest.mark.parametrize("batch_dims", [0, 1, 2])
 def test_batch_coordinates_are_inserted_into_index_tuples(batch_dims):
-    """Core ML has no batch_dims; of known sizes no offset has to be computed."""
+    """Core ML does not support batch_dims; for known sizes, coordinates are constants."""
     data = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
     shape = (*data.shape[:batch_dims], 5, 1)
     indices = np.arange(np.prod(shape)).reshape(shape) % data.shape[batch_dims]
@@ -942,7 +942,7 @@ def test_every_target_has_a_source_and_a_date():
 
 @cache
 def node_tests():
-    """Return the node tests of gathers and scatters that the package onnx has."""
+    """Return the node tests of gathers and scatters in the onnx package."""
     for module in pkgutil.iter_modules(node_cases.__path__, f"{node_cases.__name__}."):
         if re.search("gather|scatter", module.name):
             importlib.import_module(module.name)
@@ -1100,7 +1100,7 @@ def test_report_describes_out_of_bounds_indices(target, call, checked, draw):
     assert not checked or not node.outside.startswith("may")
     if node.outside == "stays out of bounds":
         runners = list(runs_of(conversion.model))
-        # GatherElements of the evaluator of onnx does not raise for every such index.
+        # The onnx evaluator does not raise an error for all such indices.
         for run in runners["GatherElements" in node.became :]:
             assert outcome(run, inputs) is None
     elif node.outside == "is ignored or raises an error":

@@ -1,4 +1,4 @@
-"""Tensor files: what is read from them, what is refused, and how they are written."""
+"""Reading and writing tensor files."""
 
 import os
 import stat
@@ -108,7 +108,7 @@ UNREADABLE = {
 
 
 def claiming(shape):
-    """Return a .npy file whose header gives a shape for which its bytes are not enough."""
+    """Return a .npy file that is too short for the shape in its header."""
     text = f"{{'descr': '<i2', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
 
@@ -218,7 +218,7 @@ def test_unwritable_arrays_are_refused(tmp_path, monkeypatch, name, case):
 
 
 class TestAnUnfinishedFile:
-    """The old file stays until the new one is complete, and nothing else stays."""
+    """The old file is kept until the new file is complete, and temporary files are removed."""
 
     @pytest.fixture
     def old(self, here):

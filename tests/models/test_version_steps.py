@@ -1,7 +1,7 @@
-"""Each step between versions of other operators: run before, run after, the same numbers.
+"""Each step between versions of other operators preserves results.
 
-The runs are those of onnxruntime where it is installed, which knows all versions of an operator,
-and else those of the reference evaluator.
+Models run in onnxruntime if it is installed, because it supports all versions of an operator, and
+otherwise in the reference evaluator.
 """
 
 import re
@@ -24,7 +24,7 @@ OPEN_SIZE = 2
 FLOATS = "float[2,3,4] x"
 SQUARE = "float[1,2,4,4] x"
 
-# What stands in the graph, its inputs, the opset, and the one that it is converted to.
+# The nodes, the inputs, the opset and the target opset.
 CASES = {
     "arg max": ("y = ArgMax<axis=-1, keepdims=0>(x)", FLOATS, 13, 10),
     "average pool": ("y = AveragePool<kernel_shape=[2,2], dilations=[1,1]>(x)", SQUARE, 19, 9),
@@ -156,7 +156,7 @@ CASES = {
 
 
 def model_of(text, inputs, opset):
-    """Return a model whose outputs are the values that no node reads."""
+    """Return a model whose outputs are the unused values."""
     parsed = parse_model(
         f'<ir_version: 8, opset_import: ["": {opset}]> g ({inputs}) => () {{ {text} }}'
     )
@@ -183,7 +183,7 @@ def feeds_of(model):
     return feeds
 
 
-# Below 1.32 it ends the process where it reduces no elements, returns other shapes, or fails.
+# Before 1.32, onnxruntime crashes, fails or returns wrong shapes if it reduces no elements.
 OLDER_ONNXRUNTIME = bool(find_spec("onnxruntime")) and order(version("onnxruntime")) < [1, 32]
 
 
@@ -199,7 +199,7 @@ def outputs_of(model, feeds):
     return session.run(None, feeds)
 
 
-# What the evaluator of onnx does not know, or computes wrongly in old versions.
+# Operators that the onnx evaluator does not support or computes wrongly in old versions.
 ONLY_IN_ONNXRUNTIME = {"dequantize", "grid", "resize", "resize up", "unsqueeze", "upsample"}
 ONLY_IN_ONNXRUNTIME |= {"batch normalization", "log softmax", "softmax", "softmax of the last"}
 ONLY_IN_ONNXRUNTIME |= {"softmax up"}
@@ -223,7 +223,7 @@ def assert_same_numbers(before, after):
 
 
 def mark_nodes(graph):
-    """Give each node a name, documentation and metadata, and the graph and values the last two."""
+    """Add names to nodes, and documentation and metadata to nodes, graph and values."""
     for item in (graph, *graph.input, *graph.output, *graph.value_info):
         item.doc_string = f"about {item.name}"
         item.metadata_props.add(key="of", value=item.name)
@@ -233,9 +233,9 @@ def mark_nodes(graph):
 
 
 def assert_identity(before, after):
-    """Every node names its origin, and an output of a node is computed under its name.
+    """Assert that new nodes are named after their origin and that outputs keep their names.
 
-    The graph and the values keep their documentation and metadata.
+    The graph and its values keep their documentation and metadata.
     """
     kept = {x.name: x for x in (*after.input, *after.output, *after.value_info)}
     pairs = [(x, kept[x.name]) for x in (*before.input, *before.output)]
@@ -352,7 +352,7 @@ def test_unsupported_attributes_are_named_in_the_error(text, inputs, source, tar
     assert why in str(refusal.value)
 
 
-# The whole reason for which a step refuses a node; of each function with reasons of its own.
+# The complete reason why a step refuses a node, for each function with its own reasons.
 REASONS = {
     "softmax up": (
         "y = Softmax<axis=0>(x)", "float[2,N] x", 11, 13,
@@ -540,7 +540,7 @@ def test_ir_version_is_lowered_with_the_opset(opset, ir_version):
 
 def test_constants_raise_the_ir_version_of_old_models():
     model = model_of("c = Constant<value=int64[2] {0,1}>() y = Gather(x, c)", FLOATS, 9)
-    model.ir_version = 3  # in which every initializer has to be an input
+    model.ir_version = 3  # requires every initializer to be an input
 
     after = onnx_models.convert(model, opset=8)
 
@@ -550,8 +550,8 @@ def test_constants_raise_the_ir_version_of_old_models():
     assert_same_numbers(model, after)
 
 
-# Rows of version_changes.toml: what the newer version has, the two opsets, and what the older one
-# has, `None` for attributes that are left out; then what it refuses, and why.
+# Rows of version_changes.toml: the newer node, the two opsets, the attributes of the older node
+# (None if omitted), and a newer node without an equivalent with the reason.
 ROWS = {
     "QuantizeLinear precision": (
         "y = QuantizeLinear<precision=0>(x, s)", "float[2] x, float s", 23, 21, {"precision": None},
@@ -735,13 +735,13 @@ def same_values(first, second):
 
 
 def as_array(value):
-    """Return an input of a node test; some are messages, scalars, sequences or optional values."""
+    """Return an input of a node test as an array; it may be a message, scalar or sequence."""
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
     return np.asarray(value) if isinstance(value, np.generic | float | int) else value
 
 
-# Why onnxruntime does not run a node test.
+# The reasons why onnxruntime cannot run a node test.
 NOT_RUN = (
     "NOT_IMPLEMENTED|is not a registered function/op|language-pack|converted to MLDataType|"
     "is not defined for empty set|"
@@ -754,17 +754,17 @@ NOT_THE_SAME_TWICE = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUni
 @pytest.mark.slow
 @NEEDS_ONNXRUNTIME
 def test_onnx_node_tests_convert_through_all_versions():
-    """Each goes to every older version that its operators have, and back; half a minute."""
+    """Convert each to every older version of its operators and back, which takes half a minute."""
     from onnx.backend.test.case.node import collect_testcases  # noqa: PLC0415 - takes long
 
     schemas = [each for each in onnx.defs.get_all_schemas_with_history() if each.domain == ""]
     wrong, count = [], 0
-    with warnings.catch_warnings(action="ignore"):  # cases of casts overflow
+    with warnings.catch_warnings(action="ignore"):  # cast cases overflow
         cases = collect_testcases(None)
     for case in cases:
         kinds = {node.op_type for node in case.model.graph.node}
         opset = {each.domain: each.version for each in case.model.opset_import}.get("", 0)
-        attention = "qk_matmul" in case.name  # onnxruntime is at odds with the function of onnx
+        attention = "qk_matmul" in case.name  # onnxruntime disagrees with the function body
         if "_expanded" in case.name or attention or kinds & {*NOT_THE_SAME_TWICE}:
             continue
         inputs, _ = case.data_sets[0]

@@ -1,4 +1,4 @@
-"""Notes of `check` about 64-bit integers, and about nodes that are no gathers or scatters."""
+"""Findings of `check` about 64-bit integers and about nodes other than gathers and scatters."""
 
 import pytest
 from onnx.parser import parse_model
