@@ -98,7 +98,7 @@ def scatter_ahead(
 
 
 def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
-    """Return the elements of `data` at the updates of a scatter; 0 for dropped updates."""
+    """Return the elements of `data` that a scatter updates; 0 for dropped updates."""
     return checks.carry_out(call.as_gather(data=data, fill_value=None))
 
 

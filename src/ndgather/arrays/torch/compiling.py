@@ -25,7 +25,7 @@ _ARRAYS = ("data", "indices", "starts", "updates")
 
 
 class RefusedInGraphError(Unsupported, NdgatherError):  # type: ignore[misc]
-    """A call with an error; without ``fullgraph``, torch repeats it uncompiled, and it raises."""
+    """An error in a compiled call; without ``fullgraph``, torch repeats the call uncompiled."""
 
 
 def _traceable(kind: str) -> Callable[..., Any]:

@@ -304,7 +304,8 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     for axis, stride in zip(places, indices.stride(), strict=False):
         index_steps[axis] = stride
     every = zip(layout.result, alone, steps, index_steps, dense_strides, strict=True)
-    # Merge an axis into the axis outside it if both are walked with one stride in all arrays.
+    # Merge an axis into the next outer axis if the two form a single strided axis in all arrays:
+    # sizes (3, 4) with strides (4, 1) become size 12 with stride 1.
     axes: list[tuple[int, ...]] = []  # outermost first
     for size, lone, *distances in (*every, (halves, 0, 1, 0, 1)):
         if axes and axes[-1][1:] == (lone, *(size * distance for distance in distances)):

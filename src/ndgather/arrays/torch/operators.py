@@ -126,7 +126,7 @@ def _mapped(
     mapped: tuple[int | None, ...],
     options: tuple[Any, ...],
 ) -> tuple[torch.Tensor, int]:
-    """Return the result with an axis for the axis that vmap maps, and the number of that axis."""
+    """Return the result of a call under `vmap`, and the number of its mapped axis."""
     bare = map(_entry_of_axis, tensors, mapped)
     call = call_of(kind, (*bare, *options))
     if _has_known_shapes(call):  # the mapped axis must not hide that another axis is missing
