@@ -38,7 +38,7 @@ def calls(draw):
 
 
 @given(call=calls(), mode=st.sampled_from(MODES), fill_value=st.sampled_from([None, 7]))
-def test_a_gather_gathers_the_mask(call, mode, fill_value):
+def test_gathers_gather_the_mask(call, mode, fill_value):
     data, indices = call
     options = {"mode": mode} | ({"fill_value": fill_value} if mode == "fill" else {})
     try:
@@ -59,7 +59,7 @@ def test_a_gather_gathers_the_mask(call, mode, fill_value):
     reduction=st.sampled_from(["none", "add", "sub", "mul", "min", "max", "mean"]),
     use_init_val=st.booleans(),
 )
-def test_a_scatter_scatters_the_mask(call, draw, reduction, use_init_val):
+def test_scatters_scatter_the_mask(call, draw, reduction, use_init_val):
     data, indices = call
     updates = draw.draw(masked_arrays((len(indices), *data.shape[indices.shape[1] :])))
     updates = updates.astype(data.dtype)
@@ -85,7 +85,7 @@ def test_every_function_keeps_the_mask():
     assert_masked(scattered, [[1, 8, 3], [7, 5, 9]], np.array([[0, 0, 0], [1, 0, 0]], bool))
 
 
-def test_what_else_a_masked_array_has_is_kept():
+def test_other_attributes_of_masked_arrays_are_kept():
     class Flagged(np.ma.MaskedArray):
         pass
 
@@ -107,7 +107,7 @@ def test_in_place_and_into_out():
     assert_masked(out, [[1, 2, 3]], DATA.mask[:1])
 
 
-def test_a_mask_that_would_be_lost_is_refused():
+def test_losing_a_mask_is_refused():
     with pytest.raises(DTypeError, match=r"^gather: out = array without a mask would lose the"):
         ndgather.gather(DATA, [0], out=np.zeros((1, 3), int))
     with pytest.raises(DTypeError, match=r"^scatter_nd: updates = masked array would lose its"):
@@ -132,7 +132,7 @@ def test_published_operators_keep_the_mask():
     use_init_val=st.booleans(),
     into=st.sampled_from(["a new array", "data", "a hard array", "a soft array"]),
 )
-def test_a_hard_mask_hides_its_elements_from_a_scatter(call, draw, reduction, use_init_val, into):
+def test_hard_masks_protect_elements_from_scatters(call, draw, reduction, use_init_val, into):
     data, indices = call
     data.harden_mask()
     updates = draw.draw(masked_arrays((len(indices), *data.shape[indices.shape[1] :])))
@@ -155,7 +155,7 @@ def test_a_hard_mask_hides_its_elements_from_a_scatter(call, draw, reduction, us
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_gather_is_the_same_into_an_array_with_a_hard_mask(mode):
+def test_gathers_into_arrays_with_hard_masks(mode):
     data = np.ma.array([1.0, 2, 3], mask=[1, 0, 0], hard_mask=True)
     expected = ndgather.gather(data, [1, 2, 0], mode=mode)
     out = np.ma.array([5.0, 5, 5], mask=True, hard_mask=True)
@@ -164,7 +164,7 @@ def test_a_gather_is_the_same_into_an_array_with_a_hard_mask(mode):
     assert out.hardmask
 
 
-def test_a_mask_that_cannot_be_written_is_refused_before_values_are():
+def test_unwritable_masks_are_refused_before_values_are_written():
     data = np.ma.array([1.0, 2, 3], mask=[1, 0, 0])
     np.ma.getmask(data).setflags(write=False)
     for out in (data, np.ma.array([0.0, 0, 0], mask=np.ma.getmask(data), copy=False)):
@@ -177,7 +177,7 @@ def test_a_mask_that_cannot_be_written_is_refused_before_values_are():
         ndgather.scatter_nd(fields, [[0]], fields)
 
 
-def test_masks_and_indices_that_overlap_are_read_before_they_change():
+def test_overlapping_masks_and_indices_are_read_before_they_change():
     memory = np.array([1.0, 0, 2, 0])
     data = np.ma.array(memory, mask=[0, 1, 0, 0], copy=False)
     ndgather.scatter_nd(data, [[0], [2]], data[1:3], out=data)

@@ -57,7 +57,7 @@ def assert_lengths(actual, values, scale):
     np.testing.assert_array_equal(actual.view(np.ndarray), values, strict=True)
 
 
-def test_class_and_attributes_come_back():
+def test_class_and_attributes_are_kept():
     data = DATA.view(Named)
     data.name = "height"
     results = (
@@ -78,19 +78,19 @@ def test_records_stay_records():
     assert result.a.tolist() == [3]
 
 
-def test_a_matrix_holds_two_axes_alone():
+def test_matrices_have_only_two_axes():
     matrix = DATA.view(np.matrix)
     assert type(ndgather.gather(matrix, [1])) is np.matrix
     with pytest.raises(DTypeError, match=r"^gather_nd: data = matrix object cannot hold a result"):
         ndgather.gather_nd(matrix, [[0, 1], [1, 2]])
 
 
-def test_plain_data_give_plain_results():
+def test_plain_data_yield_plain_results():
     assert type(ndgather.gather(DATA, np.array([1]).view(Named))) is np.ndarray
     assert type(ndgather.gather([1, 2], np.array([1]).view(Named))) is np.ndarray
 
 
-def test_a_gather_keeps_units():
+def test_gathers_keep_units():
     data = lengths(DATA, 1.0)
     assert_lengths(ndgather.gather_nd(data, [[1, 0]]), [4.0], 1.0)
     assert_lengths(ndgather.gather(data, [5], mode="fill"), [[0.0] * 3], 1.0)
@@ -98,7 +98,7 @@ def test_a_gather_keeps_units():
     assert_lengths(gather(data, np.array([[1]])), DATA[1:], 1.0)
 
 
-def test_records_are_scattered_into():
+def test_scatters_into_records():
     records = np.rec.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")])
     result = ndgather.scatter_nd(records, [[1]], records[:1])
     assert type(result) is np.recarray
@@ -173,13 +173,13 @@ def test_units_and_masks_are_refused(make):
     assert one.tolist() == [0.0]
 
 
-def test_gathers_from_what_is_no_array_of_numpy_are_refused():
+def test_gathers_from_other_classes_are_refused():
     for make in (ALIEN["an object with a mask"], Quantity, ALIEN["a subclass with a mask"]):
         with pytest.raises(DTypeError, match=r"^gather: data = .* \(allowed: a plain array"):
             ndgather.gather(make([1.0, 2.0]), [0])
 
 
-def test_classes_with_rules_are_not_scattered_into():
+def test_scatters_into_classes_with_rules_are_refused():
     for kind in (Named, Sorted, Metres):
         with pytest.raises(DTypeError, match=r"^scatter_nd: data = \w+ object has a unit or other"):
             ndgather.scatter_nd(DATA.view(kind), [[0, 0]], [1.0])

@@ -17,7 +17,7 @@ SOME = settings(max_examples=settings().max_examples // 3)
 
 @SOME
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=6), st.data())
-def test_is_a_loop_over_the_points(points, data):
+def test_add_at_matches_a_loop_over_points(points, data):
     i = np.array([each[0] for each in points], int)
     j = np.array([each[1] for each in points], int)
     values = np.arange(3.0 * len(points)).reshape(len(points), 3) + 1
@@ -44,7 +44,7 @@ def test_values_are_broadcast():
     np.testing.assert_array_equal((found - DATA).isel(time=1).sum("lat"), [0, 7, 0, 0])
 
 
-def test_labels_not_found():
+def test_missing_labels():
     lat = xr.DataArray([0.0, 10.0, np.nan, 31.0], dims="p")
     values = xr.DataArray([1.0, 2.0, 4.0, 8.0], dims="p")
     found = DATA.ndgather.add_at(values, lat=lat, missing="drop")
@@ -60,7 +60,7 @@ def test_labels_not_found():
     np.testing.assert_array_equal((both - DATA).isel(time=0).transpose("lat", "lon"), expected)
 
 
-def test_across_the_seam_on_a_grid_of_labels():
+def test_labels_across_the_seam_of_a_grid():
     found = DATA.ndgather.add_at(
         1.0, lat=[0.0, 1.0], lon=[350.0, -90.0], method="nearest", period={"lon": 360}
     )
@@ -69,7 +69,7 @@ def test_across_the_seam_on_a_grid_of_labels():
     assert added.sum() == 4
 
 
-def test_points_that_move_along_a_dimension_of_the_array():
+def test_points_along_a_dimension_of_the_array():
     track = xr.DataArray([0.0, 31.0, 60.0], dims="time")
     found = DATA.ndgather.add_at(1.0, lat=track)
     added = (found - DATA).isel(lon=0)
@@ -114,7 +114,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("call", "error", "text"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(call, error, text):
+def test_refusals(call, error, text):
     with pytest.raises(error) as caught:
         call()
     assert text in str(caught.value)

@@ -147,7 +147,7 @@ def test_times_of_every_calendar(step, calendar, method, drawn, date):
 
 
 @pytest.mark.parametrize("calendar", CALENDARS)
-def test_texts_of_every_calendar(calendar):
+def test_strings_of_every_calendar(calendar):
     """A text is a time of the calendar of the axis: 30 February is one in some alone."""
     numbers = [0, 1, 2, 30]
     axis = cftime.num2date(numbers, "days since 2001-02-28", calendar=calendar)
@@ -165,7 +165,7 @@ def test_texts_of_every_calendar(calendar):
 @pytest.mark.parametrize("method", METHODS)
 @FEW
 @given(axes(), st.data())
-def test_labels_that_repeat(method, drawn, data):
+def test_duplicate_labels(method, drawn, data):
     """Repeats are refused where they are asked for, and are no matter elsewhere."""
     axis, labels, tolerance = drawn
     if not axis:
@@ -219,7 +219,7 @@ def test_values_between_labels(drawn, dtype):
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("more", [-1, 0, 1])
-def test_a_long_tolerance_ends_where_it_says(unit, more):
+def test_long_tolerances_are_exact(unit, more):
     """120 days are more nanoseconds than a float counts."""
     days = 120 * 86_400 * UNITS[unit]
     axis = np.array([0, 10**17 if unit == "ns" else 10 * days], f"M8[{unit}]")

@@ -69,7 +69,7 @@ def test_isel(opened, indexers):
     "indexers",
     [{"lat": ("p", [0, 9]), "lon": ("p", [0, 0])}, {"lat": [0, 9]}, {"lat": -9, "lon": [0]}],
 )
-def test_a_position_outside_is_an_index_error_of_both(opened, indexers):
+def test_out_of_bounds_positions_raise_in_both_engines(opened, indexers):
     for data in opened:
         with pytest.raises(IndexError):
             data.isel(indexers).load()
@@ -109,7 +109,7 @@ def test_selections(opened, call):
     assert_same(call(lazy).load(), call(loaded))
 
 
-def test_positions_outside_are_index_errors(opened):
+def test_out_of_bounds_positions_are_index_errors(opened):
     for points in ([0, 99], [0, -99]):
         with pytest.raises(
             IndexError, match=r"isel: axis \d\[1\] = -?99 is out of bounds for axis \d"
@@ -165,7 +165,7 @@ DIAGONAL = {"y": ("p", [7, 0, 7]), "x": ("p", [7, 0, 6])}
 AT_DIAGONAL = [63, 0, 62]
 
 
-def test_decoded_chunks_stay_for_the_next_selection(stored):
+def test_decoded_chunks_are_kept_for_later_selections(stored):
     opened, damage = stored
     data, other = opened(), opened(chunk_cache=None)
     first = data.isel(DIAGONAL).load()
@@ -240,7 +240,7 @@ def test_variables_and_data_sets_share_a_budget(stored):
     assert small.info().evictions > 0
 
 
-def test_a_file_that_was_closed_is_opened_again(tmp_path):
+def test_closed_files_are_reopened(tmp_path):
     values = np.arange(64.0).reshape(8, 8)
     for name in ("a.nc", "b.nc"):
         data = xr.Dataset({"a": (("y", "x"), values)})
@@ -258,7 +258,7 @@ def test_a_file_that_was_closed_is_opened_again(tmp_path):
 @pytest.mark.parametrize(
     "encoding", [{}, {"shards": (2, 4)}, {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -1}]
 )
-def test_what_is_written_later_is_seen_after_clear(encoding, of, tmp_path):
+def test_clear_shows_later_writes(encoding, of, tmp_path):
     """By another object of the same process, as slices see it at once."""
     data = xr.Dataset({"a": (("y", "x"), np.arange(24.0).reshape(4, 6))})
     options = {"store": tmp_path / "z.zarr", "consolidated": False}
@@ -276,7 +276,7 @@ def test_what_is_written_later_is_seen_after_clear(encoding, of, tmp_path):
     assert data.ndgather.clear() is None  # in memory
 
 
-def test_a_wrong_budget_is_named(stored):
+def test_invalid_budgets_are_named(stored):
     opened, _ = stored
     with pytest.raises(AttributeValueError, match="ChunkCache: memory = 'much'"):
         opened(chunk_cache="much")
@@ -297,7 +297,7 @@ def test_the_engine_has_a_name(tmp_path):
 
 
 @pytest.mark.parametrize(("place", "package"), [("a.nc", "h5netcdf"), ("a.zarr", "zarr")])
-def test_a_package_that_is_absent_is_named(place, package, monkeypatch):
+def test_missing_packages_are_named(place, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ExtraMissingError) as caught:
         Engine().open_dataset(place)

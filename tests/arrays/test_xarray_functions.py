@@ -26,7 +26,7 @@ def test_gather_nd():
     xr.testing.assert_identical(found.lon, DATA.lon.drop_vars("month", errors="ignore"))
 
 
-def test_gather_nd_by_indices_without_names():
+def test_gather_nd_with_unnamed_indices():
     found = ndgather.gather_nd(DATA, INDICES.values)
     assert found.dims == ("dim_0", "dim_1", "lon")
     every = ndgather.gather_nd(DATA, np.array([[0, 0, 0]]), mode="wrap")
@@ -96,14 +96,14 @@ def test_variables_stay_variables():
     assert found.dims == ("orbit", "p", "lon")
 
 
-def test_of_plain_data_the_result_is_plain():
+def test_plain_data_yield_plain_results():
     found = ndgather.gather_nd(DATA.values, INDICES)
     assert type(found) is np.ndarray
     out = np.empty((2, 2, 4))
     assert ndgather.gather_nd(DATA.values, INDICES, out=out) is out
 
 
-def test_of_lazy_data_touched_chunks_are_read(tmp_path):
+def test_lazy_data_read_only_touched_chunks(tmp_path):
     packed = {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -1}
     data = DATA.drop_vars("month")
     data.to_dataset().to_zarr(
@@ -151,7 +151,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("call", "error", "text"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(call, error, text):
+def test_refusals(call, error, text):
     with pytest.raises(error) as caught:
         call()
     assert text in str(caught.value)

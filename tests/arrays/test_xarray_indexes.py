@@ -46,7 +46,7 @@ def nearest(label, size):
 
 @LINES
 @given(st.integers(2, 8), LABELS)
-def test_labels_on_a_line(kind, size, labels):
+def test_indexes_of_a_line(kind, size, labels):
     data = on_a_line(kind, size)
     places = [nearest(label, size) for label in labels]
     expected = np.ones(size)
@@ -78,7 +78,7 @@ LEVELS = pd.MultiIndex.from_product([[10.0, 20.0], [0.0, 1.0, 2.0]], names=["lat
 
 
 @given(st.sampled_from([10.0, 20.0, 30.0]), st.sampled_from([0.0, 1.0, 2.0, 3.0]))
-def test_labels_of_several_levels(lat, lon):
+def test_multi_indexes(lat, lon):
     coords = xr.Coordinates.from_pandas_multiindex(LEVELS, "s")
     data = xr.DataArray(np.arange(6.0), coords=coords, dims="s")
     for labels, chosen in (
@@ -110,7 +110,7 @@ POINTS = st.lists(
 
 @pytest.mark.parametrize("kind", ["CoordinateTransformIndex", "NDPointIndex"])
 @given(st.integers(2, 4), st.integers(2, 4), POINTS)
-def test_points_of_two_coordinates(kind, width, height, points):
+def test_nearest_points_in_two_coordinates(kind, width, height, points):
     transform = Shifted({"x": width, "y": height})
     data = xr.DataArray(np.zeros((width, height)), dims=("x", "y"))
     if kind == "NDPointIndex":
@@ -161,7 +161,7 @@ def test_single_labels_alone():
         assert data.ndgather.add_at(1.0, **labels).values.sum() == count
 
 
-def test_a_mesh_is_told_about_the_index_of_points():
+def test_errors_for_meshes_suggest_an_index_of_points():
     data = xr.DataArray([1.0, 2, 3], {"lat": ("c", [3.0, 1, 2]), "lon": ("c", [1.0, 3, 2])}, "c")
     points = {"lat": ("p", [1.1]), "lon": ("p", [2.9])}
     with pytest.raises(NdgatherError) as refused:

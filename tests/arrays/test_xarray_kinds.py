@@ -95,7 +95,7 @@ def test_times_of_every_calendar(calendar, written):
 
 @pytest.mark.parametrize("use_cftime", [False, True])
 @pytest.mark.parametrize("label", ["2000-02", "2000", "2000-01-31", "2000-01-31T00:00"])
-def test_one_text_of_a_month_or_a_year_is_all_of_it(label, use_cftime):
+def test_strings_of_months_and_years_select_all_their_times(label, use_cftime):
     axis = xr.date_range("2000-01-30", periods=5, use_cftime=use_cftime)
     xr.testing.assert_identical(array(axis).ndgather.sel(x=label), array(axis).sel(x=label))
 
@@ -112,7 +112,7 @@ def test_one_text_of_a_month_or_a_year_is_all_of_it(label, use_cftime):
         (1.5, "numbers are not times of the calendar 360_day"),
     ],
 )
-def test_times_that_the_calendar_does_not_have(label, why, method):
+def test_times_missing_from_the_calendar(label, why, method):
     axis = xr.date_range("2000-01-30", periods=5, calendar="360_day", use_cftime=True)
     for missing in ("raise", "nan"):
         with pytest.raises(DTypeError, match=rf"^sel: x\.dtype = .*: {why}"):
@@ -121,7 +121,7 @@ def test_times_that_the_calendar_does_not_have(label, why, method):
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("far", ["9999-12-31", "0001-01-01"])
-def test_times_that_do_not_fit_the_unit_of_the_axis(unit, far):
+def test_times_beyond_the_unit_of_the_axis(unit, far):
     axis = pd.date_range("2000-01-01", periods=3).as_unit(unit)
     labels = np.array([far, "2000-01-02"], "M8[s]")
     late = far > "2000"
@@ -139,7 +139,7 @@ def test_times_that_do_not_fit_the_unit_of_the_axis(unit, far):
             sel(x=labels, method="nearest", period={"x": "365D"})
 
 
-def test_an_axis_that_does_not_fit_the_unit_of_the_labels():
+def test_axes_beyond_the_unit_of_the_labels():
     axis = np.array(["0850-01-01", "1700-01-01", "2500-01-01"], "M8[s]")
     labels = np.array(["1701-01-01", "2200-01-01"], "M8[ns]")
     sel = array(axis).ndgather.sel
@@ -223,7 +223,7 @@ def test_masks_and_empty_lists_select_as_in_xarray(dtype):
         ("u8", [0, 2**53, 2**53 + 1, 2**63 - 1, 2**64 - 1]),
     ],
 )
-def test_integers_that_no_float_holds(dtype, axis):
+def test_integers_that_floats_cannot_represent(dtype, axis):
     data = array(np.array(axis, dtype))
     found = data.ndgather.sel(x=np.array(axis[::-1], dtype))
     np.testing.assert_array_equal(found, range(len(axis))[::-1])
@@ -246,7 +246,7 @@ FINER = {
 
 @pytest.mark.parametrize("kind", FINER)
 @pytest.mark.parametrize(("unit", "digits"), [("s", 3), ("s", 9), ("ms", 6), ("us", 9)])
-def test_texts_that_are_finer_than_the_axis_are_not_on_it(kind, unit, digits):
+def test_strings_finer_than_the_axis_are_missing(kind, unit, digits):
     code, ends, form = FINER[kind]
     seconds = pd.to_datetime(ends) if code == "M8" else pd.to_timedelta(ends)
     sel = array(seconds.to_numpy().astype(f"{code}[{unit}]")).ndgather.sel
@@ -278,7 +278,7 @@ def test_fractions_of_a_second_in_every_calendar(calendar, fraction, microsecond
 
 
 @pytest.mark.parametrize("word", ["now", "today"])
-def test_times_that_change_from_call_to_call_are_refused(word):
+def test_now_and_today_are_refused(word):
     today = pd.Timestamp.now().normalize()
     data = array(pd.date_range(today - pd.Timedelta(3, "D"), periods=7))
     for method in (None, "nearest", "linear"):
@@ -288,7 +288,7 @@ def test_times_that_change_from_call_to_call_are_refused(word):
 
 @pytest.mark.parametrize("falling", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "i8"])
-def test_a_distance_that_is_exactly_the_tolerance(dtype, falling):
+def test_distances_equal_to_the_tolerance(dtype, falling):
     axis = np.array([0, 4, 10], dtype)
     data = array(axis)[::-1] if falling else array(axis)
     labels = np.array([-2, 1, 2, 7, 12])  # 2 and 7 are midpoints: the greater label
@@ -305,7 +305,7 @@ def test_a_distance_that_is_exactly_the_tolerance(dtype, falling):
     np.testing.assert_array_equal(found, [1, np.nan])
 
 
-def test_texts_at_a_midpoint_are_those_of_the_greater_label():
+def test_strings_at_midpoints_select_the_greater_label():
     data = xr.Dataset({"name": ("x", ["a", "b"]), "v": ("x", [0.0, 1.0])}, {"x": [0.0, 2.0]})
     for turned in (data, data[{"x": [1, 0]}]):
         found = turned.ndgather.sel(x=[0.9, 1.0, 1.1], method="linear")
@@ -370,7 +370,7 @@ def test_nothing_is_interpolated_across_the_gap_of_a_region(labels):
         ([0.0, 60, 120, 180, 240, 331], None),  # shorter: windows refuse, linear does not care
     ],
 )
-def test_linear_and_windows_agree_about_what_goes_around(labels, goes_around, falling, turn):
+def test_linear_and_windows_agree_on_cyclic_axes(labels, goes_around, falling, turn):
     labels = np.roll(labels, turn)[:: -1 if falling else 1]
     data = array(labels)
     first, last = sorted(labels)[0], sorted(labels)[-1]
@@ -406,7 +406,7 @@ TABLE = pd.DataFrame({"lat": [0.0, 2.0, 1.0], "lon": [3.0, 0.0, 1.0]})
         (TABLE.iloc[::-1], "index"),
     ],
 )
-def test_a_row_of_a_table_is_a_point(table, dim):
+def test_table_rows_are_points(table, dim):
     data = GRID + 10 * GRID.lon
     expected = [lat + 10 * lon for lat, lon in zip(table["lat"], table["lon"], strict=True)]
     for method in (None, "nearest", "linear"):

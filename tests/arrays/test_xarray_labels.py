@@ -59,7 +59,7 @@ def by_loop(axis, label, method, tolerance):
     st.sampled_from([None, 0.25, 2, 1e3]),
     st.data(),
 )
-def test_of_floats(axis, labels, method, tolerance, data):
+def test_floats(axis, labels, method, tolerance, data):
     if axis:
         labels = labels + data.draw(st.lists(st.sampled_from(axis), max_size=4))
         middles = [(a + b) / 2 for a, b in itertools.pairwise(axis)]
@@ -82,7 +82,7 @@ def test_of_floats(axis, labels, method, tolerance, data):
     st.lists(st.integers(-10, 1010), max_size=40),
     st.sampled_from([None, "nearest", "pad", "backfill"]),
 )
-def test_of_other_types(axis_type, label_type, axis, labels, method):
+def test_other_types(axis_type, label_type, axis, labels, method):
     kinds = np.dtype(axis_type).kind + np.dtype(label_type).kind
     if ("M" in kinds or "m" in kinds) and kinds[0] != kinds[1]:
         return
@@ -204,7 +204,7 @@ def test_labels_keep_their_shape():
 
 
 @pytest.mark.parametrize("period", [None, 1000])
-def test_tolerances_of_more_labels_than_are_looked_up_at_a_time(period):
+def test_tolerances_of_several_blocks_of_labels(period):
     labels = np.arange(100_000) % 1000 + 0.25
     tolerances = np.where(np.arange(100_000) % 7 < np.arange(100_000) / 20_000, 0.25, 0.125)
     index = pd.Index(np.arange(1000.0))
@@ -240,7 +240,7 @@ ONE_AXIS = {
 
 
 @pytest.mark.parametrize("kind", ONE_AXIS)
-def test_a_lookup_does_not_remember_another_one(kind):
+def test_lookups_are_independent(kind):
     axis, lookups = ONE_AXIS[kind]
 
     def found(index, lookup):
@@ -312,7 +312,7 @@ def test_times_modulo_a_year():
 
 
 @pytest.mark.parametrize("method", [None, "nearest", "pad", "backfill"])
-def test_labels_that_repeat_elsewhere_do_not_matter(method):
+def test_unused_duplicate_labels_do_not_matter(method):
     index = pd.Index([1.0, 2, 2, 5, 8, 8, 9])
     found = look_up("sel", "x", index, np.array([[5.0, 9], [1, 9]]), method=method)
     assert found.tolist() == [[3, 6], [0, 6]]
@@ -357,7 +357,7 @@ def test_labels_that_repeat_elsewhere_do_not_matter(method):
         (pd.Index(["a", "b"]), [1.5], {"method": "nearest"}, DTypeError, "cannot be looked up"),
     ],
 )
-def test_what_cannot_be_looked_up(index, labels, options, error, text):
+def test_invalid_lookups_raise(index, labels, options, error, text):
     with pytest.raises(error) as caught:
         look_up("sel", "x", index, np.asarray(labels), **options)
     assert text in str(caught.value)

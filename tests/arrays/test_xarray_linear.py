@@ -69,7 +69,7 @@ ORDERS = {"rising": slice(None), "falling": slice(None, None, -1), "unsorted": [
     st.booleans(),
     st.sampled_from([None, 1, 500, 2000, 8000]),
 )
-def test_is_what_interp_gives(labels, order, with_gaps, memory):
+def test_linear_matches_interp(labels, order, with_gaps, memory):
     data = (DATA if with_gaps else WHOLE).isel(lat=ORDERS[order])
     off_axis = 0.01 if with_gaps else 0.0
     labels = {name: _of_floats(each) + off_axis for name, each in labels.items()}
@@ -87,12 +87,12 @@ def _of_floats(labels):
     return np.asarray(labels, float) if isinstance(labels, list) else labels
 
 
-def test_at_a_label_of_the_axis_a_missing_neighbour_does_not_count():
+def test_missing_neighbors_do_not_affect_values_at_labels():
     profile = DATA.profile.ndgather.sel(lat=[-60.0, -45.0, 0.0], method="linear")
     np.testing.assert_array_equal(profile, [1.0, np.nan, 3.0])
 
 
-def test_in_time():
+def test_times():
     times = xr.DataArray(
         np.array(["2001-01-01T12", "2001-01-03", "1999-01-01"], "M8[ns]"), dims="p"
     )
@@ -105,7 +105,7 @@ def test_in_time():
     assert_same(text, interp(data, {"time": ["2001-01-04"]}))
 
 
-def test_of_durations():
+def test_durations():
     days = xr.DataArray([0.0, 1.0, 3.0], dims="day")
     spent = xr.DataArray(
         np.array([2, 4, "NaT"], "m8[s]").astype("m8[ns]"), dims="day", coords={"day": days}
@@ -115,7 +115,7 @@ def test_of_durations():
     np.testing.assert_array_equal(ours, expected, strict=True)
 
 
-def test_what_is_no_number_is_that_of_the_nearest_label_or_left_out():
+def test_other_dtypes_use_the_nearest_label_or_are_dropped():
     data = dataset()[["mask", "name"]]
     ours = data.ndgather.sel(lat=[20.0, 70.0], lon=[80.0], method="linear")
     nearest = data.sel(lat=[20.0, 70.0], lon=[80.0], method="nearest")
@@ -125,7 +125,7 @@ def test_what_is_no_number_is_that_of_the_nearest_label_or_left_out():
     assert not points.data_vars
 
 
-def test_of_one_array():
+def test_single_arrays():
     labels = {"lat": xr.DataArray([[10.0], [20.0]], dims=("p", "q")), "lon": 33.0}
     for array in (DATA.t2m, DATA.single, DATA.profile):
         own = {name: each for name, each in labels.items() if name in array.dims}
@@ -138,7 +138,7 @@ def test_labels_along_a_dimension_of_the_array_itself():
     assert_same(ours, interp(DATA[["t2m"]], {"lat": track}))
 
 
-def test_along_a_dimension_without_labels():
+def test_dimensions_without_labels():
     data = xr.DataArray([[1.0, 3.0], [5.0, 9.0]], dims=("x", "y"))
     labels = {"x": xr.DataArray([0.5], dims="p"), "y": xr.DataArray([0.25], dims="p")}
     assert_same(data.ndgather.sel(labels, method="linear"), interp(data, labels))
@@ -183,7 +183,7 @@ def test_only_the_gap_of_a_region_is_not_interpolated(axis, labels, expected):
     np.testing.assert_allclose(found, np.array(expected, float))
 
 
-def test_of_stored_arrays(tmp_path):
+def test_stored_arrays(tmp_path):
     data = DATA[["t2m", "level", "single"]]
     data.to_zarr(tmp_path / "z", encoding={"t2m": {"chunks": (1, 2, 2)}}, consolidated=False)
     lazy = xr.open_zarr(tmp_path / "z", chunks=None, consolidated=False)
@@ -225,7 +225,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("call", "error", "text"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(call, error, text):
+def test_refusals(call, error, text):
     with pytest.raises(error) as caught:
         call()
     assert text in str(caught.value)
@@ -242,7 +242,7 @@ STACKS = {
 
 @pytest.mark.parametrize("chunks", STACKS)
 @pytest.mark.parametrize("format", ["zarr", "h5netcdf"])
-def test_series_keep_to_the_memory(format, chunks, tmp_path):
+def test_series_stay_within_memory(format, chunks, tmp_path):
     """If blocks can be cut between chunks, each is read once; else points go chunk by chunk."""
     rng = np.random.default_rng(0)
     axes = {"time": np.arange(1000), "lat": np.arange(30.0), "lon": np.arange(40.0)}
@@ -282,7 +282,7 @@ def test_series_keep_to_the_memory(format, chunks, tmp_path):
 
 
 @pytest.mark.parametrize("memory", [None, 1, 500, 2000])
-def test_attributes_stay_however_little_memory_there_is(memory):
+def test_attributes_are_kept_with_little_memory(memory):
     data = WHOLE[["t2m"]]
     data["t2m"] = data.t2m.assign_attrs(units="K").transpose("lon", "time", "lat")
     data["lat"] = data.lat.assign_attrs(units="degrees_north")

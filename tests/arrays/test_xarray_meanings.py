@@ -79,7 +79,7 @@ def test_axes_are_found_by_their_meaning(ways, points, data):
     np.testing.assert_array_equal(windows.values.ravel(), found)
 
 
-def test_a_name_that_two_axes_fit_is_refused():
+def test_ambiguous_names_are_refused():
     data = xr.DataArray(
         np.zeros((2, 2)),
         {
@@ -99,7 +99,7 @@ def test_two_names_of_one_axis_are_refused():
 
 @pytest.mark.parametrize("start", [74.5, 20.0, -180.0, 0.0])
 @given(st.lists(st.integers(0, 359), min_size=1, max_size=4), st.sampled_from([-360, 0, 360]))
-def test_every_turn_of_an_axis_has_its_own_labels(start, places, turn):
+def test_longitudes_are_found_after_full_turns(start, places, turn):
     axis = np.arange(start, start + 360)
     data = xr.DataArray(np.arange(360.0), {"lon": ("lon", axis, {"units": "degrees_east"})}, "lon")
     labels = axis[places] + turn
@@ -119,7 +119,7 @@ def refused(array, method="nearest", **labels):
 
 @pytest.mark.parametrize("method", [None, "nearest", "linear"])
 @given(st.lists(st.tuples(DEGREES["lat"], st.integers(106, 250)), min_size=1, max_size=5))
-def test_swapped_labels_are_named_as_such(method, points):
+def test_errors_mention_swapped_labels(method, points):
     lat, lon = map(list, zip(*points, strict=True))
     if method is None:
         lat, lon = [30 * (n // 30) for n in lat], [30 * (n // 30 + 1) for n in lon]
@@ -137,7 +137,7 @@ def test_swapped_labels_are_named_as_such(method, points):
 )
 @pytest.mark.parametrize("name", ["lat", "lon"])
 @pytest.mark.parametrize("period", [{}, {"period": {"lon": 360}}])
-def test_numbers_for_missing_values_are_named_as_such(name, filler, period):
+def test_errors_mention_fillers_for_missing_values(name, filler, period):
     labels = {"lat": ("p", [0.0, 30.0]), "lon": ("p", [30.0, 60.0])}
     labels[name] = ("p", [30.0, filler])
     array = grid(**PLAIN)
@@ -194,7 +194,7 @@ def test_a_tolerance_in_a_hint_is_at_most_two_steps(step, size, labels):
             assert abs(axis[int(value)] - label) == min(abs(axis - label))
 
 
-def test_texts_are_exact_beside_every_method():
+def test_strings_are_exact_with_every_method():
     data = xr.DataArray(
         np.arange(6.0).reshape(2, 3),
         {"station": ["AAA", "BBB"], "time": VALUES["time"]},
@@ -232,7 +232,7 @@ def test_a_method_for_each_axis(of_time, of_lat):
     np.testing.assert_allclose(found, both)
 
 
-def test_degrees_on_a_map_are_named_as_such():
+def test_errors_mention_degrees_on_a_map():
     metres = {"units": "m", "standard_name": "projection_x_coordinate"}
     data = xr.DataArray(np.zeros(9), {"x": ("x", 5e5 + 30 * np.arange(9.0), metres)}, "x")
     assert "the grid is in metres; reproject the points" in refused(data, x=[13.4, 12.0])
@@ -244,7 +244,7 @@ def test_degrees_on_a_map_are_named_as_such():
 
 @pytest.mark.parametrize("method", [None, "nearest", "linear"])
 @pytest.mark.parametrize("label", [500_030.0, 4e6])
-def test_metres_on_a_grid_of_the_earth_are_named_as_such(method, label):
+def test_errors_mention_meters_on_a_geographic_grid(method, label):
     text = refused(grid(**PLAIN), method, lat=[4e6], lon=[label])
     assert text.endswith("the grid is in degrees; reproject the points, for example with pyproj")
     text = refused(grid(**PLAIN), method, lon=[label])
@@ -258,7 +258,7 @@ def test_metres_on_a_grid_of_the_earth_are_named_as_such(method, label):
 )
 @pytest.mark.parametrize("method", [None, "nearest"])
 @pytest.mark.parametrize("listed", [False, True])
-def test_a_date_of_every_type_is_said_to_be_later(label, method, listed):
+def test_errors_mention_later_dates_of_every_type(label, method, listed):
     with pytest.raises(
         LabelError, match="= 2035-01-01 is after the last time of the grid, 2020-01-03 "
     ):

@@ -18,7 +18,7 @@ NAMED = ("DataArray", "Variable", "plain")
 
 
 @pytest.mark.parametrize("function", [name for name in MODES if name != "gather_ranges"])
-def test_options_that_meet_give_the_definition_with_names(function, draws):
+def test_pairs_of_options_match_the_definition(function, draws):
     more = {
         "kept in": ("memory", "zarr", "dask"),
         "chunks": CHUNKINGS,

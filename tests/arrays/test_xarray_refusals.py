@@ -188,21 +188,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("call", "error", "text"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(call, error, text):
+def test_refusals(call, error, text):
     with pytest.raises(error) as caught:
         call()
     assert text in str(caught.value)
     assert isinstance(caught.value, NdgatherError)
 
 
-def test_the_error_says_where():
+def test_errors_give_the_position():
     with pytest.raises(KeyError) as caught:
         DATA.ndgather.sel(lat=POINTS)
     assert caught.value.position == (1,)
     assert caught.value.count == 1
 
 
-def test_errors_of_positions_say_which():
+def test_index_errors_give_the_position():
     points = {"lat": DATA.lat.values[:2].tolist()}
     for call, expected in (
         (lambda: DATA.ndgather.isel(lat=[0, 7, -9]), ((1,), 7, 2)),
@@ -257,7 +257,7 @@ WAYS = {
     ("axis", "label"),
     [(pd.IntervalIndex.from_breaks([0, 1, 2, 9]), 9.5), (pd.Index([False, True, False]), 2)],
 )
-def test_no_nearest_label_is_named_where_there_is_none(axis, label):
+def test_errors_omit_nearest_labels_if_there_are_none(axis, label):
     data = xr.DataArray([1.0, 2.0, 3.0], {"x": axis}, ["x"])
     with pytest.raises(NdgatherError) as refused:
         data.ndgather.sel(x=[label])
@@ -265,7 +265,7 @@ def test_no_nearest_label_is_named_where_there_is_none(axis, label):
 
 
 @pytest.mark.parametrize("call", WAYS)
-def test_what_is_to_be_written_for_a_label_that_does_not_exist_works(call):
+def test_hints_for_missing_labels_work(call):
     with pytest.raises(LabelError) as refused:
         call()
     ways = str(refused.value).partition("; write ")[2].split(", or ")
@@ -307,7 +307,7 @@ MEANT = {
 @pytest.mark.parametrize(
     ("data", "method", "labels", "options", "wanted"), MEANT.values(), ids=MEANT
 )
-def test_every_hint_is_followed(data, method, labels, options, wanted):
+def test_every_hint_works(data, method, labels, options, wanted):
     with pytest.raises(NdgatherError) as refused:
         getattr(data.ndgather, method)(**labels, **options)
     error = str(refused.value)

@@ -77,7 +77,7 @@ def test_sel_by_a_method(indexers, method, tolerance, data):
     assert_same(outcome(data.ndgather.sel, labels, **options), outcome(data.sel, labels, **options))
 
 
-def test_the_array_is_not_touched_where_nothing_is_selected():
+def test_empty_selections():
     array = xr.DataArray(np.arange(3.0), dims="x", name="a")
     xr.testing.assert_identical(array.ndgather.isel(), array.isel())
     xr.testing.assert_identical(array.ndgather.sel({}), array.sel({}))
@@ -87,7 +87,7 @@ POINTS = xr.DataArray([-60.0, 45.0, 0.0], dims="p", coords={"p": [10, 20, 30]})
 WITH_A_MISSING_POINT = DATA.ndgather.sel(lat=POINTS, missing="nan")
 
 
-def test_where_a_label_is_missing_all_variables_of_the_axis_are():
+def test_missing_labels_affect_all_variables_of_the_axis():
     found = DATA.ndgather.isel(lat=POINTS.copy(data=[0, 0, 2]))
     for name in ("t2m", "mask", "name", "object", "height", "lat"):
         ours, whole = WITH_A_MISSING_POINT[name], found[name]
@@ -107,7 +107,7 @@ def test_where_a_label_is_missing_all_variables_of_the_axis_are():
 @pytest.mark.parametrize(
     "dtype", ["?", "i1", "u2", "i4", "i8", "f4", "f8", "c8", "M8[ns]", "m8[s]", "U1", "O"]
 )
-def test_a_missing_value_has_the_type_that_reindex_gives(dtype):
+def test_missing_values_have_the_dtypes_of_reindex(dtype):
     values = np.array([1, 2, 3]).astype(dtype)
     array = xr.DataArray(values, dims="x", coords={"x": [1.0, 2.0, 3.0]})
     ours = array.ndgather.sel(x=[1.0, 9.0, 3.0], missing="nan")
@@ -118,7 +118,7 @@ def test_a_missing_value_has_the_type_that_reindex_gives(dtype):
     xr.testing.assert_identical(every, array.sel(x=[3.0, 1.0]))
 
 
-def test_a_missing_label_among_scalars_and_lists():
+def test_missing_labels_in_scalars_and_lists():
     one = DATA.ndgather.sel(lat=45.0, missing="nan")
     assert one.t2m.dims == ("time", "lon")
     assert one.t2m.isnull().all()
@@ -130,14 +130,14 @@ def test_a_missing_label_among_scalars_and_lists():
     assert grid.t2m.sel(time="2001-01-02")[1, 0] == DATA.t2m.sel(time="2001-01-02", lat=0, lon=90)
 
 
-def test_beyond_the_tolerance_is_missing():
+def test_labels_beyond_the_tolerance_are_missing():
     ours = DATA.t2m.ndgather.sel(
         lat=POINTS, lon=90.0, method="nearest", tolerance={"lat": 5}, missing="nan"
     )
     np.testing.assert_array_equal(ours.isnull().isel(time=0), [False, True, False])
 
 
-def test_an_empty_axis_has_missing_values_only():
+def test_empty_axes_have_only_missing_labels():
     empty = DATA.isel(lat=slice(0))
     ours = empty.t2m.ndgather.sel(lat=POINTS, method="nearest", missing="nan")
     assert ours.shape == (3, 3, 4)
@@ -152,20 +152,20 @@ def test_labels_across_the_seam():
     xr.testing.assert_identical(ours, DATA.t2m.isel(lon=xr.DataArray([3, 0, 0, 3], dims="p")))
 
 
-def test_slices_beside_a_method():
+def test_slices_with_a_method():
     times = slice("2001-01-02", "2001-01-05")
     ours = DATA.ndgather.sel(time=times, lat=POINTS, method="nearest")
     xr.testing.assert_identical(ours, DATA.sel(time=times).sel(lat=POINTS, method="nearest"))
 
 
-def test_coordinates_that_are_no_dimension():
+def test_coordinates_that_are_not_dimensions():
     unique = DATA.assign_coords(number=("time", [5, 3, 4]))
     labels = xr.DataArray([4, 5], dims="p")
     found = unique.ndgather.sel(number=labels)
     xr.testing.assert_identical(found, unique.isel(time=xr.DataArray([2, 0], dims="p")))
 
 
-def test_arrays_of_dask_stay_lazy():
+def test_dask_arrays_stay_lazy():
     lazy = DATA.drop_vars("object").chunk({"lat": 2})
     ours = lazy.ndgather.sel(lat=POINTS.copy(data=[31.0, 0.0, 60.0]), method="nearest")
     assert ours.t2m.chunks is not None
@@ -176,7 +176,7 @@ def test_arrays_of_dask_stay_lazy():
     xr.testing.assert_allclose(linear.compute(), DATA.t2m.drop_vars("month").interp(lat=[15.0]))
 
 
-def test_an_index_of_several_levels_is_left_to_xarray():
+def test_xarray_handles_multi_indexes():
     stacked = DATA[["t2m"]].drop_vars(["height", "month", "run"]).stack(place=("lat", "lon"))
     points = xr.DataArray([0, 2], dims="p")
     times = xr.DataArray(DATA.time.values[[2, 0]], dims="p")
@@ -189,7 +189,7 @@ def test_an_index_of_several_levels_is_left_to_xarray():
         stacked.ndgather.sel(place=(0.0, 95.0), missing="nan")
 
 
-def test_dates_written_as_text():
+def test_date_strings():
     for label in ("2001-01-02", "2001-01", ["2001-01-02", "2001-01-05"]):
         xr.testing.assert_identical(DATA.ndgather.sel(time=label), DATA.sel(time=label))
     near = DATA.ndgather.sel(time=["2001-01-03T06"], method="nearest", tolerance="2 days")
@@ -224,13 +224,13 @@ def test_axes_of_categories_and_of_intervals():
             data.ndgather.sel(lat=[other])
 
 
-def test_what_xarray_calls_the_methods():
+def test_synonyms_of_methods():
     for name in ("ffill", "bfill"):
         ours = DATA.ndgather.sel(lat=POINTS, method=name)
         xr.testing.assert_identical(ours, DATA.sel(lat=POINTS, method=name))
 
 
-def test_dimensions_and_data_as_a_tuple():
+def test_tuples_of_dimensions_and_data():
     places = ("p", [3, 0])
     xr.testing.assert_identical(DATA.ndgather.isel(lat=places), DATA.isel(lat=places))
     bare = DATA.drop_vars("lat")
@@ -244,7 +244,7 @@ def test_dimensions_and_data_as_a_tuple():
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_two_dimensional_coordinates_by_their_tree(tmp_path, lazy):
+def test_two_dimensional_coordinates(tmp_path, lazy):
     rng = np.random.default_rng(0)
     coords = {"lat": (("y", "x"), rng.random((4, 5))), "lon": (("y", "x"), rng.random((4, 5)))}
     data = xr.Dataset({"t": (("time", "y", "x"), rng.random((3, 4, 5)))}, coords)
@@ -275,7 +275,7 @@ def grid(lon, units="degrees_east"):
 
 @pytest.mark.parametrize("method", [None, "nearest", "pad", "backfill", "linear"])
 @pytest.mark.parametrize("lon", [np.arange(0, 360, 10.0), np.arange(170, -190, -10.0)])
-def test_longitudes_go_around_by_their_units(lon, method):
+def test_longitudes_are_cyclic_by_their_units(lon, method):
     data = grid(lon)
     asked = xr.DataArray([-80.0, -160.0, -20.0, 350.0, 0.0], dims="p")
     found = data.ndgather.sel(lon=asked, method=method)
@@ -285,7 +285,7 @@ def test_longitudes_go_around_by_their_units(lon, method):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_the_nearest_longitude_lies_across_the_seam():
+def test_nearest_longitude_across_the_seam():
     data = grid(np.arange(360.0))
     found = data.ndgather.sel(lon=("p", [359.7, -0.6, -78.5]), method="nearest")
     assert found.values.tolist() == [0.0, 359.0, 282.0]
@@ -295,7 +295,7 @@ def test_the_nearest_longitude_lies_across_the_seam():
 
 
 @pytest.mark.parametrize("first", [74.0, 20.0])
-def test_an_axis_beyond_360_has_its_own_labels_and_those_one_turn_away(first):
+def test_axes_beyond_360_degrees(first):
     data = grid(np.arange(first, first + 360.0, 2.0))
     last = data.lon.values[-1]
     for label, found in ((last, last), (first, first), (last - 360, last), (first - 0.4, first)):
@@ -303,7 +303,7 @@ def test_an_axis_beyond_360_has_its_own_labels_and_those_one_turn_away(first):
 
 
 @pytest.mark.parametrize("labels", [[0.0, 29.9], [0.0, -14.9], [0.0, 30.1], [0.0, -15.1]])
-def test_the_nearest_label_is_at_most_half_a_step_outside(labels):
+def test_nearest_labels_are_at_most_half_a_step_outside(labels):
     data = xr.DataArray(np.arange(3.0), {"x": [-10.0, 0.0, 20.0]}, ["x"])
     values = np.zeros(2)
     if labels[1] in (29.9, -14.9):
@@ -322,13 +322,13 @@ def test_the_nearest_label_is_at_most_half_a_step_outside(labels):
     assert data.ndgather.sel(x=labels, method="nearest", tolerance=11).size == 2
 
 
-def test_windows_and_sums_go_around_by_the_units():
+def test_windows_and_sums_are_cyclic_by_the_units():
     data = grid(np.arange(0, 360, 90.0))
     assert data.ndgather.windows(lon=[-10.0], size=3).values.tolist() == [[270.0, 0.0, 90.0]]
     assert data.ndgather.add_at(1.0, lon=[-90.0]).values.tolist() == [0, 90, 180, 271]
 
 
-def test_labels_that_are_assigned_anew_are_those_that_are_found():
+def test_reassigned_labels_are_found():
     data = xr.DataArray(np.arange(3.0), {"x": [1.0, 2.0, 3.0]}, ["x"])
     options = {"method": "nearest", "period": {"x": 100}}
     assert data.ndgather.sel(x=[2.0], **options).item() == 1

@@ -105,7 +105,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_of_a_selection(opened, view):
+def test_selections_of_selections(opened, view):
     lazy, loaded = (view(each) for each in opened)
     assert_same(lazy.ndgather.sel(POINTS), loaded.sel(POINTS))
     ours = lazy.ndgather.sel(POINTS | {"lat": [31.0, 44.0]}, missing="nan")
@@ -144,7 +144,7 @@ def test_isel_of_a_part(opened, part, drawn):
 
 
 @pytest.mark.parametrize("steps", [slice(5, 3900), slice(None, None, -2), [*range(0, 4000, 3)]])
-def test_series_of_a_part_take_no_index_for_each_value(tmp_path, steps):
+def test_series_of_a_part_need_no_index_per_value(tmp_path, steps):
     values = np.arange(4000 * 100, dtype="f4").reshape(4000, 10, 10)
     data = xr.Dataset({"a": (("t", "y", "x"), values)})
     data.to_zarr(tmp_path / "z", encoding={"a": {"chunks": (500, 5, 5)}}, consolidated=False)
@@ -158,7 +158,7 @@ def test_series_of_a_part_take_no_index_for_each_value(tmp_path, steps):
     assert peak < 3 * found.nbytes + 2**20
 
 
-def test_nothing_is_kept_of_what_was_not_asked_for(opened):
+def test_unselected_values_are_not_kept(opened):
     lazy, _ = opened
     lazy.ndgather.sel(POINTS)
     assert "t2m" in repr(lazy)
@@ -180,7 +180,7 @@ def half_broken(tmp_path):
     return xr.open_zarr(tmp_path / "z", chunks=None, consolidated=False).a, data
 
 
-def test_chunks_that_hold_no_point_are_not_read(half_broken):
+def test_chunks_without_points_are_not_read(half_broken):
     lazy, data = half_broken
     points = {"y": xr.DataArray([7, 0, 3], dims="p"), "x": xr.DataArray([0, 1, 1], dims="p")}
     np.testing.assert_array_equal(lazy.ndgather.isel(points), data.isel(points))
@@ -207,7 +207,7 @@ def test_progress_and_memory(half_broken):
         lazy.ndgather.isel(x=[0, 1], memory="much")
 
 
-def test_variables_that_are_cut_alike_share_what_is_known_of_the_points(tmp_path):
+def test_variables_with_equal_chunks_share_a_plan(tmp_path):
     values = np.arange(40 * 50.0).reshape(40, 50)
     data = xr.Dataset({name: (("y", "x"), k * values) for k, name in enumerate("abc", 1)})
     chunks = {"a": (8, 10), "b": (8, 10), "c": (9, 7)}

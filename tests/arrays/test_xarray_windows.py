@@ -66,7 +66,7 @@ def by_loop(data, points, sizes, modes):
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_windows_are_those_of_a_loop(data):
+def test_windows_match_a_loop(data):
     modes = {
         dim: data.draw(st.sampled_from(["clip", "fill", "wrap", "edge", "reflect"]))
         for dim in ("lat", "lon")
@@ -88,7 +88,7 @@ def test_windows_are_those_of_a_loop(data):
             np.testing.assert_array_equal(found[name][number].values, window[name].values)
 
 
-def test_coordinates_go_along():
+def test_coordinates_are_cut_too():
     strikes = xr.Dataset(
         {"lat": ("strike", [1.0, -39.0]), "lon": ("strike", [-5.0, 91.0])}, {"strike": ["x", "y"]}
     )
@@ -243,7 +243,7 @@ def test_coordinates_of_two_dimensions():
         ),
     ],
 )
-def test_what_is_refused(labels, options, error, text):
+def test_refusals(labels, options, error, text):
     with pytest.raises(error, match=text):
         WORLD.ndgather.windows(labels, **options)
 
@@ -293,7 +293,7 @@ def test_windows_of_every_dtype(dtype, mode):
 
 @pytest.mark.parametrize("mode", ["fill", "clip"])
 @pytest.mark.parametrize("part", [{"x": [1, 1, 2, 3, 5]}, {"x": [0, 0, 2, 2, 7], "y": [3, 3, 0]}])
-def test_windows_of_lazy_parts_that_repeat_positions(part, mode, tmp_path):
+def test_windows_of_lazy_parts_with_duplicate_positions(part, mode, tmp_path):
     values = np.arange(48.0).reshape(8, 6)
     data = xr.Dataset({"v": (("x", "y"), values)}, {"x": np.arange(8.0), "y": np.arange(6.0)})
     chunks = {"v": {"chunks": (3, 2)}}

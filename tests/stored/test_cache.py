@@ -96,7 +96,7 @@ WRITABLE = [in_zarr, sharded, in_hdf5, in_tensorstore, memory_map, Indexable]
 
 
 @pytest.mark.parametrize("store", READABLE)
-def test_every_function_of_a_store(store, tmp_path):
+def test_all_functions_accept_cached_arrays(store, tmp_path):
     c = ndgather.cached(store(tmp_path))
     rng = np.random.default_rng(0)
     tuples = np.stack([rng.integers(-size, size, 60) for size in DATA.shape], -1)
@@ -126,7 +126,7 @@ def test_every_function_of_a_store(store, tmp_path):
     assert c.info().decodes == decodes == c.info().chunks
 
 
-def test_attributes_are_those_of_an_array(tmp_path):
+def test_attributes_match_the_array(tmp_path):
     c = ndgather.cached(in_zarr(tmp_path))
     assert (c.shape, c.dtype, c.ndim, c.size, len(c)) == (DATA.shape, DATA.dtype, 3, DATA.size, 7)
     assert c.chunks == CHUNKS
@@ -143,7 +143,7 @@ INDEXED = ndgather.cached(zarr.create_array(store={}, data=DATA, chunks=CHUNKS))
 
 
 @given(hnp.basic_indices(DATA.shape, allow_newaxis=True))
-def test_basic_indices_give_what_numpy_gives(key):
+def test_basic_indexing_matches_numpy(key):
     np.testing.assert_array_equal(INDEXED[key], DATA[key], strict=True)
     assert type(INDEXED[key]) is type(DATA[key])
 
@@ -169,7 +169,7 @@ def advanced_keys(draw):
 
 
 @given(advanced_keys())
-def test_index_arrays_give_what_numpy_gives(key):
+def test_index_arrays_match_numpy(key):
     try:
         expected = DATA[key]
     except IndexError:
@@ -186,12 +186,12 @@ def test_index_arrays_give_what_numpy_gives(key):
         *(([0, 1], [0, 1, 2]), np.array([2**63], np.uint64)),
     ],
 )
-def test_indices_that_do_not_fit_raise(key):
+def test_invalid_keys_raise(key):
     with pytest.raises(IndexError):
         INDEXED[key]
 
 
-def test_a_wrong_index_raises_the_error_of_the_function(tmp_path):
+def test_out_of_bounds_indices_raise_the_usual_error(tmp_path):
     c = ndgather.cached(in_zarr(tmp_path))
     for _ in range(2):
         with pytest.raises(IndexOutOfBoundsError, match=r"gather_nd: indices\[1, 0\] = 7 is out"):
@@ -223,7 +223,7 @@ def test_each_chunk_is_decoded_once_and_calls_count_chunks():
 
 
 @pytest.mark.parametrize("is_regular", [True, False])
-def test_the_least_recently_used_chunk_is_dropped_first(is_regular):
+def test_least_recently_used_chunk_is_evicted_first(is_regular):
     cut = [(3, 3, 1), (4, 4, 1), (5, 4, 2)]  # as regular chunks but for the last axis
     grid = Grid.regular(DATA.shape, CHUNKS) if is_regular else Grid.of_sizes(cut)
     source = CutArray(DATA, grid)
@@ -236,7 +236,7 @@ def test_the_least_recently_used_chunk_is_dropped_first(is_regular):
 
 
 @pytest.mark.parametrize("shards", [None, (128, 128, 128)])
-def test_a_slab_loop_decodes_each_chunk_once(tmp_path, shards):
+def test_loops_over_slabs_decode_each_chunk_once(tmp_path, shards):
     data = np.arange(150 * 100 * 70, dtype="f4").reshape(150, 100, 70)
     chunks = (64, 64, 64)
     z = zarr.create_array(store=tmp_path / "s", data=data, chunks=chunks, shards=shards)
@@ -247,14 +247,14 @@ def test_a_slab_loop_decodes_each_chunk_once(tmp_path, shards):
     assert c.info().evictions > 0
 
 
-def test_a_chunk_that_is_larger_than_the_budget_is_not_kept():
+def test_chunks_larger_than_the_budget_are_not_cached():
     c = ndgather.cached(CutArray(DATA, Grid.regular(DATA.shape, CHUNKS)), memory=10)
     for _ in range(2):
         assert ndgather.gather_nd(c, [[1, 1, 1]])[0] == DATA[1, 1, 1]
     assert (c.info().chunks, c.info().bytes, c.info().decodes) == (0, 0, 2)
 
 
-def test_one_budget_of_several_arrays(tmp_path):
+def test_arrays_share_a_budget(tmp_path):
     cache = ndgather.ChunkCache(3 * CHUNK_BYTES)
     arrays = [
         ndgather.cached(CutArray(DATA + n, Grid.regular(DATA.shape, CHUNKS)), cache=cache)
@@ -277,14 +277,14 @@ def test_one_budget_of_several_arrays(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [DATA, [1, 2], None, INDEXED])
-def test_what_is_not_stored_is_no_array_to_cache(wrong):
+def test_objects_that_are_not_stored_are_refused(wrong):
     text = f"cached: array = {type(wrong).__name__} object is not stored"
     with pytest.raises(DTypeError, match=text):
         ndgather.cached(wrong)
 
 
 @pytest.mark.parametrize("path", ["era.zarr/t2m", Path("era.zarr/t2m")])
-def test_the_path_of_an_array_is_not_opened(path):
+def test_paths_are_refused(path):
     text = r"array = 'era.zarr/t2m' is not opened automatically"
     with pytest.raises(DTypeError, match=f"cached: {text}"):
         ndgather.cached(path)
@@ -293,12 +293,12 @@ def test_the_path_of_an_array_is_not_opened(path):
 
 
 @pytest.mark.parametrize("memory", ["many", -1, None, 1.5])
-def test_memory_is_a_number_of_bytes(memory):
+def test_invalid_memory_is_refused(memory):
     with pytest.raises(AttributeValueError, match=r"ChunkCache: memory ="):
         ndgather.cached(reader_of_ones_own(None), memory=memory)
 
 
-def test_a_closed_array_raises(tmp_path):
+def test_closed_arrays_raise(tmp_path):
     with ndgather.cached(in_zarr(tmp_path)) as c:
         assert c[0, 0, 1] == 1
     assert c.info().chunks == 0
@@ -309,7 +309,7 @@ def test_a_closed_array_raises(tmp_path):
 
 @pytest.mark.parametrize("store", WRITABLE)
 @pytest.mark.parametrize("reduction", ["none", "add"])
-def test_a_scatter_writes_the_store_and_the_cache(store, reduction, tmp_path):
+def test_scatters_update_store_and_cache(store, reduction, tmp_path):
     expected = DATA.copy()
     array = store(tmp_path, DATA.copy())
     c = ndgather.cached(array)
@@ -327,7 +327,7 @@ def test_a_scatter_writes_the_store_and_the_cache(store, reduction, tmp_path):
         np.testing.assert_array_equal(ndgather.cached(array)[...], expected)
 
 
-def test_after_a_failed_write_the_store_is_read_again():
+def test_failed_writes_drop_cached_chunks():
     class Failing(Indexable):
         fails = False
 
@@ -348,7 +348,7 @@ def test_after_a_failed_write_the_store_is_read_again():
     assert c[0, 0, 0] == array.values[0, 0, 0] == 51
 
 
-def test_what_is_read_while_it_changes_is_not_kept():
+def test_chunks_written_during_a_read_are_not_cached():
     begun, changed = threading.Event(), threading.Event()
 
     class Slow(Indexable):
@@ -369,7 +369,7 @@ def test_what_is_read_while_it_changes_is_not_kept():
     assert ndgather.gather_nd(c, [[0, 0, 0]])[0] == c[0, 0, 0] == 50
 
 
-def test_a_chunk_that_is_as_large_as_the_budget_is_kept():
+def test_chunks_as_large_as_the_budget_are_cached():
     source = CutArray(DATA, Grid.regular(DATA.shape, CHUNKS))
     for memory, kept in ((CHUNK_BYTES, 1), (CHUNK_BYTES - 1, 0)):
         c = ndgather.cached(source, memory=memory)
@@ -379,7 +379,7 @@ def test_a_chunk_that_is_as_large_as_the_budget_is_kept():
 
 
 @pytest.mark.parametrize("what", ["dtype", "chunks", "shape"])
-def test_another_array_is_seen_after_clear(what):
+def test_clear_shows_a_replaced_array(what):
     array = Indexable(None, DATA)
     c = ndgather.cached(array)
     np.testing.assert_array_equal(c[...], DATA)
@@ -396,7 +396,7 @@ def test_another_array_is_seen_after_clear(what):
     assert ndgather.gather_nd(c, last)[0] == array.values[-1, -1, -1]
 
 
-def test_an_error_is_raised_to_all_who_asked_and_is_not_kept():
+def test_read_errors_reach_all_waiting_threads_and_are_not_cached():
     source = CutArray(DATA, Grid.regular(DATA.shape, CHUNKS))
     source.fails_at = (0, 0, 0)
     c = ndgather.cached(source)
@@ -422,7 +422,7 @@ def test_an_error_is_raised_to_all_who_asked_and_is_not_kept():
     assert ndgather.gather_nd(c, [[0, 0, 3]])[0] == 3
 
 
-def test_many_threads_decode_a_chunk_once():
+def test_threads_decode_each_chunk_once():
     source = CutArray(DATA, Grid.regular(DATA.shape, CHUNKS))
     c = ndgather.cached(source)
     ready = threading.Barrier(16)
@@ -454,7 +454,7 @@ def drawn_call(c, rng):
     return ndgather.gather_nd(c, tuples), DATA[tuple(tuples.T)]
 
 
-def test_threads_that_evict_and_fail_all_the_time():
+def test_concurrent_evictions_and_failures():
     grid = Grid.regular(DATA.shape, CHUNKS)
     source = CutArray(DATA, grid)
     c = ndgather.cached(source, memory=4 * CHUNK_BYTES)
@@ -489,7 +489,7 @@ def test_threads_that_evict_and_fail_all_the_time():
     assert c.info().bytes <= 4 * CHUNK_BYTES
 
 
-def test_scatters_and_gathers_at_once_end_with_the_values_of_the_store(tmp_path):
+def test_concurrent_scatters_and_gathers_end_with_the_values_of_the_store(tmp_path):
     z = sharded(tmp_path, np.zeros_like(DATA))
     c = ndgather.cached(z, memory=8 * CHUNK_BYTES)
     tuples = np.argwhere(DATA >= 0)
@@ -512,7 +512,7 @@ def test_scatters_and_gathers_at_once_end_with_the_values_of_the_store(tmp_path)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
-def test_a_forked_child_starts_empty(tmp_path):
+def test_forked_children_start_with_empty_caches(tmp_path):
     c = ndgather.cached(sharded(tmp_path))
     np.testing.assert_array_equal(c[...], DATA)
     c.cache._lock.acquire()  # as another thread may hold it when the process forks
@@ -526,7 +526,7 @@ def test_a_forked_child_starts_empty(tmp_path):
     assert c.info().chunks == 27
 
 
-def test_a_pickle_has_a_cache_of_its_own(tmp_path):
+def test_unpickled_arrays_have_their_own_cache(tmp_path):
     cache = ndgather.ChunkCache("1 MiB")
     a, b = (ndgather.cached(in_zarr(tmp_path / str(n)), cache=cache) for n in range(2))
     assert a[0, 0, 1] == 1
@@ -537,7 +537,7 @@ def test_a_pickle_has_a_cache_of_its_own(tmp_path):
     np.testing.assert_array_equal(a[...], DATA)
 
 
-def test_an_executor_reads_without_the_cache(tmp_path):
+def test_executors_read_without_the_cache(tmp_path):
     c = ndgather.cached(in_zarr(tmp_path))
     with ThreadPoolExecutor(2) as pool:
         found = ndgather.gather_nd(c, [[0, 0, 0], [6, 8, 10]], executor=pool)
@@ -547,7 +547,7 @@ def test_an_executor_reads_without_the_cache(tmp_path):
     assert done[-1] == (2, 2)
 
 
-def test_prefetch_reads_what_coming_calls_need():
+def test_prefetch_reads_chunks_of_future_calls():
     source = CutArray(DATA, Grid.regular(DATA.shape, CHUNKS))
     c = ndgather.cached(source)
     assert c.prefetch([[0, 0, 0], [6, 8, 10], [99, 0, 0]]).result() == 2
@@ -574,7 +574,7 @@ def test_prefetch_is_bounded_by_the_budget():
     assert c.info().bytes <= 5 * CHUNK_BYTES
 
 
-def test_the_budget_of_a_prefetch_is_that_of_all_its_calls():
+def test_prefetch_budget_covers_all_calls():
     c = ndgather.cached(CutArray(DATA, Grid.regular(DATA.shape, CHUNKS)), memory=2 * CHUNK_BYTES)
     coming = [np.array([[0, 0, column]]) for column in (0, 5, 0, 5)]
     coming += [np.array([[0, 4, 0]]), np.array([[3, 0, 0]])]
@@ -584,7 +584,7 @@ def test_the_budget_of_a_prefetch_is_that_of_all_its_calls():
     assert c.info().decodes == 2
 
 
-def test_xarray_and_estimate_take_it(tmp_path):
+def test_xarray_and_estimate_accept_cached_arrays(tmp_path):
     source = CutArray(DATA, Grid.regular(DATA.shape, CHUNKS))
     c = ndgather.cached(source)
     array = xarray.DataArray(c, {"y": np.arange(9.0), "t": range(7)}, dims=("t", "y", "x"))
@@ -608,7 +608,7 @@ def test_xarray_and_estimate_take_it(tmp_path):
 
 @pytest.mark.parametrize("store", [in_zarr, sharded, in_hdf5])
 @pytest.mark.parametrize("all_arrays", [False, True])
-def test_a_new_shape_is_seen_after_clear(store, all_arrays, tmp_path):
+def test_clear_shows_a_new_shape(store, all_arrays, tmp_path):
     cache = ndgather.ChunkCache()
     if store is in_hdf5:
         file = h5py.File(tmp_path / "a.h5", "w")
@@ -678,7 +678,7 @@ def appended(store, folder):
     "store",
     ["zarr 2", "zarr 3", "shards", "read-only", "hdf5", "tensorstore zarr", "tensorstore zarr3"],
 )
-def test_what_another_program_appends_is_seen_after_clear(store, tmp_path):
+def test_clear_shows_appended_data(store, tmp_path):
     array, append = appended(store, tmp_path)
     expected = DATA
     c = ndgather.cached(array)
@@ -698,7 +698,7 @@ def test_what_another_program_appends_is_seen_after_clear(store, tmp_path):
         assert c[-1, 8, 10] == -5
 
 
-def test_a_store_that_is_gone_is_an_error_after_clear(tmp_path):
+def test_deleted_stores_raise_after_clear(tmp_path):
     c = ndgather.cached(in_zarr(tmp_path))
     assert c[0, 0, 0] == DATA[0, 0, 0]
     shutil.rmtree(tmp_path)
@@ -708,7 +708,7 @@ def test_a_store_that_is_gone_is_an_error_after_clear(tmp_path):
     c.close()
 
 
-def test_other_types_of_elements(tmp_path):
+def test_other_dtypes(tmp_path):
     for dtype in ("S3", "<U2", ">f4", "c16", "M8[s]", "?"):
         data = np.arange(60).reshape(6, 10).astype(dtype)
         c = ndgather.cached(CutArray(data, Grid.regular(data.shape, (4, 4))))
@@ -725,7 +725,7 @@ def test_other_types_of_elements(tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(), (0, 4), (5,)])
-def test_arrays_without_axes_or_elements(shape):
+def test_rank_0_and_empty_arrays(shape):
     data = np.ones(shape, "i2")
     c = ndgather.cached(CutArray(data, Grid.regular(shape, shape)))
     np.testing.assert_array_equal(c[...], data, strict=True)
@@ -789,7 +789,7 @@ print((peak() - before) // MIB)
 
 @pytest.mark.plain
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells the peak")
-def test_peak_memory_is_that_of_the_budget():
+def test_peak_memory_stays_within_the_budget():
     child = subprocess.run(
         [sys.executable, "-c", PEAK], check=False, capture_output=True, text=True
     )
@@ -797,7 +797,7 @@ def test_peak_memory_is_that_of_the_budget():
     assert int(child.stdout) >= 32
 
 
-def test_an_array_whose_slices_are_views_is_as_it_was_after_an_error():
+def test_errors_leave_arrays_with_views_unchanged():
     class Views:
         shape, dtype = (2, 3), np.dtype("f8")
 

@@ -180,13 +180,13 @@ def assert_alike(found, expected):
 
 @pytest.mark.parametrize("dtype", ["f8", "O"])
 @pytest.mark.parametrize("name", GATHERS)
-def test_a_gather_has_the_values_before_or_after(name, dtype):
+def test_gathers_use_values_before_or_after_a_change(name, dtype):
     check_gather(name, dtype, "memory", None)
 
 
 @pytest.mark.parametrize("place", ["zarr", "map", "cached"])
 @pytest.mark.parametrize("name", GATHERS)
-def test_a_gather_from_a_store_has_the_values_before_or_after(name, place, tmp_path):
+def test_stored_gathers_use_values_before_or_after_a_change(name, place, tmp_path):
     check_gather(name, "f8", place, tmp_path)
 
 
@@ -264,7 +264,7 @@ COMPOSED = {
 
 
 @pytest.mark.parametrize("name", COMPOSED)
-def test_calls_of_several_steps_have_the_values_before_or_after(name):
+def test_multi_step_calls_use_values_before_or_after_a_change(name):
     call, shape, sizes = COMPOSED[name]
     rng = np.random.default_rng()
     good, other, bad = indices_of(shape, sizes, rng)
@@ -278,7 +278,7 @@ def test_calls_of_several_steps_have_the_values_before_or_after(name):
 @pytest.mark.parametrize(("reduction", "init"), SCATTERS)
 @pytest.mark.parametrize("dtype", ["f8", ">i4", "O"])
 @pytest.mark.parametrize("place", ["memory", "in place", "large", "zarr"])
-def test_a_scatter_has_the_values_before_or_after(place, dtype, reduction, init):
+def test_scatters_use_values_before_or_after_a_change(place, dtype, reduction, init):
     """In `large`, of which few rows are touched, other ways are gone than where all are."""
     if dtype == "O" and (reduction != "none" or place == "zarr"):
         return
@@ -409,7 +409,7 @@ def test_references_into_out_that_shares_memory(function, kind, draws):
     assert out.tolist() == expected.tolist()
 
 
-def test_what_a_cache_returns_is_not_its_memory():
+def test_results_do_not_share_memory_with_the_cache():
     """A caller may write into results, and into what it passed."""
     values = np.arange(30.0).reshape(SHAPE)
     array = ndgather.cached(in_zarr(values.copy(), None))
@@ -440,7 +440,7 @@ def test_what_a_cache_returns_is_not_its_memory():
 
 @pytest.mark.parametrize("layout", [{}, {"shards": (6, 6), "chunks": (3, 3)}, {"zarr_format": 2}])
 @pytest.mark.parametrize("reduction", ["none", "add", "mean"])
-def test_a_scatter_leaves_the_old_bytes_of_a_store_in_memory_alone(layout, reduction):
+def test_scatters_do_not_change_old_bytes_of_memory_stores(layout, reduction):
     """They may be those of a copy of the store, or of somebody who reads them."""
     store = zarr.storage.MemoryStore()
     values = np.arange(30.0).reshape(SHAPE)

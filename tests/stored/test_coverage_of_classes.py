@@ -186,7 +186,7 @@ def check(case, random, folder):
         same(call.result(*arguments), desired)
 
 
-def test_every_two_classes_meet(tmp_path):
+def test_all_pairs_of_classes_are_covered(tmp_path):
     seed = int(time.time() // 86_400)
     met, failed = set(), []
     for number, case in enumerate(covering_cases(np.random.default_rng(seed))):

@@ -66,7 +66,7 @@ def stored(call, grid, **options):
 
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
 @given(data=st.data())
-def test_result_is_the_definition(function, data):
+def test_gathers_match_the_definition(function, data):
     call = data.draw(strategies.calls(function))
     grid = data.draw(grids(call.data.shape))
     if bad_entries(call):
@@ -85,7 +85,7 @@ def test_result_is_the_definition(function, data):
 
 
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
-def test_many_points_in_several_blocks(function):
+def test_several_blocks_of_points(function):
     """More points than are sorted at once, each of the 16 blocks by itself."""
     rng = np.random.default_rng(3)
     data = rng.integers(0, 2**31, (70, 60, 50), np.int32)
@@ -112,7 +112,7 @@ BORDERS = max(
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_sizes_at_which_code_takes_another_way(function, draws):
+def test_gathers_at_size_thresholds(function, draws):
     """The first call plans its points by chunks; later ones look them up in chunks in memory."""
     for _ in range(BORDERS):
         seed = draws.getrandbits(64)
@@ -134,7 +134,7 @@ def test_sizes_at_which_code_takes_another_way(function, draws):
 
 
 @pytest.mark.parametrize("function", SCATTERS)
-def test_scatters_at_which_code_takes_another_way(function, draws):
+def test_scatters_at_size_thresholds(function, draws):
     for _ in range(BORDERS):
         seed = draws.getrandbits(64)
         random = Random(seed)
@@ -155,7 +155,7 @@ def test_scatters_at_which_code_takes_another_way(function, draws):
             raise
 
 
-def test_chunks_of_every_length():
+def test_chunks_of_any_length():
     for length in range(1, 201):
         data = np.arange(4100, dtype=np.uint16)
         cached = ndgather.cached(CutArray(data, Grid.regular(data.shape, [length])))
@@ -164,7 +164,7 @@ def test_chunks_of_every_length():
             np.testing.assert_array_equal(ndgather.gather_nd(cached, indices), data)
 
 
-def test_positions_beyond_four_bytes():
+def test_positions_beyond_32_bits():
     """The last of 2**32 and some points: the memory of the others is only asked for."""
     first, count = 2**32, 1000
     length = first + count
@@ -189,7 +189,7 @@ def test_positions_beyond_four_bytes():
     np.testing.assert_array_equal(result[first - 100 : first], 0)
 
 
-def test_grids_are_never_held():
+def test_grids_are_not_materialized():
     """A grid of 2**62 chunks, on axes beyond int32: only what is touched takes memory."""
     shape = (2**40, 2**22)
     indices = np.array([[2**40 - 1, 5], [7, -1], [2**33, 2**21]])
@@ -217,14 +217,14 @@ class _Ones:
 
 
 @pytest.mark.parametrize("shape", [(2**20,) * 4, (2**15 + 1,) * 4])
-def test_places_beyond_63_bits_are_refused_in_words(shape):
+def test_shapes_beyond_63_bits_are_refused(shape):
     grid = Grid.regular(shape, (2**10,) * 4)
     call = Call("gather_nd", Kind.GATHER_ND, None, np.zeros((1, 4), int))
     with pytest.raises(ndgather.errors.ShapeError, match=r"gather_nd: data of shape .*2\*\*63"):
         calls.gather(call, _Ones(shape, grid))
 
 
-def test_points_of_a_group_stand_in_order():
+def test_points_of_groups_are_in_order():
 
     rng = np.random.default_rng(0)
     indices = rng.integers(0, 50, (600_000, 2), np.uint8)
@@ -249,7 +249,7 @@ def test_points_of_a_group_stand_in_order():
 
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
 @given(data=st.data())
-def test_a_cached_array_gives_the_definition_again_and_again(function, data):
+def test_cached_arrays_match_the_definition_repeatedly(function, data):
     """Points are looked up in the chunks that are in memory, some of which are dropped."""
     call = data.draw(strategies.calls(function, dtypes=[np.dtype(char) for char in "bhid"]))
     array = CutArray(call.data, data.draw(grids(call.data.shape)))

@@ -16,7 +16,7 @@ DATA = np.arange(40 * 50, dtype=np.int32).reshape(40, 50)
 INDICES = np.array([[3, 4], [5, 6], [39, 49], [0, 11]])
 
 
-def test_it_is_what_a_call_reads():
+def test_estimates_match_what_calls_read():
     z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
     told = []
     ndgather.gather_nd(z, INDICES, progress=lambda done, total: told.append(total))
@@ -30,7 +30,7 @@ def test_it_is_what_a_call_reads():
         estimate("gather_nd", z, [[40, 0]])
 
 
-def test_of_windows():
+def test_estimates_of_windows():
     z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
     starts, told = [[8, 0], [8, 1], [-3, 49]], []
     options = {"mode": "fill", "progress": lambda done, total: told.append(total)}
@@ -47,7 +47,7 @@ def test_of_windows():
 
 
 @pytest.mark.parametrize("kind", ["nd", "elements"])
-def test_updates_are_the_callers_and_a_result_is_allocated(kind):
+def test_memory_includes_results_but_not_updates(kind):
     """Where both read the same, a scatter takes as much less as the result of the gather."""
     z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
     indices = np.zeros((500, 2) if kind == "nd" else (40, 50), int)
@@ -60,7 +60,7 @@ def sizes(folder):
     return sum(each.stat().st_size for each in folder.rglob("c/*/*"))
 
 
-def test_stored_bytes_are_those_of_the_store(tmp_path):
+def test_stored_bytes_match_the_store(tmp_path):
     every = np.argwhere(DATA >= 0)
     z = zarr.create_array(tmp_path / "a.zarr", data=DATA, chunks=(10, 10))
     found = estimate("gather_nd", z, every)
@@ -88,7 +88,7 @@ def test_stored_bytes_are_those_of_the_store(tmp_path):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_of_a_memory_map_are_pages(tmp_path, order):
+def test_memory_maps_are_counted_in_pages(tmp_path, order):
     mapped = np.memmap(tmp_path / "a", np.int32, "w+", shape=(3000, 3000), order=order)
     points = [[0, 0], [0, 1023], [0, 1024], [2999, 2999]]  # three pages, if rows lie together
     found = estimate("gather_nd", mapped, points if order == "C" else np.flip(points, 1))
@@ -98,7 +98,7 @@ def test_of_a_memory_map_are_pages(tmp_path, order):
     assert estimate("scatter_nd", mapped, points).result_bytes == 16
 
 
-def test_chunks_that_are_not_there_have_no_bytes(tmp_path):
+def test_missing_chunks_have_no_bytes(tmp_path):
     z = zarr.create_array(tmp_path / "a.zarr", shape=(40, 50), chunks=(10, 10), dtype="i4")
     z[:10, :10] = 1
     found = estimate("gather_nd", z, [[0, 0], [39, 49]])
@@ -117,7 +117,7 @@ def one_thread():
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_the_parts_of_the_memory():
+def test_terms_of_the_memory():
     """Eight bytes for a point and its bytes of the result; a stored chunk for a read in flight."""
     kept = {"shape": (640,), "chunks": (10,), "dtype": "f4"}
     near = zarr.create_array(store={}, **kept)
@@ -132,7 +132,7 @@ def test_the_parts_of_the_memory():
     assert memory(far, rows[:8]) - memory(near, rows[:8]) == (8 - 1) * 40
 
 
-def test_it_refuses_what_is_not_an_array(tmp_path):
+def test_objects_that_are_not_stored_are_refused(tmp_path):
     with h5py.File(tmp_path / "closed.h5", "w") as file:
         closed, empty = file.create_dataset("a", data=[1.0]), file.create_dataset("b", dtype="f4")
         with pytest.raises(DTypeError, match=r"estimate: data = Dataset object"):
@@ -143,7 +143,7 @@ def test_it_refuses_what_is_not_an_array(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["zarr", "h5netcdf"])
-def test_of_a_dataarray_that_is_read_lazily(tmp_path, engine):
+def test_lazy_dataarrays(tmp_path, engine):
     data = xr.Dataset({"t": (("y", "x"), DATA)})
     if engine == "zarr":
         data.to_zarr(tmp_path / "a", encoding={"t": {"chunks": (10, 10)}}, zarr_format=2)
@@ -157,7 +157,7 @@ def test_of_a_dataarray_that_is_read_lazily(tmp_path, engine):
         assert not opened["t"]._in_memory
 
 
-def test_of_other_dataarrays_it_says_which_it_takes():
+def test_other_dataarrays_are_refused_with_a_hint():
     array = xr.DataArray(DATA)
     for data in (array, array.chunk(), array.to_dataset(name="a")):
         with pytest.raises(DTypeError, match=r"or a DataArray that is read lazily: xarray.open_da"):

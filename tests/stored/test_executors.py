@@ -107,12 +107,12 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("memory", [None, 4096])
-def test_workers_give_what_a_call_in_memory_gives(stored, call, memory):
+def test_workers_match_calls_in_memory(stored, call, memory):
     result = CALLS[call](stored, executor=Pickling(), memory=memory)
     np.testing.assert_array_equal(result, CALLS[call](DATA), strict=True)
 
 
-def test_more_points_than_are_sorted_at_once(stored):
+def test_several_blocks_of_points(stored):
     """Positions are counted from the first point of all, not of its block of 262,144."""
     indices = points(300_000)
     result = ndgather.gather_nd(stored, indices, executor=Pickling())
@@ -127,7 +127,7 @@ def test_processes_and_threads_read(stored, processes):
 
 @pytest.mark.parametrize("reduction", ["none", "add", "mean"])
 @pytest.mark.parametrize("depth", [2, 3])
-def test_workers_scatter_to_the_last_bit(tmp_path, processes, reduction, depth):
+def test_workers_scatter_bit_for_bit(tmp_path, processes, reduction, depth):
     array = zarr.create_array(
         tmp_path / "a.zarr", shape=SHAPE, chunks=(3, 7, 8), shards=(6, 14, 16), dtype=DATA.dtype
     )
@@ -170,7 +170,7 @@ def in_other_byte_order(kind, dtype, folder):
 
 
 @pytest.mark.parametrize("dtype", [">i4", ">f8", ">M8[s]"])
-def test_bytes_in_the_other_order_come_back_in_it(tmp_path, dtype):
+def test_results_keep_their_byte_order(tmp_path, dtype):
     """Old pickles of arrays turn them to the order of the machine that reads them."""
     array, values = in_other_byte_order("zarr", dtype, tmp_path)
     native = values.astype(values.dtype.newbyteorder("="))
@@ -199,7 +199,7 @@ def h5py_of(folder, values):
 
 @pytest.mark.parametrize("reduction", ["none", "add", "min", "mean"])
 @pytest.mark.parametrize("dtype", [">i4", ">f8", "f4"])
-def test_scatters_in_the_other_byte_order(tmp_path, reduction, dtype):
+def test_scatters_in_foreign_byte_order(tmp_path, reduction, dtype):
     array, values = in_other_byte_order("zarr", dtype, tmp_path)
     where = points(300, 3)
     updates = (np.arange(300) * 7 % 400).astype(dtype)
@@ -218,7 +218,7 @@ def test_scatters_in_the_other_byte_order(tmp_path, reduction, dtype):
         np.testing.assert_array_equal(array[...], expected)
 
 
-def test_a_scatter_that_fails_says_what_was_written(tmp_path):
+def test_failed_scatters_report_written_chunks(tmp_path):
     array = zarr.create_array(tmp_path / "a.zarr", shape=(40,), chunks=(1,), dtype="i4")
     array[...] = 5
     (tmp_path / "a.zarr" / "c" / "30").write_bytes(b"nothing that was compressed")
@@ -232,7 +232,7 @@ def test_a_scatter_that_fails_says_what_was_written(tmp_path):
     assert {(int(i),) for i in np.flatnonzero(array[...] == 6)} == set(caught.value.written)
 
 
-def test_what_travels_is_compact(stored):
+def test_tasks_are_compact(stored):
     count, executor = 400_000, Pickling()
     ndgather.gather_nd(stored, points(count), executor=executor)
     assert executor.returned < 4.2 * count  # the values
@@ -240,7 +240,7 @@ def test_what_travels_is_compact(stored):
     assert executor.tasks >= 64
 
 
-def test_progress_is_told_by_chunk(stored):
+def test_progress_counts_chunks(stored):
     told = []
     ndgather.gather_nd(
         stored, points(999), executor=Pickling(), progress=lambda *numbers: told.append(numbers)
@@ -259,7 +259,7 @@ def test_indices_are_checked_before_a_task_is_sent(stored):
     assert executor.tasks == 0
 
 
-def test_a_chunk_that_cannot_be_read_is_named(tmp_path, processes):
+def test_unreadable_chunks_are_named(tmp_path, processes):
     array = zarr.create_array(tmp_path / "bad.zarr", shape=SHAPE, chunks=(6, 7, 8), dtype="f4")
     array[...] = DATA
     (tmp_path / "bad.zarr" / "c" / "1" / "2" / "3").write_bytes(b"nothing that was compressed")
@@ -268,7 +268,7 @@ def test_a_chunk_that_cannot_be_read_is_named(tmp_path, processes):
     assert caught.value.chunk == (1, 2, 3)
 
 
-def test_an_executor_that_is_shut_down_is_an_error(stored):
+def test_shut_down_executors_raise(stored):
     pool = futures.ThreadPoolExecutor(1)
     pool.shutdown()
     with pytest.raises(StoredArrayError, match="was not read by executor = ThreadPoolExecutor"):
@@ -294,7 +294,7 @@ def done(result):
 @pytest.mark.parametrize(
     "given", [3, done(None), done([]), done([None]), done([[None]]), done(0.0), done(np.zeros(1))]
 )
-def test_what_an_executor_gives_for_a_lost_task_never_becomes_data(stored, given):
+def test_results_of_lost_tasks_raise(stored, given):
     executor, at, before = Giving(given), points(1), stored[...]
     with pytest.raises(StoredArrayError, match=r"gather_nd: chunk .* executor = Giving object"):
         ndgather.gather_nd(stored, at, executor=executor)
@@ -303,7 +303,7 @@ def test_what_an_executor_gives_for_a_lost_task_never_becomes_data(stored, given
     assert np.array_equal(stored[...], before)
 
 
-def test_a_killed_worker_is_an_error_and_nothing_stays(tmp_path):
+def test_killed_workers_raise_and_leave_nothing(tmp_path):
     array = zarr.create_array(tmp_path / "a.zarr", shape=(1000, 100), chunks=(1, 100), dtype="i8")
     array[...] = 7
     spawn = multiprocessing.get_context("spawn")
@@ -328,7 +328,7 @@ def test_a_killed_worker_is_an_error_and_nothing_stays(tmp_path):
     assert threading.active_count() <= before
 
 
-def test_an_error_leaves_no_task_behind(stored):
+def test_errors_leave_no_task_behind(stored):
     """What has not begun is cancelled, so that the executor is free again."""
     started = []
 
@@ -364,7 +364,7 @@ if __name__ == "__main__":
 """
 
 
-def test_processes_of_mpi_read(tmp_path):
+def test_mpi_processes_read(tmp_path):
     pytest.importorskip("mpi4py", reason="needs mpi4py and an MPI, which few machines have")
     mpiexec = shutil.which("mpiexec")
     if mpiexec is None:
@@ -385,7 +385,7 @@ class Ray:
         return self.ray.remote(function).remote(*arguments).future()
 
 
-def test_workers_of_ray_read(tmp_path):
+def test_ray_workers_read(tmp_path):
     ray = pytest.importorskip("ray", reason="needs ray, which no extra asks for")
     array = zarr.create_array(tmp_path / "a.zarr", data=DATA, chunks=(6, 7, 8))
     ray.init(num_cpus=2, include_dashboard=False)
@@ -441,7 +441,7 @@ class Late(futures.Executor):
 
 
 @pytest.mark.parametrize(("memory", "at_once"), [(800, 1), (1599, 1), (1600, 2), (2400, 3), (1, 1)])
-def test_memory_bounds_what_is_on_its_way(memory, at_once):
+def test_memory_limits_bytes_in_transit(memory, at_once):
     """A task here sends 4 bytes a point, and returns as much: 800 bytes for the 100 of a chunk."""
     values = np.arange(1000, dtype="i4").reshape(10, 100)
     array = zarr.create_array({}, data=values, chunks=(1, 100))

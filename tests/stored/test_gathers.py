@@ -72,7 +72,7 @@ def test_fill(stored):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_chunks_of_more_elements_than_four_bytes_count(axis):
+def test_chunks_with_more_than_2_to_the_32_elements(axis):
     side = 2**17
     line = np.random.default_rng(0).integers(0, 2**31, side).astype(np.int32)
     values = np.broadcast_to(line if axis else line[:, None], (side, side))

@@ -101,7 +101,7 @@ def expected(array):
 
 
 @pytest.mark.parametrize(("shards", "places"), [(None, 20), ((20, 10), 6)])
-def test_an_addition_that_is_killed_twice_counts_once(shards, places, tmp_path):
+def test_additions_killed_twice_count_once(shards, places, tmp_path):
     command = [sys.executable, "-c", KILLED, str(tmp_path), json.dumps(shards), str(places)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -126,7 +126,7 @@ class Full(zarr.storage.LocalStore):
         await super().set(key, value, *rest, **options)
 
 
-def test_a_call_that_failed_may_be_made_again_in_the_same_block(tmp_path):
+def test_failed_calls_can_be_repeated_in_the_same_block(tmp_path):
     array = make(tmp_path / "a.zarr")
     wanted = array[...]
     indices, ones = np.argwhere(wanted >= 0), np.ones(wanted.size, int)
@@ -143,7 +143,7 @@ def test_a_call_that_failed_may_be_made_again_in_the_same_block(tmp_path):
 
 
 @pytest.mark.parametrize("reduction", ["none", "mul", "mean", "max"])
-def test_what_is_done_is_not_done_again(reduction, tmp_path):
+def test_finished_chunks_are_skipped(reduction, tmp_path):
     array = make(tmp_path / "a.zarr")
     rng = np.random.default_rng(2)
     indices, updates = rng.integers(0, 30, (300, 2)), rng.integers(0, 9, 300)
@@ -169,7 +169,7 @@ def test_rows_elements_and_whole_chunks(tmp_path):
     np.testing.assert_array_equal(array[...], wanted)
 
 
-def test_a_cached_array(tmp_path):
+def test_cached_arrays(tmp_path):
     array = make(tmp_path / "a.zarr")
     before = int(array[3, 4])
     for _ in range(2):
@@ -199,7 +199,7 @@ def interrupted(array, log):
     log.write_text("\n".join(line for line in lines if line != "done 3,0") + "\nrepl")
 
 
-def test_the_chunk_in_doubt_is_known_by_its_values(tmp_path):
+def test_interrupted_chunks_are_recognized_by_their_values(tmp_path):
     array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
     before = array[...]
     interrupted(array, log)
@@ -225,7 +225,7 @@ def test_the_chunk_in_doubt_is_known_by_its_values(tmp_path):
         ndgather.scatter_nd(array, [[3, 4], [33, 4]], [1, 1], reduction="add", out=array)
 
 
-def test_a_journal_may_end_within_any_line(tmp_path):
+def test_journals_may_end_within_any_line(tmp_path):
     """As the process may: the chunk was replaced if the line before that is whole."""
     array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
     before = array[...]
@@ -252,7 +252,7 @@ def refused(text):
     return pytest.raises(AttributeValueError, match=text)
 
 
-def test_what_is_refused(tmp_path):
+def test_refusals(tmp_path):
     array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
     with journal(log):
         ndgather.scatter_nd(array, [[3, 4]], [5], reduction="add", out=array)
@@ -309,7 +309,7 @@ COLUMN = {"indices": [[3], [4]], "updates": [[5], [6]]}  # the same bytes as tho
         (CALL, OF_ELEMENTS),
     ],
 )
-def test_a_call_with_another_option_is_another_call(call, other, tmp_path):
+def test_other_options_are_another_call(call, other, tmp_path):
     """Else chunks that the first call has replaced would be left as they are."""
     array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
 
@@ -325,7 +325,7 @@ def test_a_call_with_another_option_is_another_call(call, other, tmp_path):
     np.testing.assert_array_equal(array[...], before)
 
 
-def test_stores_that_may_leave_half_a_chunk_or_nothing_are_refused(tmp_path):
+def test_stores_without_atomic_writes_are_refused(tmp_path):
     make(tmp_path / "a.zarr")
     local = zarr.storage.FsspecStore.from_url((tmp_path / "a.zarr").as_uri())
     kvstore = {"driver": "file", "path": str(tmp_path / "a.zarr")}
@@ -339,7 +339,7 @@ def test_stores_that_may_leave_half_a_chunk_or_nothing_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("other", [{"shape": (30,)}, {"chunks": (7,)}, {"dtype": "f8"}], ids=str)
-def test_another_array_at_the_same_place_is_another_call(tmp_path, other):
+def test_another_array_at_the_same_path_is_another_call(tmp_path, other):
     options = {"store": tmp_path / "a.zarr", "shape": (20,), "chunks": (5,), "dtype": "i8"}
     for made in (options, options | other):
         array = zarr.create_array(**made, overwrite=True)
@@ -353,7 +353,7 @@ def test_another_array_at_the_same_place_is_another_call(tmp_path, other):
         assert array[3] == 0
 
 
-def test_elements_without_a_fixed_size_are_refused(tmp_path):
+def test_variable_size_elements_are_refused(tmp_path):
     """Their bytes in memory are addresses, which differ in every process."""
     names = np.array(["a", "b", "c"], np.dtypes.StringDType())
     array = zarr.create_array(tmp_path / "a.zarr", data=names, chunks=(2,))
@@ -362,7 +362,7 @@ def test_elements_without_a_fixed_size_are_refused(tmp_path):
     assert array[1] == "b"
 
 
-def test_lines_are_whole_where_writes_are_short(tmp_path, monkeypatch):
+def test_short_writes_are_continued(tmp_path, monkeypatch):
     array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, content: write(file, content[:3]))
@@ -373,7 +373,7 @@ def test_lines_are_whole_where_writes_are_short(tmp_path, monkeypatch):
     assert names == ["ndgather", "call", "replace", "done"]
 
 
-def test_arrays_in_memory_are_not_noted(tmp_path):
+def test_arrays_in_memory_are_not_recorded(tmp_path):
     memory = np.zeros(5)
     with journal(tmp_path / "log"):
         ndgather.scatter_nd(memory, [[3]], [5.0], out=memory)
@@ -381,7 +381,7 @@ def test_arrays_in_memory_are_not_noted(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["", "no folder/log", "folder", "a\0b"])
-def test_a_place_that_has_no_journal_is_an_error_that_names_it(tmp_path, monkeypatch, path):
+def test_unwritable_paths_are_named(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     with pytest.raises(FileError) as raised, journal(path):
@@ -422,7 +422,7 @@ assert (counts[:] == 1).all()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
-def test_a_full_disk_is_an_error_that_names_the_journal(tmp_path):
+def test_full_disks_raise_and_name_the_journal(tmp_path):
     """The limit of the size of a file stands for the disk: chunks are smaller than it."""
     log = str(tmp_path / "log")
     words = [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path / "counts.zarr"), log]

@@ -8,7 +8,7 @@ import zarr
 import ndgather
 
 
-def test_a_call_says_how_many_chunks_it_reads_and_writes(caplog, tmp_path):
+def test_calls_log_the_number_of_chunks(caplog, tmp_path):
     caplog.set_level(logging.INFO, logger="ndgather")
     z = zarr.create_array(tmp_path / "a.zarr", shape=(8, 8), chunks=(4, 4), dtype="i4")
     z[...] = np.arange(64).reshape(8, 8)

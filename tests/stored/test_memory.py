@@ -80,7 +80,7 @@ if KIND != "memmap":  # whose pages count as resident while they are in the cach
 @pytest.mark.plain
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit and /proc are those of Linux")
 @pytest.mark.parametrize("kind", ["zarr", "sharded", "hdf5", "memmap"])
-def test_reads_an_array_that_does_not_fit(tmp_path, kind):
+def test_arrays_larger_than_memory_are_read(tmp_path, kind):
     done = subprocess.run(
         [sys.executable, "-c", CHILD, kind],
         cwd=tmp_path,

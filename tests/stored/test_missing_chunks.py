@@ -65,7 +65,7 @@ def half(request, tmp_path):
         stored.file.close()
 
 
-def test_a_missing_chunk_is_an_error_that_names_it(half):
+def test_missing_chunks_are_named(half):
     fill = np.array(7).astype(half.dtype)
     assert ndgather.gather_nd(half, [[7, 11]])[0] == fill
     with missing_chunks("raise"):
@@ -78,14 +78,14 @@ def test_a_missing_chunk_is_an_error_that_names_it(half):
     assert ndgather.gather_nd(half, [[7, 11]])[0] == fill
 
 
-def test_a_scatter_makes_the_chunk(half):
+def test_scatters_create_missing_chunks(half):
     with missing_chunks("raise"):
         updates = np.array([2]).astype(half.dtype)
         ndgather.scatter_nd(half, [[7, 11]], updates, out=half)
         assert ndgather.gather_nd(half, [[7, 11]]) == updates
 
 
-def test_of_an_executor_and_of_a_pickled_reader(tmp_path):
+def test_executors_and_pickled_readers(tmp_path):
     stored = zarr.create_array(tmp_path / "a.zarr", shape=SHAPE, chunks=(4, 6), dtype="f4")
     with missing_chunks("raise"), ThreadPoolExecutor(1) as pool:
         with pytest.raises(StoredArrayError, match="does not exist"):
@@ -109,7 +109,7 @@ def test_zarr_2_without_a_fill_value(dtype):
     np.testing.assert_array_equal(stored[2:], expected)
 
 
-def test_virtual_datasets_are_refused_where_chunks_must_exist(tmp_path):
+def test_virtual_datasets_are_refused(tmp_path):
     """HDF5 fills what sources do not have, and does not say so."""
     layout = h5py.VirtualLayout((8,), "f4")
     layout[:4] = h5py.VirtualSource("there.h5", "a", (4,))
@@ -128,7 +128,7 @@ def test_virtual_datasets_are_refused_where_chunks_must_exist(tmp_path):
                 call(file["v"], [[0]])
 
 
-def test_a_dataset_of_hdf5_beside_its_file_is_there(tmp_path):
+def test_external_hdf5_datasets_exist(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         stored = file.create_dataset(
             "a", data=np.arange(8.0), external=[(str(tmp_path / "a.bin"), 0, 64)]
@@ -137,7 +137,7 @@ def test_a_dataset_of_hdf5_beside_its_file_is_there(tmp_path):
             assert ndgather.gather_nd(stored, [[7], [0]]).tolist() == [7, 0]
 
 
-def test_another_word_is_refused():
+def test_invalid_words_are_refused():
     text = r"what = 'nan' is unknown .*'fill', 'raise'"
     with pytest.raises(AttributeValueError, match=text), missing_chunks("nan"):
         pass

@@ -59,7 +59,7 @@ STORES = {
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_options_that_meet_give_the_definition(function, draws):
+def test_pairs_of_options_match_the_definition(function, draws):
     stores = [name for name in STORES if function not in SCATTERS or "cached" not in name]
     more = {"store": stores, "chunks": CHUNKINGS, "threads": (1, 4), "strided out": (False, True)}
     together = ("store", "chunks", "points", "places")

@@ -35,19 +35,19 @@ def test_forked_children_read_and_write(tmp_path):
 
 @pytest.mark.plain
 @needs_fork
-def test_children_that_are_forked_amid_reads(tmp_path):
+def test_children_forked_during_reads(tmp_path):
     check("fork_amid", tmp_path, "zarr", "hdf5", "cached zarr")
 
 
-def test_spawned_children_are_sent_arrays(tmp_path):
+def test_spawned_children_receive_arrays(tmp_path):
     check("spawn", tmp_path, *ZARR, "tensorstore", "zarr by obstore", "map", "cached zarr")
 
 
-def test_executors_that_spawn(tmp_path):
+def test_spawning_executors(tmp_path):
     check("executor", tmp_path, *HDF5, "tensorstore", "zarr by obstore")
 
 
 @needs_fork
-def test_arrays_of_tensorstore_are_refused_in_forked_children(tmp_path):
+def test_tensorstore_is_refused_in_forked_children(tmp_path):
     """It ends a process that was forked after it had started its threads."""
     check("fork_refused", tmp_path, "tensorstore")

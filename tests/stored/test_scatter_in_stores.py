@@ -52,7 +52,7 @@ def test_other_stores(tmp_path, make, reduction):
     close()
 
 
-def test_other_stores_that_are_read_only(tmp_path):
+def test_read_only_stores(tmp_path):
     hdf5(tmp_path / "a", np.zeros((4, 4)))[1]()
     of_tensorstore(tmp_path / "b", np.zeros((4, 4)))
     spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(tmp_path / "b")}}
@@ -62,7 +62,7 @@ def test_other_stores_that_are_read_only(tmp_path):
                 ndgather.scatter_nd(stored, [[0, 0]], [1.0], out=stored)
 
 
-def test_a_stored_array_is_no_out_of_another():
+def test_out_must_be_data():
     stored = zarr.create_array({}, data=np.zeros(4), chunks=(2,))
     for call in (
         lambda: ndgather.scatter_nd(np.zeros(4), [[0]], [1.0], out=stored),
@@ -88,7 +88,7 @@ def test_progress_and_memory():
     assert (stored[...] == 1).all()
 
 
-def test_memory_counts_what_a_mean_takes():
+def test_memory_includes_counts_of_a_mean():
     data = np.zeros((8, 8))
     stored = zarr.create_array({}, data=data, chunks=(4, 4))
     call = stored, np.argwhere(data == 0), np.ones(64)
@@ -117,7 +117,7 @@ except KeyboardInterrupt as error:
 """
 
 
-def test_control_c_leaves_whole_chunks_and_says_which(tmp_path):
+def test_ctrl_c_leaves_whole_chunks_and_reports_them(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, tmp_path / "a.zarr"],
         capture_output=True,
@@ -130,7 +130,7 @@ def test_control_c_leaves_whole_chunks_and_says_which(tmp_path):
     assert f"{int(total) // 16} of the 4 updated chunks" in said
 
 
-def test_a_session_that_is_not_committed_leaves_nothing():
+def test_uncommitted_sessions_leave_nothing():
     icechunk = pytest.importorskip("icechunk")
     repository = icechunk.Repository.create(icechunk.in_memory_storage())
     session = repository.writable_session("main")
@@ -147,7 +147,7 @@ def test_a_session_that_is_not_committed_leaves_nothing():
     assert (seen[...] == 1).all()
 
 
-def test_a_full_disk(tmp_path):
+def test_full_disk(tmp_path):
     """The error says so; chunks are the old ones or the new ones."""
     data = np.zeros((40, 64), "f8")
     stored = zarr.create_array(tmp_path / "a.zarr", data=data, chunks=(10, 64), compressors=None)
@@ -298,7 +298,7 @@ LOSSY = {
 
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
 @pytest.mark.parametrize("kind", LOSSY)
-def test_an_array_that_may_give_back_other_elements_is_not_written(kind, tmp_path):
+def test_lossy_arrays_are_refused(kind, tmp_path):
     """What a filter makes of the other elements of a chunk, nobody has asked for."""
     stored = LOSSY[kind](tmp_path / "a")
     before = np.array(stored)
@@ -336,7 +336,7 @@ KEPT = {
 
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
 @pytest.mark.parametrize("kind", KEPT)
-def test_other_filters_types_and_views_are_written(kind, tmp_path):
+def test_lossless_filters_types_and_views_are_written(kind, tmp_path):
     stored = KEPT[kind](tmp_path / "a")
     desired = np.array(stored)
     desired[[0, 3]] = desired[[3, 0]]
@@ -346,7 +346,7 @@ def test_other_filters_types_and_views_are_written(kind, tmp_path):
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("dtype", ["f8", "c16"])
-def test_a_chunk_of_negative_zeros_keeps_them(dtype, zarr_format):
+def test_chunks_of_negative_zeros_are_preserved(dtype, zarr_format):
     array = zarr.create_array({}, shape=(8,), chunks=(4,), dtype=dtype, zarr_format=zarr_format)
     array[...] = 1
     updates = -np.zeros(4, dtype)

@@ -117,7 +117,7 @@ def test_executors_and_progress(pool, tmp_path):
     assert told[-1] == (14, 14)
 
 
-def test_texts_of_any_length_are_moved_by_numpy():
+def test_variable_length_strings():
     with h5py.File("texts", "w", driver="core", backing_store=False) as file:
         texts = np.array([f"row {n}" for n in range(20)], object)
         stored = file.create_dataset("a", data=texts, chunks=(6,), dtype=h5py.string_dtype())
@@ -127,7 +127,7 @@ def test_texts_of_any_length_are_moved_by_numpy():
         assert offsets.tolist() == [0, 5, 7]
 
 
-def test_errors_come_before_a_chunk_is_read():
+def test_errors_are_raised_before_reads():
     reads = []
     stored = zarr.create_array({}, data=DATA, chunks=(50, 3))
     with pytest.raises(IndexOutOfBoundsError, match=r"gather_ranges: stops\[1\] = 1001 is beyond"):
@@ -154,7 +154,7 @@ def test_estimate():
         estimate("gather_ranges", stored, [998], lengths=5)
 
 
-def test_ranges_of_a_class_of_memory_maps(tmp_path):
+def test_subclasses_of_memory_maps(tmp_path):
     class Mapped(np.memmap):
         """A subclass is a stored array as well."""
 

@@ -53,7 +53,7 @@ def stored_as(data, draws):
 @pytest.mark.parametrize("function", FUNCTIONS)
 @settings(max_examples=min(60, settings.default.max_examples))
 @given(draws=st.data())
-def test_result_is_the_definition(function, draws):
+def test_scatters_match_the_definition(function, draws):
     call = draws.draw(calls(function, dtypes=DTYPES))
     note(str(call))
     stored = stored_as(call.data, draws)
@@ -80,7 +80,7 @@ def test_result_is_the_definition(function, draws):
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("workers", [1, 3])
-def test_many_updates_of_few_places_have_the_bits_of_the_call_in_memory(reduction, workers):
+def test_many_duplicate_indices_have_the_bits_of_calls_in_memory(reduction, workers):
     rng = np.random.default_rng(0)
     data = rng.standard_normal((40, 30, 4)).astype("f4")
     indices = rng.integers(-8, 8, (50_000, 2))
@@ -96,7 +96,7 @@ def test_many_updates_of_few_places_have_the_bits_of_the_call_in_memory(reductio
     assert_same_elements(stored[...], desired)
 
 
-def test_chunks_that_no_update_meets_are_not_written():
+def test_untouched_chunks_are_not_written():
     store = {}
     stored = zarr.create_array(store, shape=(40, 40), chunks=(10, 10), dtype="f4", fill_value=7)
     before = set(store)
@@ -105,7 +105,7 @@ def test_chunks_that_no_update_meets_are_not_written():
     assert (stored[0, 0], stored[35, 5], stored[1, 1], stored[20, 20]) == (8, 9, 7, 7)
 
 
-def test_a_shard_is_replaced_whole():
+def test_shards_are_replaced_as_a_whole():
     data = np.arange(64.0).reshape(8, 8)
     store = {}
     stored = zarr.create_array(store, data=data, chunks=(2, 2), shards=(4, 4))
@@ -153,7 +153,7 @@ class FailingStore(zarr.storage.MemoryStore):
 
 @pytest.mark.parametrize("reading", [True, False])
 @pytest.mark.parametrize("chunks", [0, 2])
-def test_an_error_half_way_says_which_chunks_were_written(reading, chunks):
+def test_errors_report_written_chunks(reading, chunks):
     data = np.zeros((8, 8), "i4")
     store = FailingStore()
     stored = zarr.create_array(store, data=data, chunks=(4, 4))
@@ -193,7 +193,7 @@ def test_an_error_half_way_says_which_chunks_were_written(reading, chunks):
         ({"memory": 10}, AttributeValueError, "memory = 10 bytes is too small"),
     ],
 )
-def test_what_is_refused_leaves_the_array_as_it_was(options, error, text):
+def test_refused_calls_leave_the_array_unchanged(options, error, text):
     data = np.arange(20.0).reshape(4, 5)
     stored = zarr.create_array({}, data=data, chunks=(2, 2))
     good = {"indices": [[0, 0], [3, 4]], "updates": [1.0, 2.0], "out": stored}
@@ -204,7 +204,7 @@ def test_what_is_refused_leaves_the_array_as_it_was(options, error, text):
     np.testing.assert_array_equal(stored[...], data)
 
 
-def test_an_array_that_is_read_only_is_refused(tmp_path):
+def test_read_only_arrays_are_refused(tmp_path):
     zarr.create_array(tmp_path / "a.zarr", data=np.zeros(4), chunks=(2,))
     stored = zarr.open_array(tmp_path / "a.zarr", mode="r")
     with pytest.raises(AttributeValueError, match="scatter_nd: out is read-only"):
@@ -212,7 +212,7 @@ def test_an_array_that_is_read_only_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_workers_of_an_executor(reduction, processes):
+def test_executors(reduction, processes):
     rng = np.random.default_rng(0)
     data = rng.standard_normal((20, 15, 4)).astype(">f4")
     indices, updates = rng.integers(0, 15, (500, 2)), rng.standard_normal((500, 4))
@@ -257,7 +257,7 @@ class Now:
 
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize("dtype", ["f8", ">f8", "f4", "i4", "i8", "u1", "f2", "c16"])
-def test_a_mean_keeps_to_the_least_memory_that_it_asks_for(dtype, use_init_val, tmp_path):
+def test_means_stay_within_their_minimum_memory(dtype, use_init_val, tmp_path):
     """Every element of a chunk is updated; and it asks for no more than twice what it takes."""
     count = 2**20
     options = {"zarr_format": 2, "compressors": None, "dtype": dtype}
@@ -293,7 +293,7 @@ def test_a_mean_keeps_to_the_least_memory_that_it_asks_for(dtype, use_init_val, 
 
 @pytest.mark.parametrize("executor", [None, Now()])
 @pytest.mark.parametrize("reduction", ["add", "mean"])
-def test_a_sum_of_a_type_without_a_0_starts_from_its_first_update(reduction, executor):
+def test_sums_without_a_zero_start_from_the_first_update(reduction, executor):
     """As it does in memory: float8_e8m0fnu has the powers of 2 alone."""
     dtype = getattr(tensorstore, "float8_e8m0fnu", None)
     if dtype is None:

@@ -74,7 +74,7 @@ def test_zarr_arrays(call, draws):
 
 
 @given(call=calls(), draws=st.data())
-def test_any_grid_and_each_touched_chunk_is_read_once(call, draws):
+def test_each_touched_chunk_of_any_grid_is_read_once(call, draws):
     data, starts, window, mode = call
     sizes = []
     for size in data.shape:
@@ -101,7 +101,7 @@ def touched(data, starts, window, mode, grid):
     return sorted(chunks[each - 1] for each in named if each)
 
 
-def test_what_is_refused_is_refused_before_anything_is_read():
+def test_invalid_windows_are_refused_before_reads():
     data = np.arange(20).reshape(4, 5)
     reader = CutArray(data, Grid.regular((4, 5), (2, 2)))
 
@@ -129,7 +129,7 @@ def test_what_is_refused_is_refused_before_anything_is_read():
 
 
 @pytest.mark.parametrize("mode", ["raise", "fill"])
-def test_many_small_windows_are_few_moves(mode):
+def test_many_small_windows_need_few_moves(mode):
     """Twenty thousand windows of 3 x 3, moved from 16 chunks, in far less than a loop takes."""
     data = np.random.default_rng(0).standard_normal((200, 200))
     starts = np.random.default_rng(1).integers(-2 if mode == "fill" else 0, 198, (20_000, 2))
@@ -139,7 +139,7 @@ def test_many_small_windows_are_few_moves(mode):
     np.testing.assert_array_equal(found, padded[tuple(starts.T + 2)])
 
 
-def test_windows_as_large_as_the_array_and_larger():
+def test_windows_at_least_as_large_as_the_array():
     data = np.arange(30.0).reshape(5, 6)
     stored = zarr.create_array({}, data=data, chunks=(2, 4))
     np.testing.assert_array_equal(gather_windows(stored, [0, 0], (5, 6)), data)
@@ -157,7 +157,7 @@ def test_strings(mode):
     assert found.dtype == data.dtype
 
 
-def test_out_may_be_the_memory_of_the_starts():
+def test_out_may_share_memory_with_starts():
     data, count = np.arange(10), 2**17 + 50
     stored = zarr.create_array(store={}, data=data, chunks=(4,))
     memory = np.zeros(count * 2, np.int64)

@@ -43,7 +43,7 @@ def gather(reader, indices=EVERY, **options):
 
 
 @pytest.mark.parametrize("in_flight", [1, 16])
-def test_a_failing_read_says_which_chunk_and_why(in_flight):
+def test_failed_reads_name_the_chunk_and_the_cause(in_flight):
     reader = CutArray(DATA, GRID, in_flight=in_flight, fails_at=(2, 3))
     with pytest.raises(StoredArrayError) as caught:
         gather(reader)
@@ -68,7 +68,7 @@ def test_a_failing_read_says_which_chunk_and_why(in_flight):
     ],
     ids=["shape", "dtype", "byte order"],
 )
-def test_what_is_not_the_chunk_never_becomes_data(change, what):
+def test_chunks_of_wrong_shape_or_dtype_raise(change, what):
     class Changed(CutArray):
         def read(self, chunk, buffers):
             return change(super().read(chunk, buffers))
@@ -78,7 +78,7 @@ def test_what_is_not_the_chunk_never_becomes_data(change, what):
     assert str(caught.value).endswith(f"{what} (allowed: int32 values of shape (10, 10))")
 
 
-def test_memory_errors_of_a_read_pass():
+def test_memory_errors_propagate():
     class Full(CutArray):
         def read(self, chunk, buffers):
             raise MemoryError
@@ -87,7 +87,7 @@ def test_memory_errors_of_a_read_pass():
         gather(Full(DATA, GRID))
 
 
-def test_nothing_is_read_before_all_indices_are_checked():
+def test_indices_are_checked_before_reads():
     reader = CutArray(DATA, GRID)
     indices = EVERY.copy()
     indices[1999] = 50
@@ -100,7 +100,7 @@ def test_nothing_is_read_before_all_indices_are_checked():
     assert (out == -7).all()
 
 
-def test_out_that_cannot_take_the_result_is_refused_before_anything_is_read():
+def test_invalid_out_is_refused_before_reads():
     reader = CutArray(DATA, GRID)
     for out in (np.empty(3, np.int32), np.empty(2000, np.int64), [0]):
         with pytest.raises(NdgatherError, match="gather_nd: out"):
@@ -108,7 +108,7 @@ def test_out_that_cannot_take_the_result_is_refused_before_anything_is_read():
     assert reader.reads == []
 
 
-def test_progress_is_told_of_each_chunk_on_the_thread_of_the_call():
+def test_progress_counts_chunks_in_the_calling_thread():
     told = []
     here = threading.get_ident()
 
@@ -120,7 +120,7 @@ def test_progress_is_told_of_each_chunk_on_the_thread_of_the_call():
     assert told == [(done, 20) for done in range(21)]
 
 
-def test_errors_of_progress_pass():
+def test_errors_of_progress_propagate():
     def tell(done, total):
         if done == 3:
             raise KeyError("mine")
@@ -137,7 +137,7 @@ def test_progress_true_shows_a_bar(capsys):
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("in_flight", [1, 8])
-def test_reads_overlap_as_far_as_they_may(threads, in_flight):
+def test_reads_overlap_up_to_the_limit(threads, in_flight):
     class Slow(CutArray):
         def read(self, chunk, buffers):
             values = super().read(chunk, buffers)
@@ -156,7 +156,7 @@ def test_reads_overlap_as_far_as_they_may(threads, in_flight):
 
 
 @pytest.mark.parametrize("lengths", [p for n in range(1, 5) for p in product((1, 2, 3), repeat=n)])
-def test_chunks_of_any_lengths_hold_their_part_of_the_axis(lengths):
+def test_irregular_chunks_hold_their_part_of_the_axis(lengths):
     """The last one may also be the longest."""
     size = sum(lengths)
     grid = Grid.of_sizes([lengths])
@@ -174,7 +174,7 @@ def test_chunks_of_any_lengths_hold_their_part_of_the_axis(lengths):
     assert sorted(reader.reads) == [(number,) for number in range(len(lengths))]
 
 
-def test_memory_bounds_what_is_held():
+def test_memory_limits_buffers():
     held = []
 
     class Counted(CutArray):
@@ -209,14 +209,14 @@ def test_memory_bounds_what_is_held():
         ({"executor": 3}, DTypeError, "executor = 3 has no method submit"),
     ],
 )
-def test_options_are_checked_for_arrays_in_memory_too(options, error, text):
+def test_options_are_validated_for_arrays_in_memory(options, error, text):
     for data in (DATA, zarr.create_array(store={}, data=DATA, chunks=(10, 10))):
         with pytest.raises(error, match=f"gather_nd: {text}"):
             ndgather.gather_nd(data, EVERY, **options)
 
 
 @pytest.mark.parametrize("memory", ["9" * 400, f"{'9' * 5000} TiB", 10**30])
-def test_more_memory_than_there_is_is_no_bound(memory):
+def test_memory_beyond_physical_memory_is_accepted(memory):
     assert ndgather.gather_nd([1, 2], [[1]], memory=memory) == [2]
     z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
     assert ndgather.gather_nd(z, [[1, 2]], memory=memory) == [DATA[1, 2]]
@@ -227,7 +227,7 @@ def test_options_have_no_effect_on_arrays_in_memory():
     np.testing.assert_array_equal(ndgather.gather_nd(DATA, EVERY, **options), DATA.reshape(-1))
 
 
-def test_a_second_control_c_waits_for_the_workers_too():
+def test_second_ctrl_c_waits_for_the_workers():
     class Slow(CutArray):
         def read(self, chunk, buffers):
             for _ in range(3 if chunk == (0, 0) else 0):
@@ -265,11 +265,11 @@ except ndgather.errors.IndexOutOfBoundsError:
 
 
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="it ends the process")
-def test_where_no_thread_can_be_had_the_call_does_it_all(tmp_path):
+def test_calls_work_without_threads(tmp_path):
     subprocess.run([sys.executable, "-c", NO_THREADS], check=True, timeout=60, cwd=tmp_path)
 
 
-def test_control_c_ends_the_walk():
+def test_ctrl_c_ends_the_walk():
     class Interrupted(CutArray):
         def read(self, chunk, buffers):
             if chunk == (1, 1):
@@ -284,7 +284,7 @@ def test_control_c_ends_the_walk():
 
 
 @pytest.mark.parametrize("workers", [None, 2])
-def test_control_c_that_does_not_reach_the_wait_ends_it(workers):
+def test_ctrl_c_before_a_wait_ends_the_walk(workers):
     """Another thread gets the signal: like one just before the wait, it wakes no caller."""
     ended = threading.Event()
 
@@ -328,7 +328,7 @@ assert (rows == (i[:20, None] * 7 + j[:20, None] * 5 + np.arange(z.shape[2])) % 
 
 
 @pytest.mark.plain
-def test_an_array_larger_than_memory(tmp_path):
+def test_arrays_larger_than_memory(tmp_path):
     side = 640
     path = str(tmp_path / "large.zarr")
     z = zarr.create_array(path, shape=(side,) * 3, chunks=(128,) * 3, dtype=np.uint16)
@@ -349,7 +349,7 @@ def test_an_array_larger_than_memory(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["raise OSError('no library')", "import nowhere_at_all"])
-def test_a_package_that_cannot_be_imported_is_named(text, tmp_path, monkeypatch):
+def test_missing_packages_are_named(text, tmp_path, monkeypatch):
     (tmp_path / "tqdm.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "tqdm", raising=False)

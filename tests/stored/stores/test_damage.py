@@ -399,7 +399,7 @@ def test_scatters_are_right_or_refused(kind, damage, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_a_chunk_that_is_replaced_whole_is_not_read(kind, damage, tmp_path):
+def test_overwritten_chunks_are_not_read(kind, damage, tmp_path):
     """Whatever it held, it holds the updates then."""
     stored, values, may_refuse = damaged(kind, damage, tmp_path)
     places = np.argwhere(np.ones(CHUNK, bool)) + 16
@@ -419,7 +419,7 @@ def test_a_chunk_that_is_replaced_whole_is_not_read(kind, damage, tmp_path):
 
 @pytest.mark.parametrize("less", [1, 4, 700, 1024, 4000])
 @pytest.mark.parametrize("compression", [None, "zlib"])
-def test_a_tiff_that_ends_early(compression, less, tmp_path):
+def test_truncated_tiff_files_raise(compression, less, tmp_path):
     """Its last tile is short, or is behind the end of the file."""
     stored = in_tiff(tmp_path, compression=compression)
     stored.put(stored.get())  # at the end of the file
@@ -432,7 +432,7 @@ def test_a_tiff_that_ends_early(compression, less, tmp_path):
 
 
 @pytest.mark.parametrize("layout", [{}, {"chunks": CHUNK, "compression": 4}])
-def test_an_hdf5_file_that_ends_early(layout, tmp_path):
+def test_truncated_hdf5_files_raise(layout, tmp_path):
     """After it was opened: HDF5 itself refuses to open it."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("a", data=VALUES, **layout)
@@ -455,7 +455,7 @@ def test_an_hdf5_file_that_ends_early(layout, tmp_path):
         ("i1", {"fletcher32": True}, b"12345678" + bytes(4)),
     ],
 )
-def test_a_chunk_of_hdf5_that_is_short_is_refused(dtype, options, content, tmp_path):
+def test_short_hdf5_chunks_raise(dtype, options, content, tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         stored = file.create_dataset("a", (64,), dtype, chunks=(32,), **options)
         stored[...] = np.ones(64, dtype)
@@ -464,7 +464,7 @@ def test_a_chunk_of_hdf5_that_is_short_is_refused(dtype, options, content, tmp_p
             ndgather.gather_nd(stored, np.arange(64)[:, np.newaxis])
 
 
-def test_a_chunk_of_two_bytes_has_no_checksum(tmp_path):
+def test_two_bytes_have_no_checksum(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         stored = file.create_dataset("a", (4,), "i1", chunks=(2,), fletcher32=True)
         stored[...] = 1
@@ -474,7 +474,7 @@ def test_a_chunk_of_two_bytes_has_no_checksum(tmp_path):
         assert ndgather.gather_nd(stored, [[0]]) == 1
 
 
-def test_a_shard_that_icechunk_does_not_have_is_made():
+def test_missing_icechunk_shards_are_created():
     """Its store has 0 bytes for what is missing."""
     session = icechunk.Repository.create(icechunk.in_memory_storage()).writable_session("main")
     stored = zarr.create_array(session.store, shape=(8,), shards=(4,), chunks=(2,), dtype="i4")

@@ -26,7 +26,7 @@ def values(request, kind):
     return values_of(request.param)
 
 
-def test_gathers_equal_the_definition(store, kind, values):
+def test_gathers_match_the_definition(store, kind, values):
     stored = store(kind, values)
     rng = np.random.default_rng(1)
     points = np.stack([rng.integers(-size, size, (4, 30)) for size in SHAPE], axis=-1)
@@ -41,7 +41,7 @@ def test_gathers_equal_the_definition(store, kind, values):
         same(ndgather.gather(stored, few, axis), reference.gather(values, few, axis))
 
 
-def test_batches_equal_the_definition(store, kind):
+def test_batches_match_the_definition(store, kind):
     values = values_of("int32")
     stored = store(kind, values)
     indices = np.random.default_rng(2).integers(0, 9, (7, 20, 1))
@@ -57,7 +57,7 @@ def test_no_points_and_every_point(store, kind):
     same(ndgather.gather_nd(stored, every), values.reshape(-1))
 
 
-def test_what_travels_to_a_worker_is_read_by_the_same_chunks(store, kind):
+def test_pickled_arrays_are_read_by_workers(store, kind):
     values = values_of("float32")
     stored = store(kind, values)
     points = np.stack([np.random.default_rng(3).integers(0, size, 50) for size in SHAPE], axis=-1)
@@ -89,7 +89,7 @@ def test_the_estimate_of_every_point_covers_all_bytes(store, kind):
             ndgather.gather_nd(stored, every, memory=least - 1)
 
 
-def test_values_out_of_bounds_are_refused_or_filled(store, kind):
+def test_out_of_bounds_indices_raise_or_are_filled(store, kind):
     values = values_of("int32")
     stored = store(kind, values)
     indices = np.array([[0, 0], [3, 9], [7, 0]])
@@ -99,7 +99,7 @@ def test_values_out_of_bounds_are_refused_or_filled(store, kind):
     same(filled, np.stack([values[0, 0], np.full(11, -7), np.full(11, -7)]).astype("int32"))
 
 
-def test_result_goes_to_out(store, kind):
+def test_out_receives_the_result(store, kind):
     values = values_of("int32")
     stored = store(kind, values)
     out = np.zeros((2, 9, 11), "int32")

@@ -279,7 +279,7 @@ def check(read, places, values):
 
 
 @pytest.mark.parametrize("path", [*PATHS])
-def test_a_gather(kind, path, tmp_path):
+def test_gathers_return_no_uninitialized_memory(kind, path, tmp_path):
     stored, values = STORES[kind](tmp_path)
     read, places = PATHS[path]
     if not isinstance(stored, Indexable):
@@ -290,14 +290,14 @@ def test_a_gather(kind, path, tmp_path):
 
 
 @pytest.mark.parametrize("path", [*OF_CACHED])
-def test_a_part_of_a_cached_array(kind, path, tmp_path):
+def test_cached_arrays_return_no_uninitialized_memory(kind, path, tmp_path):
     stored, values = STORES[kind](tmp_path)
     read, places = OF_CACHED[path]
     check(lambda: read(ndgather.cached(stored)), places, values)
 
 
 @pytest.mark.parametrize("layout", [{"chunks": CHUNK}, {"chunks": CHUNK, "compression": 4}, {}])
-def test_indices_and_updates_that_are_stored(layout, tmp_path):
+def test_stored_indices_and_updates_contain_no_uninitialized_memory(layout, tmp_path):
     with h5py.File(tmp_path / "indices.h5", "w") as file:
         indices = file.create_dataset(
             "a",
@@ -322,7 +322,7 @@ def test_indices_and_updates_that_are_stored(layout, tmp_path):
 
 @pytest.mark.parametrize("reduction", ["none", "add", "max"])
 @pytest.mark.parametrize("cached", [False, True])
-def test_a_scatter(kind, reduction, cached, tmp_path):
+def test_scatters_write_no_uninitialized_memory(kind, reduction, cached, tmp_path):
     stored, values = STORES[kind](tmp_path)
     is_text_or_record = values.dtype.kind in "SV"
     if (
@@ -386,7 +386,7 @@ CODECS = {
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("less", [1, 4, 8, 16, 40])
-def test_a_chunk_that_is_short_is_an_error(codec, less, tmp_path):
+def test_short_chunks_raise(codec, less, tmp_path):
     """Or a chunk whose values are all there, if what is missing is a checksum."""
     stored, values = damaged(tmp_path, {"chunks": CHUNK} | CODECS[codec], less)
     with foreign_memory():
@@ -423,7 +423,7 @@ OF_DATA_SETS = {
 @pytest.mark.parametrize("path", OF_DATA_SETS)
 @pytest.mark.parametrize("engine", ["ndgather", "h5netcdf", "netcdf4", "zarr"])
 @pytest.mark.parametrize("all_off", [False, True])
-def test_a_data_set(engine, all_off, path, tmp_path):
+def test_data_sets_contain_no_uninitialized_memory(engine, all_off, path, tmp_path):
     options = {}
     if engine == "zarr":
         options = {"consolidated": False}
@@ -449,7 +449,7 @@ def test_a_data_set(engine, all_off, path, tmp_path):
             check(lambda: read(data.a, by_xarray).values, places, values)
 
 
-def test_netcdf4_is_refused_where_h5py_cannot_read_instead(tmp_path):
+def test_netcdf4_is_refused_if_h5py_cannot_read_the_file(tmp_path):
     """Its dataset is shorter than the variable, which has as many rows as another one."""
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         file.createDimension("y", None)

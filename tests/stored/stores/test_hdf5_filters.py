@@ -110,7 +110,7 @@ PIECES = (
     pieces=st.lists(PIECES, min_size=1, max_size=6), short=st.integers(-2, 2), packed=st.booleans()
 )
 @example(pieces=[b"\0a", b"\xe0\xff\0"], short=0, packed=True)
-def test_bytes_that_may_be_lzf(pieces, short, packed):
+def test_arbitrary_bytes_as_lzf(pieces, short, packed):
     """A chunk has the bytes that the format says, or is refused if these do not fill it."""
     content = b"".join(pieces) or b"\0"
     expected = unpacked(content)
@@ -130,7 +130,7 @@ def test_bytes_that_may_be_lzf(pieces, short, packed):
 
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("size", [1, 2, 7, 32_768, 100_003])
-def test_a_checksum_of_either_byte_order(file, size, swapped):
+def test_checksums_in_both_byte_orders(file, size, swapped):
     """Old versions of HDF5 swapped the bytes; any other change is refused, as by h5py."""
     stored = dataset(file, "u1", (size,), (size,), ["checksum"])
     for values in (np.full(size, 255, "u1"), np.arange(size).astype("u1"), np.zeros(size, "u1")):
@@ -150,7 +150,7 @@ def test_a_checksum_of_either_byte_order(file, size, swapped):
 @pytest.mark.parametrize(
     "filters", [("lzf",), ("shuffle", "lzf"), ("shuffle", "deflate", "checksum")]
 )
-def test_rows_cost_what_h5py_takes(file, filters):
+def test_rows_are_about_as_fast_as_in_h5py(file, filters):
     """In processor time, which is about that of h5py on an idle machine."""
     stored = dataset(file, "f4", (2000, 500), (64, 250), filters)
     stored[...] = np.random.default_rng(0).integers(0, 9, stored.shape)

@@ -10,7 +10,7 @@ import ndgather
 from ndgather.errors import DTypeError
 
 
-def test_a_variable_of_netcdf4_is_refused_with_what_to_write(tmp_path):
+def test_netcdf4_variables_are_refused_with_a_hint(tmp_path):
     netcdf = pytest.importorskip("netCDF4")
     with netcdf.Dataset(tmp_path / "a.nc", "w") as file:
         file.createDimension("x", 4)

@@ -34,7 +34,7 @@ def same(stored, values=VALUES):
     np.testing.assert_array_equal(ndgather.gather_nd(stored, every), values.reshape(-1))
 
 
-def test_what_is_no_array(file):
+def test_objects_other_than_arrays_are_refused(file):
     empty = file.create_dataset("empty", data=h5py.Empty("f4"))
     group = zarr.create_group({})
     lazy = zarr.create_array({}, data=VALUES).async_array
@@ -47,7 +47,7 @@ def test_what_is_no_array(file):
         ndgather.gather_nd(VALUES, POINTS, out=zarr.create_array({}, data=VALUES))
 
 
-def test_a_data_set_of_a_closed_file(tmp_path):
+def test_datasets_of_closed_files_raise(tmp_path):
     with h5py.File(tmp_path / "b.h5", "w") as opened:
         stored = opened.create_dataset("a", data=VALUES)
     with pytest.raises(DTypeError, match="belongs to a closed file"):
@@ -55,7 +55,7 @@ def test_a_data_set_of_a_closed_file(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_the_tiles_of_a_tiff(workers, tmp_path):
+def test_tiff_tiles(workers, tmp_path):
     """The store of tifffile waits for workers of its own, and else for nothing."""
     tifffile = pytest.importorskip("tifffile")
     values = np.arange(90 * 70, dtype="i2").reshape(90, 70)
@@ -83,7 +83,7 @@ def test_indices_and_updates_may_be_stored(file):
     "layout", [{}, {"compression": "gzip"}, {"compression": "gzip", "shuffle": True}]
 )
 @pytest.mark.parametrize("dtype", [">i2", "f8", "c16", "f2", "u1"])
-def test_chunks_of_hdf5(file, layout, dtype):
+def test_hdf5_chunks(file, layout, dtype):
     values = VALUES.astype(dtype)
     stored = file.create_dataset("a", data=values, chunks=(7, 9), **layout)
     same(stored, values)
@@ -92,7 +92,7 @@ def test_chunks_of_hdf5(file, layout, dtype):
     same(stored, values)
 
 
-def test_chunks_of_hdf5_that_are_missing_or_stored_without_their_filters(file):
+def test_missing_hdf5_chunks_and_skipped_filters(file):
     stored = file.create_dataset("a", (20, 30), "f4", chunks=(10, 10), compression=4, fillvalue=3)
     stored[:10] = 1
     raw = np.arange(100, dtype="f4").reshape(10, 10)
@@ -103,7 +103,7 @@ def test_chunks_of_hdf5_that_are_missing_or_stored_without_their_filters(file):
     same(stored, expected)
 
 
-def test_a_chunk_of_hdf5_that_was_not_shuffled(file):
+def test_hdf5_chunks_with_a_skipped_shuffle(file):
     stored = file.create_dataset("a", (20, 30), "f4", chunks=(10, 10), compression=4, shuffle=True)
     raw = np.arange(100, dtype="f4").reshape(10, 10)
     stored.id.write_direct_chunk((10, 20), zlib.compress(raw.tobytes()), 1)
@@ -115,7 +115,7 @@ def test_a_chunk_of_hdf5_that_was_not_shuffled(file):
         same(opened["a"], expected)
 
 
-def test_integers_of_hdf5_that_are_narrower_than_their_bytes(file):
+def test_hdf5_integers_of_reduced_precision(file):
     narrow = h5py.h5t.STD_I16LE.copy()
     narrow.set_precision(12)
     layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -128,7 +128,7 @@ def test_integers_of_hdf5_that_are_narrower_than_their_bytes(file):
     same(stored, values)
 
 
-def test_damaged_chunks_of_hdf5(file):
+def test_damaged_hdf5_chunks_raise(file):
     stored = file.create_dataset("a", data=VALUES, chunks=(10, 10), compression="gzip")
     place = stored.id.get_chunk_info_by_coord((10, 20))
     name = file.filename
@@ -144,7 +144,7 @@ def test_damaged_chunks_of_hdf5(file):
         np.testing.assert_array_equal(ndgather.gather_nd(opened["a"], [[0, 0]]), VALUES[:1, 0])
 
 
-def test_types_of_hdf5_that_are_not_their_bytes(file):
+def test_hdf5_types_that_need_conversion(file):
     flags = file.create_dataset("flags", data=VALUES > 50, chunks=(7, 9))
     same(flags, VALUES > 50)
     choice = h5py.enum_dtype({"a": 0, "b": 1}, "i1")
@@ -158,7 +158,7 @@ def test_types_of_hdf5_that_are_not_their_bytes(file):
 
 @pytest.mark.parametrize("layout", [{}, {"chunks": (2, 2)}, {"chunks": (2, 2), "compression": 4}])
 @pytest.mark.parametrize("element", [("f4", (3,)), ("i2", (2, 3)), (h5py.string_dtype(), (2,))])
-def test_elements_of_hdf5_that_are_arrays_are_axes_at_the_end(file, layout, element):
+def test_hdf5_array_elements_become_trailing_axes(file, layout, element):
     base, inside = element
     stored = file.create_dataset("a", (4, 5), np.dtype(element), **layout)
     values = np.arange(np.prod((4, 5, *inside))).reshape(4, 5, *inside)
@@ -176,7 +176,7 @@ def test_elements_of_hdf5_that_are_arrays_are_axes_at_the_end(file, layout, elem
 
 
 @pytest.mark.parametrize("value", [b"hello", "text", 2.5, True, np.arange(3), np.void(b"ab")])
-def test_elements_of_hdf5_without_axes(file, value):
+def test_scalar_hdf5_datasets(file, value):
     if isinstance(value, np.ndarray):
         stored = file.create_dataset("a", (), h5py.vlen_dtype(value.dtype))
         stored[()] = value
@@ -193,7 +193,7 @@ def test_elements_of_hdf5_without_axes(file, value):
 
 @pytest.mark.parametrize("dtype", ["f4", ">i2", "c16", "?", "S3", "M8[s]"])
 @pytest.mark.parametrize("shape", [(), (3,), (300, 7), (20, 30, 40), (2, 0, 5)])
-def test_datasets_of_hdf5_in_one_piece(tmp_path, shape, dtype):
+def test_contiguous_hdf5_datasets(tmp_path, shape, dtype):
     """With bytes of another program in front, in a file that has another name by now."""
     if dtype == "M8[s]":
         dtype = h5py.opaque_dtype(np.dtype(dtype))
@@ -211,7 +211,7 @@ def test_datasets_of_hdf5_in_one_piece(tmp_path, shape, dtype):
             (tmp_path / "b.h5").rename(tmp_path / "c.h5")
 
 
-def test_a_dataset_of_hdf5_in_one_piece_that_is_written_meanwhile(tmp_path):
+def test_contiguous_hdf5_datasets_are_flushed_before_reads(tmp_path):
     """By another object of h5py, which has not flushed; and a file that became shorter."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a"] = np.zeros(40_000)
@@ -225,7 +225,7 @@ def test_a_dataset_of_hdf5_in_one_piece_that_is_written_meanwhile(tmp_path):
             ndgather.gather_nd(file["a"], [[39_999]])
 
 
-def test_a_cache_of_hdf5_reads_what_was_written_before_its_first_read(file):
+def test_hdf5_caches_see_writes_before_their_first_read(file):
     stored = file.create_dataset("a", data=np.zeros(40_000))
     kept = ndgather.cached(stored)
     assert kept[0] == 0
@@ -233,7 +233,7 @@ def test_a_cache_of_hdf5_reads_what_was_written_before_its_first_read(file):
     assert kept[39_999] == 7
 
 
-def test_few_points_of_a_dataset_of_hdf5_in_one_piece_cost_what_h5py_takes(tmp_path):
+def test_few_points_of_contiguous_hdf5_datasets_are_fast(tmp_path):
     """Processor time of about 1.5 loops over the points: at most 5 on a machine that is busy."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a"] = np.zeros((3000, 3000), "f4")
@@ -289,7 +289,7 @@ def test_hdf5_is_used_by_one_thread_at_a_time(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_reader_of_hdf5_opens_the_file_again_elsewhere(file):
+def test_pickled_hdf5_readers_reopen_the_file(file):
     file.create_dataset("group/a", data=VALUES, chunks=(10, 10))
     name = file.filename
     file.close()
@@ -299,7 +299,7 @@ def test_a_reader_of_hdf5_opens_the_file_again_elsewhere(file):
     reader.array.file.close()
 
 
-def test_views_of_tensorstore():
+def test_tensorstore_views():
     layout = tensorstore.ChunkLayout(read_chunk_shape=[4, 5], write_chunk_shape=[8, 10])
     stored = tensorstore.open(
         {"driver": "zarr3", "kvstore": "memory://"},
@@ -314,7 +314,7 @@ def test_views_of_tensorstore():
 
 
 @pytest.mark.parametrize("shift", [0, 3, -4, 13])
-def test_chunks_of_a_view_of_tensorstore_are_those_of_the_store(shift):
+def test_tensorstore_views_have_the_chunks_of_the_store(shift):
     """Wherever its grid begins: a chunk is read once, and a write replaces whole chunks."""
     layout = tensorstore.ChunkLayout(chunk_shape=[7, 10])
     stored = tensorstore.open(
@@ -356,7 +356,7 @@ def mapped(tmp_path):
     return array, mapping.given
 
 
-def test_few_points_of_a_mapping_are_not_read_ahead(mapped):
+def test_few_points_of_memory_maps_use_no_read_ahead(mapped):
     array, given = mapped
     result = ndgather.gather_nd(array, [[1, 2], [2047, 0]])
     assert type(result) is np.ndarray
@@ -371,7 +371,7 @@ def test_few_points_of_a_mapping_are_not_read_ahead(mapped):
     assert given == []
 
 
-def test_a_mapping_is_scattered_into(mapped, tmp_path):
+def test_scatters_into_memory_maps(mapped, tmp_path):
     array, _ = mapped
     assert ndgather.scatter_nd(array, [[3, 4]], [7], out=array) is array
     assert array[3, 4] == 7
@@ -379,13 +379,13 @@ def test_a_mapping_is_scattered_into(mapped, tmp_path):
     assert np.fromfile(tmp_path / "a.bin", "f4")[3 * 2048 + 4] == 7
 
 
-def test_a_copy_of_a_mapping_is_like_any_array(mapped):
+def test_copies_of_memory_maps_are_plain_arrays(mapped):
     array, given = mapped
     np.testing.assert_array_equal(ndgather.gather_nd(array + 1, [[0, 5]]), [6])
     assert given == []
 
 
-def test_elements_of_any_length_are_not_scattered_into(tmp_path):
+def test_scatters_refuse_variable_length_elements(tmp_path):
     with h5py.File(tmp_path / "vlen.h5", "w") as file:
         stored = file.create_dataset("v", (3,), dtype=h5py.vlen_dtype("i4"))
         stored[0] = np.arange(2, dtype="i4")
@@ -395,7 +395,7 @@ def test_elements_of_any_length_are_not_scattered_into(tmp_path):
         assert stored[0].tolist() == [0, 1]
 
 
-def test_missing_chunks_of_hdf5_are_filled(tmp_path):
+def test_missing_hdf5_chunks_are_filled(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         stored = file.create_dataset("a", (512, 512), "f8", chunks=(128, 128), fillvalue=7)
         points = [[0, 0], [511, 511], [0, 128]]

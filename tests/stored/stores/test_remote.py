@@ -91,14 +91,14 @@ def test_requests_overlap(stored):
     assert 8 <= faults.most_at_once <= 16
 
 
-def test_only_what_points_need_is_asked_for(stored, layout):
+def test_only_needed_bytes_are_requested(stored, layout):
     array, faults = stored
     ndgather.gather_nd(array, [[0, 0], [1, 2], [7, 11]])
     asked = [each for each in faults.requests if "/c/" in each[0]]
     assert len(asked) == (2 if layout == "chunks" else 4)  # and the indices of two shards
 
 
-def test_answers_that_say_no(stored):
+def test_denied_requests_raise(stored):
     array, faults = stored
     faults.statuses = [403] * 50
     assert "403" in refuses(array) or "privileges" in refuses(array)
@@ -112,14 +112,14 @@ def test_a_server_that_keeps_failing(stored):
     assert "500" in refuses(array)
 
 
-def test_what_the_store_retries_is_no_error(server, layout):
+def test_retried_requests_succeed(server, layout):
     url, faults = server
     faults.statuses = [500, 503, 500]
     equals_values(zarr.open_array(by_obstore(url), path=layout, mode="r"))
     assert faults.statuses == []
 
 
-def test_content_that_is_short_or_wrong(stored):
+def test_short_or_wrong_content_raises(stored):
     array, faults = stored
     faults.change = lambda content: content[:-3]
     refuses(array)
@@ -127,19 +127,19 @@ def test_content_that_is_short_or_wrong(stored):
     refuses(array)
 
 
-def test_a_connection_that_ends_early(stored):
+def test_broken_connections_raise(stored):
     array, faults = stored
     faults.cut = 3
     refuses(array)
 
 
-def test_what_is_not_there_is_the_fill_value(stored, layout):
+def test_missing_objects_are_filled(stored, layout):
     array, faults = stored
     faults.statuses = [404] * (16 if layout == "chunks" else 4)
     np.testing.assert_array_equal(ndgather.gather_nd(array, EVERY), np.zeros(96, "f4"))
 
 
-def test_ctrl_c_gives_up_requests(stored):
+def test_ctrl_c_cancels_requests(stored):
     array, faults = stored
     equals_values(array)
     before = {each for each in threading.enumerate() if "request" not in each.name}
@@ -153,7 +153,7 @@ def test_ctrl_c_gives_up_requests(stored):
     assert {each.name.partition("_")[0] for each in after - before} <= {"asyncio"}  # zarr's pool
 
 
-def test_requests_of_tensorstore(server, layout):
+def test_tensorstore_requests(server, layout):
     url, faults = server
     store = {"driver": "http", "base_url": url, "path": f"/{layout}/"}
     array = tensorstore.open({"driver": "zarr3", "kvstore": store}).result()
@@ -194,7 +194,7 @@ def s3():
     server.stop()
 
 
-def test_s3_by_zarr(s3, layout):
+def test_zarr_reads_s3(s3, layout):
     _, bucket = s3
     array = zarr.create_array(
         store=ObjectStore(bucket), name=layout, data=VALUES, overwrite=True, **LAYOUTS[layout]
@@ -205,7 +205,7 @@ def test_s3_by_zarr(s3, layout):
         np.testing.assert_array_equal(ndgather.gather(array, [3, 1], axis), expected)
 
 
-def test_s3_by_fsspec(s3, layout):
+def test_fsspec_reads_s3(s3, layout):
     pytest.importorskip("s3fs", reason="needs s3fs, which no extra asks for")
     url, _ = s3
     options = {
@@ -228,7 +228,7 @@ def test_s3_by_fsspec(s3, layout):
     sync(sync(store.fs.set_session()).close())
 
 
-def test_s3_by_the_engine_with_options_of_a_store(s3):
+def test_engine_reads_s3_with_storage_options(s3):
     """Those of fsspec, as the engine zarr has them; obstore reads, if it knows all of them."""
     url, bucket = s3
     group = zarr.create_group(ObjectStore(bucket), path="data")
@@ -248,7 +248,7 @@ def test_s3_by_the_engine_with_options_of_a_store(s3):
     assert options["client_kwargs"]
 
 
-def test_s3_by_tensorstore(s3, layout, monkeypatch):
+def test_tensorstore_reads_s3(s3, layout, monkeypatch):
     url, bucket = s3
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")

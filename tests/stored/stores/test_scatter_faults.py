@@ -44,7 +44,7 @@ def test_each_shard_is_written_once_and_as_in_memory(stored):
     np.testing.assert_array_equal(stored[...], ADDED)
 
 
-def test_missing_chunks_are_filled_before(tmp_path):
+def test_missing_chunks_are_filled_before_updates(tmp_path):
     stored = zarr.create_array(
         store=tmp_path / "b.zarr", shape=SHAPE, chunks=(32, 48), dtype="f8", fill_value=2
     )
@@ -53,7 +53,7 @@ def test_missing_chunks_are_filled_before(tmp_path):
     np.testing.assert_array_equal(stored[...], expected)
 
 
-def test_what_is_read_to_be_updated_is_not_the_store(stored):
+def test_updates_do_not_change_memory_of_the_store(stored):
     stores = {"files": stored, "memory": zarr.create_array({}, data=VALUES, **LAYOUTS["chunks"])}
     for each in stores.values():
         values = zarr_arrays.writer(each).read((0, 0), Buffers())
@@ -62,7 +62,7 @@ def test_what_is_read_to_be_updated_is_not_the_store(stored):
         np.testing.assert_array_equal(each[...], VALUES)
 
 
-def test_a_full_disk(stored, tmp_path):
+def test_full_disk(stored, tmp_path):
     first = POINTS[(POINTS < (32, 48)).all(axis=1)]
     before = {each for each in tmp_path.rglob("*") if each.is_file()}
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -90,7 +90,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def test_a_disk_that_becomes_full_half_way(small_disk):
+def test_disk_becomes_full_during_a_scatter(small_disk):
     """Missing chunks are written until there is no room: those are whole, the others not there."""
     shape, side = (512, 1024), 128  # 32 chunks of 128 KiB
     stored = zarr.create_array(
@@ -113,7 +113,7 @@ def test_a_disk_that_becomes_full_half_way(small_disk):
     assert len(files) == len(written) + 1  # and zarr.json: nothing is left of what failed
 
 
-def test_hdf5_on_a_disk_that_becomes_full_half_way(small_disk):
+def test_disk_becomes_full_during_an_hdf5_scatter(small_disk):
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(400_000))
     places = np.argwhere(np.ones((512, 512), bool))[::3]
@@ -131,7 +131,7 @@ def test_hdf5_on_a_disk_that_becomes_full_half_way(small_disk):
             assert file["a"][box].sum() == inside.sum()
 
 
-def test_a_damaged_chunk_is_not_replaced(stored, tmp_path):
+def test_damaged_chunks_are_not_replaced(stored, tmp_path):
     file = tmp_path / "a.zarr" / stored.metadata.encode_chunk_key((1, 1))
     file.write_bytes(file.read_bytes()[:-5])
     damaged = file.read_bytes()
@@ -145,7 +145,7 @@ def test_a_damaged_chunk_is_not_replaced(stored, tmp_path):
         np.testing.assert_array_equal(values[:, columns], expected)
 
 
-def test_arrays_to_be_read_only(stored, tmp_path):
+def test_read_only_arrays_are_refused(stored, tmp_path):
     with pytest.raises(AttributeValueError, match="out is read-only"):
         add(zarr.open_array(tmp_path / "a.zarr", mode="r"))
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -154,7 +154,7 @@ def test_arrays_to_be_read_only(stored, tmp_path):
         add(file["a"])
 
 
-def test_bad_points_leave_all_as_it_was(stored):
+def test_invalid_indices_leave_the_array_unchanged(stored):
     points = POINTS.copy()
     points[-1] = 64, 0
     with pytest.raises(ndgather.errors.IndexOutOfBoundsError):
@@ -162,7 +162,7 @@ def test_bad_points_leave_all_as_it_was(stored):
     np.testing.assert_array_equal(stored[...], VALUES)
 
 
-def test_an_icechunk_session_is_atomic(tmp_path):
+def test_icechunk_sessions_are_atomic(tmp_path):
     icechunk = pytest.importorskip("icechunk")
     repository = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path)))
     session = repository.writable_session("main")
@@ -188,7 +188,7 @@ def test_an_icechunk_session_is_atomic(tmp_path):
 
 @pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(1)], ids=["here", "executor"])
 @pytest.mark.parametrize("mode", ["raise", "drop"])
-def test_a_chunk_that_is_wholly_overwritten_is_not_read(tmp_path, mode, executor):
+def test_overwritten_chunks_are_not_read(tmp_path, mode, executor):
     stored = zarr.create_array(tmp_path / "a.zarr", data=VALUES, chunks=(16, 32))
     (tmp_path / "a.zarr" / "c" / "1" / "0").write_bytes(b"damaged")
     places = np.add(
@@ -203,7 +203,7 @@ def test_a_chunk_that_is_wholly_overwritten_is_not_read(tmp_path, mode, executor
     np.testing.assert_array_equal(stored[...], expected)
 
 
-def test_a_chunk_is_read_where_a_place_keeps_its_value(tmp_path):
+def test_partially_overwritten_chunks_are_read(tmp_path):
     stored = zarr.create_array(tmp_path / "a.zarr", data=VALUES, chunks=(16, 32))
     places = np.argwhere(np.ones((16, 32), bool))
     places[5] = places[4]
@@ -230,7 +230,7 @@ class Killing:
         return self.pool.submit(function, *arguments)
 
 
-def test_a_worker_that_is_killed(tmp_path):
+def test_killed_workers_raise(tmp_path):
     stored = zarr.create_array(tmp_path / "a.zarr", data=VALUES, chunks=(16, 48))
     pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
     options = {"reduction": "add", "out": stored, "executor": Killing(pool)}

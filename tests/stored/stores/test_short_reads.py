@@ -46,7 +46,7 @@ FILES = {
 
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("most", [1, 7, 100])
-def test_files_that_give_few_bytes_at_a_time(kind, most, monkeypatch, tmp_path):
+def test_short_file_reads_are_continued(kind, most, monkeypatch, tmp_path):
     stored, read = FILES[kind](tmp_path), os.preadv
     asked = []
 
@@ -61,7 +61,7 @@ def test_files_that_give_few_bytes_at_a_time(kind, most, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("calls", [1, 2, 3])
-def test_files_that_end_meanwhile(kind, calls, monkeypatch, tmp_path):
+def test_files_truncated_during_a_read_raise(kind, calls, monkeypatch, tmp_path):
     """A read gives nothing where the status of the file said that there is more."""
     stored, read = FILES[kind](tmp_path), os.preadv
     left = [calls]
@@ -76,7 +76,7 @@ def test_files_that_end_meanwhile(kind, calls, monkeypatch, tmp_path):
 
 
 @given(st.binary(max_size=9), st.integers(0, 12), st.integers(0, 12), st.booleans())
-def test_parts_and_edges_of_a_file(tmp_path_factory, content, start, count, is_first):
+def test_parts_and_edges_of_files(tmp_path_factory, content, start, count, is_first):
     """All bytes that are asked for, or an error that says how many the file has."""
     path = tmp_path_factory.getbasetemp() / "part"
     path.write_bytes(content)
@@ -99,7 +99,7 @@ def test_parts_and_edges_of_a_file(tmp_path_factory, content, start, count, is_f
 
 @pytest.mark.parametrize("length", [0, 1, 67])
 @pytest.mark.parametrize("kind", ["shards", "shards, index at the start"])
-def test_a_shard_that_is_shorter_than_its_index_says_so(kind, length, tmp_path):
+def test_truncated_shards_raise(kind, length, tmp_path):
     stored = FILES[kind](tmp_path)
     for file in (tmp_path / "a" / "c").rglob("*"):
         if file.is_file():
@@ -137,7 +137,7 @@ ANSWERS = {
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("index", ["start", "end"])
 @pytest.mark.parametrize("compressors", [None, "auto"])
-def test_answers_to_requests_of_a_range(answer, index, compressors):
+def test_responses_to_range_requests(answer, index, compressors):
     store = Answering()
     codec = zarr.codecs.ShardingCodec(
         chunk_shape=(4, 6),

@@ -127,7 +127,7 @@ def test_format_3(codec, dtype):
 
 @pytest.mark.parametrize("codec", ["LZ4", "Zlib", "BZ2", "Shuffle"])
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3 specification")
-def test_codecs_of_numcodecs_in_format_3(codec):
+def test_numcodecs_codecs_in_format_3(codec):
     stored = zarr.create_array(
         store={}, shape=SHAPE, chunks=(3, 2, 4), dtype="f4", compressors=getattr(codecs, codec)()
     )
@@ -144,7 +144,7 @@ INDICES = {  # the codecs of the index of a shard
 
 @pytest.mark.parametrize("location", ["start", "end"])
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
-def test_the_index_of_a_shard(index, location):
+def test_shard_indexes(index, location):
     inner = [codecs.BytesCodec(), codecs.ZstdCodec()]
     stored = zarr.create_array(
         store={},
@@ -161,7 +161,7 @@ def test_the_index_of_a_shard(index, location):
 
 
 @pytest.mark.parametrize("size", [6, 30_000])
-def test_frames_of_zstd_may_begin_with_one_to_skip(size, tmp_path):
+def test_skippable_zstd_frames(size, tmp_path):
     values = np.arange(size, dtype="i4")
     stored = zarr.create_array(tmp_path, data=values, chunks=(size,), compressors=FORMAT_3["zstd"])
     chunk = tmp_path / "c" / "0"
@@ -171,7 +171,7 @@ def test_frames_of_zstd_may_begin_with_one_to_skip(size, tmp_path):
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_codecs_that_are_not_known_here(zarr_format):
+def test_unknown_codecs(zarr_format):
     texts = np.array([f"word {i}" for i in range(12)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -189,7 +189,7 @@ def test_records():
     np.testing.assert_array_equal(ndgather.gather(stored, [[3, -1]], 0), values[[[3, -1]]])
 
 
-def test_a_chunk_that_zarr_must_not_fill():
+def test_zarr_option_for_missing_chunks():
     stored = zarr.create_array(store={}, shape=(4,), chunks=(2,), dtype="f4")
     if not hasattr(getattr(stored, "config", None), "read_missing_chunks"):
         pytest.skip("this version of zarr fills every missing chunk")
@@ -198,7 +198,7 @@ def test_a_chunk_that_zarr_must_not_fill():
         ndgather.gather_nd(stored, [[3]])
 
 
-def test_chunks_of_unequal_lengths():
+def test_rectilinear_chunks():
     values = np.arange(30, dtype="f4").reshape(5, 6)
     with zarr.config.set({"array.rectilinear_chunks": True}):
         try:
@@ -212,7 +212,7 @@ def test_chunks_of_unequal_lengths():
         np.testing.assert_array_equal(ndgather.gather_nd(stored, every), values.reshape(-1))
 
 
-def test_no_axes_and_empty_axes():
+def test_rank_0_and_empty_axes():
     point = zarr.create_array(store={}, shape=(), dtype="f4", fill_value=3)
     assert ndgather.gather_nd(point, np.empty((2, 0), int)).tolist() == [3, 3]
     empty = zarr.create_array(store={}, shape=(0, 5), chunks=(2, 2), dtype="f4")
@@ -222,7 +222,7 @@ def test_no_axes_and_empty_axes():
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
 @given(data=st.data())
-def test_chunks_of_several_frames_or_members(codec, zarr_format, data):
+def test_chunks_with_several_frames_or_members(codec, zarr_format, data):
     """Programs that compress in parallel write such; zarr reads them as one."""
     length = data.draw(st.sampled_from([1, 9, 20_000]))  # of 160,000 bytes, more than a small chunk
     compressors = {

@@ -58,7 +58,7 @@ def refuses(stored):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_truncated_chunk(tmp_path, codec):
+def test_truncated_chunks_raise(tmp_path, codec):
     stored = stored_in(tmp_path, codec)
     file = chunk_file(tmp_path, stored, 1, 1)
     whole = file.read_bytes()
@@ -69,7 +69,7 @@ def test_a_truncated_chunk(tmp_path, codec):
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("count", [23, 25, 0, 24_000])
-def test_a_chunk_that_holds_too_little_or_too_much(tmp_path, codec, count):
+def test_chunks_of_wrong_size_raise(tmp_path, codec, count):
     stored = stored_in(tmp_path, codec)
     other = zarr.create_array(
         store=tmp_path / "b.zarr",
@@ -87,13 +87,13 @@ def test_a_chunk_that_holds_too_little_or_too_much(tmp_path, codec, count):
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_a_chunk_of_another_codec(tmp_path, codec):
+def test_chunks_of_another_codec_raise(tmp_path, codec):
     stored = stored_in(tmp_path, codec)
     chunk_file(tmp_path, stored, 1, 1).write_bytes(VALUES[4:, 6:].tobytes())
     assert f"the chunk is not compressed with {codec}, the codec of the array" in refuses(stored)
 
 
-def test_a_chunk_that_says_it_holds_more_than_there_is_memory(tmp_path):
+def test_huge_sizes_in_headers_raise(tmp_path):
     stored = stored_in(tmp_path, "zstd")
     frame = b"\x28\xb5\x2f\xfd" + b"\xe0" + (2**60).to_bytes(8, "little") + b"\x01\0\0"
     chunk_file(tmp_path, stored, 1, 1).write_bytes(frame)
@@ -102,7 +102,7 @@ def test_a_chunk_that_says_it_holds_more_than_there_is_memory(tmp_path):
 
 @settings(max_examples=min(40, settings.default.max_examples))
 @given(seed=st.integers(0, 2**32 - 1), codec=st.sampled_from(["zstd", "gzip", "crc"]))
-def test_changed_bytes_are_refused_or_give_values(tmp_path_factory, seed, codec):
+def test_changed_bytes_raise_or_yield_values(tmp_path_factory, seed, codec):
     """Whatever a chunk holds, the others are as they were, and nothing else happens."""
     folder = tmp_path_factory.mktemp("changed")
     stored = stored_in(folder, codec)
@@ -150,7 +150,7 @@ def shard(request, tmp_path):
     return stored, index, replace, file
 
 
-def test_an_index_that_points_outside(shard):
+def test_shard_indexes_beyond_the_file_raise(shard):
     stored, index, replace, _ = shard
     for start, length in [
         (2**40, 96), (0, 2**40), (2**63, 2**63), (2**64 - 2, 96), (2**64 - 1, 96), (96, 2**64 - 1),
@@ -161,7 +161,7 @@ def test_an_index_that_points_outside(shard):
         refuses(stored)
 
 
-def test_an_index_that_names_too_little_or_too_much(shard):
+def test_shard_index_entries_of_wrong_size_raise(shard):
     stored, index, replace, _ = shard
     for length in (0, 95, 97, 4):
         index[7] = length
@@ -169,7 +169,7 @@ def test_an_index_that_names_too_little_or_too_much(shard):
         refuses(stored)
 
 
-def test_an_index_with_a_wrong_checksum(shard):
+def test_shard_indexes_with_wrong_checksums_raise(shard):
     stored, index, replace, _ = shard
     index[6:] = index[4:6]
     replace(index, b"\0\0\0\0")
@@ -177,7 +177,7 @@ def test_an_index_with_a_wrong_checksum(shard):
         ndgather.gather_nd(stored, EVERY)
 
 
-def test_a_shard_without_a_whole_index(shard):
+def test_shards_shorter_than_their_index_raise(shard):
     stored, _, _, file = shard
     content = file.read_bytes()
     for length in (0, 1, 67):
@@ -197,7 +197,7 @@ def test_missing_inner_chunks_and_shards_are_filled(shard):
     np.testing.assert_array_equal(ndgather.gather_nd(stored, EVERY), np.zeros(96, "f4"))
 
 
-def test_a_folder_or_a_file_in_the_way_is_a_missing_chunk(tmp_path):
+def test_folders_and_files_in_the_path_count_as_missing_chunks(tmp_path):
     stored = stored_in(tmp_path, "raw")
     file = chunk_file(tmp_path, stored, 1, 1)
     file.unlink()
@@ -208,7 +208,7 @@ def test_a_folder_or_a_file_in_the_way_is_a_missing_chunk(tmp_path):
     np.testing.assert_array_equal(ndgather.gather_nd(stored, EVERY), expected.reshape(-1))
 
 
-def test_a_chunk_that_must_not_be_read(tmp_path):
+def test_unreadable_chunks_raise(tmp_path):
     stored = stored_in(tmp_path, "raw")
     file = chunk_file(tmp_path, stored, 1, 1)
     file.unlink()
@@ -216,7 +216,7 @@ def test_a_chunk_that_must_not_be_read(tmp_path):
     assert "symbolic links" in refuses(stored)
 
 
-def test_a_pipe_in_place_of_a_chunk_is_no_chunk(tmp_path):
+def test_pipes_are_not_chunks(tmp_path):
     array = zarr.create_array(tmp_path / "a.zarr", data=np.arange(8), chunks=(4,))
     chunk = tmp_path / "a.zarr" / "c" / "1"
     chunk.unlink()
